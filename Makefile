@@ -1,0 +1,54 @@
+# Python >= 3.11 and make are all that is needed; everything else comes from the package index.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+ARGS ?=
+
+.PHONY: help demo test prove bench bench-locks soak lint types reset lock clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+# The stamp files make a second run skip pip altogether.
+$(VENV)/.run: requirements.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; this is " + sys.version.split()[0] + ". Try: make PYTHON=python3.13 ...")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Installing what the shop needs into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.run requirements-dev.txt
+	@echo "Installing what the tests need into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt -r requirements-dev.txt
+	@touch $@
+
+demo: $(VENV)/.run  ## start the whole shop, prove it once, stay up until Ctrl-C
+	@exec $(BIN)/python manage.py demo $(ARGS)
+
+test: $(VENV)/.dev  ## set up and pass the tests
+	@$(BIN)/python -m pytest $(ARGS)
+
+prove: $(VENV)/.run  ## a sale under load, judged (ARGS="--buyers 2000 --stock 100")
+	@$(BIN)/python manage.py prove $(ARGS)
+
+bench: $(VENV)/.run  ## every strategy beside the ceiling
+	@$(BIN)/python manage.py bench $(ARGS)
+
+bench-locks: $(VENV)/.dev  ## the locks beside other libraries'
+	@$(BIN)/python manage.py bench_locks $(ARGS)
+
+lint: $(VENV)/.dev  ## ruff
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
+
+types: $(VENV)/.dev  ## mypy
+	@$(BIN)/mypy
+
+reset: $(VENV)/.run  ## forget the demo's data
+	@$(BIN)/python manage.py reset
+
+lock: $(VENV)/.dev  ## compile requirements*.in into requirements*.txt
+	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --no-header --no-emit-find-links --no-emit-index-url requirements.in -o requirements.txt
+	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --no-header --no-emit-find-links --no-emit-index-url requirements-dev.in -o requirements-dev.txt
+
+clean:  ## remove the virtual environment and the data
+	@rm -rf $(VENV) .data
