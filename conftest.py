@@ -1,0 +1,46 @@
+"""Real servers for every test: a private PostgreSQL and Valkey, unless the URLs say otherwise.
+
+Django is set up here and not by an ini setting, since pytest-django would read the settings before
+this file could start the servers that they name.
+"""
+
+import atexit
+import os
+from contextlib import ExitStack
+
+import django
+
+from shop.stack.embedded import private_servers
+from shop.stack.entry import SERVER_VARIABLES
+
+_servers = ExitStack()
+
+
+def _give_servers() -> None:
+    if all(os.environ.get(name) for name in SERVER_VARIABLES):
+        return
+    servers = _servers.enter_context(private_servers())
+    atexit.register(_servers.close)
+    os.environ.update(servers.urls.as_environment())
+    os.environ["SHOP_DATA"] = str(servers.folder)
+
+
+def _separate_parallel_workers() -> None:
+    """Give each worker of pytest-xdist its own Redis databases; pytest-django does it for SQL."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+    if not worker:
+        return
+    first = 2 + 2 * int(worker.removeprefix("gw"))
+    for name, number in (("REDIS_URL", first), ("CELERY_BROKER_URL", first + 1)):
+        os.environ[name] = f"{os.environ[name].rpartition('/')[0]}/{number}"
+
+
+def pytest_unconfigure() -> None:
+    _servers.close()
+
+
+_give_servers()
+_separate_parallel_workers()
+os.environ["SHOP_DEMO"] = "1"
+os.environ["DJANGO_SETTINGS_MODULE"] = "shop.settings"
+django.setup()

@@ -1,0 +1,31 @@
+#!/usr/bin/env python
+"""The shop's commands. Starts the embedded servers for the commands that need servers."""
+
+import os
+import sys
+
+# These touch neither database nor Redis, or look after the servers themselves.
+NEED_NO_SERVER = {
+    *("help", "version", "check", "makemigrations", "makemessages", "compilemessages"),
+    *("collectstatic", "diffsettings", "startapp", "startproject", "findstatic", "test"),
+    *("lesson", "explore", "bench_locks", "demo", "reset"),
+}
+
+
+def main() -> None:
+    """Run the command of the command line."""
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "shop.settings")
+    command = next((word for word in sys.argv[1:] if not word.startswith("-")), "help")
+    asks_help = {"-h", "--help", "--version"} & set(sys.argv[1:])
+
+    from shop.stack import entry
+
+    entry.prepare(needs_servers=command not in NEED_NO_SERVER and not asks_help)
+
+    from django.core.management import execute_from_command_line
+
+    execute_from_command_line(sys.argv)
+
+
+if __name__ == "__main__":
+    main()

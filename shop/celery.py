@@ -1,0 +1,14 @@
+"""The Celery application: `celery -A shop worker`, `celery -A shop beat`."""
+
+import os
+
+from celery import Celery
+
+from shop import environment
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "shop.settings")
+environment.refuse_unsafe_start()
+
+app = Celery("shop")
+app.config_from_object("django.conf:settings", namespace="CELERY")
+app.autodiscover_tasks()

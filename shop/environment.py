@@ -1,0 +1,118 @@
+"""Every setting a user may make: one table of environment variables, read nowhere else.
+
+`shop/settings.py` turns them into Django's settings and `shop/stack` into processes. The README's
+table is tested against `VARIABLES`, so a variable cannot be added in silence.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from django.core.exceptions import ImproperlyConfigured
+
+PROJECT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True)
+class Variable:
+    """One environment variable: its name, its default as text, and what it does."""
+
+    name: str
+    default: str
+    meaning: str
+
+
+VARIABLES = (
+    Variable("DATABASE_URL", "", "PostgreSQL; unset: the embedded server is started"),
+    Variable("REDIS_URL", "", "Redis or Valkey for locks and hints; unset: the embedded Valkey"),
+    Variable("CELERY_BROKER_URL", "", "Celery's broker; unset: the embedded Valkey"),
+    Variable("SHOP_DEMO", "0", "1: demo mode, with demo logins and unsafe strategies allowed"),
+    Variable("SHOP_DATA", ".data", "folder of the embedded servers, secrets, logs and mails"),
+    Variable("SHOP_PORT", "8000", "the shop's port; unset and taken: the next free one"),
+    Variable("SHOP_BIND", "127.0.0.1", "address the shop listens on"),
+    Variable("LOCUST_PORT", "8089", "the Locust page's port; unset and taken: the next free one"),
+    Variable("WEB_CONCURRENCY", "2", "web worker processes"),
+    Variable("WEB_CONNECTIONS", "4000", "client connections a web worker holds at once"),
+    Variable("CELERY_CONCURRENCY", "2", "Celery worker processes"),
+    Variable("DB_POOL_SIZE", "16", "database connections a process may open"),
+    Variable("SECRET_KEY", "", "signs sessions and buyer tokens; must be set outside the demo"),
+    Variable("ALLOWED_HOSTS", "", "host names served, comma separated; must be set likewise"),
+    Variable("CSRF_TRUSTED_ORIGINS", "", "origins such as https://shop.example, comma separated"),
+    Variable("SHOP_HTTPS", "1", "0: outside the demo, serve plain HTTP too (no redirect, no HSTS)"),
+    Variable("EMAIL_HOST", "", "mail server; unset: mails go to a folder (demo) or the log"),
+    Variable("EMAIL_PORT", "587", "its port"),
+    Variable("EMAIL_HOST_USER", "", "its user"),
+    Variable("EMAIL_HOST_PASSWORD", "", "its password"),
+    Variable("DEFAULT_FROM_EMAIL", "shop@localhost", "sender of the shop's mails"),
+    Variable("LOG_LEVEL", "INFO", "of the shop's own log lines"),
+)
+
+_DEFAULTS = {variable.name: variable.default for variable in VARIABLES}
+
+# What only the operator can know, so no default could be right outside the demo.
+REQUIRED = ("DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL", "SECRET_KEY", "ALLOWED_HOSTS")
+
+
+def text(name: str) -> str:
+    """Return the variable `name`, or its default when it is unset or empty."""
+    return os.environ.get(name) or _DEFAULTS[name]
+
+
+def is_set(name: str) -> bool:
+    """Did the user give `name` a value?"""
+    return bool(os.environ.get(name))
+
+
+def number(name: str) -> int:
+    """Return the variable `name` as a whole number.
+
+    Raises:
+        ImproperlyConfigured: it is something else.
+    """
+    value = text(name)
+    if not value.isdecimal():
+        raise ImproperlyConfigured(f"{name} must be a whole number, not {value!r}.")
+    return int(value)
+
+
+def switch(name: str) -> bool:
+    """Return the variable `name` as yes (1) or no (0).
+
+    Raises:
+        ImproperlyConfigured: it is something else.
+    """
+    value = text(name)
+    if value not in {"0", "1"}:
+        raise ImproperlyConfigured(f"{name} must be 0 or 1, not {value!r}.")
+    return value == "1"
+
+
+def names(name: str) -> list[str]:
+    """Return the comma separated variable `name` as a list."""
+    return [part.strip() for part in text(name).split(",") if part.strip()]
+
+
+def data_folder() -> Path:
+    """Return the absolute folder in which the demo keeps everything it writes."""
+    return (PROJECT / Path(text("SHOP_DATA")).expanduser()).resolve()
+
+
+def refuse_unsafe_start() -> None:
+    """Stop a production start that lacks a secret or a server address.
+
+    Called by every entry point that serves (`wsgi`, `celery`, `manage.py`) rather than by the
+    settings module, which type checkers and editors import too.
+
+    Raises:
+        ImproperlyConfigured: names everything that is missing at once.
+    """
+    if switch("SHOP_DEMO"):
+        return
+    missing = [name for name in REQUIRED if not is_set(name)]
+    if missing:
+        raise ImproperlyConfigured(
+            f"Not in demo mode, so these must be set: {', '.join(missing)}. "
+            "For a demo with everything built in, run `make demo` (it sets SHOP_DEMO=1)."
+        )

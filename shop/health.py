@@ -1,0 +1,16 @@
+"""Two questions that a load balancer or a supervisor asks."""
+
+from django.db import connection
+from django.http import HttpRequest, HttpResponse
+
+
+def alive(request: HttpRequest) -> HttpResponse:
+    """Answer 200: this process serves. Asks nobody else, so that an outage restarts no worker."""
+    return HttpResponse("ok\n", content_type="text/plain")
+
+
+def ready(request: HttpRequest) -> HttpResponse:
+    """Answer 200 if the database does; without it nothing can be sold."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+    return HttpResponse("ok\n", content_type="text/plain")

@@ -1,0 +1,187 @@
+"""Django's settings, from the environment (`shop/environment.py` lists what may be set).
+
+Demo mode (`SHOP_DEMO=1`, set by the demo, the proof, the benchmark and the tests) makes a random
+secret and serves plain HTTP on 127.0.0.1. Everything else is production.
+"""
+
+import dj_database_url
+
+from shop import environment
+from shop.stack.folder import kept_secret
+
+BASE_DIR = environment.PROJECT
+DATA_DIR = environment.data_folder()
+
+DEMO = environment.switch("SHOP_DEMO")
+DEBUG = False
+
+# The key outlives a restart of the demo: logins and buyer tokens stay valid.
+SECRET_KEY = environment.text("SECRET_KEY") or (kept_secret("secret-key") if DEMO else "")
+ALLOWED_HOSTS = environment.names("ALLOWED_HOSTS") or (["127.0.0.1", "localhost"] if DEMO else [])
+CSRF_TRUSTED_ORIGINS = environment.names("CSRF_TRUSTED_ORIGINS")
+
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "drf_spectacular_sidecar",  # only its static files: the API documentation's page
+    "inventory",
+    "shop",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.locale.LocaleMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+
+ROOT_URLCONF = "shop.urls"
+WSGI_APPLICATION = "shop.wsgi.application"
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+
+# --- Database -----------------------------------------------------------------------------------
+# Without a URL there is no database at all (Django's dummy backend): a command that needs none,
+# such as `check` or `makemigrations`, then touches none. `manage.py` sets the URL for the others.
+DATABASES = {}
+if environment.is_set("DATABASE_URL"):
+    DATABASES["default"] = dj_database_url.parse(environment.text("DATABASE_URL"), conn_max_age=0)
+    DATABASES["default"]["OPTIONS"] = {
+        **DATABASES["default"].get("OPTIONS", {}),
+        # One pool a process. processes x max_size must stay below the server's max_connections:
+        # 2 web + 3 Celery + 1 beat = 6 x 16 = 96 < 200 in the demo.
+        # `timeout`: seconds a request waits for a free connection before it is refused.
+        "pool": {
+            "min_size": 1,
+            "max_size": environment.number("DB_POOL_SIZE"),
+            "timeout": 10,
+            # A server that restarts is tried again every few seconds, not every few minutes.
+            "reconnect_timeout": 5,
+        },
+        "connect_timeout": 5,
+    }
+
+REDIS_URL = environment.text("REDIS_URL")
+
+# --- Celery -------------------------------------------------------------------------------------
+CELERY_BROKER_URL = environment.text("CELERY_BROKER_URL")
+CELERY_TASK_SERIALIZER = "json"
+CELERY_RESULT_SERIALIZER = "json"
+CELERY_ACCEPT_CONTENT = ["json"]  # never pickle: a broker that others can write to runs code
+CELERY_TASK_IGNORE_RESULT = True
+# Every task is idempotent, so a task whose worker died is run again rather than lost. `acks_late`
+# alone still acknowledges when the child process is killed.
+CELERY_TASK_ACKS_LATE = True
+CELERY_TASK_REJECT_ON_WORKER_LOST = True
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+# Two queues, so that a backlog of mails does not hold back the sweeps that return unpaid stock.
+CELERY_TASK_DEFAULT_QUEUE = "followup"
+CELERY_TASK_ROUTES = {"shop.tasks.sweep_*": {"queue": "sweep"}}
+CELERY_TASK_TIME_LIMIT = 60
+CELERY_TIMEZONE = "UTC"
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_CONNECTION_MAX_RETRIES = 100
+CELERY_BROKER_TRANSPORT_OPTIONS = {
+    # Re-delivery of what a dead worker held. Longer than any task may take (60 s), far shorter
+    # than Celery's hour.
+    "visibility_timeout": 300,
+    # A purchase has committed when it publishes: a dead broker may cost it a moment, not seconds.
+    # The sweep finds what was not published.
+    "socket_timeout": 5,
+    "socket_connect_timeout": 1,
+}
+CELERY_TASK_PUBLISH_RETRY = False
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = True
+
+# --- Mail ---------------------------------------------------------------------------------------
+DEFAULT_FROM_EMAIL = environment.text("DEFAULT_FROM_EMAIL")
+EMAIL_HOST = environment.text("EMAIL_HOST")
+EMAIL_PORT = environment.number("EMAIL_PORT")
+EMAIL_HOST_USER = environment.text("EMAIL_HOST_USER")
+EMAIL_HOST_PASSWORD = environment.text("EMAIL_HOST_PASSWORD")
+EMAIL_USE_TLS = bool(EMAIL_HOST_USER)
+EMAIL_TIMEOUT = 10
+EMAIL_FILE_PATH = DATA_DIR / "mail"
+EMAIL_BACKEND = "django.core.mail.backends." + (
+    "smtp.EmailBackend"
+    if EMAIL_HOST
+    else "filebased.EmailBackend"
+    if DEMO
+    else "console.EmailBackend"
+)
+
+# --- Language, time, static files, log ----------------------------------------------------------
+LANGUAGE_CODE = "en"
+LANGUAGES = [("en", "English"), ("zh-hans", "简体中文")]
+LOCALE_PATHS = [BASE_DIR / "shop" / "locale"]
+USE_TZ = True
+TIME_ZONE = "UTC"
+
+STATIC_URL = "static/"
+STATIC_ROOT = DATA_DIR / "static" if DEMO else BASE_DIR / "staticfiles"
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
+}
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {
+        "line": {"format": "{asctime} {levelname} {process} {name}: {message}", "style": "{"},
+    },
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": "WARNING"},
+    "loggers": {
+        name: {"level": environment.text("LOG_LEVEL")} for name in ("shop", "inventory", "locking")
+    },
+}
+
+# --- Browser-side safety ------------------------------------------------------------------------
+HTTPS = not DEMO and environment.switch("SHOP_HTTPS")
+SESSION_COOKIE_SECURE = HTTPS
+CSRF_COOKIE_SECURE = HTTPS
+SESSION_COOKIE_HTTPONLY = True
+SECURE_SSL_REDIRECT = HTTPS
+SECURE_HSTS_SECONDS = 365 * 24 * 3600 if HTTPS else 0
+SECURE_HSTS_INCLUDE_SUBDOMAINS = HTTPS
+SECURE_HSTS_PRELOAD = HTTPS
+# Trusted because the shop's port is reachable only by the proxy, which sets it (docker/nginx.conf).
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
+X_FRAME_OPTIONS = "DENY"
+LOGIN_URL = "sign-in"
+LOGIN_REDIRECT_URL = "/"
+LOGOUT_REDIRECT_URL = "/"
+
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{validator}"}
+    for validator in (
+        "UserAttributeSimilarityValidator",
+        "MinimumLengthValidator",
+        "CommonPasswordValidator",
+        "NumericPasswordValidator",
+    )
+]

@@ -1,0 +1,167 @@
+"""PostgreSQL and Valkey from wheels, shared by every command that uses the same folder.
+
+Who uses them is counted by the kernel: each process holds a shared lock on a file for as long as
+it lives, and the one that can turn it into an exclusive lock was the last and stops the servers. A
+process that is killed frees its lock as well, so the count is never wrong.
+"""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import IO
+
+from shop import environment
+from shop.stack import leftovers, postgres, valkey
+from shop.stack.folder import exclusive, make_folder, write_private
+from shop.stack.ports import is_free, next_free
+from shop.stack.supervisor import Supervisor
+
+READY_SECONDS = 60  # PostgreSQL may have to recover from a crash first
+
+
+@dataclass(frozen=True)
+class ServerUrls:
+    """Where the servers are: what the three environment variables of the same names expect."""
+
+    database: str
+    redis: str
+    broker: str
+
+    def as_environment(self) -> dict[str, str]:
+        """Return them under the names of their environment variables."""
+        return {
+            "DATABASE_URL": self.database,
+            "REDIS_URL": self.redis,
+            "CELERY_BROKER_URL": self.broker,
+        }
+
+
+class EmbeddedServers:
+    """The servers of one folder: the first to attach starts them, the last to detach stops them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = make_folder(folder.resolve())
+        self.supervisor = Supervisor(self.folder)
+        self._in_use: IO[str] | None = None
+        self._owner = 0
+
+    def attach(self) -> ServerUrls:
+        """Use the servers until `detach()` or the end of this process.
+
+        Raises:
+            StackError: they do not come up.
+        """
+        try:
+            with exclusive(self.folder / "start.lock"):
+                self._in_use = (self.folder / "in-use.lock").open("a")
+                self._owner = os.getpid()
+                fcntl.flock(self._in_use, fcntl.LOCK_SH)
+                atexit.register(self.detach)
+                self._bring_up()
+        except BaseException:  # also Ctrl-C: what was started is stopped again
+            self.detach()
+            raise
+        return self.urls
+
+    def detach(self) -> None:
+        """Stop using the servers, and stop them if nobody else does."""
+        if self._in_use is None or self._owner != os.getpid():  # a forked child owns nothing
+            return
+        with exclusive(self.folder / "start.lock"), self._in_use as in_use:
+            self._in_use = None
+            if _taken_alone(in_use):
+                self.supervisor.stop()
+        atexit.unregister(self.detach)
+
+    @contextmanager
+    def unused(self) -> Iterator[bool]:
+        """Keep new users away meanwhile; yield whether nobody used the servers (then stopped)."""
+        with exclusive(self.folder / "start.lock"), (self.folder / "in-use.lock").open("a") as file:
+            free = _taken_alone(file)
+            if free:
+                self.supervisor.stop()
+            yield free
+
+    @property
+    def urls(self) -> ServerUrls:
+        """Where the servers are, once they were started."""
+        ports = self._ports()
+        return ServerUrls(
+            database=postgres.url(self.folder, ports["postgres"]),
+            redis=valkey.url(self.folder, ports["valkey"], valkey.LOCKS),
+            broker=valkey.url(self.folder, ports["valkey"], valkey.BROKER),
+        )
+
+    def _bring_up(self) -> None:
+        if not self.supervisor.is_running():
+            leftovers.stop(self.folder)  # first, since they hold the ports
+            ports = {
+                name: port if is_free(port) else next_free(port)
+                for name, port in self._ports().items()
+            }
+            write_private(self.folder / "ports.json", json.dumps(ports))
+            programs = [
+                postgres.program(self.folder, ports["postgres"]),
+                valkey.program(self.folder, ports["valkey"]),
+            ]
+            self.supervisor.start(programs, os.environ)
+        ports = self._ports()
+        for server in (valkey, postgres):
+            name = server.__name__.rpartition(".")[2]
+            ready = partial(server.answers, self.folder, ports[name])
+            self.supervisor.wait_until(name, ready, READY_SECONDS)
+        postgres.create_database(self.folder, ports["postgres"])
+
+    def _ports(self) -> dict[str, int]:
+        path = self.folder / "ports.json"
+        if not path.exists():
+            return {"postgres": postgres.DEFAULT_PORT, "valkey": valkey.DEFAULT_PORT}
+        ports: dict[str, int] = json.loads(path.read_text(encoding="utf-8"))
+        return ports
+
+
+@contextmanager
+def private_servers() -> Iterator[EmbeddedServers]:
+    """Yield fresh servers of one's own, for tests and proofs; afterwards their data is deleted.
+
+    Raises:
+        StackError: they do not come up.
+    """
+    parent = make_folder(environment.data_folder() / "private")
+    with exclusive(parent / "lock"):
+        _clear_abandoned(parent)
+        servers = EmbeddedServers(Path(tempfile.mkdtemp(dir=parent)))
+        servers.attach()
+    try:
+        yield servers
+    finally:
+        servers.detach()
+        shutil.rmtree(servers.folder)
+
+
+def _clear_abandoned(parent: Path) -> None:
+    """Stop and delete private servers whose owner was killed."""
+    for folder in parent.iterdir():
+        if folder.is_dir():
+            with EmbeddedServers(folder).unused() as abandoned:
+                if abandoned:
+                    shutil.rmtree(folder)
+
+
+def _taken_alone(in_use: IO[str]) -> bool:
+    """Turn the shared lock on `in_use` into an exclusive one, unless another process shares it."""
+    try:
+        fcntl.flock(in_use, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
