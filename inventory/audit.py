@@ -1,0 +1,120 @@
+"""The books must balance: compare every counter with the rows it was made from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db import connection, transaction
+
+# One statement, so one snapshot: nothing can move between two of its sums.
+BOOKS = """
+SELECT item.id, item.total, item.available, item.reserved, item.ledger,
+       COALESCE(units.held, 0), COALESCE(units.confirmed, 0), COALESCE(moved.sum, 0)
+FROM inventory_item AS item
+LEFT JOIN (
+    SELECT item_id,
+           sum(quantity) FILTER (WHERE state = 'held') AS held,
+           sum(quantity) FILTER (WHERE state = 'confirmed') AS confirmed
+    FROM inventory_reservation GROUP BY item_id
+) AS units ON units.item_id = item.id
+LEFT JOIN (
+    SELECT item_id, sum(delta) AS sum FROM inventory_stockmovement GROUP BY item_id
+) AS moved ON moved.item_id = item.id
+WHERE %(items)s::bigint[] IS NULL OR item.id = ANY(%(items)s)
+ORDER BY item.id
+"""
+
+QUOTAS = """
+SELECT quota.scope, quota.buyer, quota.used, COALESCE(sum(reservation.quantity), 0)
+FROM inventory_buyerquota AS quota
+LEFT JOIN inventory_reservation AS reservation
+       ON reservation.scope = quota.scope AND reservation.buyer = quota.buyer
+      AND reservation.state <> 'released'
+      AND (%(items)s::bigint[] IS NULL OR reservation.item_id = ANY(%(items)s))
+WHERE %(items)s::bigint[] IS NULL OR quota.scope IN (
+    SELECT scope FROM inventory_reservation WHERE item_id = ANY(%(items)s))
+GROUP BY quota.scope, quota.buyer, quota.used
+HAVING quota.used <> COALESCE(sum(reservation.quantity), 0)
+"""
+
+
+@dataclass(slots=True)
+class Book:
+    """One item's figures, in units."""
+
+    item: int
+    total: int
+    available: int
+    held: int
+    confirmed: int
+    ledger: int
+    oversold: int
+
+
+@dataclass(slots=True)
+class Audit:
+    """What was found.
+
+    Attributes:
+        items: a book for each item.
+        problems: one sentence for each thing that does not add up.
+    """
+
+    items: list[Book] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def balanced(self) -> bool:
+        """Whether nothing was found wrong."""
+        return not self.problems
+
+
+def audit(items: list[int] | None = None) -> Audit:
+    """Compare the counters of items with their reservations, movements and quotas.
+
+    Args:
+        items: ids; None for all.
+    """
+    found = Audit()
+    parameters: dict[str, Any] = {"items": items}
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        cursor.execute(BOOKS, parameters)
+        for row in cursor.fetchall():
+            _check_book(found, *row)
+        cursor.execute(QUOTAS, parameters)
+        for scope, buyer, used, units in cursor.fetchall():
+            found.problems.append(
+                f"scope {scope}: buyer {buyer} is counted for {used} units and holds {units}"
+            )
+    return found
+
+
+def _check_book(
+    found: Audit,
+    item: int,
+    total: int,
+    available: int,
+    reserved: int,
+    ledger_counter: int,
+    held: int,
+    confirmed: int,
+    ledger: int,
+) -> None:
+    live = held + confirmed
+    oversold = max(live - total, 0)
+    found.items.append(Book(item, total, available, held, confirmed, int(ledger), oversold))
+    checks = {
+        f"oversold by {oversold}: {live} of {total} are held or confirmed": oversold == 0,
+        f"{available} are available, less than none": available >= 0,
+        f"available {available} + held {held} + confirmed {confirmed} is not total {total}": (
+            available + live == total
+        ),
+        f"the ledger adds up to {ledger}, available is {available}": ledger == available,
+        f"the counter of reserved units says {reserved}, the rows {live}": reserved == live,
+        f"the counter of the ledger says {ledger_counter}, the rows {ledger}": (
+            ledger_counter == ledger
+        ),
+    }
+    found.problems += [f"item {item}: {text}" for text, holds in checks.items() if not holds]

@@ -1,0 +1,182 @@
+"""The guard: the only place that changes ``Item.available``.
+
+Each function is one statement that changes the row and writes the ledger together, so neither
+can be forgotten. All of them must run inside the caller's transaction, whose row lock then
+keeps every other writer of the item waiting until the commit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import connection, transaction
+
+from inventory.models import StockMovement
+from inventory.outcomes import StaleToken
+
+Reason = StockMovement.Reason
+
+
+class OutOfStock(Exception):
+    """Fewer units are available than were to be taken."""
+
+    def __init__(self, available: int) -> None:
+        super().__init__(f"only {available} available")
+        self.available = available
+
+
+class NoSuchItem(LookupError):
+    """There is no item of that id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """An item's stock just after a change.
+
+    Attributes:
+        available: units left.
+        version: the change's number; of two levels, the one with the higher is the newer.
+    """
+
+    available: int
+    version: int
+
+
+# The condition in WHERE is what decides, in the database and at the moment of the write. The
+# token: a writer that was overtaken by a newer holder of the lock changes nothing; a writer
+# without a lock has no token and is not compared.
+TAKE = """
+WITH changed AS (
+    UPDATE inventory_item
+    SET available = available - %(units)s,
+        version = version + 1,
+        fence = GREATEST(fence, COALESCE(%(token)s::bigint, fence))
+    WHERE id = %(item)s
+      AND available >= %(units)s
+      AND fence <= COALESCE(%(token)s::bigint, fence)
+    RETURNING id, available, version
+), moved AS (
+    INSERT INTO inventory_stockmovement (item_id, delta, reason, token)
+    SELECT id, -%(units)s, 'sale', %(token)s::bigint FROM changed
+)
+SELECT available, version FROM changed
+"""
+
+TAKE_UNGUARDED = """
+WITH changed AS (
+    UPDATE inventory_item SET available = %(read)s - %(units)s, version = version + 1
+    WHERE id = %(item)s
+    RETURNING id, available, version
+), moved AS (
+    INSERT INTO inventory_stockmovement (item_id, delta, reason)
+    SELECT id, -%(units)s, 'sale' FROM changed
+)
+SELECT available, version FROM changed
+"""
+
+PUT_BACK = """
+WITH changed AS (
+    UPDATE inventory_item
+    SET available = available + %(units)s, version = version + 1
+    WHERE id = %(item)s
+    RETURNING id, available, version
+), moved AS (
+    INSERT INTO inventory_stockmovement (item_id, delta, reason)
+    SELECT id, %(units)s, 'release' FROM changed
+)
+SELECT available, version FROM changed
+"""
+
+RESTOCK = """
+WITH changed AS (
+    UPDATE inventory_item
+    SET total = total + %(units)s, available = available + %(units)s, version = version + 1
+    WHERE id = %(item)s
+    RETURNING id, available, version
+), moved AS (
+    INSERT INTO inventory_stockmovement (item_id, delta, reason)
+    SELECT id, %(units)s, 'restock' FROM changed
+)
+SELECT available, version FROM changed
+"""
+
+
+def take(item: int, units: int, *, token: int | None = None) -> Level:
+    """Take units for a sale, if that many are there.
+
+    Args:
+        item: id of the item.
+        units: how many, at least 1.
+        token: fencing token of the item's lock; None when selling without the lock.
+
+    Raises:
+        OutOfStock: fewer are available.
+        StaleToken: a newer holder of the lock has written.
+        NoSuchItem: no such item.
+    """
+    level = _change(TAKE, item, units, token)
+    if level is None:
+        raise _why_refused(item, token)
+    return level
+
+
+def take_unguarded(item: int, units: int, read: int) -> Level:
+    """Write ``read - units`` whatever is there now: what a shop without a guard does.
+
+    Only for demonstrations with the guard's switch off; loses the updates of others.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE inventory_item SET enforced = false WHERE id = %s", [item])
+        cursor.execute(TAKE_UNGUARDED, {"item": item, "units": units, "read": read})
+        return Level(*cursor.fetchone())
+
+
+def put_back(item: int, units: int) -> Level:
+    """Return released units. The caller has moved their reservations in this transaction.
+
+    Raises:
+        NoSuchItem: no such item.
+    """
+    return _change_or_raise(PUT_BACK, item, units)
+
+
+def restock(item: int, units: int) -> Level:
+    """Add new units, which also raises the total.
+
+    Raises:
+        NoSuchItem: no such item.
+    """
+    return _change_or_raise(RESTOCK, item, units)
+
+
+def _change(statement: str, item: int, units: int, token: int | None = None) -> Level | None:
+    if units < 1:
+        raise ValueError(f"stock moves by at least one unit, not {units}")
+    if not connection.in_atomic_block:
+        raise transaction.TransactionManagementError("the guard runs in its caller's transaction")
+    parameters: dict[str, Any] = {"item": item, "units": units, "token": token}
+    with connection.cursor() as cursor:
+        cursor.execute(statement, parameters)
+        row = cursor.fetchone()
+    return Level(*row) if row else None
+
+
+def _change_or_raise(statement: str, item: int, units: int) -> Level:
+    level = _change(statement, item, units)
+    if level is None:
+        raise NoSuchItem(item)
+    return level
+
+
+def _why_refused(item: int, token: int | None) -> Exception:
+    """The guard changed nothing: tell the caller which condition failed."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT available, fence FROM inventory_item WHERE id = %s", [item])
+        row = cursor.fetchone()
+    if row is None:
+        return NoSuchItem(item)
+    available, fence = row
+    if token is not None and fence > token:
+        return StaleToken(f"token {token} is older than {fence}")
+    return OutOfStock(available)

@@ -1,0 +1,71 @@
+"""The sold-out hint: lets a process refuse without asking the database.
+
+A register in Redis for each item, holding the level after the newest known change. Levels carry
+the change's number from the database, and the register keeps the newest, so a slow writer cannot
+put an old "sold out" over a new restock. It lives for seconds only: what a crash leaves behind
+ends by itself. A filter, never the truth.
+"""
+
+from __future__ import annotations
+
+from redis import Redis
+
+from inventory.circuit import Circuit
+from inventory.guard import Level
+
+LIFETIME = 5.0
+"""Seconds that a hint may be believed when nothing renews it. A crash between a restock's commit
+and its publication costs refusals for this long; a sold-out item costs a transaction a process
+this often."""
+
+# KEYS[1] the register: a hash of version and available
+# ARGV[1] version  ARGV[2] available  ARGV[3] lifetime in ms
+# Returns 1 if it was written, 0 if something newer was there.
+PUBLISH = """
+local known = tonumber(redis.call('HGET', KEYS[1], 'version') or '-1')
+if tonumber(ARGV[1]) < known then return 0 end
+redis.call('HSET', KEYS[1], 'version', ARGV[1], 'available', ARGV[2])
+redis.call('PEXPIRE', KEYS[1], ARGV[3])
+return 1
+"""
+
+
+class Hint:
+    """The register of levels.
+
+    Args:
+        client: connection to Redis; its time-outs bound every call.
+        circuit: what every use of this Redis goes through.
+    """
+
+    def __init__(self, client: Redis, circuit: Circuit) -> None:
+        self._client = client
+        self._circuit = circuit
+        self._publish = client.register_script(PUBLISH)
+
+    def publish(self, item: int, level: Level) -> bool:
+        """Say what is left after a committed change; False if that is not known to be there now.
+
+        A newer change was known, or Redis did not answer: then nobody can read an older hint
+        either, and it ends by itself.
+        """
+        return self._circuit.ask(lambda: self._write(item, level), otherwise=False)
+
+    def read(self, item: int) -> Level | None:
+        """The level last published; None if there is none, it is too old, or Redis is away."""
+        return self._circuit.ask(lambda: self._read(item), otherwise=None)
+
+    def _write(self, item: int, level: Level) -> bool:
+        lifetime = int(LIFETIME * 1000)
+        arguments = [level.version, level.available, lifetime]
+        return bool(self._publish(keys=[_register(item)], args=arguments))
+
+    def _read(self, item: int) -> Level | None:
+        version, available = self._client.hmget(_register(item), "version", "available")
+        if version is None or available is None:
+            return None
+        return Level(int(available), int(version))
+
+
+def _register(item: int) -> str:
+    return f"stock:{{{item}}}"

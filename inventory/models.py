@@ -1,0 +1,163 @@
+"""Stock as rows. Every rule that the data must obey is a constraint of the database.
+
+Two counters of :class:`Item`, ``reserved`` and ``ledger``, are kept by triggers (see
+``migrations/0002_books.sql``) and nobody else. With them a deferred constraint compares, at every commit,
+what was taken with what is reserved and what the ledger says. So a bug that gives stock back
+twice, or forgets a movement, cannot be committed by any code path, this package's own included.
+"""
+
+from __future__ import annotations
+
+from django.db import models
+from django.db.models import F, Q
+from django.db.models.functions import Now
+
+
+class Item(models.Model):
+    """What stock is counted for: one row, and the row that everybody wants during a sale."""
+
+    name = models.CharField(max_length=200)
+    total = models.BigIntegerField(help_text="units ever stocked; only a restock moves it")
+    available = models.BigIntegerField(help_text="units that may still be reserved")
+    reserved = models.BigIntegerField(
+        default=0, editable=False, help_text="units held or confirmed; kept by a trigger"
+    )
+    ledger = models.BigIntegerField(
+        default=0, editable=False, help_text="sum of the movements; kept by a trigger"
+    )
+    fence = models.BigIntegerField(
+        default=0, editable=False, help_text="highest fencing token that wrote here"
+    )
+    version = models.BigIntegerField(
+        default=0, editable=False, help_text="counts changes of available, to put them in order"
+    )
+    enforced = models.BooleanField(
+        default=True,
+        help_text="refuse commits that unbalance the books; off only to demonstrate what then happens",
+    )
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(available__gte=0), name="inventory_item_available_not_negative"
+            ),
+            models.CheckConstraint(
+                condition=Q(available__lte=F("total")), name="inventory_item_available_within_total"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.available} of {self.total})"
+
+
+class Reservation(models.Model):
+    """Units held for a buyer until a deadline: held, then confirmed or released."""
+
+    class State(models.TextChoices):
+        """Where a reservation stands; only guarded updates move it."""
+
+        HELD = "held", "held"
+        CONFIRMED = "confirmed", "confirmed"
+        RELEASED = "released", "released"
+
+    item = models.ForeignKey(Item, on_delete=models.PROTECT)
+    scope = models.BigIntegerField(help_text="what the limit applies to; the shop's sale")
+    buyer = models.BigIntegerField(help_text="the shop's buyer")
+    key = models.UUIDField(help_text="idempotency key, the buyer's own")
+    quantity = models.PositiveIntegerField()
+    state = models.CharField(max_length=9, choices=State.choices, default=State.HELD)
+    token = models.BigIntegerField(null=True, help_text="fencing token it was granted under")
+    deadline = models.DateTimeField(help_text="when a held reservation may be released")
+    created = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["buyer", "key"], name="inventory_reservation_one_per_key"
+            ),
+            models.CheckConstraint(
+                condition=Q(quantity__gte=1), name="inventory_reservation_quantity_positive"
+            ),
+            models.CheckConstraint(
+                condition=Q(state__in=["held", "confirmed", "released"]),
+                name="inventory_reservation_state_known",
+            ),
+        ]
+        indexes = [
+            # The sweep reads only what is still held, so the index holds only that.
+            models.Index(
+                fields=["deadline"], condition=Q(state="held"), name="inventory_reservation_due"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.quantity} of item {self.item_id} for buyer {self.buyer}: {self.state}"
+
+
+class BuyerQuota(models.Model):
+    """How much of its limit a buyer has used in a scope. The row is the limit's guard."""
+
+    pk = models.CompositePrimaryKey("scope", "buyer")
+    scope = models.BigIntegerField()
+    buyer = models.BigIntegerField()
+    used = models.PositiveIntegerField()
+    allowed = models.PositiveIntegerField()
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(used__gte=0) & Q(used__lte=F("allowed")),
+                name="inventory_buyerquota_within_limit",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"buyer {self.buyer} in {self.scope}: {self.used} of {self.allowed}"
+
+
+class StockMovement(models.Model):
+    """The ledger. Rows are added, never changed; their sum is what is available."""
+
+    class Reason(models.TextChoices):
+        """Why available moved."""
+
+        RESTOCK = "restock", "restock"
+        SALE = "sale", "sale"
+        RELEASE = "release", "release"
+
+    item = models.ForeignKey(Item, on_delete=models.PROTECT)
+    delta = models.BigIntegerField()
+    reason = models.CharField(max_length=10, choices=Reason.choices)
+    token = models.BigIntegerField(
+        null=True, help_text="fencing token of the writer, if it had one"
+    )
+    created = models.DateTimeField(db_default=Now())
+
+    def __str__(self) -> str:
+        return f"{self.delta:+} of item {self.item_id}: {self.reason}"
+
+
+class OutboxMessage(models.Model):
+    """What must happen after a commit, written in that same commit.
+
+    Done means that the consumer's transaction said so, not that something was published: a
+    broker may lose what it was given.
+    """
+
+    topic = models.CharField(max_length=50)
+    payload = models.JSONField()
+    created = models.DateTimeField(db_default=Now())
+    done = models.DateTimeField(null=True, blank=True)
+    attempts = models.PositiveIntegerField(db_default=0)
+    not_before = models.DateTimeField(db_default=Now(), help_text="back-off after a failure")
+    error = models.TextField(blank=True, db_default="")
+
+    class Meta:
+        indexes = [
+            models.Index(
+                fields=["not_before"], condition=Q(done__isnull=True), name="inventory_outbox_todo"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.topic} {self.pk}"

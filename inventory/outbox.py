@@ -1,0 +1,95 @@
+"""What follows a commit, certainly.
+
+A message is written in the transaction that it follows from, and is done when the consumer's own
+transaction says so. Between the two anything may crash: the message is simply found again. So it
+may be handled more than once, and never not at all; handlers are idempotent, or write their
+effect in the transaction that they are called in.
+
+Messages are found by what is not done, never by "id greater than the last one": ids commit out
+of order, and the late ones would be skipped.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any
+
+from django.db import transaction
+from django.db.models import F
+from django.db.models.functions import Now
+
+from inventory.models import OutboxMessage
+
+log = logging.getLogger(__name__)
+
+Handler = Callable[[Any], None]
+"""Gets a message's payload, inside the transaction that will mark it done."""
+
+FIRST_PAUSE = timedelta(seconds=2)
+LONGEST_PAUSE = timedelta(minutes=10)
+"""A message that fails is tried again after 2 s, 4 s, 8 s …, at most 10 minutes."""
+
+
+def emit(topic: str, payload: Any) -> None:
+    """Write a message. Must run in the transaction that it follows from."""
+    if not transaction.get_connection().in_atomic_block:
+        raise transaction.TransactionManagementError("a message belongs to its cause's transaction")
+    OutboxMessage.objects.create(topic=topic, payload=payload)
+
+
+def deliver(handlers: Mapping[str, Handler], *, most: int = 1000) -> int:
+    """Handle the messages that are to be done; other workers may do the same meanwhile.
+
+    Args:
+        handlers: by topic. A message whose topic has none counts as failed and stays.
+        most: how many before returning.
+
+    Returns:
+        How many were done.
+    """
+    done = 0
+    for _ in range(most):
+        outcome = _deliver_one(handlers)
+        if outcome is None:
+            break
+        done += outcome
+    return done
+
+
+def pending() -> int:
+    """Messages that are not done."""
+    return OutboxMessage.objects.filter(done__isnull=True).count()
+
+
+def _deliver_one(handlers: Mapping[str, Handler]) -> int | None:
+    """One message: 1 if it is done, 0 if it failed, None if there is none."""
+    message = None
+    try:
+        with transaction.atomic():
+            todo = OutboxMessage.objects.filter(done__isnull=True, not_before__lte=Now())
+            # SKIP LOCKED: what another worker is handling is not waited for.
+            message = todo.select_for_update(skip_locked=True).order_by("not_before").first()
+            if message is None:
+                return None
+            handlers[message.topic](message.payload)
+            OutboxMessage.objects.filter(pk=message.pk).update(
+                done=Now(), attempts=F("attempts") + 1, error=""
+            )
+    except Exception as error:
+        if message is None:
+            raise
+        log.exception("message %s (%s) failed", message.pk, message.topic)
+        _put_off(message, error)
+        return 0
+    return 1
+
+
+def _put_off(message: OutboxMessage, error: Exception) -> None:
+    pause = min(FIRST_PAUSE * 2 ** min(message.attempts, 20), LONGEST_PAUSE)
+    OutboxMessage.objects.filter(pk=message.pk, done__isnull=True).update(
+        attempts=F("attempts") + 1,
+        not_before=Now() + pause,
+        error=f"{type(error).__name__}: {error}"[:2000],
+    )

@@ -1,0 +1,48 @@
+"""This process's connection to Redis, and what inventory uses it for."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import redis
+from django.conf import settings
+from locking.backends.redis import RedisLock
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from inventory.circuit import Circuit
+from inventory.hint import Hint
+from inventory.turnstile import LEASE
+
+TIMEOUT = 0.5
+"""Seconds for an answer. A healthy Redis takes one millisecond; one that takes longer than this
+is left alone (see circuit.py), for buyers are waiting."""
+
+
+@cache
+def client() -> redis.Redis:
+    """A client that never retries by itself: what may be sent twice is decided where it is sent."""
+    return redis.Redis.from_url(
+        settings.REDIS_URL,
+        socket_timeout=TIMEOUT,
+        socket_connect_timeout=TIMEOUT,
+        retry=Retry(NoBackoff(), 0),
+        max_connections=1000,
+    )
+
+
+@cache
+def circuit() -> Circuit:
+    """The one circuit breaker of this process's Redis."""
+    return Circuit()
+
+
+@cache
+def hint() -> Hint:
+    """The sold-out hints."""
+    return Hint(client(), circuit())
+
+
+def item_lock(name: str) -> RedisLock:
+    """The lock of that name. Not renewed: a batch is over long before its lease."""
+    return RedisLock(client(), name, lease=LEASE, renew=False)

@@ -1,0 +1,37 @@
+"""Every way of selling, by name. Adding one is a file here and a line in ``_build``."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from inventory.redis import circuit, hint, item_lock
+from inventory.strategies.base import Strategy
+from inventory.strategies.combining import Combining
+from inventory.strategies.guarded import Guard
+from inventory.strategies.naive import Naive
+from inventory.strategies.redis_lock import RedisLock
+from inventory.strategies.row_lock import RowLock
+from inventory.turnstile import Turnstile
+
+CLASSES: dict[str, type[Strategy]] = {
+    strategy.name: strategy for strategy in (Combining, Guard, RowLock, RedisLock, Naive)
+}
+"""Strategy classes by name, the default first."""
+
+DEFAULT = Combining.name
+
+
+@cache
+def strategy(name: str) -> Strategy:
+    """The strategy of that name; one object a process, for some of them hold queues.
+
+    Raises:
+        KeyError: there is none of that name.
+    """
+    kind = CLASSES[name]
+    if kind is Combining:
+        return Combining(Turnstile(item_lock, circuit()), hint())
+    return kind()
+
+
+__all__ = ["CLASSES", "DEFAULT", "Strategy", "strategy"]

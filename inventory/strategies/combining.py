@@ -1,0 +1,198 @@
+"""``combining``: the default. Requests queue in their process, processes at the item's lock, and
+the holder sells to its whole queue in one guarded transaction.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple
+
+from django.conf import settings
+from django.db import Error, InterfaceError, OperationalError
+
+from inventory import batch, guard
+from inventory.combiner import Combiner, Take
+from inventory.hint import Hint
+from inventory.holders import Holders
+from inventory.metrics import metrics
+from inventory.outcomes import (
+    Busy,
+    Declined,
+    OnGranted,
+    Outcome,
+    OutcomeUnknown,
+    Purchase,
+    SoldOut,
+    StaleToken,
+)
+from inventory.strategies.base import Strategy
+from inventory.switches import switches
+from inventory.transactions import CommitUnknown, forget_connection, lend_connection
+from inventory.turnstile import Turnstile
+
+Answer = Outcome | Exception
+
+PATIENCE = 2.0
+"""Seconds in which a batch is tried again when nothing was written: the lock was overtaken, the
+connection was an old one, the database is just coming back. Less than the buyers will wait."""
+
+PAUSE = 0.05
+"""Seconds between two tries, for a database that is starting."""
+
+
+import os
+
+GATHER = float(os.environ.get("GATHER", "0.004"))
+
+
+class _Line(NamedTuple):
+    """What can be served together: one item, opened by the same function."""
+
+    item: int
+    on_granted: OnGranted
+
+
+class Combining(Strategy):
+    """Collect, lock once, commit together.
+
+    Args:
+        turnstile: the items' locks.
+        hint: the sold-out hints.
+    """
+
+    name = "combining"
+    summary = "requests combined a process, one guarded transaction for all of them"
+
+    def __init__(self, turnstile: Turnstile, hint: Hint) -> None:
+        self._turnstile = turnstile
+        self._hint = hint
+        self._holders = Holders()
+        # Items that ran out, as far as this process knows: only then is the hint worth a look.
+        self._ran_out: set[int] = set()
+        self._combiner: Combiner[Purchase, Outcome] = Combiner(
+            self._serve,
+            max_batch=settings.INVENTORY_MAX_BATCH,
+            max_waiting=settings.INVENTORY_MAX_WAITING,
+            max_wait=settings.INVENTORY_MAX_WAIT,
+        )
+
+    def sell(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:  # noqa: D102
+        lend_connection()
+        return self._combiner.submit(_Line(purchase.item, on_granted), purchase)
+
+    def _serve(self, name: Hashable, take: Take[Purchase]) -> Sequence[Answer]:
+        assert isinstance(name, _Line)
+        if self._combiner.waiting(name) > 1:
+            time.sleep(GATHER)
+        wishes: Sequence[Purchase] = ()
+        refused: dict[int, SoldOut] = {}
+        if switches().admission and name.item in self._ran_out:
+            wishes = take()
+            refused = self._refuse_by_hint(name.item, wishes)
+            if len(refused) == len(wishes):
+                metrics.count("refused_by_hint", len(refused))
+                return list(refused.values())
+        if not switches().lock:
+            return self._sell(name, wishes or take(), refused, token=None)
+        with self._turnstile.enter(name.item) as token:
+            # Taken only now: whoever came while the lock was waited for is in the batch.
+            return self._sell(name, wishes or take(), refused, token)
+
+    def _refuse_by_hint(self, item: int, wishes: Sequence[Purchase]) -> dict[int, SoldOut]:
+        """Positions that may be refused at once, all of them read after they had queued."""
+        level = self._hint.read(item)
+        if level is None or level.available > 0:
+            self._ran_out.discard(item)
+            return {}
+        try:
+            holders = self._holders.of(item, level)
+        except Error:
+            return {}
+        if holders is None:
+            return {}
+        return {
+            position: SoldOut(0)
+            for position, wish in enumerate(wishes)
+            if wish.buyer not in holders
+        }
+
+    def _sell(
+        self,
+        line: _Line,
+        wishes: Sequence[Purchase],
+        refused: dict[int, SoldOut],
+        token: int | None,
+    ) -> Sequence[Answer]:
+        rest = [wish for position, wish in enumerate(wishes) if position not in refused]
+        metrics.count("batches")
+        metrics.count("batched", len(rest))
+        sold = iter(self._sell_or_split(rest, line, token))
+        return [refused.get(position) or next(sold) for position in range(len(wishes))]
+
+    def _sell_or_split(
+        self, wishes: Sequence[Purchase], line: _Line, token: int | None
+    ) -> list[Answer]:
+        """Sell a batch; if one row fails, halve it until the others are sold without it."""
+        try:
+            return list(self._sell_surely(wishes, line, token))
+        except (Busy, OutcomeUnknown, StaleToken, guard.NoSuchItem) as error:
+            return [error] * len(wishes)
+        except Declined as declined:
+            return self._sell_without(declined, wishes, line, token)
+        except Exception as error:  # noqa: BLE001  # each buyer is told its own
+            if len(wishes) == 1:
+                return [error]
+            metrics.count("batches_split")
+            middle = len(wishes) // 2
+            return [
+                *self._sell_or_split(wishes[:middle], line, token),
+                *self._sell_or_split(wishes[middle:], line, token),
+            ]
+
+    def _sell_without(
+        self, declined: Declined, wishes: Sequence[Purchase], line: _Line, token: int | None
+    ) -> list[Answer]:
+        """Sell to those whose scope was not declined; halving would try each alone."""
+        others = [wish for wish in wishes if wish.scope not in declined.scopes]
+        if len(others) == len(wishes):
+            raise AssertionError("declined, but none of these") from declined
+        sold = iter(self._sell_or_split(others, line, token) if others else ())
+        return [declined if wish.scope in declined.scopes else next(sold) for wish in wishes]
+
+    def _sell_surely(
+        self, wishes: Sequence[Purchase], line: _Line, token: int | None
+    ) -> Sequence[Outcome]:
+        """Sell a batch, again if nothing was written, and find out when that is not known."""
+        unknown = False
+        failure: Exception | None = None
+        give_up = time.monotonic() + PATIENCE
+        while failure is None or time.monotonic() < give_up:
+            try:
+                outcomes, level = batch.sell(wishes, line.on_granted, token)
+            except CommitUnknown as error:
+                # Trying again is the look-up: what was committed is known by its key now. It
+                # starts with the row's lock, so it waits for a commit that is still under way.
+                metrics.count("commit_unknown")
+                unknown, failure = True, error
+                forget_connection()
+            except (OperationalError, InterfaceError) as error:
+                failure = error
+                forget_connection()
+                time.sleep(PAUSE)
+            except batch.LimitRaced as error:
+                failure = error
+            except StaleToken as error:
+                # Overtaken while paused. Nothing was written; on without the lock, for the
+                # queue behind it belongs to somebody else by now.
+                metrics.count("stale_token")
+                failure, token = error, None
+            else:
+                if level.available == 0:
+                    self._ran_out.add(line.item)
+                    self._hint.publish(line.item, level)
+                lend_connection()
+                return outcomes
+        if unknown:
+            raise OutcomeUnknown("the database could not be asked again") from failure
+        raise Busy("the database cannot be reached") from failure

@@ -1,0 +1,59 @@
+"""The item's lock, for as long as Redis answers; without it the shop sells on, only slower.
+The guard decides in either case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from locking.backends.redis import RedisLock
+
+from inventory.circuit import Circuit
+from inventory.metrics import metrics
+from locking import LockError, LockTimeout
+
+LEASE = 2.0
+"""Seconds. A batch takes milliseconds; a holder that is paused for longer is overtaken, and its
+fencing token then changes nothing."""
+
+PATIENCE = 2.5
+"""Seconds to wait for the lock: longer than a lease, so that a dead holder is waited out, and
+then without it."""
+
+
+class Turnstile:
+    """Lets one process at a time in to an item, by its lock in Redis.
+
+    Args:
+        make_lock: makes the lock of a name; called once a batch.
+        circuit: what every use of this Redis goes through.
+    """
+
+    def __init__(self, make_lock: Callable[[str], RedisLock], circuit: Circuit) -> None:
+        self._make_lock = make_lock
+        self._circuit = circuit
+
+    @contextmanager
+    def enter(self, item: int) -> Iterator[int | None]:
+        """Hold the item's lock inside the block; yields its fencing token, or None without."""
+        lock = self._make_lock(f"item:{item}")
+        try:
+            with metrics.time("lock_wait"):
+                lease = self._circuit.ask(lambda: lock.acquire(timeout=PATIENCE), otherwise=None)
+        except LockTimeout:
+            metrics.count("lock_timeout")
+            lease = None
+        if lease is None:
+            metrics.count("without_lock")
+            yield None
+            return
+        try:
+            yield lease.token
+        finally:
+            try:
+                lease.release()
+            except LockError:
+                # The lease ended early, or Redis is gone. What was written has been decided by
+                # the guard, so this is something to count and nothing to fail for.
+                metrics.count("lock_lost")
