@@ -35,13 +35,14 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "django.contrib.sessions.middleware.SessionMiddleware",
-    "django.middleware.locale.LocaleMiddleware",
-    "django.middleware.common.CommonMiddleware",
-    "django.middleware.csrf.CsrfViewMiddleware",
-    "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "django.contrib.messages.middleware.MessageMiddleware",
-    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    # Django's own, for pages; a call of the API passes them by.
+    "shop.middleware.PageSession",
+    "shop.middleware.PageLocale",
+    "shop.middleware.PageCommon",
+    "shop.middleware.PageCsrf",
+    "shop.middleware.PageAuthentication",
+    "shop.middleware.PageMessages",
+    "shop.middleware.PageFrames",
 ]
 
 ROOT_URLCONF = "shop.urls"
@@ -84,6 +85,11 @@ if environment.is_set("DATABASE_URL"):
     }
 
 REDIS_URL = environment.text("REDIS_URL")
+
+# --- Stock --------------------------------------------------------------------------------------
+INVENTORY_MAX_BATCH = environment.number("INVENTORY_MAX_BATCH")
+INVENTORY_MAX_WAITING = environment.number("INVENTORY_MAX_WAITING")
+INVENTORY_MAX_WAIT = environment.number("INVENTORY_MAX_WAIT")
 
 # --- Celery -------------------------------------------------------------------------------------
 CELERY_BROKER_URL = environment.text("CELERY_BROKER_URL")

@@ -1,11 +1,12 @@
 """Which page is where."""
 
 from django.contrib import admin
-from django.urls import path
+from django.urls import include, path
 
 from shop import health
 
 urlpatterns = [
+    path("api/v1/", include("shop.api.urls")),
     path("admin/", admin.site.urls),
     path("healthz", health.alive),
     path("readyz", health.ready),

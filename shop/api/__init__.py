@@ -1,0 +1,1 @@
+"""The JSON API under ``/api/v1/``; ``openapi.json`` beside this file describes it."""

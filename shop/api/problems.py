@@ -1,0 +1,51 @@
+"""Refusals as ``application/problem+json`` (RFC 9457), with a stable ``code``."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+
+from shop import words
+
+
+def problem(request: HttpRequest, code: str, **more: Any) -> HttpResponse:
+    """The answer for a code, in the client's language.
+
+    Args:
+        request: for its Accept-Language header.
+        code: one of ``words.PROBLEMS``.
+        more: further members, such as ``available``.
+    """
+    chinese = words.is_chinese(request.META.get("HTTP_ACCEPT_LANGUAGE", ""))
+    body = _body(code, chinese) if not more else _encode(code, chinese, more)
+    response = answer(body, words.PROBLEMS[code].status, "application/problem+json")
+    # A refusal is an outcome, not an event: Django would write a log line for each of thousands.
+    response._has_been_logged = True  # type: ignore[attr-defined]
+    if code in words.RETRY_AFTER:
+        response.headers["Retry-After"] = str(words.RETRY_AFTER[code])
+    return response
+
+
+def answer(body: bytes, status: int, content_type: str) -> HttpResponse:
+    """A response with its length, without which it would go out in chunks."""
+    headers = {"Content-Type": content_type, "Content-Length": str(len(body))}
+    return HttpResponse(body, status=status, headers=headers)
+
+
+@cache
+def _body(code: str, chinese: bool) -> bytes:
+    return _encode(code, chinese, {})
+
+
+def _encode(code: str, chinese: bool, more: dict[str, Any]) -> bytes:
+    members = {
+        "type": f"/api/docs#{code}",
+        "title": words.text(code, chinese=chinese),
+        "status": words.PROBLEMS[code].status,
+        "code": code,
+        **more,
+    }
+    return json.dumps(members, ensure_ascii=False).encode()

@@ -1,0 +1,16 @@
+"""The calls of the API."""
+
+from django.urls import path
+
+from shop.api import views
+
+urlpatterns = [
+    path("sales/<int:sale>", views.show_sale),
+    path("sales/<int:sale>/orders", views.place_order),
+    path("orders/<int:order>", views.show_order),
+    path("orders/<int:order>/payment", views.pay_order),
+    path("orders/<int:order>/cancel", views.cancel_order),
+    path("orders/<int:order>/refund", views.refund_order),
+    path("tokens", views.make_token),
+    path("demo/buyers", views.make_buyers),
+]

@@ -1,0 +1,148 @@
+"""The API's calls. Each parses, calls one service, and renders."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth import authenticate
+from django.http import HttpRequest, HttpResponse
+
+from inventory.models import Item
+from shop import orders, tokens
+from shop.api import requests
+from shop.api.problems import answer
+from shop.api.requests import api
+from shop.board import NoSuchSale, board
+from shop.buyers import create_synthetic_buyers
+from shop.models import Order
+from shop.purchase import buy
+from shop.words import Refusal
+
+MOST_SYNTHETIC_BUYERS = 20_000
+"""In one call of the demo's buyers."""
+
+
+def number(amount: Decimal) -> int | float:
+    """An amount as a JSON number; whole ones without a point."""
+    whole = int(amount)
+    return whole if whole == amount else float(amount)
+
+
+def as_json(document: Any, status: int = 200) -> HttpResponse:
+    """A JSON answer."""
+    return answer(json.dumps(document).encode(), status, "application/json")
+
+
+def order_document(order: Order) -> dict[str, Any]:
+    """An order as the API shows it."""
+    return {
+        "id": order.pk,
+        "sale": order.sale_id,
+        "quantity": order.quantity,
+        "amount": number(order.amount),
+        "status": order.status,
+        "pay_before": order.pay_before.isoformat(),
+        "created": order.created.isoformat(),
+    }
+
+
+@api("POST")
+def place_order(request: HttpRequest, sale: int) -> HttpResponse:
+    """Buy in a sale: 201 with the order, 200 with the same order for the same key."""
+    buyer = requests.buyer(request)
+    key = requests.idempotency_key(request)
+    quantity = requests.whole_number(requests.body(request), "quantity", "invalid_quantity")
+    bought = buy(sale, buyer, key, quantity)
+    return as_json(order_document(bought.order), status=200 if bought.replayed else 201)
+
+
+@api("GET")
+def show_sale(request: HttpRequest, sale: int) -> HttpResponse:
+    """A sale: window, price, limit, what is available, and the server's time."""
+    try:
+        notice = board().look_now(sale)
+    except NoSuchSale:
+        raise Refusal("not_found") from None
+    available = Item.objects.values_list("available", flat=True).get(pk=notice.item)
+    closed = notice.closed()
+    return as_json(
+        {
+            "id": sale,
+            "item": notice.item,
+            "price": number(notice.price),
+            "limit": notice.limit,
+            "starts_at": notice.starts_at.isoformat(),
+            "ends_at": notice.ends_at.isoformat(),
+            "status": closed or ("open" if available else "sold_out"),
+            "available": available,
+            "server_time": notice.now().isoformat(),
+        }
+    )
+
+
+@api("GET")
+def show_order(request: HttpRequest, order: int) -> HttpResponse:
+    """An order, to its buyer only."""
+    return as_json(order_document(_own_order(request, order)))
+
+
+@api("POST")
+def pay_order(request: HttpRequest, order: int) -> HttpResponse:
+    """Pay an order."""
+    return _change(orders.pay, _own_order(request, order))
+
+
+@api("POST")
+def cancel_order(request: HttpRequest, order: int) -> HttpResponse:
+    """Give up an order that was not paid."""
+    return _change(orders.cancel, _own_order(request, order))
+
+
+@api("POST")
+def refund_order(request: HttpRequest, order: int) -> HttpResponse:
+    """Take back a paid order."""
+    return _change(orders.refund, _own_order(request, order))
+
+
+@api("POST")
+def make_token(request: HttpRequest) -> HttpResponse:
+    """Exchange a user name and a password for a buyer token."""
+    document = requests.body(request)
+    user = authenticate(
+        request,
+        username=requests.text(document, "username"),
+        password=requests.text(document, "password"),
+    )
+    if user is None:
+        raise Refusal("wrong_credentials")
+    return as_json({"token": tokens.issue(user.pk), "expires_in": tokens.LIFETIME}, status=201)
+
+
+@api("POST")
+def make_buyers(request: HttpRequest) -> HttpResponse:
+    """Make synthetic buyers for a load test; only in demo mode."""
+    if not settings.DEMO:
+        raise Refusal("not_found")
+    count = requests.whole_number(requests.body(request), "count", "invalid_request")
+    if not 1 <= count <= MOST_SYNTHETIC_BUYERS:
+        raise Refusal("invalid_request")
+    return as_json({"tokens": create_synthetic_buyers(count)}, status=201)
+
+
+def _own_order(request: HttpRequest, order: int) -> Order:
+    buyer = requests.buyer(request)
+    # Another buyer's order is not found, rather than forbidden: ids are not to be counted.
+    found = Order.objects.filter(pk=order, buyer=buyer).first()
+    if found is None:
+        raise Refusal("not_found")
+    return found
+
+
+def _change(change: Any, order: Order) -> HttpResponse:
+    try:
+        return as_json(order_document(change(order)))
+    except orders.WrongState as wrong:
+        raise Refusal(f"order_{wrong.status}") from None

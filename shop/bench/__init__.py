@@ -1,0 +1,1 @@
+"""``manage.py bench``: every strategy beside the ceiling, in one run."""

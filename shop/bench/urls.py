@@ -1,0 +1,15 @@
+"""The view that does nothing: what a request costs before the shop does anything."""
+
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.urls import path
+from django.views.decorators.csrf import csrf_exempt
+
+
+@csrf_exempt
+def nothing(request: HttpRequest, sale: int) -> HttpResponse:
+    """Answer with a little JSON."""
+    return JsonResponse({"ok": True}, status=201)
+
+
+# The purchase's own path, so that the very same request can be sent to either.
+urlpatterns = [path("api/v1/sales/<int:sale>/orders", nothing)]

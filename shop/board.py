@@ -1,0 +1,114 @@
+"""What a process remembers of the sales, so that a hot request asks the database nothing.
+
+It serves to refuse early. The purchase's own transaction looks at the sale's row again, so what
+is remembered here may be a second old without selling anything outside the window.
+
+There is one clock: the database's. Each look notes by how much this process's monotonic clock
+differs from it.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from functools import cache
+
+from django.db import connection
+
+FRESH = 1.0
+"""Seconds for which a sale is remembered."""
+
+MOST_SALES = 10_000
+"""Sales remembered at once; beyond it the memory starts over."""
+
+READ = """
+SELECT item_id, price, "limit", starts_at, ends_at, paused, hold, strategy, now()
+FROM shop_sale WHERE id = %s
+"""
+
+
+class NoSuchSale(LookupError):
+    """There is no sale of that id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A sale as it was when it was looked at.
+
+    Attributes:
+        clock: the database's time minus this process's monotonic clock.
+    """
+
+    sale: int
+    item: int
+    price: Decimal
+    limit: int
+    starts_at: datetime
+    ends_at: datetime
+    paused: bool
+    hold: timedelta
+    strategy: str
+    clock: datetime
+
+    def now(self) -> datetime:
+        """The database's time."""
+        return self.clock + timedelta(seconds=time.monotonic())
+
+    def closed(self) -> str | None:
+        """Why nothing can be bought now: a code of ``words``, or None if it can."""
+        now = self.now()
+        if now < self.starts_at:
+            return "not_started"
+        if now >= self.ends_at:
+            return "ended"
+        return "paused" if self.paused else None
+
+
+class Board:
+    """Sales by id, each looked at again after a second."""
+
+    def __init__(self) -> None:
+        self._notices: dict[int, Notice] = {}
+        self._fresh_until: dict[int, float] = {}
+
+    def look(self, sale: int) -> Notice:
+        """The sale, at most about a second old.
+
+        Raises:
+            NoSuchSale: there is none.
+        """
+        notice = self._notices.get(sale)
+        if notice is not None:
+            if time.monotonic() < self._fresh_until[sale]:
+                return notice
+            # One request looks again; those that come meanwhile use what is there.
+            self._fresh_until[sale] = time.monotonic() + FRESH
+        return self.look_now(sale)
+
+    def look_now(self, sale: int) -> Notice:
+        """The sale as it is in the database.
+
+        Raises:
+            NoSuchSale: there is none.
+        """
+        with connection.cursor() as cursor:
+            cursor.execute(READ, [sale])
+            row = cursor.fetchone()
+        if row is None:
+            raise NoSuchSale(sale)
+        *fields, now = row
+        clock = now - timedelta(seconds=time.monotonic())
+        notice = Notice(sale, *fields, clock=clock)
+        if len(self._notices) >= MOST_SALES:
+            self._notices.clear()
+        self._notices[sale] = notice
+        self._fresh_until[sale] = time.monotonic() + FRESH
+        return notice
+
+
+@cache
+def board() -> Board:
+    """This process's board."""
+    return Board()

@@ -1,0 +1,63 @@
+"""``manage.py create_sale``: a sale that is open now."""
+
+import json
+from argparse import ArgumentParser
+from datetime import timedelta
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.core.management.base import BaseCommand, CommandError
+
+from inventory.strategies import DEFAULT
+from shop.sales import open_sale
+
+
+def amount(text: str) -> Decimal:
+    """Read a price.
+
+    Raises:
+        ValueError: it is no number.
+    """
+    try:
+        return Decimal(text)
+    except InvalidOperation as error:
+        raise ValueError(text) from error
+
+
+class Command(BaseCommand):
+    """Create a sale."""
+
+    help = "Create a sale of the phone that is open now, and print its ids."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:  # noqa: D102
+        parser.add_argument("--stock", type=int, default=100, help="units (100)")
+        parser.add_argument("--limit", type=int, default=1, help="units a buyer may have (1)")
+        parser.add_argument("--price", type=amount, default=Decimal(999), help="of a unit (999)")
+        parser.add_argument("--strategy", default=DEFAULT, help=f"name of a strategy ({DEFAULT})")
+        parser.add_argument(
+            "--starts-in", type=float, default=0, metavar="SECONDS", help="opens later (0)"
+        )
+        parser.add_argument(
+            "--hold", type=float, default=900, metavar="SECONDS", help="time to pay (900)"
+        )
+        parser.add_argument("--json", action="store_true", help="print JSON")
+
+    def handle(self, **options: Any) -> None:  # noqa: D102
+        if options["stock"] < 0:
+            raise CommandError("--stock cannot be negative")
+        try:
+            sale = open_sale(
+                stock=options["stock"],
+                price=options["price"],
+                limit=options["limit"],
+                strategy=options["strategy"],
+                starts_in=timedelta(seconds=options["starts_in"]),
+                hold=timedelta(seconds=options["hold"]),
+            )
+        except ValidationError as error:
+            raise CommandError("; ".join(error.messages)) from error
+        if options["json"]:
+            self.stdout.write(json.dumps({"sale": sale.pk, "item": sale.item_id}))
+        else:
+            self.stdout.write(f"Sale {sale.pk} of item {sale.item_id}: {options['stock']} units.")

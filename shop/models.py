@@ -1,0 +1,154 @@
+"""What a shop adds to stock: products, sales with a price and a window, orders, mails."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.core.validators import MinValueValidator
+from django.db import models
+from django.db.models import F, Q
+from django.db.models.functions import Now
+from django.urls import reverse
+
+from inventory.models import Item, Reservation
+from inventory.strategies import CLASSES, DEFAULT
+
+STRATEGIES = [(name, f"{name}: {kind.summary}") for name, kind in CLASSES.items()]
+
+
+def check_strategy(name: str) -> None:
+    """Refuse a strategy that is unknown, or that oversells outside demo mode.
+
+    Raises:
+        ValidationError: with the reason.
+    """
+    if name not in CLASSES:
+        raise ValidationError(f"There is no strategy {name!r}; there are {', '.join(CLASSES)}.")
+    if not CLASSES[name].safe and not settings.DEMO:
+        raise ValidationError(f"The strategy {name!r} oversells; it is for demonstrations only.")
+
+
+class Product(models.Model):
+    """What the catalogue shows."""
+
+    name = models.CharField(max_length=200)
+    slug = models.SlugField(unique=True)
+    description = models.TextField(blank=True)
+    list_price = models.DecimalField(max_digits=12, decimal_places=2)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Sale(models.Model):
+    """A product at a price, in a window, with a limit for each buyer."""
+
+    product = models.ForeignKey(Product, on_delete=models.PROTECT)
+    item = models.ForeignKey(Item, on_delete=models.PROTECT)
+    price = models.DecimalField(max_digits=12, decimal_places=2, validators=[MinValueValidator(0)])
+    limit = models.PositiveIntegerField(
+        default=1, validators=[MinValueValidator(1)], help_text="units a buyer may have"
+    )
+    starts_at = models.DateTimeField(db_default=Now())
+    ends_at = models.DateTimeField()
+    paused = models.BooleanField(default=False, help_text="nothing is sold while it is set")
+    hold = models.DurationField(
+        default=timedelta(minutes=15), help_text="time to pay, before the units go back"
+    )
+    strategy = models.CharField(
+        max_length=20, choices=STRATEGIES, default=DEFAULT, validators=[check_strategy]
+    )
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(price__gte=0), name="shop_sale_price_not_negative"),
+            models.CheckConstraint(condition=Q(limit__gte=1), name="shop_sale_limit_positive"),
+            models.CheckConstraint(
+                condition=Q(ends_at__gt=F("starts_at")), name="shop_sale_ends_after_start"
+            ),
+            models.CheckConstraint(
+                condition=Q(hold__gt=timedelta(0)), name="shop_sale_hold_positive"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.product} at {self.price}"
+
+    def get_absolute_url(self) -> str:
+        """The sale's page."""
+        return reverse("sale", args=[self.pk])
+
+
+class Order(models.Model):
+    """A reservation plus what is to be paid for it. Opened in the reservation's transaction."""
+
+    class Status(models.TextChoices):
+        """Where an order stands; only guarded updates move it."""
+
+        AWAITING_PAYMENT = "awaiting_payment", "awaiting payment"
+        PAID = "paid", "paid"
+        EXPIRED = "expired", "expired"
+        CANCELLED = "cancelled", "cancelled"
+        REFUNDED = "refunded", "refunded"
+
+    reservation = models.OneToOneField(Reservation, on_delete=models.PROTECT)
+    sale = models.ForeignKey(Sale, on_delete=models.PROTECT)
+    buyer = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT)
+    quantity = models.PositiveIntegerField()
+    amount = models.DecimalField(max_digits=14, decimal_places=2)
+    status = models.CharField(
+        max_length=16, choices=Status.choices, default=Status.AWAITING_PAYMENT
+    )
+    pay_before = models.DateTimeField()
+    created = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(
+                    status__in=["awaiting_payment", "paid", "expired", "cancelled", "refunded"]
+                ),
+                name="shop_order_status_known",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"order {self.pk}"
+
+    def get_absolute_url(self) -> str:
+        """The order's page, for its buyer."""
+        return reverse("order", args=[self.pk])
+
+
+class Mail(models.Model):
+    """A mail owed to a buyer. The row is the follow-up's effect: one of a kind for an order.
+
+    Sending happens after the row was committed and may, after a crash, happen twice; the
+    Message-ID is made from the row, so that mail programs show it once.
+    """
+
+    class Kind(models.TextChoices):
+        """What the mail says."""
+
+        CONFIRMATION = "confirmation", "order received"
+        EXPIRED = "expired", "order expired"
+
+    order = models.ForeignKey(Order, on_delete=models.PROTECT)
+    kind = models.CharField(max_length=20, choices=Kind.choices)
+    created = models.DateTimeField(db_default=Now())
+    sent = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["order", "kind"], name="shop_mail_one_of_a_kind"),
+        ]
+        indexes = [
+            models.Index(
+                fields=["created"], condition=Q(sent__isnull=True), name="shop_mail_unsent"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} for order {self.order_id}"

@@ -1,0 +1,117 @@
+"""Buying: everything between a parsed request and an order or a refusal.
+
+Called by the API and by the page's form alike.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.db import InterfaceError, OperationalError
+
+from inventory import services
+from inventory.guard import NoSuchItem
+from inventory.outcomes import (
+    Busy,
+    Declined,
+    Granted,
+    LimitReached,
+    OutcomeUnknown,
+    Purchase,
+    SoldOut,
+)
+from shop.board import Board, NoSuchSale, Notice, board
+from shop.models import Order
+from shop.orders import open_orders
+from shop.words import Refusal
+
+MOST_UNITS = 1000
+"""Largest quantity of one order; far above any limit, far below what a column holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bought:
+    """An order, and whether an earlier request with the same key had opened it."""
+
+    order: Order
+    replayed: bool
+
+
+def buy(sale: int, buyer: int, key: UUID, quantity: int) -> Bought:
+    """Buy units in a sale.
+
+    Args:
+        sale: id of the sale.
+        buyer: id of the user.
+        key: the buyer's idempotency key.
+        quantity: units.
+
+    Raises:
+        Refusal: with the code of the reason.
+    """
+    if not 1 <= quantity <= MOST_UNITS:
+        raise Refusal("invalid_quantity")
+    try:
+        notice = board().look(sale)
+    except NoSuchSale:
+        raise Refusal("not_found") from None
+    except (OperationalError, InterfaceError) as error:
+        raise Refusal("busy") from error
+    purchase = Purchase(notice.item, sale, buyer, key, quantity, notice.limit, notice.hold)
+    closed = notice.closed()
+    if closed is not None:
+        return _replay_or_refuse(purchase, closed)
+    return _buy(purchase, notice)
+
+
+def _buy(purchase: Purchase, notice: Notice) -> Bought:
+    try:
+        outcome = services.reserve(purchase, open_orders, by=notice.strategy)
+    except Declined:
+        raise Refusal(_why_declined(board(), notice)) from None
+    except Busy as error:
+        raise Refusal("busy") from error
+    except OutcomeUnknown as error:
+        raise Refusal("outcome_unknown") from error
+    except NoSuchItem:
+        raise Refusal("not_found") from None
+    if isinstance(outcome, Granted):
+        if outcome.opened is not None:
+            return Bought(outcome.opened, outcome.replayed)
+        return _replay(outcome.reservation)
+    if isinstance(outcome, SoldOut):
+        raise Refusal("sold_out", available=outcome.available)
+    if isinstance(outcome, LimitReached):
+        raise Refusal("limit_reached", left=outcome.left)
+    raise Refusal("idempotency_key_reused")
+
+
+def _replay_or_refuse(purchase: Purchase, closed: str) -> Bought:
+    """The sale is closed; a key that was granted while it was open still gets its order."""
+    try:
+        outcome = services.find(purchase)
+        if isinstance(outcome, Granted):
+            return _replay(outcome.reservation)
+    except (OperationalError, InterfaceError) as error:
+        raise Refusal("busy") from error
+    if outcome is not None:
+        raise Refusal("idempotency_key_reused")
+    raise Refusal(closed)
+
+
+def _replay(reservation: int) -> Bought:
+    try:
+        return Bought(Order.objects.get(reservation=reservation), replayed=True)
+    except (OperationalError, InterfaceError) as error:
+        raise Refusal("outcome_unknown") from error
+
+
+def _why_declined(sales: Board, notice: Notice) -> str:
+    """The database said no where this process's memory had said yes: look again."""
+    try:
+        return sales.look_now(notice.sale).closed() or "paused"
+    except NoSuchSale:
+        return "not_found"
+    except (OperationalError, InterfaceError):
+        return "busy"
