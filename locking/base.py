@@ -95,13 +95,17 @@ class Hooks:
 NO_HOOKS = Hooks()
 
 
+def _sleep(seconds: float) -> None:
+    time.sleep(seconds)  # looked up at each call, so that gevent may patch it after this import
+
+
 @dataclass(frozen=True, slots=True)
 class Clock:
     """Where a lock takes its time from: the seam at which a simulator puts virtual time."""
 
     monotonic: Callable[[], float] = time.monotonic
     """Seconds from an arbitrary start; never steps back, unlike the time of day."""
-    sleep: Callable[[float], None] = time.sleep
+    sleep: Callable[[float], None] = _sleep
 
 
 SYSTEM_CLOCK = Clock()
@@ -152,7 +156,7 @@ class Lease(ABC):
     """
 
     __slots__ = (
-        "_deadline", "_granted_at", "_guard", "_lost_reason", "_over", "_released",
+        "__weakref__", "_deadline", "_granted_at", "_guard", "_lost_reason", "_over", "_released",
         "clock", "hooks", "name", "token",
     )  # fmt: skip
 
