@@ -67,7 +67,7 @@ def _behind_sentinels(url: str, settings: dict[str, Any]) -> Redis:
         address, _, port = host.rpartition(":")
         sentinels.append((address or port, int(port) if address else 26379))
     manager = Sentinel(sentinels, sentinel_kwargs=dict(settings))  # type: ignore[no-untyped-call]
-    client: Redis = manager.master_for(
+    client: Redis = manager.master_for(  # type: ignore[no-untyped-call]
         service,
         db=int(db or 0),
         username=username or None,

@@ -14,12 +14,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from math import inf
-from typing import Any, NoReturn
+import weakref
+from collections.abc import Callable
+from typing import Any
 
 from redis import Redis, RedisCluster
 from redis.exceptions import RedisError
 
+from locking.backends.redis_lease import RedisLeaseState, ms, text, unavailable
 from locking.backends.redis_protocol import (
     MUTEX,
     OWNER,
@@ -48,109 +50,72 @@ from locking.renewal import RENEWER, Renewal, Renewer
 logger = logging.getLogger(__name__)
 
 
-class RedisLease(Lease):
+class RedisLease(RedisLeaseState, Lease):
     """A granted `RedisLock`; acquired again by its own thread, it is released as many times."""
 
-    __slots__ = (
-        "_count", "_holder", "_lock", "_max_until", "_process", "_release_sent", "_releasing",
-        "_thread",
-    )  # fmt: skip
+    __slots__ = ("_lock", "_thread")
 
     def __init__(self, lock: RedisLock, holder: str) -> None:
-        super().__init__(lock.name, clock=lock.clock, hooks=lock.hooks)
+        super().__init__(lock.name, holder, lock.lease, clock=lock.clock, hooks=lock.hooks)
         self._lock = lock
-        self._holder = holder
         self._thread = threading.current_thread()
-        self._process = TOKENS.process
-        self._count = 1
-        self._max_until = inf
-        self._releasing = False
-        self._release_sent = False
+
+    @property
+    def ident(self) -> int | None:
+        """The number of the owning thread."""
+        return self._thread.ident
 
     @property
     def server(self) -> object:
         """The connections that the renewal goes over."""
         return self._lock.wire
 
-    def begin(self, grant: Grant, seconds: float, max_hold: float | None) -> None:
-        """Start the lease: the lock has been granted."""
-        self.token = grant.fence
-        self._granted_at = self.clock.monotonic()
-        self._deadline = grant.since + seconds
-        if max_hold is not None:
-            self._max_until = self._granted_at + max_hold
+    def belongs_to_current_thread(self) -> bool:
+        """Whether this thread acquired it: the number of a thread is given again, it is not."""
+        return self._thread is threading.current_thread()
 
     def release(self) -> None:
         """Let the next client in, at the last of as many releases as there were acquires."""
-        if self._count > 1 and not self._released:
-            self._count -= 1
-            return
-        super().release()
+        if self.leave_once():
+            super().release()
 
     def renew(self) -> tuple[Renewal, float]:
         """Lengthen the lease if its owner still wants it; called by the renewal thread."""
         now = self.clock.monotonic()
-        interval = self._lock.lease / 3
-        if self.token is None:
-            return Renewal.HELD, now + interval  # still waiting in line
-        if self._is_lost():
-            return Renewal.LOST, inf
-        seconds = min(self._lock.lease, self._max_until - now)
-        if seconds <= 0 or not _is_alive(self._thread):
-            return Renewal.HELD, self._deadline  # the end is near, and will be noted then
+        seconds = self.wanted(now) if _is_alive(self._thread) else 0.0
+        if seconds <= 0:
+            return self.not_renewed(now)
         try:
-            answer = self._lock.run(self._lock.scripts.renew, self._holder, _ms(seconds), "0")
+            answer = self._lock.run(self._lock.scripts.renew, self.holder, ms(seconds), "0")
         except LockError as error:
-            self.hooks.renewal_failed(self.name, error)
-            return Renewal.UNKNOWN, min(now + interval / 3, self._deadline)
-        if answer == 0:
-            if not self._releasing:  # else it is our own release that was carried out first
-                self.mark_lost("the server no longer knows it")
-            return Renewal.LOST, inf
-        self._deadline = max(self._deadline, now + seconds)
-        return (Renewal.RENEWED if answer == 1 else Renewal.HELD), now + interval
-
-    def enter_again(self) -> bool:
-        """Count one more acquire of the owning thread; False if there is nothing to share."""
-        if self._released or self._is_lost():
-            return False
-        self._count += 1
-        return True
-
-    def _is_lost(self) -> bool:
-        if self._process is not TOKENS.process:
-            self.mark_lost("it belongs to the parent of this forked process")
-        return super()._is_lost()
+            return self.no_answer(error, now)
+        return self.answered(answer, now, seconds)
 
     def _release(self) -> bool:
-        if self._process is not TOKENS.process:
+        if self.is_anothers():
             return False
-        # Before the release is sent: a renewal that the server carries out after it finds
-        # nothing, and must not take that for a loss.
-        self._releasing = True
-        self._lock.renewer.cancel(self._holder)
+        self.begin_release()
+        self._lock.renewer.cancel(self.holder)
         answer = self._send_release()
         self._lock.forget(self)
-        return answer == 1 or (answer == 2 and self._release_sent)
+        return self.was_ours(answer)
 
     def _send_release(self) -> int:
-        args = (self._holder, str(self.token), "")
-        lock = self._lock
-        if not self._release_sent:
+        lock, args = self._lock, (self.holder, str(self.token), "")
+        if not self.release_sent:
             try:
                 first: int = lock.wire.run(lock.scripts.release, lock.keys.all, args)
             except NO_ANSWER:
-                # From now on "not yours" may mean "you have released it already".
-                self._release_sent = True
+                self.release_sent = True
             except RedisError as error:
-                lock.unavailable(error)
+                unavailable(self.name, error)
             else:
                 return first
         answer: int = lock.run(lock.scripts.release, *args)
         return answer
 
     def _extend(self, seconds: float) -> bool:
-        answer: int = self._lock.run(self._lock.scripts.renew, self._holder, _ms(seconds), "1")
+        answer: int = self._lock.run(self._lock.scripts.renew, self.holder, ms(seconds), "1")
         return answer != 0
 
 
@@ -212,13 +177,13 @@ class RedisLock(Lock):
         self._renew = renew
         self._owner = owner
         self._wait: Wait = (replicas, round(replica_timeout * 1000)) if replicas else None
-        self._held: dict[int, RedisLease] = {}
+        # Weak, so that a lease that its owner forgot is not kept alive by being registered here.
+        self._held: dict[int | None, Callable[[], RedisLease | None]] = {}
 
     def acquire(self, timeout: float | None = None) -> RedisLease:
         """Wait for the lock for at most `timeout` seconds; None waits for ever, 0 tries once."""
-        thread = threading.get_ident()
-        held = self._held.get(thread)
-        if held is not None and held.enter_again():
+        held = self._held.get(threading.get_ident(), _nothing)()
+        if held is not None and held.belongs_to_current_thread() and held.enter_again():
             return held
         began = self.clock.monotonic()
         holder = f"{TOKENS.new()}:{self._owner or TOKENS.process}"
@@ -233,15 +198,15 @@ class RedisLock(Lock):
             if not isinstance(error, LockError):
                 self._leave(holder, error)
             raise
-        lease.begin(grant, self.lease, self.max_hold)
-        self._held[thread] = lease
+        lease.begin(grant, self.max_hold)
+        self._held[lease.ident] = weakref.ref(lease)
         self.hooks.waited(self.name, self.clock.monotonic() - began, True)
         return lease
 
     def owner(self) -> str | None:
         """Who holds the lock now; None if it is free."""
         value: bytes | str | None = self.run(OWNER)
-        return None if value is None else _text(value).split(":", 2)[2]
+        return None if value is None else text(value).split(":", 2)[2]
 
     def waiters(self) -> int:
         """How many living clients wait for the lock now."""
@@ -253,7 +218,7 @@ class RedisLock(Lock):
         evicted: bytes | str | None = self.run(self.scripts.evict)
         if evicted is None:
             return False
-        fence, _, owner = _text(evicted).split(":", 2)
+        fence, _, owner = text(evicted).split(":", 2)
         logger.warning(
             "lock %r was taken away from %s (fence %s): %s", self.name, owner, fence, reason
         )
@@ -271,17 +236,12 @@ class RedisLock(Lock):
             except NO_ANSWER:
                 return self.wire.run(script, self.keys.all, args)
         except RedisError as error:
-            self.unavailable(error)
-
-    def unavailable(self, error: RedisError) -> NoReturn:
-        """Say that the server did not do what it was asked to."""
-        raise LockUnavailable(f"no use of the server for lock {self.name!r}: {error}") from error
+            unavailable(self.name, error)
 
     def forget(self, lease: RedisLease) -> None:
         """Make a released lease unknown to its owning thread."""
-        for thread, held in list(self._held.items()):
-            if held is lease:
-                del self._held[thread]
+        if self._held.get(lease.ident, _nothing)() is lease:
+            self._held.pop(lease.ident, None)
 
     def _take_turn(self, holder: str, timeout: float | None) -> Grant:
         steps = turn(
@@ -310,23 +270,19 @@ class RedisLock(Lock):
             # The message may be gone with the connection; the acquire that follows finds out.
             return None
         except RedisError as error:
-            self.unavailable(error)
+            unavailable(self.name, error)
 
     def _leave(self, holder: str, error: BaseException) -> None:
         """Leave the queue, or give back what was granted meanwhile: the caller was interrupted."""
-        waiter = f"{self._mode}{_ms(self.lease)}:{holder}"
+        waiter = f"{self._mode}{ms(self.lease)}:{holder}"
         try:
             self.run(self.scripts.release, holder, "0", waiter)
         except LockUnavailable as problem:
             error.add_note(f"and then LockUnavailable: {problem}")
 
 
-def _ms(seconds: float) -> str:
-    return str(max(1, round(seconds * 1000)))
-
-
-def _text(value: bytes | str) -> str:
-    return value.decode() if isinstance(value, bytes) else value
+def _nothing() -> None:
+    return None
 
 
 def _is_alive(thread: threading.Thread) -> bool:
