@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
@@ -25,9 +26,15 @@ class Sessions(Generic[Connection]):
     leases and waiters at a time.  Threads may share it; after a fork the child starts afresh.
     """
 
-    def __init__(self, connect: Callable[[], Connection]) -> None:
-        """Remember `connect`, which opens one autocommit connection; nothing is opened yet."""
+    def __init__(
+        self, connect: Callable[[], Connection], fileno: Callable[[Connection], int]
+    ) -> None:
+        """Remember `connect`, which opens one autocommit connection; nothing is opened yet.
+
+        `fileno` tells a connection's socket.
+        """
         self._connect = connect
+        self._fileno = fileno
         self._idle: list[Connection] = []
         self._abandoned: list[Connection] = []
         self._process = os.getpid()
@@ -37,10 +44,16 @@ class Sessions(Generic[Connection]):
         if self._process != os.getpid():
             # They are the parent's: closing them here would end its sessions, and its locks.
             self._abandoned, self._idle, self._process = self._idle, [], os.getpid()
-        try:
-            return self._idle.pop()
-        except IndexError:
-            return self._connect()
+        while True:
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                return self._connect()
+            # Nobody owes it an answer, so what can be read is the end: the server went away.
+            # Seen here, a restart of the server costs the next user a connection, not an error.
+            if not select.select([self._fileno(connection)], [], [], 0)[0]:
+                return connection
+            self.discard(connection)
 
     def give_back(self, connection: Connection) -> None:
         """Keep a connection, on which nothing is held any more, for the next lock."""

@@ -76,7 +76,7 @@ def postgres_sessions(url: str) -> Sessions[Connection]:
         connection.execute(f"SET client_connection_check_interval = {CLIENT_CHECK}")
         return connection
 
-    return Sessions(connect)
+    return Sessions(connect, lambda connection: connection.fileno())
 
 
 def advisory_key(name: str) -> int:

@@ -7,7 +7,8 @@ fencing token from a counter row, raised on the connection that holds the lock.
 Not guaranteed: nothing outlives a restart or a failover, and the lock is not replicated, so it is
 none on a Galera cluster or with two writable servers; a connection that dies silently holds its
 lock until TCP notices; a client killed while it waited leaves the queue within five seconds, at
-which interval the server looks.  The lock is not part of a transaction: commit before releasing.
+which interval the server looks; who holds it is known by the number of its connection only.  The
+lock is not part of a transaction: commit before releasing.
 MySQL rounds the time-out to whole seconds, MariaDB does not.
 
 Needs PyMySQL.  Source: MySQL manual, 14.14 "Locking Functions".
@@ -48,7 +49,9 @@ FAILURES = (pymysql.Error, OSError)
 def mysql_sessions(**parameters: Any) -> Sessions[Any]:
     """Return sessions on the server that `pymysql.connect` finds by `parameters`."""
     options = {"autocommit": True, "connect_timeout": CONNECT_TIMEOUT, **parameters}
-    return Sessions(lambda: pymysql.connect(**options))
+    return Sessions(
+        lambda: pymysql.connect(**options), lambda connection: connection._sock.fileno()
+    )
 
 
 def lock_name(name: str) -> str:
@@ -105,7 +108,12 @@ class MySQLLock(WaitingLock):
     """`GET_LOCK` under a name of any length and script."""
 
     capabilities = Capabilities(
-        fence=True, fair=True, renewal=True, extend=False, crash_release="connection"
+        fence=True,
+        fair=True,
+        renewal=True,
+        extend=False,
+        crash_release="connection",
+        knows_owner=False,
     )
 
     def __init__(self, sessions: Sessions[Any], name: str, **options: Any) -> None:
@@ -150,11 +158,6 @@ class MySQLLock(WaitingLock):
             holder = scalar(connection, "SELECT IS_USED_LOCK(%s)", self.key)
         self.sessions.give_back(connection)
         return None if holder is None else int(holder)
-
-    def owner(self) -> str | None:
-        """Name the connection that holds the lock, as `SHOW PROCESSLIST` does."""
-        holder = self._holder()
-        return None if holder is None else f"connection {holder}"
 
     def force_release(self, reason: str) -> bool:
         """End the holder's connection; needs the same user, or `CONNECTION ADMIN`."""
