@@ -12,42 +12,29 @@ grant, also when the server has lost everything, so a guarded write can refuse t
 
 from __future__ import annotations
 
-import logging
 import threading
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Unpack
 
 from redis import Redis, RedisCluster
 from redis.exceptions import RedisError
 
-from locking.backends.redis_lease import RedisLeaseState, ms, text, unavailable
+from locking.backends.redis_handle import RedisHandle, Settings
+from locking.backends.redis_lease import RedisLeaseState, ms, unavailable
 from locking.backends.redis_protocol import (
-    MUTEX,
-    OWNER,
-    TOKENS,
-    WAITERS,
     Grant,
-    Keys,
     Script,
-    Scripts,
-    turn,
 )
 from locking.backends.redis_wire import NO_ANSWER, Wait, Wire, wire_to
 from locking.base import (
-    NO_HOOKS,
-    SYSTEM_CLOCK,
     Capabilities,
-    Clock,
-    Hooks,
     Lease,
     Lock,
     LockError,
     LockUnavailable,
 )
 from locking.renewal import RENEWER, Renewal, Renewer
-
-logger = logging.getLogger(__name__)
 
 
 class RedisLease(RedisLeaseState, Lease):
@@ -119,7 +106,7 @@ class RedisLease(RedisLeaseState, Lease):
         return answer != 0
 
 
-class RedisLock(Lock):
+class RedisLock(RedisHandle, Lock):
     """A named lock on a Redis (from 7) or Valkey (from 8) server, Sentinel or cluster.
 
     `client` is a blocking redis-py client, best from `locking.redis_client`; its time-outs
@@ -145,53 +132,39 @@ class RedisLock(Lock):
         knows_owner=True,
         force_release=True,
     )
-    scripts: Scripts = MUTEX
 
     def __init__(
         self,
         client: Redis | RedisCluster | Wire,
         name: str,
         *,
-        lease: float = 10.0,
-        fair: bool = True,
-        renew: bool = True,
-        max_hold: float | None = None,
-        owner: str | None = None,
         replicas: int = 0,
         replica_timeout: float = 0.1,
-        hooks: Hooks = NO_HOOKS,
-        clock: Clock = SYSTEM_CLOCK,
         renewer: Renewer = RENEWER,
+        **settings: Unpack[Settings],
     ) -> None:
-        if lease <= 0:
-            raise ValueError(f"a lease must last longer than {lease} s")
-        self.name = name
-        self.lease = lease if max_hold is None else min(lease, max_hold)
-        self.max_hold = max_hold
-        self.hooks = hooks
-        self.clock = clock
-        self.keys = Keys.of(name)
+        super().__init__(name, **settings)
         self.wire = wire_to(client)
         self.renewer = renewer
-        self._mode = "f" if fair else "u"
-        self._renew = renew
-        self._owner = owner
+        self._reentrant = self.capabilities.reentrant
         self._wait: Wait = (replicas, round(replica_timeout * 1000)) if replicas else None
         # Weak, so that a lease that its owner forgot is not kept alive by being registered here.
         self._held: dict[int | None, Callable[[], RedisLease | None]] = {}
 
     def acquire(self, timeout: float | None = None) -> RedisLease:
         """Wait for the lock for at most `timeout` seconds; None waits for ever, 0 tries once."""
-        held = self._held.get(threading.get_ident(), _nothing)()
-        if held is not None and held.belongs_to_current_thread() and held.enter_again():
+        held = self._reentrant and self._held.get(threading.get_ident(), _nothing)()
+        if held and held.belongs_to_current_thread() and held.enter_again():
             return held
         began = self.clock.monotonic()
-        holder = f"{TOKENS.new()}:{self._owner or TOKENS.process}"
+        holder = self.new_holder()
         lease = RedisLease(self, holder)
-        if self._renew:
+        if self.renewed:
             self.renewer.register(holder, lease, began + self.lease / 3)
         try:
             grant = self._take_turn(holder, timeout)
+            if self._wait:
+                self._replicate(holder, grant, self._wait)
         except BaseException as error:
             self.renewer.cancel(holder)
             self.hooks.waited(self.name, self.clock.monotonic() - began, False)
@@ -205,24 +178,20 @@ class RedisLock(Lock):
 
     def owner(self) -> str | None:
         """Who holds the lock now; None if it is free."""
-        value: bytes | str | None = self.run(OWNER)
-        return None if value is None else text(value).split(":", 2)[2]
+        return next(iter(self.owners()), None)
+
+    def owners(self) -> list[str]:
+        """All who hold the lock now: more than one where it can be shared."""
+        return self.owners_in(self.run(self.scripts.owner))
 
     def waiters(self) -> int:
         """How many living clients wait for the lock now."""
-        count: int = self.run(WAITERS)
+        count: int = self.run(self.scripts.waiters)
         return count
 
     def force_release(self, reason: str) -> bool:
         """Take the lock away from whoever holds it and give it to the next in line."""
-        evicted: bytes | str | None = self.run(self.scripts.evict)
-        if evicted is None:
-            return False
-        fence, _, owner = text(evicted).split(":", 2)
-        logger.warning(
-            "lock %r was taken away from %s (fence %s): %s", self.name, owner, fence, reason
-        )
-        return True
+        return self.log_eviction(self.run(self.scripts.evict), reason)
 
     def run(self, script: Script, *args: str) -> Any:
         """Run one of the lock's scripts, twice if the first time brought no answer.
@@ -244,13 +213,7 @@ class RedisLock(Lock):
             self._held.pop(lease.ident, None)
 
     def _take_turn(self, holder: str, timeout: float | None) -> Grant:
-        steps = turn(
-            holder,
-            lease=self.lease,
-            mode=self._mode,
-            timeout=timeout,
-            monotonic=self.clock.monotonic,
-        )
+        steps = self.turn(holder, timeout)
         wake_list = self.keys.wake(holder)
         step = next(steps)
         try:
@@ -263,6 +226,21 @@ class RedisLock(Lock):
             grant: Grant = done.value
             return grant
 
+    def _replicate(self, holder: str, grant: Grant, wait: tuple[int, int]) -> None:
+        """Make sure that a failover within the lease knows of the grant."""
+        # WAIT counts the writes of its own connection, and the grant may have come from another's:
+        # so write again, what changes nothing, and wait for that.
+        args = (holder, ms(self.lease), "1")
+        try:
+            _, reached = self.wire.run(self.scripts.renew, self.keys.all, args, wait)
+        except RedisError as error:
+            unavailable(self.name, error)
+        if reached < wait[0]:
+            self.run(self.scripts.release, holder, str(grant.fence), "")
+            raise LockUnavailable(
+                f"{reached} of {wait[0]} replicas have the grant of {self.name!r}"
+            )
+
     def _pop(self, wake_list: str, seconds: float) -> bytes | None:
         try:
             return self.wire.pop(wake_list, seconds)
@@ -274,9 +252,8 @@ class RedisLock(Lock):
 
     def _leave(self, holder: str, error: BaseException) -> None:
         """Leave the queue, or give back what was granted meanwhile: the caller was interrupted."""
-        waiter = f"{self._mode}{ms(self.lease)}:{holder}"
         try:
-            self.run(self.scripts.release, holder, "0", waiter)
+            self.run(self.scripts.release, *self.leaving(holder))
         except LockUnavailable as problem:
             error.add_note(f"and then LockUnavailable: {problem}")
 

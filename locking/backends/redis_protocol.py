@@ -10,6 +10,7 @@ import hashlib
 import itertools
 import os
 import random
+import re
 import socket
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
@@ -39,11 +40,15 @@ class Script:
 
     @staticmethod
     @cache
-    def load(name: str, common: str = "common") -> Script:
-        """Read `lua/<name>.lua`, with `lua/<common>.lua` where it asks for it."""
+    def load(name: str) -> Script:
+        """Read `lua/<name>.lua`; each of its lines `-- @part` stands for `lua/<part>.lua`."""
         folder = Path(__file__).parent / "lua"
-        shared = (folder / f"{common}.lua").read_text()
-        source = (folder / f"{name}.lua").read_text().replace("-- @common\n", shared)
+        source = re.sub(
+            r"^-- @(\w+)$",
+            lambda line: (folder / f"{line[1]}.lua").read_text(),
+            (folder / f"{name}.lua").read_text(),
+            flags=re.MULTILINE,
+        )
         # SHA-1 is what EVALSHA is defined with; it protects nothing here.
         sha = hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest()
         return Script(name, source, sha)
@@ -57,11 +62,24 @@ class Scripts:
     release: Script
     renew: Script
     evict: Script
+    owner: Script
+    waiters: Script
+
+    @staticmethod
+    def load(prefix: str) -> Scripts:
+        """Read the scripts whose names begin so."""
+        return Scripts(
+            acquire=Script.load(f"{prefix}acquire"),
+            release=Script.load(f"{prefix}release"),
+            renew=Script.load(f"{prefix}renew"),
+            evict=Script.load(f"{prefix}evict"),
+            owner=Script.load(f"{prefix}owner"),
+            waiters=Script.load("waiters"),
+        )
 
 
-OWNER = Script.load("owner")
-WAITERS = Script.load("waiters")
-MUTEX = Scripts(*(Script.load(name) for name in ("acquire", "release", "renew", "evict")))
+MUTEX = Scripts.load("")
+GATE = Scripts.load("gate_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +89,12 @@ class Keys:
     all: tuple[str, str, str, str]
 
     @staticmethod
-    def of(name: str) -> Keys:
-        """Name the keys of the lock `name`, which must not be empty nor begin with a brace."""
+    def of(kind: str, name: str) -> Keys:
+        """Name the keys of the `kind` of lock called `name`, neither empty nor in braces."""
         if not name or name[0] in "{}":
             # "{}" would be no hash tag at all, and the keys would lie on different nodes.
             raise ValueError(f"not a name for a lock: {name!r}")
-        lock = f"lock:{{{name}}}"
+        lock = f"{kind}:{{{name}}}"
         return Keys((lock, f"{lock}:fence", f"{lock}:queue", f"{lock}:alive"))
 
     def wake(self, holder: str) -> str:

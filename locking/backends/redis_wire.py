@@ -132,7 +132,9 @@ class NodeWire:
             self._give_back(connection)
             raise
         if wait:
-            answer = (answer, connection.read_response(disconnect_on_error=True))
+            patience = self._timeout + wait[1] / 1000
+            reached = connection.read_response(timeout=patience, disconnect_on_error=True)
+            answer = (answer, reached)
         self._give_back(connection)
         return answer
 

@@ -18,6 +18,7 @@ if not known[1] and redis.call('EXISTS', KEYS[3]) == 0 then
 end
 
 -- @common
+-- @mutex
 
 local holder, lease_ms = ARGV[1], ARGV[2]
 local waiter = ARGV[3] .. lease_ms .. ':' .. holder
@@ -30,17 +31,13 @@ if belongs_to(value, holder) then
   return {tonumber(string.match(value, '^%d+'))}
 end
 
-if not value and (ARGV[3] == 'u' or redis.call('EXISTS', KEYS[3]) == 0) then
-  leave_queue(waiter)
+if not value and ARGV[3] == 'u' then
+  leave_queue(waiter, holder)
   return {tonumber(grant(holder, lease_ms))}
 end
 
 if ARGV[4] == '1' then
-  if redis.call('ZADD', KEYS[4], now_ms + ALIVE_MS, waiter) == 1 then
-    redis.call('RPUSH', KEYS[3], waiter)
-  end
-  redis.call('PEXPIRE', KEYS[3], 2 * ALIVE_MS)
-  redis.call('PEXPIRE', KEYS[4], 2 * ALIVE_MS)
+  enqueue(waiter)
 end
 
 -- A free lock with a queue: its holder crashed.  Whoever notices hands it to the first in line.
@@ -50,14 +47,12 @@ if not value then
     fence = grant(holder, lease_ms) -- there were only ghosts
   end
   if fence then
-    leave_queue(waiter)
+    leave_queue(waiter, holder)
     return {tonumber(fence)}
   end
 end
 
 if ARGV[4] == '0' then
-  leave_queue(waiter)
-  redis.call('DEL', wake_list(holder))
+  leave_queue(waiter, holder)
 end
-local place = redis.call('LPOS', KEYS[3], waiter)
-return {0, redis.call('PTTL', KEYS[1]), place and place + 1 or 0, now_us}
+return {0, redis.call('PTTL', KEYS[1]), place_of(waiter), now_us}

@@ -1,3 +1,4 @@
--- Returns "fence:token:owner" of the holder, or false if the lock is free.
+-- Returns a list of "fence:token:owner": the holder's, or nothing if the lock is free.
 
-return redis.call('GET', KEYS[1])
+local value = redis.call('GET', KEYS[1])
+return value and {value} or {}

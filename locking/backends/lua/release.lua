@@ -12,6 +12,7 @@ if redis.call('GET', KEYS[1]) == ARGV[2] .. ':' .. ARGV[1] and redis.call('EXIST
 end
 
 -- @common
+-- @mutex
 
 local holder = ARGV[1]
 if belongs_to(redis.call('GET', KEYS[1]), holder) then
@@ -19,8 +20,7 @@ if belongs_to(redis.call('GET', KEYS[1]), holder) then
   return 1
 end
 if ARGV[2] == '0' then
-  leave_queue(ARGV[3])
-  redis.call('DEL', wake_list(holder))
+  leave_queue(ARGV[3], holder)
   return 0
 end
 local last = tonumber(redis.call('GET', KEYS[2]) or 0)

@@ -6,6 +6,7 @@
 -- Returns 1 renewed; 2 still the caller's, with an end later than that; 0 not the caller's.
 
 -- @common
+-- @mutex
 
 if not belongs_to(redis.call('GET', KEYS[1]), ARGV[1]) then
   return 0
