@@ -2,8 +2,7 @@
 
 Guaranteed by all three: mutual exclusion among clients of one primary; the lock is free as soon as
 the server sees its holder's connection end; waiters queue in the server, none polls; a fencing
-token from a sequence, minted on the connection that holds the lock, so that a holder that was cut
-off cannot mint one.
+token from a sequence, minted while the lock is held and on disk before it is used.
 
 Not guaranteed: nothing of it outlives a restart or a failover of the server, after which two
 clients may each believe that they are inside until the first asks (`Lease.check` does); and a
@@ -61,7 +60,9 @@ WHERE l.locktype = 'advisory' AND l.objsubid = 1
 OWNER = f"SELECT a.application_name {_LOCKS} AND l.granted"
 WAITERS = f"SELECT count(*) {_LOCKS} AND NOT l.granted"
 EVICT = f"SELECT pg_terminate_backend(l.pid) {_LOCKS} AND l.granted"
-MINT = "SELECT nextval('lock_fence'), set_config('lock_timeout', '0', false)"
+# A sequence is logged every 32 values and flushed by the commit of whoever logged it, so a crash
+# could take it back behind tokens that are in use.  The empty message makes our commit wait.
+MINT = "SELECT nextval('lock_fence'), pg_logical_emit_message(true, 'lock_fence', '')"
 
 CONNECT_TIMEOUT = 2  # s; the least that libpq honours
 # ms; a client that was killed while it waited would else stay in the queue until its turn came.
@@ -202,10 +203,18 @@ class PostgresLock(WaitingLock):
             for setting, value in settings.items():
                 connection.execute("SELECT set_config(%s, %s, false)", (setting, value))
             self._take(connection)
-            # Minted under the lock and on its connection: no later holder can have a smaller one.
-            # Statements that the caller sends on the connection wait as they would anywhere else.
-            token = scalar(connection, MINT)
+            token = self._mint(connection)
+            # If this is answered, the lock was still held when the token was minted, so no later
+            # holder can have a smaller one.  Statements of the caller wait as they would elsewhere.
+            connection.execute("SELECT set_config('lock_timeout', '0', false)")
         return ConnectionLease(self, connection, token)
+
+    def _mint(self, connection: Connection) -> int:
+        if connection.info.transaction_status == TransactionStatus.IDLE:
+            return int(scalar(connection, MINT))
+        # Our own transaction may be undone, by a crash even the sequence with it.
+        with borrowed(self._sessions) as other:
+            return int(scalar(other, MINT))
 
     def _take(self, connection: Connection) -> None:
         raise NotImplementedError

@@ -22,6 +22,7 @@ import math
 from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from math import inf
 from typing import Any
 from urllib.parse import quote
 
@@ -36,6 +37,8 @@ logger = logging.getLogger(__name__)
 
 ROOT = "locks/"
 TIMEOUT = 2.0  # s; for an answer, also from a cluster that is just electing
+OUTAGE = 5.0  # s; of an election or a restart, that a waiter sits out in its place
+RETRY_PAUSE = 0.1  # s; meanwhile
 LEAST = 0.01  # s; a time-out of zero would mean "at once" to a socket
 
 
@@ -168,8 +171,7 @@ class EtcdLock(WaitingLock):
         with reachable():
             place = self._join()
             try:
-                while (before := self._before(place.revision)) is not None:
-                    self._wait_for(before, place, patience)
+                self._wait_for_turn(place, patience)
                 return KeyLease(self, place)
             except BaseException:
                 with suppress(Etcd3Exception, RequestException):  # else it ends by itself
@@ -184,18 +186,37 @@ class EtcdLock(WaitingLock):
         put = self._post("kv/put", key=text(key), value=text(self.handle), lease=lease)
         return Place(key, lease, int(put["header"]["revision"]), sent_at)
 
-    def _wait_for(self, before: tuple[str, int], place: Place, patience: Patience) -> None:
-        """Wait until the one before may be gone, keeping our own place alive meanwhile."""
-        left = patience.left()
-        if left <= 0:
-            raise LockTimeout(f"not free within {patience.elapsed():.3f} s")
-        key, revision = before
-        self._watch(key, revision + 1, min(left, self.lease / 3))
-        sent_at = self.clock.monotonic()
+    def _wait_for_turn(self, place: Place, patience: Patience) -> None:
+        """Wait until nobody is before us, keeping our place alive, also over a short outage."""
+        down_since = inf
+        while True:
+            try:
+                # Kept first, then looked: if we are at the head, our key is surely there.
+                self._keep(place)
+                before = self._before(place.revision)
+                if before is None:
+                    return
+                left = patience.left()
+                if left <= 0:
+                    raise LockTimeout(f"not free within {patience.elapsed():.3f} s")
+                key, revision = before
+                self._watch(key, revision + 1, min(left, self.lease / 3))
+                down_since = inf
+            except (Etcd3Exception, RequestException):
+                now = self.clock.monotonic()
+                down_since = min(down_since, now)
+                if now - down_since > min(OUTAGE, self.lease):
+                    raise
+                self.clock.sleep(RETRY_PAUSE)
+
+    def _keep(self, place: Place) -> None:
+        now = self.clock.monotonic()
+        if now - place.kept_at < self.lease / 4:
+            return  # as after a short wait: it was just granted or kept
         kept = self._post("lease/keepalive", ID=place.lease)
         if int(kept["result"].get("TTL", 0)) <= 0:
             raise LockUnavailable("etcd: our place in the line expired")
-        place.kept_at = sent_at
+        place.kept_at = now
 
     def _watch(self, key: str, revision: int, seconds: float) -> None:
         """Block until `key` is deleted, `seconds` have passed or the stream broke."""

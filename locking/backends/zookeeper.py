@@ -29,6 +29,7 @@ from kazoo.exceptions import (
     ConnectionLoss,
     KazooException,
     NoNodeError,
+    SessionExpiredError,
 )
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState
@@ -42,6 +43,23 @@ ROOT = "/locks"
 ANSWER_TIMEOUT = 2.0  # s for an operation, over a reconnect if need be
 RETRY_PAUSE = 0.05  # s between tries while there is no connection
 CLEANUP_PAUSE = 1.0  # s between tries to delete a node that was left behind
+
+
+# After the first of these kazoo connects again, after the second it begins a new session, in which
+# our nodes are not.
+DROPPED = (ConnectionLoss, SessionExpiredError)
+
+
+RECONNECT = {"max_tries": -1, "delay": 0.05, "max_delay": 0.5}
+
+
+def zookeeper_client(hosts: str, session: float = 10.0) -> KazooClient:
+    """Return a client, to be started, whose session ends `session` seconds after it falls silent.
+
+    It looks for a server twice a second; by kazoo's default it would back off to a minute, and the
+    session end meanwhile though the servers are up.
+    """
+    return KazooClient(hosts, timeout=session, connection_retry=RECONNECT)
 
 
 class NodeLease(Lease):
@@ -143,12 +161,10 @@ class ZooKeeperLock(WaitingLock):
                     include_data=True,
                 )
                 return path.rpartition("/")[2], stat.czxid
-            except ConnectionLoss as error:
+            except DROPPED as error:
                 for node in self._line():
                     if node.startswith(ticket):
-                        stat = self._ask(
-                            lambda client, at=node: client.exists_async(f"{self.path}/{at}")
-                        )
+                        stat = self._ask(self.client.exists_async, f"{self.path}/{node}")
                         return node, stat.czxid
                 if self.clock.monotonic() > end:
                     raise LockUnavailable("ZooKeeper: the connection is lost") from error
@@ -222,16 +238,16 @@ class ZooKeeperLock(WaitingLock):
         while True:
             try:
                 return self._ask_once(operation, *arguments, **options)
-            except ConnectionLoss as error:
+            except DROPPED as error:
                 if self.clock.monotonic() > end:
                     raise LockUnavailable(f"ZooKeeper: {error!r}") from error
                 self.client.handler.sleep_func(RETRY_PAUSE)
 
     def _ask_once(self, operation: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-        """Run one operation; `ConnectionLoss` if nobody knows whether it was done."""
+        """Run one operation; one of `DROPPED` if nobody knows whether it was done."""
         try:
             return operation(*arguments, **options).get(timeout=ANSWER_TIMEOUT)
-        except (NoNodeError, ConnectionLoss):
+        except (NoNodeError, *DROPPED):
             raise
         except (KazooTimeoutError, KazooException) as error:
             raise LockUnavailable(f"ZooKeeper: {error!r}") from error

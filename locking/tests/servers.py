@@ -317,7 +317,7 @@ class MariaDB(Server):
             "bind-address": "127.0.0.1",
             "socket": self.home / "socket",
             "pid-file": self.home / "pid",
-            "innodb-flush-log-at-trx-commit": 0,
+            "innodb-flush-log-at-trx-commit": 2,  # survives a crash of the process
             "innodb-buffer-pool-size": "32M",
             "max-connections": 200,
         }

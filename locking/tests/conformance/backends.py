@@ -275,10 +275,10 @@ class ZooKeeper(Backend):
     crash_release = 6.0
 
     def __init__(self, endpoints: Sequence[Any]) -> None:
-        from kazoo.client import KazooClient
+        from locking.backends.zookeeper import zookeeper_client
 
         super().__init__(endpoints)
-        self.client = KazooClient(endpoints[0], timeout=self.lease)
+        self.client = zookeeper_client(endpoints[0], session=self.lease)
         self.client.start(timeout=20)
 
     def close(self) -> None:
@@ -320,8 +320,7 @@ class Etcd(Backend):
     def traces(self, name: str) -> list[str]:
         found = self.client.get("locks/", metadata=True, range_end="locks0")
         keys = [entry["key"].decode() for _, entry in found]
-        leases = self.client.post(self.client.get_url("lease/leases"), json={}).get("leases", [])
-        return [key for key in keys if name in key] + [f"lease {lease['ID']}" for lease in leases]
+        return [key for key in keys if name in key]
 
 
 ALL: tuple[type[Backend], ...] = (

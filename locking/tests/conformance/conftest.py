@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from locking.base import Lease, Lock, LockUnavailable
+from locking.base import Lock, LockUnavailable
 from locking.tests.conformance.backends import ALL, Backend
 from locking.tests.conformance.clients import PATIENCE, Client
 from locking.tests.servers import Server
@@ -31,6 +31,20 @@ def require(server: type[Server]) -> None:
         pytest.skip(missing)
 
 
+def when_up(call: Callable[..., Any], *arguments: Any) -> Any:
+    """Call again as long as the server is unavailable: a client may still have dead connections.
+
+    A lock allows that both for acquire and for release.
+    """
+    end = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return call(*arguments)
+        except LockUnavailable:
+            assert time.monotonic() < end
+            time.sleep(0.05)
+
+
 class Deployment:
     """A backend with its running servers: what a test needs to make locks and to do harm."""
 
@@ -42,11 +56,15 @@ class Deployment:
         self.here = kind(self.endpoints)  # for the test's own process
         self.capabilities = self.here.lock("any").capabilities
 
-    def restart(self) -> None:
+    def down(self) -> None:
         for server in self.servers:
             server.kill()
+
+    def up(self) -> None:
+        """Start the servers again, and wait until the test's own process has found them."""
         for server in self.servers:
             server.start()
+        when_up(self.here.lock("probe").acquire, 10).release()
 
 
 @pytest.fixture(scope="session", params=[_parameter(kind) for kind in ALL])
@@ -101,14 +119,3 @@ def until_in_line(deployment: Deployment, lock: Lock) -> Callable[[int], None]:
             eventually(lambda: deployment.here.in_line(lock) == count)
 
     return wait
-
-
-def acquire_when_up(lock: Lock, timeout: float) -> Lease:
-    """Acquire, though the first tries may meet the remains of connections to a killed server."""
-    end = time.monotonic() + PATIENCE
-    while True:
-        try:
-            return lock.acquire(timeout)
-        except LockUnavailable:
-            assert time.monotonic() < end
-            time.sleep(0.05)
