@@ -103,6 +103,7 @@ class Monitor:
     def asks(self, client: str) -> None:
         """The client begins to try for the lock."""
         self.waiting[client] = Attempt(client, self.world.now)
+        self.world.processes[client].begin("acquire")
 
     def enters(self, client: str, believes: Callable[[], bool] = lambda: True) -> Attempt:
         """The client was told that it has the lock; `believes` says how long it thinks so."""
@@ -111,17 +112,20 @@ class Monitor:
         self.grants += 1
         attempt.grant = self.grants
         self.world.record(Kind.ENTER, f"enters as holder {attempt.grant}", who=client)
-        self._check_alone(client)
+        self._check_alone(attempt)
         self._check_order(attempt)
         self._check_patience(attempt)
         self.inside[client] = attempt
-        self._key_holder = client
+        if believes():  # else its answer came too late, and the key may be another's by now
+            self._key_holder = client
+        self.world.processes[client].begin("work")
         return attempt
 
     def leaves(self, client: str) -> None:
         """The client is done with its work and is about to let go."""
         if self.inside.pop(client, None) is not None:
             self.world.record(Kind.LEAVE, "leaves", who=client)
+            self.world.processes[client].begin("release")
 
     def gives_up(self, client: str, why: str = "") -> None:
         """The client did not get the lock."""
@@ -158,6 +162,11 @@ class Monitor:
             self._free_for = max(0, self.world.now - before.free_from) / MICROSECONDS
         self._key_holder = process.name if now.present else None
 
+    def replaced(self, server: RedisServer) -> None:
+        """The server lost or changed its data by itself."""
+        if server.lock_key:
+            self._key = KeyState.of(server)
+
     def key_owner(self) -> str | None:
         """Who wrote the lock's key last, or entered by it."""
         return self._key_holder
@@ -178,17 +187,15 @@ class Monitor:
         if wrong in self._stops_at:
             self.world.stop()
 
-    def _check_alone(self, client: str) -> None:
-        others = [one for one in self.inside.values() if self._holds(one)]
-        if others:
+    def _check_alone(self, attempt: Attempt) -> None:
+        others = [one for one in self.inside.values() if one.believes()]
+        if others and attempt.believes():
+            client = attempt.client
             names = [one.client for one in others]
             why = f"{client} enters while {' and '.join(names)} is still inside"
             self.report(Wrong.TWO_HOLDERS, why, *names, client)
         elif self.inside:
             self.overlaps += 1
-
-    def _holds(self, attempt: Attempt) -> bool:
-        return attempt.believes()
 
     def _check_order(self, attempt: Attempt) -> None:
         if not self._fair or attempt.arrived is None:
@@ -208,8 +215,8 @@ class Monitor:
     def _check_theirs(
         self, holder: str, culprit: str, before: KeyState, now: KeyState
     ) -> None:
-        if before.ended(self.world.now):
-            return  # it was nobody's any more
+        if before.ended(self.world.now) or not self.inside[holder].believes():
+            return  # it was not the holder's any more
         if not now.present:
             why = f"{culprit} removes the lock that {holder} holds"
             self.report(Wrong.NOT_THEIRS, why, holder, culprit)

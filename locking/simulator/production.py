@@ -14,9 +14,9 @@ import locking.backends.redis_protocol
 import locking.renewal
 from locking.backends.redis import RedisLease, RedisLock
 from locking.backends.redis_protocol import Script
-from locking.base import Clock, LockLost
+from locking.base import Clock, LockError
 from locking.renewal import Renewer
-from locking.simulator.history import Kind
+from locking.simulator.history import Wrong
 from locking.simulator.redis_client import RedisServer
 from locking.simulator.stage import KEY, Stage
 from locking.simulator.world import Process
@@ -24,6 +24,9 @@ from locking.simulator.world import Process
 MODULES = (locking.backends.redis, locking.backends.redis_protocol, locking.renewal)
 
 LEASE = 10.0
+
+PATIENT = 120.0
+"""Longer than all the leases, pauses and work of a run together."""
 
 LOCK_KEY = f"lock:{{{KEY}}}"
 """The key of the production lock named `KEY`."""
@@ -90,7 +93,7 @@ def client(
     name: str,
     *,
     make: Maker = make_lock,
-    timeout: float | None = 120.0,
+    timeout: float | None = PATIENT,
     work: float = 2.0,
     after: float = 0.0,
     rounds: int = 1,
@@ -106,10 +109,19 @@ def client(
         for _ in range(rounds):
             stage.monitor.asks(name)
             lease = stage.attempt(name, lambda: lock.acquire(timeout))
-            if lease is not None:
+            if lease is None:
+                check_patience(stage, name, timeout)
+            else:
                 hold(stage, name, lease, work=work, writes=writes)
 
     return stage.start(name, run, after=after)
+
+
+def check_patience(stage: Stage, name: str, timeout: float | None) -> None:
+    """Nothing in a run keeps the lock for as long as a patient client waits."""
+    if timeout == PATIENT and not stage.world.me().disturbed:
+        why = f"{name} waited {timeout:g} s in vain"
+        stage.monitor.report(Wrong.NOBODY_ENTERS, why, name)
 
 
 def hold(stage: Stage, name: str, lease: RedisLease, *, work: float, writes: bool) -> None:
@@ -122,6 +134,7 @@ def hold(stage: Stage, name: str, lease: RedisLease, *, work: float, writes: boo
             stage.resource.write(name, attempt, lease.token)
         stage.monitor.leaves(name)
         lease.release()
-    except LockLost as lost:
+    except LockError as problem:
+        # LockLost, or LockUnavailable: then the lease ends by itself.
         stage.monitor.leaves(name)
-        stage.world.record(Kind.NOTE, f"learns that {lost}", who=name)
+        stage.note(name, f"learns that {problem}")

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 CALLBACKS: dict[str, Any] = dict(redis.Redis(protocol=2).response_callbacks)
 
 
+SCRIPT_NAMES: dict[str, str] = {}
+"""What a timeline calls a script, by its source."""
+
+
 class RedisServer:
     """A server of the world: the model of its data, who is blocked on it, who is subscribed.
 
@@ -49,6 +53,7 @@ class RedisServer:
         self.model = RedisModel(lambda: EPOCH + world.now + self.skew)
         lua.attach(self.model)
         self.monitor: Monitor | None = None
+        self.script_names: dict[bytes, str] = {}
         self.cut_off: set[str] = set()  # clients that cannot reach this server
         self._blocked: list[_BlockedReader] = []
         self._subscribers: list[SimulatedPubSub] = []
@@ -58,10 +63,12 @@ class RedisServer:
 
     def command(self, args: tuple[Any, ...]) -> Any:
         """Send one command from the running thread and wait for its answer."""
-        name = args[0].upper() if type(args[0]) is str else args[0]
         words = [encode(word) for word in _split(args)]
-        blocking = words[1:] if name == "BLPOP" else None
-        return self._ask(args, lambda: self.model.execute(words[0], words[1:]), blocking)
+        blocking = words[1:] if words[0] == b"BLPOP" else None
+        shown = args
+        if words[0] == b"EVALSHA":
+            shown = (self.script_names.get(words[1], "script"), *args[3:])
+        return self._ask(shown, lambda: self.model.execute(words[0], words[1:]), blocking)
 
     def script(self, name: str, source: str, keys: Sequence[str], args: Sequence[str]) -> Any:
         """Run a script that the server knows; the timeline shows it by its name."""
@@ -78,28 +85,30 @@ class RedisServer:
         verdict = world.step()
         process = world.me()
         if verdict is Act.LOSE_REQUEST or process.name in self.cut_off:
-            what = (*_words(shown), f"never reaches {self.name}")
+            what = (*_words(shown), "never arrives")
             world.record(Kind.FAULT, what, who=process.name, server=self.name)
             self._time_out()
         try:
-            reply = self._run(process, run, deliver=verdict is not Act.LOSE_MESSAGE)
+            reply = self._run(process, shown, run, verdict)
         except RedisError as problem:
             world.record(Kind.COMMAND, shown, problem, who=process.name, server=self.name)
             raise _as_client_error(problem) from problem
         if blocking is not None and reply is None:
-            reply = self._block(shown, blocking)
+            reply = self._block(shown, blocking, verdict)
         if verdict is Act.LOSE_REPLY:
-            world.record(Kind.LOST, shown, reply, who=process.name, server=self.name)
             self._time_out()
-        world.record(Kind.COMMAND, shown, reply, who=process.name, server=self.name)
-        if verdict is Act.LOSE_MESSAGE:
-            world.record(Kind.FAULT, "the published message is lost", who=process.name)
         if verdict is Act.STALL:
             world.record(Kind.FAULT, "is paused before it sees the answer", who=process.name)
             world.stall()
         return reply
 
-    def _run(self, process: Process, run: Callable[[], Any], *, deliver: bool) -> Any:
+    def _run(
+        self,
+        process: Process,
+        shown: tuple[Any, ...],
+        run: Callable[[], Any],
+        verdict: Act | None,
+    ) -> Any:
         model = self.model
         before = model.snapshot() if self._replicated else None
         written = model.written
@@ -107,13 +116,21 @@ class RedisServer:
         changed = model.written != written
         if before is not None and changed:
             self._replica = before
+        if reply is not None or shown[0] != "BLPOP":
+            self._record(process, shown, reply, verdict)
         if self.monitor is not None:
             self.monitor.saw_command(self, process, changed=changed)
         if model.pushed:
             self._serve_blocked()
         if model.published:
-            self._deliver(deliver=deliver)
+            self._deliver(process, lost=verdict is Act.LOSE_MESSAGE)
         return reply
+
+    def _record(
+        self, process: Process, shown: tuple[Any, ...], reply: Any, verdict: Act | None
+    ) -> None:
+        kind = Kind.LOST if verdict is Act.LOSE_REPLY else Kind.COMMAND
+        self.world.record(kind, shown, reply, who=process.name, server=self.name)
 
     def _time_out(self) -> NoReturn:
         self.world.sleep(REPLY_TIMEOUT / MICROSECONDS)
@@ -121,7 +138,9 @@ class RedisServer:
 
     # -- blocking reads: served in the order in which they came, as by the real server
 
-    def _block(self, shown: tuple[Any, ...], words: list[bytes]) -> list[bytes] | None:
+    def _block(
+        self, shown: tuple[Any, ...], words: list[bytes], verdict: Act | None
+    ) -> list[bytes] | None:
         world = self.world
         reader = _BlockedReader(world.running, words[:-1])
         self._blocked.append(reader)
@@ -131,6 +150,7 @@ class RedisServer:
         finally:
             if reader in self._blocked:
                 self._blocked.remove(reader)
+        self._record(world.me(), shown, reader.reply, verdict)
         return reader.reply
 
     def _serve_blocked(self) -> None:
@@ -158,12 +178,14 @@ class RedisServer:
         if reader in self._subscribers:
             self._subscribers.remove(reader)
 
-    def _deliver(self, *, deliver: bool) -> None:
+    def _deliver(self, process: Process, *, lost: bool) -> None:
         published, self.model.published = self.model.published, []
-        if deliver:
-            for channel, message in published:
-                for reader in self._subscribers:
-                    reader.receive(channel, message)
+        if lost:
+            self.world.record(Kind.FAULT, "the published message is lost", who=process.name)
+            return
+        for channel, message in published:
+            for reader in self._subscribers:
+                reader.receive(channel, message)
 
     # -- what the scheduler can do
 
@@ -175,12 +197,18 @@ class RedisServer:
         self._replica = self.model.snapshot()
         for reader in list(self._subscribers):
             self.unsubscribe(reader)
+        self._tell_monitor()
         return "fails over; the replica lacks the last write"
 
     def restart_empty(self) -> str:
         """Lose all data."""
         self.model.restore(({}, {}))
+        self._tell_monitor()
         return "is restarted without its data"
+
+    def _tell_monitor(self) -> None:
+        if self.monitor is not None:
+            self.monitor.replaced(self)
 
     def evict(self) -> str:
         """Refuse to evict: a server that holds locks runs with `noeviction`."""
@@ -189,6 +217,7 @@ class RedisServer:
     def jump(self, seconds: float) -> str:
         """Set the clock ahead; keys end early."""
         self.skew += round(seconds * MICROSECONDS)
+        self._tell_monitor()
         return f"has its clock set ahead by {seconds:g} s"
 
 
@@ -245,7 +274,8 @@ class SimulatedRedis(redis.Redis):
 
     def register_script(self, script: Any) -> Any:
         """A script that the server has run before, so that it needs no loading."""
-        self.server.model.execute(b"SCRIPT", [b"LOAD", encode(script)])
+        digest = self.server.model.execute(b"SCRIPT", [b"LOAD", encode(script)])
+        self.server.script_names[digest] = SCRIPT_NAMES.get(script, "script")
         return super().register_script(script)
 
     def pubsub(self, **kwargs: Any) -> Any:

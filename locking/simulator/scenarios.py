@@ -21,6 +21,7 @@ from locking.lessons.lesson_08_token_lua import TokenLuaLock
 from locking.lessons.lesson_09_watchdog import WatchdogLock
 from locking.simulator import production
 from locking.simulator.history import MICROSECONDS, Wrong
+from locking.simulator.redis_client import SCRIPT_NAMES
 from locking.simulator.schedule import Act, Powers
 from locking.simulator.scenes import (
     TTL,
@@ -42,6 +43,16 @@ MODULES = (
     *production.MODULES,
 )
 NOW = EPOCH / MICROSECONDS
+
+# The constants of the lessons that are scripts name them in the timelines.
+SCRIPT_NAMES.update(
+    {
+        value: f"script {name}"
+        for module in MODULES
+        for name, value in vars(module).items()
+        if isinstance(value, str) and "redis.call" in value
+    }
+)
 
 PRODUCTION = "redis"
 """In `mended_by`, the production lock."""
@@ -101,7 +112,11 @@ CRASH = Powers(frozenset({Act.CRASH}), victims=("A",), most_faults=1)
 LONG_PAUSE = Powers(frozenset({Act.PAUSE}), seconds=(15.0,), victims=("A",), most_faults=1)
 FAIL_OVER = Powers(frozenset({Act.FAIL_OVER}), targets=("redis",), most_faults=1)
 CLOCK_JUMP = Powers(
-    frozenset({Act.CLOCK_JUMP}), targets=("redis-3",), seconds=(15.0,), most_faults=1
+    frozenset({Act.CLOCK_JUMP}),
+    targets=("redis-3",),
+    seconds=(15.0,),
+    victims=("B",),  # that is, when B comes, long after A was let in
+    most_faults=1,
 )
 LOST_MESSAGE = Powers(frozenset({Act.LOSE_MESSAGE}), victims=("A",), most_faults=1)
 EVICTION = Powers(frozenset({Act.EVICT}), targets=("memcached",), most_faults=1)

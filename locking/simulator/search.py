@@ -8,6 +8,7 @@ very few.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from locking.simulator.history import Wrong
@@ -64,23 +65,26 @@ def _extended(schedule: Schedule, run: Run, powers: Powers) -> list[Schedule]:
     faults = sum(deviation.act in FAULTS for deviation in schedule)
     return [
         (*schedule, deviation)
-        for client, step, others in run.asked
-        for deviation in powers.options(client, step, others)
+        for step in run.asked
+        for deviation in powers.options(*step)
         if deviation.act is Act.SWITCH or faults < powers.most_faults
     ]
 
 
-def shrink(what: Play, schedule: Schedule, wrong: Wrong) -> tuple[Schedule, Run]:
-    """Leave out deviations as long as the run still goes wrong in the same way.
+def shrink(
+    what: Play, schedule: Schedule, fails: Callable[[Run], bool]
+) -> tuple[Schedule, Run]:
+    """Leave out deviations as long as the run still fails.
 
-    What is left fails, and would not if any one deviation of it were missing.
+    What is left fails, and would not if any one deviation of it were missing.  Raises
+    `ValueError` if the schedule does not fail to begin with.
     """
     run = play(what, schedule)
-    if not run.has(wrong):
-        raise ValueError(f"{wrong} does not happen under this schedule")
+    if not fails(run):
+        raise ValueError("there is nothing to shrink: the schedule does not fail")
     size = max(1, len(schedule) // 2)
     while True:
-        shorter = _without_some(what, schedule, wrong, size)
+        shorter = _without_some(what, schedule, fails, size)
         if shorter is not None:
             schedule, run = shorter
         elif size == 1:
@@ -90,12 +94,11 @@ def shrink(what: Play, schedule: Schedule, wrong: Wrong) -> tuple[Schedule, Run]
 
 
 def _without_some(
-    what: Play, schedule: Schedule, wrong: Wrong, size: int
+    what: Play, schedule: Schedule, fails: Callable[[Run], bool], size: int
 ) -> tuple[Schedule, Run] | None:
     for start in range(0, len(schedule), size):
         shorter = schedule[:start] + schedule[start + size :]
-        if len(shorter) < len(schedule):
-            run = play(what, shorter)
-            if run.has(wrong):
-                return shorter, run
+        run = play(what, shorter)
+        if fails(run):
+            return shorter, run
     return None

@@ -14,7 +14,7 @@ from locking.simulator.history import Event, Kind, Violation, Wrong
 from locking.simulator.memcached_client import MemcachedServer, SimulatedMemcached
 from locking.simulator.monitor import Monitor, Resource
 from locking.simulator.redis_client import RedisServer, SimulatedRedis
-from locking.simulator.schedule import Act, Deviation, Replay, Scheduler
+from locking.simulator.schedule import Act, Deviation, Replay, Scheduler, Step
 from locking.simulator.table_client import TableServer
 from locking.simulator.virtual import inside_simulation
 from locking.simulator.world import Process, World
@@ -209,7 +209,7 @@ class Run:
 
     history: list[Event]
     violations: list[Violation]
-    asked: list[tuple[str, int, tuple[str, ...]]]
+    asked: list[Step]
     """The steps at which the scheduler could have deviated after the schedule's end."""
     overlaps: int = 0
     """Holders that came while another, whose lease was over, had not noticed yet."""
@@ -248,5 +248,5 @@ def perform(what: Play, scheduler: Scheduler) -> Run:
         [],
         overlaps=stage.monitor.overlaps,
         refused=stage.resource.refused,
-        steps=sum(process.steps for process in stage.world.processes.values()),
+        steps=stage.world.steps,
     )

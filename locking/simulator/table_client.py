@@ -48,7 +48,7 @@ class TableServer:
             answer := self.model.execute(transaction, statement, values), Busy
         ):
             if first:
-                waits = (statement, *values, "…")
+                waits = (*filled_in(statement, values), "…")
                 world.record(Kind.NOTE, waits, who=world.me().name, server=self.name)
                 first = False
             assert world.running is not None
@@ -94,7 +94,7 @@ class TableConnection:
         """Run a statement; `UniqueViolation` as psycopg raises it."""
         server, world = self._server, self._server.world
         self._step()
-        words = (statement, *values)
+        words = filled_in(statement, values)
         try:
             result = server.run(self._transaction, statement, values)
         except Duplicate as problem:
@@ -139,3 +139,13 @@ class TableConnection:
         transaction, self._transaction = self._transaction, Transaction()
         getattr(self._server.model, how)(transaction)
         self._server.ended(transaction)
+
+
+def filled_in(statement: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The statement with its values in their places, for a person to read."""
+    first, *rest = statement.split("%s")
+    words: list[Any] = [first.strip()]
+    for value, text in zip(values, rest, strict=True):
+        quoted = f"'{value}'" if isinstance(value, str) else value
+        words += [quoted, text.strip()] if text else [quoted]
+    return tuple(words)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from locking.simulator.world import EPOCH
 TIME_OF_DAY = re.compile(r"\b1[67]\d{8}(?:\.\d+)?\b")
 MICROSECONDS_OF_DAY = re.compile(r"\b1[67]\d{14}\b")
 NEVER_THE_SAME = ("TTL", "PTTL")  # their answer counts down; repeats of them are repeats
-LONGEST_CYCLE = 4
+LONGEST_CYCLE = 12
 START = EPOCH / MICROSECONDS
 
 
@@ -60,7 +60,7 @@ def readable(value: Any) -> str:
     if isinstance(value, float):
         return _relative(f"{value:.3f}".rstrip("0").rstrip("."))
     if isinstance(value, tuple | list):
-        return " ".join(readable(item) for item in value)
+        return _joined(readable(item) for item in value)
     return _relative(str(value))
 
 
@@ -69,29 +69,46 @@ def _relative(text: str) -> str:
     return TIME_OF_DAY.sub(lambda m: f"@{float(m.group()) - START:.3f}", text)
 
 
-def rows(history: list[Event], shorten: Callable[[str], str] = lambda text: text) -> list[Row]:
-    """The history, line by line; `shorten` may replace long names."""
+def rows(history: list[Event]) -> list[Row]:
+    """The history, line by line; the tokens of the production lock shown as their owners."""
+    owners = _owners(history)
+    many = len({event.server for event in history if event.server not in ("", "resource")}) > 1
+
+    def show(value: Any) -> str:
+        return TOKEN.sub(lambda found: owners.get(found[1], found[0]), readable(value))
+
     found = []
     for event in history:
         answered = event.kind in (Kind.COMMAND, Kind.LOST) or event.answer is not None
+        where = f"{event.server}: " if many and event.who and event.server else ""
         found.append(
             Row(
                 event.at,
                 event.who,
                 event.kind,
-                shorten(readable(_command(event.what))),
-                shorten(readable(event.answer)) if answered else "",
+                where + show(event.what),
+                show(event.answer) if answered else "",
                 event.server,
             )
         )
     return found
 
 
-def _command(what: Any) -> Any:
-    """Scripts are shown by their first line that is not a comment; keys and arguments follow."""
-    if isinstance(what, tuple) and what and what[0] in ("EVALSHA", "EVAL"):
-        return ("script", *what[3:])
-    return what
+# What `locking.backends.redis_protocol.Tokens` makes, with or without the owner behind it.
+TOKEN = re.compile(r"\b([0-9a-f]{19,})(?::\w+)?")
+
+
+def _owners(history: list[Event]) -> dict[str, str]:
+    """Whose token is whose; a client's second one is A2, and so on."""
+    owners: dict[str, str] = {}
+    for event in history:
+        words = event.what if isinstance(event.what, tuple) else ()
+        for word in words:
+            token, colon, owner = str(word).partition(":")
+            if colon and len(token) >= 19 and TOKEN.fullmatch(token) and token not in owners:
+                count = sum(name.rstrip("0123456789") == owner for name in owners.values())
+                owners[token] = owner if not count else f"{owner}{count + 1}"
+    return owners
 
 
 def folded(lines: list[Row]) -> Iterator[Row | tuple[int, int]]:
@@ -103,7 +120,7 @@ def folded(lines: list[Row]) -> Iterator[Row | tuple[int, int]]:
             yield lines[place]
             place += 1
             continue
-        yield from lines[place : place + cycle]
+        yield from folded(lines[place : place + cycle])
         last = place + cycle * times - 1
         yield (cycle * (times - 1), lines[last].at)
         place = last + 1
@@ -254,3 +271,8 @@ def as_json(lines: list[Row]) -> list[dict[str, Any]]:
         }
         for line in lines
     ]
+
+
+def _joined(words: Iterable[str]) -> str:
+    """Words with spaces between them, but none around the commas and brackets of a statement."""
+    return re.sub(r" ([,)])|(\() ", r"\1\2", " ".join(words))

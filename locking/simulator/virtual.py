@@ -280,7 +280,9 @@ class VirtualThreading:
         if world is None:
             return real_threading.current_thread()
         assert world.running is not None
-        return RunningThread(world.running)
+        if world.running.face is None:
+            world.running.face = RunningThread(world.running)
+        return world.running.face
 
     def get_ident(self) -> int:
         """The running thread's number."""

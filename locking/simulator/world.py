@@ -56,10 +56,18 @@ class Process:
         self.skew = round(skew * MICROSECONDS)
         self.crashed = False
         self.paused_until = 0
-        self.steps = 0  # commands taken or lost, over all threads
+        self.phase = "acquire"
+        self.steps = 0  # commands of the phase, over all threads
+        self._rounds: dict[str, int] = {}
         self._names = 0
         self.disturbed = False  # a fault hit it, so it may have lost its place in a queue
 
+
+    def begin(self, phase: str) -> None:
+        """Count commands afresh, for a schedule that means the same on other locks."""
+        rounds = self._rounds[phase] = self._rounds.get(phase, 0) + 1
+        self.phase = phase if rounds == 1 else f"{phase} {rounds}"
+        self.steps = 0
 
     def next_name(self) -> str:
         """A name that nothing else in the world has."""
@@ -71,7 +79,7 @@ class Thread:
     """One thread of a process: a greenlet and what it waits for."""
 
     __slots__ = (
-        "daemon", "done", "due", "greenlet", "order", "process", "ready", "stepping", "verdict",
+        "daemon", "done", "due", "face", "greenlet", "order", "process", "ready", "stepping", "verdict",
         "woken",
     )  # fmt: skip
 
@@ -88,6 +96,7 @@ class Thread:
         self.order = 0  # since when it is ready
         self.verdict: Act | None = None  # what the scheduler did to its next command
         self.done = False
+        self.face: Any = None  # what `threading.current_thread()` gives it, always the same
 
 
 _worlds: list[World] = []
@@ -105,6 +114,7 @@ class World:
     def __init__(self, scheduler: Scheduler, *, horizon: float = 86_400 * 2) -> None:
         self.scheduler = scheduler
         self.now = 0
+        self.steps = 0
         self.history: list[Event] = []
         self.processes: dict[str, Process] = {}
         self.servers: dict[str, Server] = {}
@@ -196,7 +206,7 @@ class World:
         """Wait to be woken, at most `seconds`; whether woken."""
         thread = self._thread()
         thread.ready = thread.woken = False
-        thread.due = None if seconds is None else self.now + round(seconds * MICROSECONDS)
+        thread.due = None if seconds is None else self.now + _duration(seconds)
         self._switch()
         return thread.woken
 
@@ -245,6 +255,7 @@ class World:
     def _resume(self, thread: Thread) -> None:
         if thread.stepping:
             thread.stepping = False
+            self.steps += 1
             self.now += COMMAND_TIME
         self.running = thread
         try:
@@ -304,7 +315,9 @@ class World:
         others = [one for one in able if one is not thread]
         names = [one.process.name for one in others]
         process = thread.process
-        deviation = self.scheduler.consider(process.name, process.steps, names)
+        deviation = self.scheduler.consider(
+            process.name, process.phase, process.steps, names
+        )
         if deviation is None:
             self._last = thread
             return thread
@@ -362,6 +375,11 @@ class World:
     def _forget(self, thread: Thread) -> None:
         thread.done = True
         self.threads.remove(thread)
+
+
+def _duration(seconds: float) -> int:
+    """Microseconds, at least one: a wait that took no time could be repeated for ever."""
+    return max(1, round(seconds * MICROSECONDS)) if seconds > 0 else 0
 
 
 def _by_order(thread: Thread) -> int:
