@@ -20,9 +20,11 @@ class Backend:
 
     name: ClassVar[str]
     servers: ClassVar[Sequence[type[Server]]]
-    lease: ClassVar[float] = 1.0  # s; what the tests take as a short lease or session
+    lease: ClassVar[float] = 0.6  # s; what the tests take as a short lease or session
     # s after which the lock of a killed holder must be free; with a margin for a busy machine.
     crash_release: ClassVar[float] = 2.0
+    # s by which a lease may end later on the server than its holder was told.
+    late_end: ClassVar[float] = 0.1
     rounds: ClassVar[int] = 25  # acquisitions of each process in the exclusion test
 
     def __init__(self, endpoints: Sequence[Any]) -> None:
@@ -49,7 +51,7 @@ class Backend:
 
 
 class _RedisLock(Backend):
-    lease = 1.0
+    lease = 0.8  # renewed thrice in it, on a busy machine too
     crash_release = 3.0
 
     def __init__(self, endpoints: Sequence[Any]) -> None:
@@ -245,6 +247,8 @@ class MariaDB(Backend):
 class Memcached(Backend):
     name = "memcached"
     servers = (servers.Memcached,)
+    lease = 1.0
+    late_end = 2.2  # whole seconds, and one more
     crash_release = 4.0
 
     def __init__(self, endpoints: Sequence[Any]) -> None:
@@ -301,6 +305,8 @@ class ZooKeeper(Backend):
 class Etcd(Backend):
     name = "etcd"
     servers = (servers.Etcd,)
+    lease = 1.0
+    late_end = 1.2  # whole seconds
     crash_release = 4.5  # a lease of one second, as etcd counts, plus its own look-out
 
     def __init__(self, endpoints: Sequence[Any]) -> None:

@@ -18,7 +18,20 @@ from locking.tests.conformance.backends import BY_NAME
 
 # Forked from a process that has everything imported but runs no thread: quick, and safe.
 PROCESSES = get_context("forkserver")
-PROCESSES.set_forkserver_preload([__name__])
+BACKENDS = (
+    "redis",
+    "redlock",
+    "database",
+    "database_lease",
+    "mysql",
+    "memcached",
+    "zookeeper",
+    "etcd",
+)
+PROCESSES.set_forkserver_preload(
+    # What cannot be imported, for want of a client, is passed over.
+    [__name__, *(f"locking.backends.{backend}" for backend in BACKENDS)]
+)
 
 PATIENCE = 40.0  # s; for an answer that a test is sure to get
 

@@ -21,7 +21,7 @@ MARGIN = 1.5
 
 
 def test_time_outs_of_none_short_and_long_are_kept(lock: Lock, client: MakeClient) -> None:
-    timeouts = [0.0, 0.3, 2.5]  # 2.5 s is more than any backend waits in one piece
+    timeouts = [0.0, 0.3, 2.2]  # 2.2 s is more than any backend waits in one piece
     clients = [client() for _ in timeouts]
     with lock.acquire(0):
         for one, timeout in zip(clients, timeouts, strict=True):
