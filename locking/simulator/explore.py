@@ -31,16 +31,19 @@ CALM = frozenset({Act.SWITCH, Act.CRASH, Act.PAUSE, Act.STALL, Act.LOSE_REPLY, A
 PAUSES = (1.0, 6.0, 15.0)
 """Seconds: shorter than a waiter's slice, longer than its liveness, longer than the lease."""
 
-# A waiter looks again after at most one slice of 2 s, and a lost answer costs it a second.
-LONGEST_IDLE = 3.5
+# Seconds.  Waiters are woken when the lock is theirs, and look when a dead holder's lease is over:
+# at once in both cases, but for the jitter.
+LONGEST_IDLE = 0.5
 
 CHECKS = (
     Wrong.TWO_HOLDERS,
     Wrong.NOBODY_ENTERS,
     Wrong.NOT_THEIRS,
+    Wrong.MOVED,
     Wrong.ORDER,
     Wrong.STALE_WRITE,
     Wrong.ASLEEP,
+    Wrong.GHOST,
 )
 
 # A server that has lost its last write may forget a holder, a waiter or the order, whatever the
@@ -79,6 +82,7 @@ class Exploration:
             fair=True,
             fenced=self.fenced,
             patience=LONGEST_IDLE,
+            owner_in=production.owner_in,
         )
 
 
@@ -97,7 +101,7 @@ def _clients(stage: Stage, *, seed: int, what: Exploration) -> None:
             name,
             make=make,
             timeout=dice.choice((0.0, 1.0, 5.0)) if name == hasty else production.PATIENT,
-            work=dice.choice((0.0, 0.5, 2.0, 4.0)),
+            work=dice.choice((0.0, 0.5, 2.0, 4.0, 8.0)),
             after=dice.choice((0.0, 0.0, 0.01, 1.0)),
             rounds=dice.choice((1, 1, 2)),
         )

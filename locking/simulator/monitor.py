@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 NEVER = 1 << 62
 
+# A waiter reports itself alive every 2 s and is believed for 5 s.
+LONGEST_GHOST = 5 * MICROSECONDS
+
 
 @dataclass(slots=True)
 class Attempt:
@@ -73,7 +76,8 @@ class Monitor:
     `stops_at`: the run ends at the first of these.  `lease_ends`: a holder that knows, by its own
     clock, that its lease is over does not count as a holder; a plain lock's holder always does.
     `fair`: whoever arrived first must enter first.  `patience`: seconds for which the lock may be
-    free while somebody waits for it.
+    free while somebody waits for it, or be somebody's who does not know it.  `owner_in` reads the
+    client's name in the value of a lock that is handed over.
     """
 
     def __init__(
@@ -83,6 +87,7 @@ class Monitor:
         stops_at: Collection[Wrong] = tuple(Wrong),
         fair: bool = False,
         patience: float | None = None,
+        owner_in: Callable[[Any], str] | None = None,
     ) -> None:
         self.world = world
         self.violations: list[Violation] = []
@@ -93,6 +98,8 @@ class Monitor:
         self._stops_at = frozenset(stops_at)
         self._fair = fair
         self._patience = patience
+        self._owner_in = owner_in
+        self._handed_at: dict[str, int] = {}
         self._arrivals = 0
         self._key_holder: str | None = None
         self._key = KeyState(None, None, 0)
@@ -161,6 +168,8 @@ class Monitor:
         if now.present:
             self._free_for = max(0, self.world.now - before.free_from) / MICROSECONDS
         self._key_holder = process.name if now.present else None
+        if now.present and self._owner_in is not None:
+            self._check_heir(self._owner_in(now.value), process.name)
 
     def replaced(self, server: RedisServer) -> None:
         """The server lost or changed its data by itself."""
@@ -224,14 +233,29 @@ class Monitor:
             why = f"{culprit} writes over the lock that {holder} holds"
             self.report(Wrong.MOVED, why, holder, culprit)
 
-    def _check_patience(self, attempt: Attempt) -> None:
-        waited = (self.world.now - attempt.asked_at) / MICROSECONDS
-        idle = min(waited, self._free_for)
-        if self._patience is None or idle <= self._patience:
+    def _check_heir(self, heir: str, giver: str) -> None:
+        if heir == giver:
             return
-        if not self.world.processes[attempt.client].disturbed:
-            why = f"the lock was free for {idle:.1f} s while {attempt.client} waited"
-            self.report(Wrong.ASLEEP, why, attempt.client)
+        self._handed_at[heir] = self.world.now
+        process = self.world.processes[heir]
+        dead_for = self.world.now - process.crashed_at
+        if process.crashed and dead_for > LONGEST_GHOST:
+            why = f"{giver} hands it to {heir}, who died {dead_for / MICROSECONDS:.1f} s ago"
+            self.report(Wrong.GHOST, why, heir, giver)
+
+    def _check_patience(self, attempt: Attempt) -> None:
+        client, now = attempt.client, self.world.now
+        handed_at = self._handed_at.pop(client, now)
+        if self._patience is None or self.world.processes[client].disturbed:
+            return
+        idle = min((now - attempt.asked_at) / MICROSECONDS, self._free_for)
+        if idle > self._patience:
+            why = f"the lock was free for {idle:.1f} s while {client} waited"
+            self.report(Wrong.ASLEEP, why, client)
+        late = (now - handed_at) / MICROSECONDS
+        if late > self._patience:
+            why = f"the lock was {client}'s for {late:.1f} s before {client} knew"
+            self.report(Wrong.ASLEEP, why, client)
 
 
 class Resource:

@@ -32,6 +32,11 @@ LOCK_KEY = f"lock:{{{KEY}}}"
 """The key of the production lock named `KEY`."""
 
 
+def owner_in(value: bytes) -> str:
+    """The client's name in the lock's value, "fence:token:owner"."""
+    return value.split(b":", 2)[2].decode()
+
+
 class SimulatedWire:
     """Sends a lock's scripts and blocking pops to a simulated server; never retries."""
 

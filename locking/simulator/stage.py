@@ -40,7 +40,7 @@ class PlainLock(Protocol):
 class Stage:
     """Where a scenario puts its servers and clients.
 
-    `stops_at`, `fair`, `patience`: see `Monitor`.  With `fenced`, the guarded resource compares tokens.
+    `stops_at`, `fair`, `patience`, `owner_in`: see `Monitor`.  With `fenced`, the guarded resource compares tokens.
     """
 
     def __init__(
@@ -51,9 +51,12 @@ class Stage:
         fair: bool = False,
         fenced: bool = False,
         patience: float | None = None,
+        owner_in: Callable[[Any], str] | None = None,
     ) -> None:
         self.world = World(scheduler)
-        self.monitor = Monitor(self.world, stops_at=stops_at, fair=fair, patience=patience)
+        self.monitor = Monitor(
+            self.world, stops_at=stops_at, fair=fair, patience=patience, owner_in=owner_in
+        )
         self.resource = Resource(self.monitor, fenced=fenced)
         self.world.on_fault.append(self._note_crash)
         self.world.on_end.append(self.monitor.over)
@@ -201,6 +204,7 @@ class Play:
     fair: bool = False
     fenced: bool = False
     patience: float | None = None
+    owner_in: Callable[[Any], str] | None = None
 
 
 @dataclass(slots=True)
@@ -239,6 +243,7 @@ def perform(what: Play, scheduler: Scheduler) -> Run:
         fair=what.fair,
         fenced=what.fenced,
         patience=what.patience,
+        owner_in=what.owner_in,
     )
     what.setup(stage)
     stage.world.run()

@@ -55,6 +55,7 @@ class Process:
         self.name = name
         self.skew = round(skew * MICROSECONDS)
         self.crashed = False
+        self.crashed_at = 0
         self.paused_until = 0
         self.phase = "acquire"
         self.steps = 0  # commands of the phase, over all threads
@@ -343,7 +344,7 @@ class World:
             process.disturbed = True
         if act is Act.CRASH:
             self.record(Kind.FAULT, "crashes", who=process.name)
-            process.crashed = True
+            process.crashed, process.crashed_at = True, self.now
             for one in [one for one in self.threads if one.process is process]:
                 self._kill(one)
             return None
