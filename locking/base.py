@@ -95,13 +95,17 @@ class Hooks:
 NO_HOOKS = Hooks()
 
 
+def _sleep(seconds: float) -> None:
+    time.sleep(seconds)  # looked up at each call, so that gevent may patch it after this import
+
+
 @dataclass(frozen=True, slots=True)
 class Clock:
     """Where a lock takes its time from: the seam at which a simulator puts virtual time."""
 
     monotonic: Callable[[], float] = time.monotonic
     """Seconds from an arbitrary start; never steps back, unlike the time of day."""
-    sleep: Callable[[float], None] = time.sleep
+    sleep: Callable[[float], None] = _sleep
 
 
 SYSTEM_CLOCK = Clock()
@@ -116,7 +120,7 @@ class Lost:
     # A view made on demand, so that lease and event are no reference cycle in a hot path.
     __slots__ = ("_lease",)
 
-    def __init__(self, lease: Lease) -> None:
+    def __init__(self, lease: LeaseState) -> None:
         self._lease = lease
 
     @property
@@ -142,17 +146,11 @@ class Lost:
         return self.is_set()
 
 
-class Lease(ABC):
-    """A granted lock: proof, for `remaining()` seconds, that nobody else is inside.
-
-    A context manager that releases at the end of the block.  Leaving the block of a lost lease
-    raises `LockLost`, unless the body raised already: then its exception goes on, with a note.
-
-    A backend implements `_release` and `_extend`; states and errors are kept here.
-    """
+class LeaseState:
+    """What is known about a lease without asking its server: shared by blocking and asyncio."""
 
     __slots__ = (
-        "_deadline", "_granted_at", "_guard", "_lost_reason", "_over", "_released",
+        "__weakref__", "_deadline", "_granted_at", "_guard", "_lost_reason", "_over", "_released",
         "clock", "hooks", "name", "token",
     )  # fmt: skip
 
@@ -206,39 +204,6 @@ class Lease(ABC):
         if self._released:
             raise LockLost(f"the lease of {self.name!r} was released")
 
-    def extend(self, seconds: float) -> None:
-        """Let the lease end `seconds` from now.  Never re-creates a lease that is lost.
-
-        Raises `LockLost` if it is no longer ours, `LockUnavailable` if that cannot be known
-        (then the old end stands), `LockUnsupported` where a lease has no end to move.
-        """
-        self.check()
-        sent_at = self.clock.monotonic()
-        if not self._extend(seconds):
-            self.mark_lost("the server no longer knows it")
-        else:
-            self._deadline = sent_at + seconds
-        self.check()
-
-    def release(self) -> None:
-        """Let the next client in.  Does nothing if already released.
-
-        Raises `LockLost` if the lease ended before, `LockUnavailable` if the server did not
-        answer; the lease is not forgotten then and `release` may be called again.
-        """
-        if self._released:
-            return
-        self._is_lost()  # notes an end that has passed, before the server is asked
-        if not self._release():
-            self.mark_lost("the server no longer knows it")
-        with self._guard:
-            self._released = True
-        if self._over is not None:
-            self._over.set()
-        self.hooks.held(self.name, self.clock.monotonic() - self._granted_at)
-        if self._lost_reason:
-            raise LockLost(f"the lease of {self.name!r} is lost: {self._lost_reason}")
-
     def mark_lost(self, reason: str) -> None:
         """Declare the lease lost, once; for backends and their renewal."""
         with self._guard:
@@ -264,6 +229,57 @@ class Lease(ABC):
                 if self._lost_reason or self._released:
                     self._over.set()
             return self._over
+
+    def _note_extension(self, ours: bool, deadline: float) -> None:
+        if ours:
+            self._deadline = deadline
+        else:
+            self.mark_lost("the server no longer knows it")
+        self.check()
+
+    def _note_release(self, ours: bool) -> None:
+        if not ours:
+            self.mark_lost("the server no longer knows it")
+        with self._guard:
+            self._released = True
+        if self._over is not None:
+            self._over.set()
+        self.hooks.held(self.name, self.clock.monotonic() - self._granted_at)
+        if self._lost_reason:
+            raise LockLost(f"the lease of {self.name!r} is lost: {self._lost_reason}")
+
+
+class Lease(LeaseState, ABC):
+    """A granted lock: proof, for `remaining()` seconds, that nobody else is inside.
+
+    A context manager that releases at the end of the block.  Leaving the block of a lost lease
+    raises `LockLost`, unless the body raised already: then its exception goes on, with a note.
+
+    A backend implements `_release` and `_extend`; states and errors are kept here.
+    """
+
+    __slots__ = ()
+
+    def extend(self, seconds: float) -> None:
+        """Let the lease end `seconds` from now.  Never re-creates a lease that is lost.
+
+        Raises `LockLost` if it is no longer ours, `LockUnavailable` if that cannot be known
+        (then the old end stands), `LockUnsupported` where a lease has no end to move.
+        """
+        self.check()
+        sent_at = self.clock.monotonic()
+        self._note_extension(self._extend(seconds), sent_at + seconds)
+
+    def release(self) -> None:
+        """Let the next client in.  Does nothing if already released.
+
+        Raises `LockLost` if the lease ended before, `LockUnavailable` if the server did not
+        answer; the lease is not forgotten then and `release` may be called again.
+        """
+        if self._released:
+            return
+        self._is_lost()  # notes an end that has passed, before the server is asked
+        self._note_release(self._release())
 
     @abstractmethod
     def _release(self) -> bool:

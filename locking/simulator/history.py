@@ -39,6 +39,7 @@ class Wrong(StrEnum):
     ORDER = "order violated"
     STALE_WRITE = "a stale write accepted"
     ASLEEP = "a waiter sleeps beside a free lock"
+    GHOST = "the lock is given to the dead"
 
 
 @dataclass(slots=True)

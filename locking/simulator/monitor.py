@@ -8,13 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from locking.simulator.history import MICROSECONDS, Kind, Violation, Wrong
+from locking.simulator.world import EPOCH
 
 if TYPE_CHECKING:
     from locking.simulator.redis_client import RedisServer
     from locking.simulator.world import Process, World
+
+NEVER = 1 << 62
+
+# A waiter reports itself alive every 2 s and is believed for 5 s.
+LONGEST_GHOST = 5 * MICROSECONDS
 
 
 @dataclass(slots=True)
@@ -31,12 +37,47 @@ class Attempt:
     """Whether the holder still thinks that the lock is its own."""
 
 
+@dataclass(frozen=True, slots=True)
+class KeyState:
+    """The lock's key after a command: its revision, its value, and when it is free (virtual)."""
+
+    revision: int | None
+    value: Any
+    free_from: int
+
+    @staticmethod
+    def of(server: RedisServer) -> KeyState:
+        """The key as it is now."""
+        model, key = server.model, server.lock_key
+        value = model.find(key)
+        end = model.ends.get(key)
+        if value is None:
+            free_from = server.world.now
+        elif end is None:
+            free_from = NEVER
+        else:
+            free_from = end * 1000 - EPOCH - server.skew
+        frozen = value if isinstance(value, bytes) else repr(value)
+        return KeyState(model.revision.get(key), None if value is None else frozen, free_from)
+
+    @property
+    def present(self) -> bool:
+        """Whether somebody had the lock."""
+        return self.value is not None
+
+    def ended(self, now: int) -> bool:
+        """Whether it was free by then."""
+        return self.free_from <= now
+
+
 class Monitor:
     """The checks of one run.
 
     `stops_at`: the run ends at the first of these.  `lease_ends`: a holder that knows, by its own
     clock, that its lease is over does not count as a holder; a plain lock's holder always does.
-    `fair`: whoever arrived first must enter first.
+    `fair`: whoever arrived first must enter first.  `patience`: seconds for which the lock may be
+    free while somebody waits for it, or be somebody's who does not know it.  `owner_in` reads the
+    client's name in the value of a lock that is handed over.
     """
 
     def __init__(
@@ -45,7 +86,8 @@ class Monitor:
         *,
         stops_at: Collection[Wrong] = tuple(Wrong),
         fair: bool = False,
-        watched: tuple[Wrong, ...] = tuple(Wrong),
+        patience: float | None = None,
+        owner_in: Callable[[Any], str] | None = None,
     ) -> None:
         self.world = world
         self.violations: list[Violation] = []
@@ -54,17 +96,21 @@ class Monitor:
         self.grants = 0
         self.overlaps = 0
         self._stops_at = frozenset(stops_at)
-        self._watched = frozenset(watched)
         self._fair = fair
+        self._patience = patience
+        self._owner_in = owner_in
+        self._handed_at: dict[str, int] = {}
         self._arrivals = 0
         self._key_holder: str | None = None
-        self._key_revision: tuple[int | None, bool] = (None, False)
+        self._key = KeyState(None, None, 0)
+        self._free_for = 0.0
 
     # -- what clients report
 
     def asks(self, client: str) -> None:
         """The client begins to try for the lock."""
         self.waiting[client] = Attempt(client, self.world.now)
+        self.world.processes[client].begin("acquire")
 
     def enters(self, client: str, believes: Callable[[], bool] = lambda: True) -> Attempt:
         """The client was told that it has the lock; `believes` says how long it thinks so."""
@@ -73,16 +119,20 @@ class Monitor:
         self.grants += 1
         attempt.grant = self.grants
         self.world.record(Kind.ENTER, f"enters as holder {attempt.grant}", who=client)
-        self._check_alone(client)
+        self._check_alone(attempt)
         self._check_order(attempt)
+        self._check_patience(attempt)
         self.inside[client] = attempt
-        self._key_holder = client
+        if believes():  # else its answer came too late, and the key may be another's by now
+            self._key_holder = client
+        self.world.processes[client].begin("work")
         return attempt
 
     def leaves(self, client: str) -> None:
         """The client is done with its work and is about to let go."""
         if self.inside.pop(client, None) is not None:
             self.world.record(Kind.LEAVE, "leaves", who=client)
+            self.world.processes[client].begin("release")
 
     def gives_up(self, client: str, why: str = "") -> None:
         """The client did not get the lock."""
@@ -96,51 +146,65 @@ class Monitor:
 
     # -- what servers report
 
-    def saw_command(self, server: RedisServer, process: Process, *, changed: bool) -> None:
-        """A command of the process has just run on the lock's server."""
+    def saw_arrival(self, process: Process) -> None:
+        """A command of the process has run: if it is the attempt's first, it is in line now."""
         attempt = self.waiting.get(process.name)
         if attempt is not None and attempt.arrived is None:
             self._arrivals += 1
             attempt.arrived = self._arrivals
+
+    def saw_command(self, server: RedisServer, process: Process, *, changed: bool) -> None:
+        """A command of the process has just run on the lock's server."""
+        self.saw_arrival(process)
         if not changed or not server.lock_key:
             return
-        key = server.lock_key
-        now = (server.model.revision.get(key), server.model.find(key) is not None)
-        now = (server.model.revision.get(key), now[1])
-        before, self._key_revision = self._key_revision, now
-        if now == before:
+        before, now = self._key, KeyState.of(server)
+        if now.revision == before.revision:
             return
+        self._key = now
         holder = self._key_holder
         if holder is not None and holder != process.name and holder in self.inside:
-            self._check_theirs(holder, process.name, server, gone=before[1] and not now[1])
-        self._key_holder = process.name if now[1] else None
+            self._check_theirs(holder, process.name, before, now)
+        if now.present:
+            self._free_for = max(0, self.world.now - before.free_from) / MICROSECONDS
+        self._key_holder = process.name if now.present else None
+        if now.present and self._owner_in is not None:
+            self._check_heir(self._owner_in(now.value), process.name)
+
+    def replaced(self, server: RedisServer) -> None:
+        """The server lost or changed its data by itself."""
+        if server.lock_key:
+            self._key = KeyState.of(server)
 
     def key_owner(self) -> str | None:
         """Who wrote the lock's key last, or entered by it."""
         return self._key_holder
 
+    def over(self) -> None:
+        """The run has come to its end by itself: who still waits, waits for ever."""
+        if self.waiting and not self.inside and not self.world.stopped:
+            names = sorted(self.waiting)
+            why = f"nobody holds the lock, and {' and '.join(names)} will wait for ever"
+            self.report(Wrong.NOBODY_ENTERS, why, *names)
+
     # -- the checks
 
     def report(self, wrong: Wrong, why: str, *clients: str) -> None:
         """Something is wrong now."""
-        if wrong not in self._watched:
-            return
         self.violations.append(Violation(wrong, self.world.now, clients, why))
         self.world.record(Kind.VIOLATION, f"{wrong}: {why}", who=clients[-1] if clients else "")
         if wrong in self._stops_at:
             self.world.stop()
 
-    def _check_alone(self, client: str) -> None:
-        others = [one for one in self.inside.values() if self._holds(one)]
-        if others:
+    def _check_alone(self, attempt: Attempt) -> None:
+        others = [one for one in self.inside.values() if one.believes()]
+        if others and attempt.believes():
+            client = attempt.client
             names = [one.client for one in others]
             why = f"{client} enters while {' and '.join(names)} is still inside"
             self.report(Wrong.TWO_HOLDERS, why, *names, client)
         elif self.inside:
             self.overlaps += 1
-
-    def _holds(self, attempt: Attempt) -> bool:
-        return attempt.believes()
 
     def _check_order(self, attempt: Attempt) -> None:
         if not self._fair or attempt.arrived is None:
@@ -158,16 +222,40 @@ class Monitor:
             self.report(Wrong.ORDER, why, *passed, attempt.client)
 
     def _check_theirs(
-        self, holder: str, culprit: str, server: RedisServer, *, gone: bool
+        self, holder: str, culprit: str, before: KeyState, now: KeyState
     ) -> None:
-        if gone:
-            self.report(
-                Wrong.NOT_THEIRS, f"{culprit} removes the lock that {holder} holds", holder, culprit
-            )
-        elif server.model.find(server.lock_key) is not None:
-            self.report(
-                Wrong.MOVED, f"{culprit} writes over the lock that {holder} holds", holder, culprit
-            )
+        if before.ended(self.world.now) or not self.inside[holder].believes():
+            return  # it was not the holder's any more
+        if not now.present:
+            why = f"{culprit} removes the lock that {holder} holds"
+            self.report(Wrong.NOT_THEIRS, why, holder, culprit)
+        elif now.value != before.value:
+            why = f"{culprit} writes over the lock that {holder} holds"
+            self.report(Wrong.MOVED, why, holder, culprit)
+
+    def _check_heir(self, heir: str, giver: str) -> None:
+        if heir == giver:
+            return
+        self._handed_at[heir] = self.world.now
+        process = self.world.processes[heir]
+        dead_for = self.world.now - process.crashed_at
+        if process.crashed and dead_for > LONGEST_GHOST:
+            why = f"{giver} hands it to {heir}, who died {dead_for / MICROSECONDS:.1f} s ago"
+            self.report(Wrong.GHOST, why, heir, giver)
+
+    def _check_patience(self, attempt: Attempt) -> None:
+        client, now = attempt.client, self.world.now
+        handed_at = self._handed_at.pop(client, now)
+        if self._patience is None or self.world.processes[client].disturbed:
+            return
+        idle = min((now - attempt.asked_at) / MICROSECONDS, self._free_for)
+        if idle > self._patience:
+            why = f"the lock was free for {idle:.1f} s while {client} waited"
+            self.report(Wrong.ASLEEP, why, client)
+        late = (now - handed_at) / MICROSECONDS
+        if late > self._patience:
+            why = f"the lock was {client}'s for {late:.1f} s before {client} knew"
+            self.report(Wrong.ASLEEP, why, client)
 
 
 class Resource:
@@ -201,8 +289,3 @@ class Resource:
             monitor.report(Wrong.STALE_WRITE, why, client)
         self._newest_grant = max(self._newest_grant, attempt.grant)
         return True
-
-
-def describe_wait(attempt: Attempt, now: int) -> str:
-    """How long the client has been waiting, for a person."""
-    return f"{attempt.client} has waited for {(now - attempt.asked_at) / MICROSECONDS:.1f} s"

@@ -6,7 +6,7 @@ network below `execute_command` is replaced, and that is where the world may let
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import redis
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
 # How redis-py turns raw answers into Python values; taken from a client that never connects.
 CALLBACKS: dict[str, Any] = dict(redis.Redis(protocol=2).response_callbacks)
+
+
+SCRIPT_NAMES: dict[str, str] = {}
+"""What a timeline calls a script, by its source."""
 
 
 class RedisServer:
@@ -49,6 +53,8 @@ class RedisServer:
         self.model = RedisModel(lambda: EPOCH + world.now + self.skew)
         lua.attach(self.model)
         self.monitor: Monitor | None = None
+        self.script_names: dict[bytes, str] = {}
+        self.cut_off: set[str] = set()  # clients that cannot reach this server
         self._blocked: list[_BlockedReader] = []
         self._subscribers: list[SimulatedPubSub] = []
         self._replicated = replicated
@@ -57,48 +63,74 @@ class RedisServer:
 
     def command(self, args: tuple[Any, ...]) -> Any:
         """Send one command from the running thread and wait for its answer."""
+        words = [encode(word) for word in _split(args)]
+        blocking = words[1:] if words[0] == b"BLPOP" else None
+        shown = args
+        if words[0] == b"EVALSHA":
+            shown = (self.script_names.get(words[1], "script"), *args[3:])
+        return self._ask(shown, lambda: self.model.execute(words[0], words[1:]), blocking)
+
+    def script(self, name: str, source: str, keys: Sequence[str], args: Sequence[str]) -> Any:
+        """Run a script that the server knows; the timeline shows it by its name."""
+        body = encode(source)
+        rest = [b"%d" % len(keys), *(encode(key) for key in keys), *(encode(arg) for arg in args)]
+        shown = (f"{name}.lua", *args)
+        return self._ask(shown, lambda: self.model.execute(b"EVAL", [body, *rest]))
+
+    def _ask(
+        self, shown: tuple[Any, ...], run: Callable[[], Any], blocking: list[bytes] | None = None
+    ) -> Any:
+        """The way of a command to the server and back, with what can go wrong on it."""
         world = self.world
         verdict = world.step()
         process = world.me()
-        if verdict is Act.LOSE_REQUEST:
-            world.record(Kind.FAULT, _words(args) + ("never arrives",), who=process.name)
+        if verdict is Act.LOSE_REQUEST or process.name in self.cut_off:
+            what = (*_words(shown), "never arrives")
+            world.record(Kind.FAULT, what, who=process.name, server=self.name)
             self._time_out()
-        deliver = verdict is not Act.LOSE_MESSAGE
-        name = args[0].upper() if type(args[0]) is str else args[0]
         try:
-            if name == "BLPOP":
-                return self._blocking(process, args, verdict)
-            reply = self._execute(process, args, deliver=deliver)
+            reply = self._run(process, shown, run, verdict)
         except RedisError as problem:
-            world.record(Kind.COMMAND, args, problem, who=process.name, server=self.name)
+            world.record(Kind.COMMAND, shown, problem, who=process.name, server=self.name)
             raise _as_client_error(problem) from problem
+        if blocking is not None and reply is None:
+            reply = self._block(shown, blocking, verdict)
         if verdict is Act.LOSE_REPLY:
-            world.record(Kind.LOST, args, reply, who=process.name, server=self.name)
             self._time_out()
-        world.record(Kind.COMMAND, args, reply, who=process.name, server=self.name)
-        if not deliver:
-            world.record(Kind.FAULT, "the published message is lost", who=process.name)
         if verdict is Act.STALL:
             world.record(Kind.FAULT, "is paused before it sees the answer", who=process.name)
             world.stall()
         return reply
 
-    def _execute(self, process: Process, args: tuple[Any, ...], *, deliver: bool = True) -> Any:
+    def _run(
+        self,
+        process: Process,
+        shown: tuple[Any, ...],
+        run: Callable[[], Any],
+        verdict: Act | None,
+    ) -> Any:
         model = self.model
         before = model.snapshot() if self._replicated else None
         written = model.written
-        words = [encode(word) for word in _split(args)]
-        reply = model.execute(words[0], words[1:])
-        if before is not None and model.written != written:
+        reply = run()
+        changed = model.written != written
+        if before is not None and changed:
             self._replica = before
+        if reply is not None or shown[0] != "BLPOP":
+            self._record(process, shown, reply, verdict)
         if self.monitor is not None:
-            self.monitor.saw_command(self, process, changed=model.written != written)
+            self.monitor.saw_command(self, process, changed=changed)
         if model.pushed:
             self._serve_blocked()
         if model.published:
-            reached = self._deliver() if deliver else model.published.clear()
-            return reached if words[0] == b"PUBLISH" and reached is not None else reply
+            self._deliver(process, lost=verdict is Act.LOSE_MESSAGE)
         return reply
+
+    def _record(
+        self, process: Process, shown: tuple[Any, ...], reply: Any, verdict: Act | None
+    ) -> None:
+        kind = Kind.LOST if verdict is Act.LOSE_REPLY else Kind.COMMAND
+        self.world.record(kind, shown, reply, who=process.name, server=self.name)
 
     def _time_out(self) -> NoReturn:
         self.world.sleep(REPLY_TIMEOUT / MICROSECONDS)
@@ -106,31 +138,20 @@ class RedisServer:
 
     # -- blocking reads: served in the order in which they came, as by the real server
 
-    def _blocking(self, process: Process, args: tuple[Any, ...], verdict: Act | None) -> Any:
+    def _block(
+        self, shown: tuple[Any, ...], words: list[bytes], verdict: Act | None
+    ) -> list[bytes] | None:
         world = self.world
-        words = [encode(word) for word in _split(args)]
-        reply = self.model.execute(words[0], words[1:])
-        if reply is None:
-            reader = _BlockedReader(world.running, words[1:-1])
-            self._blocked.append(reader)
-            world.record(Kind.NOTE, (*_words(args), "…"), who=process.name, server=self.name)
-            seconds = float(words[-1])
-            try:
-                world.wait(seconds or None)
-            finally:
-                if reader in self._blocked:
-                    self._blocked.remove(reader)
-            reply = reader.reply
-        elif self.monitor is not None:
-            self.monitor.saw_command(self, process, changed=True)
-        if verdict is Act.LOSE_REPLY:
-            world.record(Kind.LOST, args, reply, who=process.name, server=self.name)
-            self._time_out()
-        world.record(Kind.COMMAND, args, reply, who=process.name, server=self.name)
-        if verdict is Act.STALL:
-            world.record(Kind.FAULT, "is paused before it sees the answer", who=process.name)
-            world.stall()
-        return reply
+        reader = _BlockedReader(world.running, words[:-1])
+        self._blocked.append(reader)
+        world.record(Kind.NOTE, (*shown, "…"), who=world.me().name, server=self.name)
+        try:
+            world.wait(float(words[-1]) or None)
+        finally:
+            if reader in self._blocked:
+                self._blocked.remove(reader)
+        self._record(world.me(), shown, reader.reply, verdict)
+        return reader.reply
 
     def _serve_blocked(self) -> None:
         for key in dict.fromkeys(self.model.pushed):
@@ -157,13 +178,14 @@ class RedisServer:
         if reader in self._subscribers:
             self._subscribers.remove(reader)
 
-    def _deliver(self) -> int:
-        reached = 0
-        for channel, message in self.model.published:
+    def _deliver(self, process: Process, *, lost: bool) -> None:
+        published, self.model.published = self.model.published, []
+        if lost:
+            self.world.record(Kind.FAULT, "the published message is lost", who=process.name)
+            return
+        for channel, message in published:
             for reader in self._subscribers:
-                reached += reader.receive(channel, message)
-        self.model.published.clear()
-        return reached
+                reader.receive(channel, message)
 
     # -- what the scheduler can do
 
@@ -175,12 +197,18 @@ class RedisServer:
         self._replica = self.model.snapshot()
         for reader in list(self._subscribers):
             self.unsubscribe(reader)
+        self._tell_monitor()
         return "fails over; the replica lacks the last write"
 
     def restart_empty(self) -> str:
         """Lose all data."""
         self.model.restore(({}, {}))
+        self._tell_monitor()
         return "is restarted without its data"
+
+    def _tell_monitor(self) -> None:
+        if self.monitor is not None:
+            self.monitor.replaced(self)
 
     def evict(self) -> str:
         """Refuse to evict: a server that holds locks runs with `noeviction`."""
@@ -189,6 +217,7 @@ class RedisServer:
     def jump(self, seconds: float) -> str:
         """Set the clock ahead; keys end early."""
         self.skew += round(seconds * MICROSECONDS)
+        self._tell_monitor()
         return f"has its clock set ahead by {seconds:g} s"
 
 
@@ -245,7 +274,8 @@ class SimulatedRedis(redis.Redis):
 
     def register_script(self, script: Any) -> Any:
         """A script that the server has run before, so that it needs no loading."""
-        self.server.model.execute(b"SCRIPT", [b"LOAD", encode(script)])
+        digest = self.server.model.execute(b"SCRIPT", [b"LOAD", encode(script)])
+        self.server.script_names[digest] = SCRIPT_NAMES.get(script, "script")
         return super().register_script(script)
 
     def pubsub(self, **kwargs: Any) -> Any:
@@ -280,16 +310,15 @@ class SimulatedPubSub:
                 for name in channels
             ]
 
-    def receive(self, channel: bytes, message: bytes) -> int:
-        """Called by the server; how many readers this message reached."""
+    def receive(self, channel: bytes, message: bytes) -> None:
+        """Called by the server for every message."""
         if channel not in self._channels or self._process.crashed:
-            return 0
+            return
         self._inbox.append(
             {"type": "message", "pattern": None, "channel": channel, "data": message}
         )
         if self._reader is not None:
             self._server.world.wake(self._reader)
-        return 1
 
     def get_message(
         self, ignore_subscribe_messages: bool = False, timeout: float | None = 0.0

@@ -2,8 +2,9 @@
 
 Left alone, the scheduler runs a client until it must wait, then the one that has been ready
 longest.  A schedule lists the deviations from that, each tied to a *step*: the client's n-th
-command.  So a schedule is short, reads like a story ("A crashes before its 2nd command"), can be
-shrunk by leaving deviations out, and means the same on another lock with other commands.
+command while it acquires, works, or releases.  So a schedule is short, reads like a story ("A
+crashes before command 2 of its acquire"), can be shrunk by leaving deviations out, and means the
+same on another lock with other commands.
 """
 
 from __future__ import annotations
@@ -45,22 +46,29 @@ FAULTS = frozenset(Act) - {Act.SWITCH}
 
 @dataclass(frozen=True, slots=True, order=True)
 class Deviation:
-    """Before `client` takes its command number `step` (from 1), do `act` instead."""
+    """Before `client` takes the command number `step` (from 1) of its `phase`, do `act` instead.
+
+    A phase is "acquire", "work" or "release"; "acquire 2" is that of its second round.
+    """
 
     client: str
+    phase: str
     step: int
     act: Act
     target: str = ""
     seconds: float = 0.0
 
     def __str__(self) -> str:
-        where = f"before {self.client}'s command {self.step}"
+        where = f"before command {self.step} of {self.client}'s {self.phase}"
         detail = f" {self.target}" if self.target else ""
         length = f" {self.seconds:g} s" if self.seconds else ""
         return f"{where}: {self.act}{detail}{length}"
 
 
 Schedule = tuple[Deviation, ...]
+
+Step = tuple[str, str, int, tuple[str, ...]]
+"""A place for a deviation: client, phase, number of the command, who else is ready."""
 
 
 def to_json(schedule: Schedule) -> list[dict[str, Any]]:
@@ -88,11 +96,13 @@ class Powers:
     victims: tuple[str, ...] = ()
     most_faults: int = 3
 
-    def options(self, client: str, step: int, others: Sequence[str]) -> list[Deviation]:
+    def options(
+        self, client: str, phase: str, step: int, others: Sequence[str]
+    ) -> list[Deviation]:
         """Every deviation possible at a step, mildest first; `others` are ready to go too."""
         found = []
         if Act.SWITCH in self.acts:
-            found += [Deviation(client, step, Act.SWITCH, other) for other in others]
+            found += [Deviation(client, phase, step, Act.SWITCH, other) for other in others]
         if self.victims and client not in self.victims:
             return found
         for act in Act:
@@ -101,7 +111,7 @@ class Powers:
             targets = self.targets if act in TARGETED else ("",)
             lengths = self.seconds if act in TIMED else (0.0,)
             found += [
-                Deviation(client, step, act, target, seconds)
+                Deviation(client, phase, step, act, target, seconds)
                 for target in targets
                 for seconds in lengths
             ]
@@ -115,7 +125,9 @@ TIMED = frozenset({Act.PAUSE, Act.STALL, Act.CLOCK_JUMP})
 class Scheduler:
     """Decides at each step; the base lets everything take its usual course."""
 
-    def consider(self, client: str, step: int, others: Sequence[str]) -> Deviation | None:
+    def consider(
+        self, client: str, phase: str, step: int, others: Sequence[str]
+    ) -> Deviation | None:
         """The deviation to make before `client` takes `step`, None to let it go on."""
         return None
 
@@ -124,21 +136,23 @@ class Replay(Scheduler):
     """Repeats a schedule.  Records every step it was asked about, for a search to go on from."""
 
     def __init__(self, schedule: Iterable[Deviation]) -> None:
-        self._left: dict[tuple[str, int], list[Deviation]] = {}
-        for deviation in schedule:
-            self._left.setdefault((deviation.client, deviation.step), []).append(deviation)
-        self.asked: list[tuple[str, int, tuple[str, ...]]] = []
+        self._left: dict[tuple[str, str, int], list[Deviation]] = {}
+        for one in schedule:
+            self._left.setdefault((one.client, one.phase, one.step), []).append(one)
+        self.asked: list[Step] = []
 
-    def consider(self, client: str, step: int, others: Sequence[str]) -> Deviation | None:
+    def consider(
+        self, client: str, phase: str, step: int, others: Sequence[str]
+    ) -> Deviation | None:
         """The next deviation of the schedule for this step."""
-        due = self._left.get((client, step))
+        due = self._left.get((client, phase, step))
         if not due:
             if not self._left:
-                self.asked.append((client, step, tuple(others)))
+                self.asked.append((client, phase, step, tuple(others)))
             return None
         deviation = due.pop(0)
         if not due:
-            del self._left[client, step]
+            del self._left[client, phase, step]
         return deviation
 
 
@@ -159,20 +173,22 @@ class Dice(Scheduler):
         self._faults = sorted(powers.acts & FAULTS)
         self.made: list[Deviation] = []
 
-    def consider(self, client: str, step: int, others: Sequence[str]) -> Deviation | None:
+    def consider(
+        self, client: str, phase: str, step: int, others: Sequence[str]
+    ) -> Deviation | None:
         """Roll for a fault, then for a switch."""
         dice = self._random
         roll = dice.random()
         deviation = None
         if self._faults_left and roll < self._trouble:
-            deviation = self._fault(client, step)
+            deviation = self._fault(client, phase, step)
         elif others and roll > 1 - self._switching:
-            deviation = Deviation(client, step, Act.SWITCH, dice.choice(others))
+            deviation = Deviation(client, phase, step, Act.SWITCH, dice.choice(others))
         if deviation is not None:
             self.made.append(deviation)
         return deviation
 
-    def _fault(self, client: str, step: int) -> Deviation | None:
+    def _fault(self, client: str, phase: str, step: int) -> Deviation | None:
         powers = self._powers
         if not self._faults or (powers.victims and client not in powers.victims):
             return None
@@ -180,6 +196,7 @@ class Dice(Scheduler):
         self._faults_left -= 1
         return Deviation(
             client,
+            phase,
             step,
             act,
             self._random.choice(powers.targets) if act in TARGETED else "",

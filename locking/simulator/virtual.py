@@ -1,4 +1,4 @@
-"""Stand-ins for `time` and `threading` that lock code sees inside a simulation.
+"""Stand-ins for `time`, `threading`, `random` and `uuid` that lock code sees inside a simulation.
 
 A module that says `import time` gets these put in the place of the real module, for the length
 of a simulation only (`inside_simulation`).  Asked from a thread that is not simulated they pass
@@ -8,8 +8,10 @@ notice nothing.
 
 from __future__ import annotations
 
+import random as real_random
 import threading as real_threading
 import time as real_time
+import uuid as real_uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import ModuleType
@@ -212,7 +214,7 @@ class VirtualThread:
             finally:
                 self._over.set()
 
-        self._thread = self._world.spawn(self._process, body)
+        self._thread = self._world.spawn(self._process, body, daemon=self.daemon)
         self.ident = id(self._thread)
 
     def join(self, timeout: float | None = None) -> None:
@@ -222,6 +224,24 @@ class VirtualThread:
     def is_alive(self) -> bool:
         """Whether it has begun and not ended."""
         return self._thread is not None and not self._thread.done
+
+
+class RunningThread:
+    """What `current_thread` gives to a simulated thread."""
+
+    __slots__ = ("_thread",)
+
+    def __init__(self, thread: Thread) -> None:
+        self._thread = thread
+
+    @property
+    def ident(self) -> int:
+        """Its number."""
+        return id(self._thread)
+
+    def is_alive(self) -> bool:
+        """Whether it has not ended; asked by what works on its behalf."""
+        return not self._thread.done
 
 
 class VirtualThreading:
@@ -254,6 +274,16 @@ class VirtualThreading:
         maker = real_threading.Thread if current() is None else VirtualThread
         return maker(*args, **kwargs)
 
+    def current_thread(self) -> Any:
+        """The running thread."""
+        world = current()
+        if world is None:
+            return real_threading.current_thread()
+        assert world.running is not None
+        if world.running.face is None:
+            world.running.face = RunningThread(world.running)
+        return world.running.face
+
     def get_ident(self) -> int:
         """The running thread's number."""
         world = current()
@@ -263,12 +293,48 @@ class VirtualThreading:
         return getattr(real_threading, name)
 
 
-VIRTUAL = {real_time: VirtualTime(), real_threading: VirtualThreading()}
+class VirtualRandom:
+    """Reads like the module `random`, repeatably in each run."""
+
+    def __getattr__(self, name: str) -> Any:
+        world = current()
+        return getattr(real_random if world is None else world.random, name)
+
+
+class ReadableUuid(str):
+    """Reads like a `uuid.UUID`, and says whose it is."""
+
+    __slots__ = ()
+
+    @property
+    def hex(self) -> str:
+        """The text itself."""
+        return str(self)
+
+
+class VirtualUuid:
+    """Reads like the module `uuid`; a timeline with random digits could not be read."""
+
+    def uuid4(self) -> Any:
+        """The name of the process, and a number if it asks again."""
+        world = current()
+        return real_uuid.uuid4() if world is None else ReadableUuid(world.me().next_name())
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(real_uuid, name)
+
+
+VIRTUAL: dict[ModuleType, Any] = {
+    real_time: VirtualTime(),
+    real_threading: VirtualThreading(),
+    real_random: VirtualRandom(),
+    real_uuid: VirtualUuid(),
+}
 
 
 @contextmanager
 def inside_simulation(modules: Iterable[ModuleType]) -> Iterator[None]:
-    """Give the modules of the lock code virtual `time` and `threading` for a while."""
+    """Give the modules of the lock code virtual time, threads and dice for a while."""
     replaced = [
         (module, name, value)
         for module in modules

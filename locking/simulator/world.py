@@ -13,6 +13,7 @@ The idea of taking the scheduler's choices as the input of a test is from P. God
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 from typing import Any, Protocol
 
 from greenlet import GreenletExit, getcurrent, greenlet
@@ -54,21 +55,41 @@ class Process:
         self.name = name
         self.skew = round(skew * MICROSECONDS)
         self.crashed = False
+        self.crashed_at = 0
         self.paused_until = 0
-        self.steps = 0  # commands taken or lost, over all threads
+        self.phase = "acquire"
+        self.steps = 0  # commands of the phase, over all threads
+        self._rounds: dict[str, int] = {}
+        self._names = 0
         self.disturbed = False  # a fault hit it, so it may have lost its place in a queue
+
+
+    def begin(self, phase: str) -> None:
+        """Count commands afresh, for a schedule that means the same on other locks."""
+        rounds = self._rounds[phase] = self._rounds.get(phase, 0) + 1
+        self.phase = phase if rounds == 1 else f"{phase} {rounds}"
+        self.steps = 0
+
+    def next_name(self) -> str:
+        """A name that nothing else in the world has."""
+        self._names += 1
+        return self.name if self._names == 1 else f"{self.name}{self._names}"
 
 
 class Thread:
     """One thread of a process: a greenlet and what it waits for."""
 
     __slots__ = (
-        "done", "due", "greenlet", "order", "process", "ready", "stepping", "verdict", "woken",
+        "daemon", "done", "due", "face", "greenlet", "order", "process", "ready", "stepping", "verdict",
+        "woken",
     )  # fmt: skip
 
-    def __init__(self, process: Process, run: Callable[[], None]) -> None:
+    def __init__(
+        self, process: Process, run: Callable[[], None], hub: greenlet, *, daemon: bool
+    ) -> None:
         self.process = process
-        self.greenlet = greenlet(run)
+        self.daemon = daemon  # ends with the last other thread of its process
+        self.greenlet = greenlet(run, hub)  # its end leads back to the loop, whoever started it
         self.ready = True
         self.stepping = False  # its next move is a command
         self.due: int | None = None  # when a wait ends by itself
@@ -76,6 +97,7 @@ class Thread:
         self.order = 0  # since when it is ready
         self.verdict: Act | None = None  # what the scheduler did to its next command
         self.done = False
+        self.face: Any = None  # what `threading.current_thread()` gives it, always the same
 
 
 _worlds: list[World] = []
@@ -93,13 +115,17 @@ class World:
     def __init__(self, scheduler: Scheduler, *, horizon: float = 86_400 * 2) -> None:
         self.scheduler = scheduler
         self.now = 0
+        self.steps = 0
         self.history: list[Event] = []
         self.processes: dict[str, Process] = {}
         self.servers: dict[str, Server] = {}
+        self.random = Random(0)  # for lock code that rolls dice; the scheduler has its own
         self.threads: list[Thread] = []
         self.running: Thread | None = None
         self.stopped = False
         self.on_fault: list[Callable[[Deviation], None]] = []
+        self._hub = getcurrent()  # who makes a world also runs it
+        self.on_end: list[Callable[[], None]] = []
         self._horizon = round(horizon * MICROSECONDS)
         self._last: Thread | None = None  # who stepped last goes on, unless it must wait
         self._readied = 0
@@ -112,9 +138,16 @@ class World:
         made = self.processes[name] = Process(name, skew=skew)
         return made
 
-    def spawn(self, process: Process, run: Callable[[], None], *, after: float = 0.0) -> Thread:
+    def spawn(
+        self,
+        process: Process,
+        run: Callable[[], None],
+        *,
+        after: float = 0.0,
+        daemon: bool = False,
+    ) -> Thread:
         """A new thread of the process; it starts `after` seconds from now."""
-        thread = Thread(process, run)
+        thread = Thread(process, run, self._hub, daemon=daemon)
         self.threads.append(thread)
         if after:
             thread.ready, thread.due = False, self.now + round(after * MICROSECONDS)
@@ -124,11 +157,12 @@ class World:
 
     def run(self) -> None:
         """Run until every thread has ended or waits for ever, or until `stop`."""
-        self._hub = getcurrent()
         _worlds.append(self)
         try:
             while not self.stopped and (thread := self._next()) is not None:
                 self._resume(thread)
+            for listener in self.on_end:
+                listener()
         finally:
             self.stopped = True
             self._bury()
@@ -173,7 +207,7 @@ class World:
         """Wait to be woken, at most `seconds`; whether woken."""
         thread = self._thread()
         thread.ready = thread.woken = False
-        thread.due = None if seconds is None else self.now + round(seconds * MICROSECONDS)
+        thread.due = None if seconds is None else self.now + _duration(seconds)
         self._switch()
         return thread.woken
 
@@ -222,6 +256,7 @@ class World:
     def _resume(self, thread: Thread) -> None:
         if thread.stepping:
             thread.stepping = False
+            self.steps += 1
             self.now += COMMAND_TIME
         self.running = thread
         try:
@@ -230,6 +265,10 @@ class World:
             self.running = None
         if thread.greenlet.dead:
             self._forget(thread)
+            family = [one for one in self.threads if one.process is thread.process]
+            if all(one.daemon for one in family):
+                for one in family:
+                    self._kill(one)
 
     def _next(self) -> Thread | None:
         last = self._last
@@ -260,12 +299,14 @@ class World:
 
     def _let_time_pass(self) -> bool:
         ends = []
+        busy = False
         for thread in self.threads:
+            busy = busy or (not thread.daemon and (thread.ready or thread.due is not None))
             if thread.ready:
                 ends.append(thread.process.paused_until)
-            elif thread.due is not None and thread.due < self._horizon:
+            elif thread.due is not None:
                 ends.append(max(thread.due, thread.process.paused_until))
-        if not ends or min(ends) > self._horizon:
+        if not busy or min(ends) > self._horizon:
             return False
         self.now = max(self.now, min(ends))
         return True
@@ -275,7 +316,9 @@ class World:
         others = [one for one in able if one is not thread]
         names = [one.process.name for one in others]
         process = thread.process
-        deviation = self.scheduler.consider(process.name, process.steps, names)
+        deviation = self.scheduler.consider(
+            process.name, process.phase, process.steps, names
+        )
         if deviation is None:
             self._last = thread
             return thread
@@ -301,7 +344,7 @@ class World:
             process.disturbed = True
         if act is Act.CRASH:
             self.record(Kind.FAULT, "crashes", who=process.name)
-            process.crashed = True
+            process.crashed, process.crashed_at = True, self.now
             for one in [one for one in self.threads if one.process is process]:
                 self._kill(one)
             return None
@@ -310,7 +353,8 @@ class World:
             self.record(Kind.FAULT, f"is paused for {deviation.seconds:g} s", who=process.name)
             return None
         if act in (Act.FAIL_OVER, Act.EVICT, Act.CLOCK_JUMP):
-            server = self.servers[deviation.target]
+            # A schedule of another lock may name a server that is not here.
+            server = self.servers.get(deviation.target) or next(iter(self.servers.values()))
             self.record(Kind.FAULT, _strike(server, deviation), server=server.name)
             return None
         self._stall = round(deviation.seconds * MICROSECONDS)
@@ -332,6 +376,11 @@ class World:
     def _forget(self, thread: Thread) -> None:
         thread.done = True
         self.threads.remove(thread)
+
+
+def _duration(seconds: float) -> int:
+    """Microseconds, at least one: a wait that took no time could be repeated for ever."""
+    return max(1, round(seconds * MICROSECONDS)) if seconds > 0 else 0
 
 
 def _by_order(thread: Thread) -> int:

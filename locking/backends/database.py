@@ -1,0 +1,306 @@
+"""PostgreSQL locks that end with a connection or a transaction: advisory locks and a row lock.
+
+Guaranteed by all three: mutual exclusion among clients of one primary; the lock is free as soon as
+the server sees its holder's connection end; waiters queue in the server, none polls; a fencing
+token from a sequence, minted while the lock is held and on disk before it is used.
+
+Not guaranteed: nothing of it outlives a restart or a failover of the server, after which two
+clients may each believe that they are inside until the first asks (`Lease.check` does); and a
+connection that dies silently holds its lock until TCP notices.  One connection an open lease or
+waiter.  PgBouncer in transaction mode breaks `AdvisoryLock`; use `TransactionLock` there.
+
+Which one: `TransactionLock` if the work is in the same database (work and lock end in one commit,
+so the lock can never be free before the work is visible), `AdvisoryLock` otherwise, `RowLock` where
+the row is there anyway.  For a lock that outlives its connection see `database_lease`.
+
+Sources: PostgreSQL manual, 13.3.5 "Advisory Locks" and 13.3.2 "Row-Level Locks".
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from math import inf
+from types import TracebackType
+from typing import Any, LiteralString
+
+import psycopg
+from psycopg import errors
+from psycopg.pq import TransactionStatus
+
+from locking.backends._sessions import Sessions
+from locking.backends._waiting import Patience, WaitingLock
+from locking.base import (
+    Capabilities,
+    Lease,
+    LockTimeout,
+    LockUnavailable,
+    LockUnsupported,
+)
+
+logger = logging.getLogger(__name__)
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+SCHEMA = """
+CREATE SEQUENCE IF NOT EXISTS lock_fence;
+CREATE TABLE IF NOT EXISTS lock_row (name text PRIMARY KEY);
+"""
+"""What the locks of this file need; belongs into a migration."""
+
+# A bigint key is shown in two halves, and objsubid 1 tells it from a pair of integers.
+_LOCKS: LiteralString = """
+FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid), (SELECT %s::bigint AS key) AS k
+WHERE l.locktype = 'advisory' AND l.objsubid = 1
+  AND (l.classid::bigint << 32) | l.objid::bigint = k.key
+  AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
+OWNER = f"SELECT a.application_name {_LOCKS} AND l.granted"
+WAITERS = f"SELECT count(*) {_LOCKS} AND NOT l.granted"
+EVICT = f"SELECT pg_terminate_backend(l.pid) {_LOCKS} AND l.granted"
+# A sequence is logged every 32 values and flushed by the commit of whoever logged it, so a crash
+# could take it back behind tokens that are in use.  The empty message makes our commit wait.
+MINT = "SELECT nextval('lock_fence'), pg_logical_emit_message(true, 'lock_fence', '')"
+
+CONNECT_TIMEOUT = 2  # s; the least that libpq honours
+# ms; a client that was killed while it waited would else stay in the queue until its turn came.
+CLIENT_CHECK = 1000
+
+
+def postgres_sessions(url: str) -> Sessions[Connection]:
+    """Return sessions on the server at `url`, set up as locks need them."""
+
+    def connect() -> Connection:
+        connection = psycopg.connect(url, autocommit=True, connect_timeout=CONNECT_TIMEOUT)
+        connection.execute(f"SET client_connection_check_interval = {CLIENT_CHECK}")
+        return connection
+
+    return Sessions(connect, lambda connection: connection.fileno())
+
+
+def advisory_key(name: str) -> int:
+    """Return the 64-bit key of a name; if two names ever share one, they exclude each other."""
+    digest = hashlib.blake2b(name.encode(), digest_size=8, person=b"lock").digest()
+    return int.from_bytes(digest, signed=True)
+
+
+def opened(sessions: Sessions[Connection]) -> Connection:
+    """Return a connection; `LockUnavailable` if there is none to be had."""
+    try:
+        return sessions.take()
+    except psycopg.OperationalError as error:
+        raise LockUnavailable(f"PostgreSQL: {error}".strip()) from error
+
+
+@contextmanager
+def failures(sessions: Sessions[Connection], connection: Connection) -> Iterator[None]:
+    """Translate what goes wrong; then keep the connection only if it surely holds nothing."""
+    try:
+        try:
+            yield
+        except (errors.LockNotAvailable, errors.DeadlockDetected) as error:
+            connection.rollback()
+            raise LockTimeout(str(error).strip()) from error
+    except LockTimeout:
+        sessions.give_back(connection)
+        raise
+    except psycopg.Error as error:
+        sessions.discard(connection)
+        sessions.close()  # what broke one, a restart say, has most likely broken all
+        raise LockUnavailable(f"PostgreSQL: {error}".strip()) from error
+    except BaseException:  # KeyboardInterrupt while waiting: the lock may just have been granted
+        sessions.discard(connection)
+        raise
+
+
+@contextmanager
+def borrowed(sessions: Sessions[Connection]) -> Iterator[Connection]:
+    """Lend a connection for statements after which nothing is held."""
+    connection = opened(sessions)
+    with failures(sessions, connection):
+        yield connection
+    sessions.give_back(connection)
+
+
+def wait_limit(patience: Patience) -> str:
+    """Return `lock_timeout` in ms for the time that is left; 0 would mean for ever."""
+    left = patience.left()
+    return "0" if left == inf else str(max(1, round(left * 1000)))
+
+
+def scalar(connection: Connection, query: LiteralString, *arguments: object) -> Any:
+    """Return the first column of the first row, or None."""
+    row = connection.execute(query, arguments).fetchone()
+    return None if row is None else row[0]
+
+
+class ConnectionLease(Lease):
+    """A lock that lives as long as `connection`; work done on it shares the lock's fate."""
+
+    __slots__ = ("_lock", "connection")
+
+    def __init__(self, lock: PostgresLock, connection: Connection, token: int) -> None:
+        """Describe the lock that `connection` holds."""
+        super().__init__(lock.name, token=token, clock=lock.clock, hooks=lock.hooks)
+        self._lock = lock
+        self.connection = connection
+
+    def check(self) -> None:
+        """Ask the server whether the connection, and so the lock, still stands.
+
+        Unlike a lease with an end, nothing here would show otherwise that it is gone.
+        """
+        super().check()
+        try:
+            self.connection.execute("SELECT 1")
+        except psycopg.OperationalError as error:
+            self._broken(error)
+            super().check()
+
+    def _release(self) -> bool:
+        try:
+            let_go = self._lock._let_go(self.connection)
+        except psycopg.Error as error:
+            self._lock._sessions.discard(self.connection)
+            self._broken(error)
+            return False
+        self._lock._sessions.give_back(self.connection)
+        return let_go
+
+    def _broken(self, error: psycopg.Error) -> None:
+        self.mark_lost(f"its connection failed: {error}".strip())
+
+    def _extend(self, seconds: float) -> bool:
+        raise LockUnsupported("it lasts as long as its connection; there is no end to move")
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if error is not None and not self.released:
+            with suppress(psycopg.Error):  # then `release` will find the same connection broken
+                self.connection.rollback()
+        super().__exit__(kind, error, traceback)
+
+
+class PostgresLock(WaitingLock):
+    """What the three have in common; a subclass says how the lock is taken and let go."""
+
+    def __init__(self, sessions: Sessions[Connection], name: str, **options: Any) -> None:
+        """Make a handle of the lock `name` on the server of `sessions`."""
+        super().__init__(name, **options)
+        self._sessions = sessions
+
+    def _acquire(self, patience: Patience) -> Lease:
+        connection = opened(self._sessions)
+        with failures(self._sessions, connection):
+            # The name is for operators, who see it in pg_stat_activity.
+            settings = {"application_name": self.handle[:63], "lock_timeout": wait_limit(patience)}
+            for setting, value in settings.items():
+                connection.execute("SELECT set_config(%s, %s, false)", (setting, value))
+            self._take(connection)
+            token = self._mint(connection)
+            # If this is answered, the lock was still held when the token was minted, so no later
+            # holder can have a smaller one.  Statements of the caller wait as they would elsewhere.
+            connection.execute("SELECT set_config('lock_timeout', '0', false)")
+        return ConnectionLease(self, connection, token)
+
+    def _mint(self, connection: Connection) -> int:
+        if connection.info.transaction_status == TransactionStatus.IDLE:
+            return int(scalar(connection, MINT))
+        # Our own transaction may be undone, by a crash even the sequence with it.
+        with borrowed(self._sessions) as other:
+            return int(scalar(other, MINT))
+
+    def _take(self, connection: Connection) -> None:
+        raise NotImplementedError
+
+    def _let_go(self, connection: Connection) -> bool:
+        """Commit; False if the transaction had failed, so that its work is undone instead."""
+        failed = connection.info.transaction_status == TransactionStatus.INERROR
+        connection.commit()  # of a failed transaction the server makes a rollback, and says nothing
+        return not failed
+
+
+class AdvisoryLock(PostgresLock):
+    """`pg_advisory_lock`: held by the session; the work may be anywhere, in any transactions.
+
+    Waiters enter in the order in which they came.
+    """
+
+    capabilities = Capabilities(
+        fence=True,
+        fair=True,
+        renewal=True,
+        extend=False,
+        crash_release="connection",
+        counts_waiters=True,
+    )
+
+    def _take(self, connection: Connection) -> None:
+        connection.execute("SELECT pg_advisory_lock(%s)", (advisory_key(self.name),))
+
+    def _let_go(self, connection: Connection) -> bool:
+        connection.rollback()  # the caller's, if they left one open: the lock is not part of it
+        return bool(scalar(connection, "SELECT pg_advisory_unlock(%s)", advisory_key(self.name)))
+
+    def owner(self) -> str | None:
+        """See `Lock.owner`."""
+        with borrowed(self._sessions) as connection:
+            owner = scalar(connection, OWNER, advisory_key(self.name))
+            return None if owner is None else str(owner)
+
+    def waiters(self) -> int:
+        """See `Lock.waiters`."""
+        with borrowed(self._sessions) as connection:
+            return int(scalar(connection, WAITERS, advisory_key(self.name)))
+
+    def force_release(self, reason: str) -> bool:
+        """End the holder's connection; needs the holder's role or `pg_signal_backend`."""
+        logger.warning("taking the lock %r away: %s", self.name, reason)
+        with borrowed(self._sessions) as connection:
+            return bool(scalar(connection, EVICT, advisory_key(self.name)))
+
+
+class TransactionLock(AdvisoryLock):
+    """`pg_advisory_xact_lock`: held by the transaction open on `ConnectionLease.connection`.
+
+    Do the work on that connection.  The end of the block commits work and lock together, or rolls
+    both back if the body raised.  A release raises `LockLost` if the work was not committed.
+    """
+
+    def _take(self, connection: Connection) -> None:
+        connection.execute("BEGIN")
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (advisory_key(self.name),))
+
+    def _let_go(self, connection: Connection) -> bool:
+        return PostgresLock._let_go(self, connection)
+
+
+class RowLock(PostgresLock):
+    """`SELECT … FOR UPDATE` on the name's row of `lock_row`; otherwise as `TransactionLock`.
+
+    One row a name stays for good: a row that is not there locks nothing.  Fairness is not promised:
+    a client that comes in the moment between a commit and the wake-up of the next may go first.
+    """
+
+    capabilities = Capabilities(
+        fence=True,
+        renewal=True,
+        extend=False,
+        crash_release="connection",
+        knows_owner=False,
+        force_release=False,
+    )
+
+    def _take(self, connection: Connection) -> None:
+        if scalar(connection, "SELECT 1 FROM lock_row WHERE name = %s", self.name) is None:
+            connection.execute(
+                "INSERT INTO lock_row VALUES (%s) ON CONFLICT DO NOTHING", (self.name,)
+            )
+        connection.execute("BEGIN")
+        connection.execute("SELECT 1 FROM lock_row WHERE name = %s FOR UPDATE", (self.name,))

@@ -1,0 +1,283 @@
+"""etcd v3 lock: keys in a line, ordered by the revision of their creation, each with a lease.
+
+Guaranteed: mutual exclusion while leases last; strict order of arrival; each client watches only
+the key before its own, so one release wakes one; a crashed holder or waiter leaves the line when
+its lease ends, by etcd's own clock; a fencing token (the revision that created the key, which grows
+with every write in the cluster); all of it survives restarts and the loss of a minority.
+
+Not guaranteed: a holder that is paused past its lease does not know it, so hand its token to what
+the lock guards.  Leases are whole seconds (and no shorter than one and a half elections); a crashed
+holder's may take half a second more to be noticed.
+
+`etcd_client` speaks TLS and shows a client certificate.  Needs etcd3gw, which talks to etcd's HTTP
+gateway; its own `Lock` polls and has no fence, and its watch cannot be bounded in time, so both are
+done here.  Source: etcd's client/v3/concurrency, whose protocol this is.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+from base64 import b64decode, b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from math import inf
+from typing import Any
+from urllib.parse import quote
+
+from etcd3gw import Etcd3Client
+from etcd3gw.exceptions import Etcd3Exception
+from requests import RequestException
+
+from locking.backends._waiting import Patience, WaitingLock
+from locking.base import Capabilities, Lease, LockTimeout, LockUnavailable
+
+logger = logging.getLogger(__name__)
+
+ROOT = "locks/"
+TIMEOUT = 2.0  # s; for an answer, also from a cluster that is just electing
+OUTAGE = 5.0  # s; of an election or a restart, that a waiter sits out in its place
+RETRY_PAUSE = 0.1  # s; meanwhile
+LEAST = 0.01  # s; a time-out of zero would mean "at once" to a socket
+
+
+def etcd_client(
+    host: str,
+    port: int = 2379,
+    *,
+    ca_cert: str | None = None,
+    cert_cert: str | None = None,
+    cert_key: str | None = None,
+    timeout: float = TIMEOUT,
+) -> Etcd3Client:
+    """Return a client; over TLS if the files (PEM) of the authority and of our key are given."""
+    client = Etcd3Client(
+        host,
+        port,
+        protocol="https" if ca_cert else "http",
+        ca_cert=ca_cert,
+        cert_cert=cert_cert,
+        cert_key=cert_key,
+        timeout=timeout,
+        api_path="/v3/",  # fixed since etcd 3.4
+    )
+    client.session.trust_env = False  # a proxy from the environment would break long watches
+    return client
+
+
+@contextmanager
+def reachable() -> Iterator[None]:
+    """Translate what the client raises where the cluster does not answer as it should."""
+    try:
+        yield
+    except (Etcd3Exception, RequestException) as error:
+        detail = getattr(error, "detail_text", None) or error
+        raise LockUnavailable(f"etcd: {detail}") from error
+
+
+def text(value: str | bytes) -> str:
+    """Return bytes as the gateway wants them in JSON."""
+    return b64encode(value.encode() if isinstance(value, str) else value).decode()
+
+
+class KeyLease(Lease):
+    """The oldest key of a line, alive as long as the etcd lease on it."""
+
+    __slots__ = ("_etcd_lease", "_key", "_lock")
+
+    def __init__(self, lock: EtcdLock, place: Place) -> None:
+        """Describe a place that came to the head of the line."""
+        super().__init__(
+            lock.name,
+            token=place.revision,
+            seconds=lock.lease,
+            sent_at=place.kept_at,
+            clock=lock.clock,
+            hooks=lock.hooks,
+        )
+        self._lock = lock
+        self._key = place.key
+        self._etcd_lease = place.lease
+
+    def _release(self) -> bool:
+        delete = {"request_delete_range": {"key": text(self._key)}}
+        with reachable():
+            ours = self._if_ours(delete)
+        self._revoke(self._etcd_lease)
+        return ours
+
+    def _extend(self, seconds: float) -> bool:
+        # A keep-alive only grants the first length again, and would not see a key taken away.
+        with reachable():
+            lease = self._lock._grant(seconds)
+            put = {
+                "key": text(self._key),
+                "value": text(self._lock.handle),
+                "lease": lease,
+            }
+            ours = self._if_ours({"request_put": put})
+        if ours:
+            self._etcd_lease, lease = lease, self._etcd_lease
+        self._revoke(lease)
+        return ours
+
+    def _if_ours(self, operation: dict[str, Any]) -> bool:
+        """Do it if our key has never been away, in one transaction."""
+        ours = {
+            "key": text(self._key),
+            "target": "CREATE",
+            "result": "EQUAL",
+            "create_revision": self.token,
+        }
+        done = self._lock._post("kv/txn", compare=[ours], success=[operation])
+        return bool(done.get("succeeded"))
+
+    def _revoke(self, lease: str) -> None:
+        with suppress(LockUnavailable), reachable():  # it ends by itself, and holds no key
+            self._lock._post("lease/revoke", ID=lease)
+
+
+class Place:
+    """A key in the line, the revision that created it, and the lease that keeps it there."""
+
+    __slots__ = ("kept_at", "key", "lease", "revision")
+
+    def __init__(self, key: str, lease: str, revision: int, kept_at: float) -> None:
+        """Describe the key; `kept_at` is when its lease was last asked for (monotonic)."""
+        self.key = key
+        self.lease = lease
+        self.revision = revision
+        self.kept_at = kept_at
+
+
+class EtcdLock(WaitingLock):
+    """A line of keys under one prefix; the oldest is in, for `lease` seconds."""
+
+    capabilities = Capabilities(
+        fence=True, fair=True, survives_server_restart=True, counts_waiters=True
+    )
+
+    def __init__(
+        self, client: Etcd3Client, name: str, *, lease: float = 10.0, **options: Any
+    ) -> None:
+        """Make a handle of the lock `name`, to be held for `lease` seconds at a time."""
+        super().__init__(name, **options)
+        self.client = client
+        self.lease = lease
+        self.prefix = f"{ROOT}{quote(name, safe='')}/"
+
+    def _acquire(self, patience: Patience) -> Lease:
+        with reachable():
+            place = self._join()
+            try:
+                self._wait_for_turn(place, patience)
+                return KeyLease(self, place)
+            except BaseException:
+                with suppress(Etcd3Exception, RequestException):  # else it ends by itself
+                    self._post("lease/revoke", ID=place.lease)
+                raise
+
+    def _join(self) -> Place:
+        """Put a key of ours at the end of the line."""
+        sent_at = self.clock.monotonic()
+        lease = self._grant(self.lease)
+        key = f"{self.prefix}{int(lease):016x}"
+        put = self._post("kv/put", key=text(key), value=text(self.handle), lease=lease)
+        return Place(key, lease, int(put["header"]["revision"]), sent_at)
+
+    def _wait_for_turn(self, place: Place, patience: Patience) -> None:
+        """Wait until nobody is before us, keeping our place alive, also over a short outage."""
+        down_since = inf
+        while True:
+            try:
+                # Kept first, then looked: if we are at the head, our key is surely there.
+                self._keep(place)
+                before = self._before(place.revision)
+                if before is None:
+                    return
+                left = patience.left()
+                if left <= 0:
+                    raise LockTimeout(f"not free within {patience.elapsed():.3f} s")
+                key, revision = before
+                self._watch(key, revision + 1, min(left, self.lease / 3))
+                down_since = inf
+            except (Etcd3Exception, RequestException):
+                now = self.clock.monotonic()
+                down_since = min(down_since, now)
+                if now - down_since > min(OUTAGE, self.lease):
+                    raise
+                self.clock.sleep(RETRY_PAUSE)
+
+    def _keep(self, place: Place) -> None:
+        now = self.clock.monotonic()
+        if now - place.kept_at < self.lease / 4:
+            return  # as after a short wait: it was just granted or kept
+        kept = self._post("lease/keepalive", ID=place.lease)
+        if int(kept["result"].get("TTL", 0)) <= 0:
+            raise LockUnavailable("etcd: our place in the line expired")
+        place.kept_at = now
+
+    def _watch(self, key: str, revision: int, seconds: float) -> None:
+        """Block until `key` is deleted, `seconds` have passed or the stream broke."""
+        request: dict[str, Any] = {
+            "key": text(key),
+            "start_revision": revision,
+            "filters": ["NOPUT"],
+        }
+        limits = (TIMEOUT, max(LEAST, seconds))
+        with (
+            # A time-out while the stream is open, and a server that dies, look the same; the
+            # keep-alive that follows tells them apart.
+            suppress(RequestException),
+            self.client.session.post(
+                self.client.get_url("/watch"),
+                json={"create_request": request},
+                stream=True,
+                timeout=limits,
+            ) as stream,
+        ):
+            for line in stream.iter_lines(chunk_size=None):  # type: ignore[call-overload]
+                answer = json.loads(line).get("result", {}) if line else {}
+                if answer.get("events") or answer.get("canceled"):
+                    return
+
+    def _before(self, revision: int) -> tuple[str, int] | None:
+        """Return the youngest key older than `revision`, and the revision it was seen at."""
+        found = self._range(max_create_revision=revision - 1, limit=1, sort_order="DESCEND")
+        for entry in found.get("kvs", []):
+            return b64decode(entry["key"]).decode(), int(found["header"]["revision"])
+        return None
+
+    def _range(self, **options: Any) -> Any:
+        end = self.prefix[:-1] + chr(ord(self.prefix[-1]) + 1)
+        return self._post(
+            "kv/range", key=text(self.prefix), range_end=text(end), sort_target="CREATE", **options
+        )
+
+    def _grant(self, seconds: float) -> str:
+        return str(self._post("lease/grant", TTL=math.ceil(seconds), ID=0)["ID"])
+
+    def _post(self, path: str, **body: Any) -> Any:
+        return self.client.post(self.client.get_url(path), json=body)
+
+    def owner(self) -> str | None:
+        """See `Lock.owner`."""
+        with reachable():
+            for entry in self._range(limit=1, sort_order="ASCEND").get("kvs", []):
+                return b64decode(entry["value"]).decode()
+        return None
+
+    def waiters(self) -> int:
+        """See `Lock.waiters`."""
+        with reachable():
+            return max(0, int(self._range(count_only=True).get("count", 0)) - 1)
+
+    def force_release(self, reason: str) -> bool:
+        """See `Lock.force_release`."""
+        logger.warning("taking the lock %r away: %s", self.name, reason)
+        with reachable():
+            for entry in self._range(limit=1, sort_order="ASCEND").get("kvs", []):
+                deleted = self._post("kv/deleterange", key=entry["key"])
+                return int(deleted.get("deleted", 0)) == 1
+        return False

@@ -1,0 +1,58 @@
+-- Takes the lock, or a place in its queue.
+--
+-- ARGV[1] holder "token:owner"   ARGV[2] lease in ms   ARGV[3] "f" fair or "u" unfair
+-- ARGV[4] "1" to queue up, "0" for the only or the last try, which leaves the queue
+--
+-- Returns {fence} when the lock is the caller's, else
+-- {0, remaining lease of the holder in ms, place in line from 1 or 0, server time in us}.
+
+local FENCE_TTL_MS = 3600000 -- as in common.lua
+local known = redis.call('MGET', KEYS[1], KEYS[2])
+if not known[1] and redis.call('EXISTS', KEYS[3]) == 0 then
+  local clock = redis.call('TIME')
+  local fence = math.max(tonumber(known[2] or 0) + 1, clock[1] * 1000000 + clock[2])
+  local digits = string.format('%.0f', fence)
+  redis.call('SET', KEYS[2], digits, 'PX', FENCE_TTL_MS)
+  redis.call('SET', KEYS[1], digits .. ':' .. ARGV[1], 'PX', ARGV[2])
+  return {fence}
+end
+
+-- @common
+-- @mutex
+
+local holder, lease_ms = ARGV[1], ARGV[2]
+local waiter = ARGV[3] .. lease_ms .. ':' .. holder
+local value = redis.call('GET', KEYS[1])
+
+-- Already mine: an earlier try was granted but its reply was lost, or the wake-up was.
+if belongs_to(value, holder) then
+  redis.call('PEXPIRE', KEYS[1], lease_ms)
+  redis.call('DEL', wake_list(holder))
+  return {tonumber(string.match(value, '^%d+'))}
+end
+
+if not value and ARGV[3] == 'u' then
+  leave_queue(waiter, holder)
+  return {tonumber(grant(holder, lease_ms))}
+end
+
+if ARGV[4] == '1' then
+  enqueue(waiter)
+end
+
+-- A free lock with a queue: its holder crashed.  Whoever notices hands it to the first in line.
+if not value then
+  local fence = pass_on(holder)
+  if not fence and redis.call('EXISTS', KEYS[1], KEYS[3]) == 0 then
+    fence = grant(holder, lease_ms) -- there were only ghosts
+  end
+  if fence then
+    leave_queue(waiter, holder)
+    return {tonumber(fence)}
+  end
+end
+
+if ARGV[4] == '0' then
+  leave_queue(waiter, holder)
+end
+return {0, redis.call('PTTL', KEYS[1]), place_of(waiter), now_us}

@@ -1,0 +1,31 @@
+-- Enters the gate, or takes a place in its queue; arguments and answers are acquire.lua's.
+
+-- @common
+-- @gate
+
+local holder, lease_ms = ARGV[1], ARGV[2]
+local waiter = ARGV[3] .. lease_ms .. ':' .. holder
+
+-- Already inside: an earlier try was granted but its reply, or the wake-up, was lost.  Nobody has
+-- seen the fence of that grant, so a new one does as well.
+if redis.call('ZSCORE', KEYS[1], holder) then
+  redis.call('DEL', wake_list(holder))
+  return {tonumber(grant(holder, lease_ms))}
+end
+
+if ARGV[4] == '1' then
+  enqueue(waiter)
+end
+local fence = admit(holder)
+if not fence and ARGV[4] == '0' then
+  leave_queue(waiter, holder)
+  admit(nil) -- it may have stood in the way of others
+  if redis.call('EXISTS', KEYS[3]) == 0 and may_enter(holder) then
+    fence = grant(holder, lease_ms)
+  end
+end
+if fence then
+  return {tonumber(fence)}
+end
+local first_end = redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2] or now_ms
+return {0, math.max(0, first_end - now_ms), place_of(waiter), now_us}

@@ -1,0 +1,10 @@
+-- Returns a list of "0:token:owner", one for each that is inside the gate.
+
+-- @common
+-- @gate
+
+local inside = redis.call('ZRANGE', KEYS[1], 0, -1)
+for i, holder in ipairs(inside) do
+  inside[i] = '0:' .. holder
+end
+return inside

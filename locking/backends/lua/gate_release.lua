@@ -1,0 +1,16 @@
+-- Leaves the gate or its queue, and lets in who may now enter; as release.lua.
+
+-- @common
+-- @gate
+
+local holder = ARGV[1]
+local was_inside = redis.call('ZREM', KEYS[1], holder) == 1
+if ARGV[2] == '0' then
+  leave_queue(ARGV[3], holder)
+end
+admit(nil)
+if was_inside then
+  return 1
+end
+local last = tonumber(redis.call('GET', KEYS[2]) or 0)
+return ARGV[2] ~= '0' and last >= tonumber(ARGV[2]) and 2 or 0

@@ -1,0 +1,35 @@
+-- The lock for one: KEYS[1] is a string "fence:token:owner" that expires with the lease.
+-- A waiter's mode is "f" for fair, "u" for unfair.
+
+local function belongs_to(value, holder)
+  return value and string.sub(value, string.find(value, ':', 1, true) + 1) == holder
+end
+
+local function grant(holder, lease_ms)
+  local fence = mint()
+  redis.call('SET', KEYS[1], fence .. ':' .. holder, 'PX', lease_ms)
+  return fence
+end
+
+-- Hands the lock to the first living waiter, or frees it.  A fair waiter gets the lock itself with
+-- its wake-up (no round trip, and nobody can slip in between); an unfair one is only told to try.
+-- Returns the fence if the heir is `caller`, who is then not woken but answered.
+local function pass_on(caller)
+  local mode, lease_ms, holder = first_in_line()
+  if mode then
+    dequeue_first()
+  end
+  if mode ~= 'f' then
+    redis.call('DEL', KEYS[1])
+    if mode then
+      wake(holder, '0', lease_ms)
+    end
+    return false
+  end
+  local fence = grant(holder, lease_ms)
+  if holder == caller then
+    return fence
+  end
+  wake(holder, fence, lease_ms)
+  return false
+end

@@ -1,0 +1,20 @@
+-- Takes what is due, the longest due first.
+--
+-- ARGV[1] how many at most   ARGV[2] ms within which they have to be acknowledged
+--
+-- Returns id, ms at which it was due, ms at which the claim ends, and so on.
+
+-- @queue
+
+recover()
+local due = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'WITHSCORES', 'LIMIT', 0, ARGV[1])
+local claim_ends = string.format('%.0f', now + ARGV[2])
+local taken = {}
+for i = 1, #due, 2 do
+  redis.call('ZREM', KEYS[1], due[i])
+  redis.call('ZADD', KEYS[2], claim_ends, due[i])
+  taken[#taken + 1] = due[i]
+  taken[#taken + 1] = due[i + 1]
+  taken[#taken + 1] = claim_ends
+end
+return taken

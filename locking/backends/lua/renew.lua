@@ -1,0 +1,18 @@
+-- Lengthens a lease that is still the caller's; never re-creates one that is not.
+--
+-- ARGV[1] holder "token:owner"   ARGV[2] lease in ms, counted from now
+-- ARGV[3] "1" to set the end also where that shortens the lease, "0" only to lengthen it
+--
+-- Returns 1 renewed; 2 still the caller's, with an end later than that; 0 not the caller's.
+
+-- @common
+-- @mutex
+
+if not belongs_to(redis.call('GET', KEYS[1]), ARGV[1]) then
+  return 0
+end
+if ARGV[3] == '0' and redis.call('PTTL', KEYS[1]) > tonumber(ARGV[2]) then
+  return 2
+end
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+return 1

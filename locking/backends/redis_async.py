@@ -1,0 +1,298 @@
+"""The production Redis lock for asyncio: the same scripts, keys and guarantees.
+
+A task that holds an `AsyncRedisLock` excludes every thread and process that uses `RedisLock` under
+the same name, and queues with them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import weakref
+from math import inf
+from types import TracebackType
+from typing import Any, Self, Unpack
+
+from redis.asyncio import Redis
+from redis.exceptions import MaxConnectionsError, NoScriptError, RedisError, ResponseError
+
+from locking.backends.redis_handle import RedisHandle, Settings
+from locking.backends.redis_lease import RedisLeaseState, ms, unavailable
+from locking.backends.redis_protocol import (
+    Grant,
+    Script,
+)
+from locking.backends.redis_wire import DEFAULT_TIMEOUT, NO_ANSWER, packed
+from locking.base import LockError, LockUnavailable
+
+
+class AsyncWire:
+    """Runs scripts and blocking pops over the connections of an asyncio client's pool."""
+
+    def __init__(self, client: Redis) -> None:
+        self._pool = client.connection_pool
+        timeout = self._pool.connection_kwargs.get("socket_timeout")
+        self._timeout: float = DEFAULT_TIMEOUT if timeout is None else timeout
+
+    async def run(self, script: Script, keys: tuple[str, ...], args: tuple[str, ...]) -> Any:
+        """Run the script by its hash, or in full where the server does not know it yet."""
+        tail = (str(len(keys)), *keys, *args)
+        try:
+            return await self._ask(self._timeout, "EVALSHA", script.sha, *tail)
+        except NoScriptError:
+            return await self._ask(self._timeout, "EVAL", script.source, *tail)
+
+    async def pop(self, key: str, seconds: float) -> bytes | None:
+        """BLPOP, with the server's and the network's delay allowed on top of `seconds`."""
+        reply = await self._ask(seconds + self._timeout, "BLPOP", key, f"{seconds:.3f}", raw=True)
+        return None if reply is None else reply[1]
+
+    async def _ask(self, timeout: float, *words: str, raw: bool = False) -> Any:
+        connection, pooled = await self._take()
+        in_step = False
+        try:
+            await connection.send_packed_command([packed(*words)], check_health=False)
+            answer = await connection.read_response(disable_decoding=raw, timeout=timeout)
+            in_step = True
+            return answer
+        except ResponseError:
+            in_step = True
+            raise
+        finally:
+            # A cancelled task leaves an answer behind that nobody may take for another's.
+            if not in_step or not pooled:
+                await connection.disconnect(nowait=True)
+            if pooled:
+                await self._pool.release(connection)
+
+    async def _take(self) -> tuple[Any, bool]:
+        try:
+            return await self._pool.get_connection(), True  # type: ignore[no-untyped-call]
+        except MaxConnectionsError:
+            # redis-py's pools stop at 100, but as many tasks as like may wait for a lock.
+            connection: Any = self._pool.connection_class(**self._pool.connection_kwargs)
+            await connection.connect()
+            return connection, False
+
+
+class AsyncRedisLease(RedisLeaseState):
+    """A granted `AsyncRedisLock`, as `RedisLease` is of a `RedisLock`; awaits where that blocks."""
+
+    __slots__ = ("_ended", "_keeper", "_lock")
+
+    def __init__(self, lock: AsyncRedisLock, holder: str) -> None:
+        super().__init__(lock.name, holder, lock.lease, clock=lock.clock, hooks=lock.hooks)
+        self._lock = lock
+        self._ended = asyncio.Event()
+        self._keeper: asyncio.Task[None] | None = None
+
+    def keep_alive(self) -> None:
+        """Start renewing."""
+        # The task has only a weak reference: a lease that its owner forgot is not kept alive.
+        self._keeper = asyncio.create_task(_keep_alive(weakref.ref(self)))
+
+    async def release(self) -> None:
+        """Let the next client in, at the last of as many releases as there were acquires.
+
+        Raises `LockLost` if the lease ended before, `LockUnavailable` if the server did not
+        answer; the lease is not forgotten then and `release` may be called again.
+        """
+        if not self.leave_once() or self._released:
+            return
+        self._is_lost()  # notes an end that has passed, before the server is asked
+        self.begin_release()
+        self.stop_keeping()
+        answer = await self._send_release()
+        self._lock.forget(self)
+        self._ended.set()
+        self._note_release(self.was_ours(answer))
+
+    async def extend(self, seconds: float) -> None:
+        """Let the lease end `seconds` from now.  Never re-creates a lease that is lost.
+
+        Raises `LockLost` if it is no longer ours, `LockUnavailable` if that cannot be known.
+        """
+        self.check()
+        sent_at = self.clock.monotonic()
+        answer = await self._lock.run(self._lock.scripts.renew, self.holder, ms(seconds), "1")
+        self._note_extension(answer != 0, sent_at + seconds)
+
+    async def wait_lost(self, timeout: float | None = None) -> bool:
+        """Wait until the lease is lost, at most `timeout` seconds; whether it is lost."""
+        give_up = inf if timeout is None else self.clock.monotonic() + timeout
+        while not self._is_lost() and not self._released:
+            left = min(give_up - self.clock.monotonic(), self.remaining())
+            if self.clock.monotonic() >= give_up:
+                return False
+            with contextlib.suppress(TimeoutError):  # perhaps it was extended: look again
+                await asyncio.wait_for(self._ended.wait(), max(0.0, left))
+        return self._is_lost()
+
+    def mark_lost(self, reason: str) -> None:
+        """Declare the lease lost, once."""
+        super().mark_lost(reason)
+        self._ended.set()
+
+    def stop_keeping(self) -> None:
+        """Renew no more."""
+        if self._keeper is not None:
+            self._keeper.cancel()
+
+    async def renew(self) -> float:
+        """Lengthen the lease; when to come again (monotonic)."""
+        now = self.clock.monotonic()
+        seconds = self.wanted(now)
+        if seconds <= 0:
+            return self.not_renewed(now)[1]
+        try:
+            answer = await self._lock.run(self._lock.scripts.renew, self.holder, ms(seconds), "0")
+        except LockError as error:
+            return self.no_answer(error, now)[1]
+        return self.answered(answer, now, seconds)[1]
+
+    async def _send_release(self) -> int:
+        lock, args = self._lock, (self.holder, str(self.token), "")
+        if not self.release_sent:
+            try:
+                first: int = await lock.wire.run(lock.scripts.release, lock.keys.all, args)
+            except NO_ANSWER:
+                self.release_sent = True
+            except RedisError as error:
+                unavailable(self.name, error)
+            else:
+                return first
+        answer: int = await lock.run(lock.scripts.release, *args)
+        return answer
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            await self.release()
+        except LockError as problem:
+            if error is None:
+                raise
+            error.add_note(f"and then {type(problem).__name__}: {problem}")
+
+
+class AsyncRedisLock(RedisHandle):
+    """A named lock for asyncio on a Redis or Valkey server; parameters as for `RedisLock`.
+
+    The same task may acquire the same handle again.
+
+    >>> async with await lock.acquire(timeout=1) as lease:  # doctest: +SKIP
+    ...     await sell(fence=lease.token)
+    """
+
+    def __init__(self, client: Redis, name: str, **settings: Unpack[Settings]) -> None:
+        super().__init__(name, **settings)
+        self.wire = AsyncWire(client)
+        self._held: weakref.WeakKeyDictionary[Any, AsyncRedisLease] = weakref.WeakKeyDictionary()
+
+    async def acquire(self, timeout: float | None = None) -> AsyncRedisLease:
+        """Wait for the lock for at most `timeout` seconds; None waits for ever, 0 tries once.
+
+        Raises `LockTimeout` if it was not free in time, `LockUnavailable` if the server does not
+        answer.
+        """
+        task = asyncio.current_task()
+        held = self._held.get(task)
+        if held is not None and held.enter_again():
+            return held
+        began = self.clock.monotonic()
+        lease = AsyncRedisLease(self, self.new_holder())
+        try:
+            grant = await self._take_turn(lease.holder, timeout)
+        except BaseException as error:
+            self.hooks.waited(self.name, self.clock.monotonic() - began, False)
+            if not isinstance(error, LockError):
+                # Shielded: the task may be cancelled once more while it tidies up.
+                await asyncio.shield(self._leave(lease.holder, error))
+            raise
+        lease.begin(grant, self.max_hold)
+        if self.renewed:
+            lease.keep_alive()
+        self._held[task] = lease
+        self.hooks.waited(self.name, self.clock.monotonic() - began, True)
+        return lease
+
+    async def owner(self) -> str | None:
+        """Who holds the lock now; None if it is free."""
+        return next(iter(await self.owners()), None)
+
+    async def owners(self) -> list[str]:
+        """All who hold the lock now: more than one where it can be shared."""
+        return self.owners_in(await self.run(self.scripts.owner))
+
+    async def waiters(self) -> int:
+        """How many living clients wait for the lock now."""
+        count: int = await self.run(self.scripts.waiters)
+        return count
+
+    async def force_release(self, reason: str) -> bool:
+        """Take the lock away from whoever holds it; whether somebody did.  `reason` is logged."""
+        return self.log_eviction(await self.run(self.scripts.evict), reason)
+
+    async def run(self, script: Script, *args: str) -> Any:
+        """Run one of the lock's scripts, twice if the first time brought no answer."""
+        try:
+            try:
+                return await self.wire.run(script, self.keys.all, args)
+            except NO_ANSWER:
+                return await self.wire.run(script, self.keys.all, args)
+        except RedisError as error:
+            unavailable(self.name, error)
+
+    def forget(self, lease: AsyncRedisLease) -> None:
+        """Make a released lease unknown to its owning task."""
+        for task, held in list(self._held.items()):
+            if held is lease:
+                del self._held[task]
+
+    async def _take_turn(self, holder: str, timeout: float | None) -> Grant:
+        steps = self.turn(holder, timeout)
+        wake_list = self.keys.wake(holder)
+        step = next(steps)
+        try:
+            while True:
+                if isinstance(step, float):
+                    step = steps.send(await self._pop(wake_list, step))
+                else:
+                    step = steps.send(await self.run(self.scripts.acquire, *step))
+        except StopIteration as done:
+            grant: Grant = done.value
+            return grant
+
+    async def _pop(self, wake_list: str, seconds: float) -> bytes | None:
+        try:
+            return await self.wire.pop(wake_list, seconds)
+        except NO_ANSWER:
+            # The message may be gone with the connection; the acquire that follows finds out.
+            return None
+        except RedisError as error:
+            unavailable(self.name, error)
+
+    async def _leave(self, holder: str, error: BaseException) -> None:
+        """Leave the queue, or give back what was granted meanwhile: the caller was cancelled."""
+        try:
+            await self.run(self.scripts.release, *self.leaving(holder))
+        except LockUnavailable as problem:
+            error.add_note(f"and then LockUnavailable: {problem}")
+
+
+async def _keep_alive(reference: weakref.ref[AsyncRedisLease]) -> None:
+    lease = reference()
+    due = 0.0 if lease is None else lease.clock.monotonic() + lease._lease / 3
+    while lease is not None and due < inf:
+        pause = max(0.0, due - lease.clock.monotonic())
+        lease = None  # not kept alive by our sleep
+        await asyncio.sleep(pause)
+        lease = reference()
+        if lease is not None:
+            due = await lease.renew()

@@ -1,0 +1,185 @@
+"""Processes that use a lock on command, and can be killed, stopped or interrupted meanwhile."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Sequence
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from locking import base
+from locking.base import Lease, Lock
+from locking.tests.conformance.backends import BY_NAME
+
+# Forked from a process that has everything imported but runs no thread: quick, and safe.
+PROCESSES = get_context("forkserver")
+BACKENDS = (
+    "redis",
+    "redlock",
+    "database",
+    "database_lease",
+    "mysql",
+    "memcached",
+    "zookeeper",
+    "etcd",
+)
+PROCESSES.set_forkserver_preload(
+    # What cannot be imported, for want of a client, is passed over.
+    [__name__, *(f"locking.backends.{backend}" for backend in BACKENDS)]
+)
+
+PATIENCE = 40.0  # s; for an answer that a test is sure to get
+
+
+class Cancelled(Exception):
+    """The client was interrupted while it did as it was told."""
+
+
+class Client:
+    """A process with one lock and at most one lease of it; commands are the methods of `_Worker`.
+
+    `call` waits for the answer and raises what the command raised; `begin` returns as soon as the
+    process is about to execute it, `answer` collects.
+    """
+
+    def __init__(self, backend: str, endpoints: Sequence[Any], name: str, **options: Any) -> None:
+        self._pipe, theirs = PROCESSES.Pipe()
+        arguments = (theirs, backend, endpoints, name, options)
+        self.process = PROCESSES.Process(target=_serve, args=arguments, daemon=True)
+        self.process.start()
+        theirs.close()
+        assert self._receive(PATIENCE) == ("begun",)
+
+    def begin(self, command: str, *arguments: Any) -> None:
+        self._pipe.send((command, *arguments))
+        assert self._receive(PATIENCE) == ("begun",)
+
+    def call(self, command: str, *arguments: Any) -> Any:
+        self.begin(command, *arguments)
+        return self.answer()
+
+    def answered(self) -> bool:
+        return self._pipe.poll()
+
+    def answer(self, within: float = PATIENCE) -> Any:
+        kind, value, detail = self._receive(within)
+        if kind == "done":
+            return value
+        if value == "KeyboardInterrupt":
+            raise Cancelled
+        raise getattr(base, value, AssertionError)(detail)
+
+    def _receive(self, within: float) -> Any:
+        if not self._pipe.poll(within):
+            raise AssertionError(f"no answer from the process within {within} s")
+        return self._pipe.recv()
+
+    @property
+    def pipe(self) -> Connection:
+        return self._pipe
+
+    def signal(self, number: int) -> None:
+        assert self.process.pid is not None
+        os.kill(self.process.pid, number)
+
+    def kill(self) -> None:
+        """End the process as the kernel would on lack of memory, and wait until it is gone."""
+        self.signal(signal.SIGKILL)
+        self.process.join(PATIENCE)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self.process.is_alive():
+            self.kill()
+        self._pipe.close()
+
+
+class _Worker:
+    """What runs in the process."""
+
+    def __init__(self, lock: Lock) -> None:
+        self.lock = lock
+        self.lease: Lease | None = None
+
+    def acquire(self, timeout: float | None = None) -> int | None:
+        self.lease = self.lock.acquire(timeout)
+        return self.lease.token
+
+    def try_for(self, timeout: float) -> tuple[bool, float]:
+        """Acquire; whether that succeeded, and how long it took."""
+        began = time.monotonic()
+        try:
+            self.lease = self.lock.acquire(timeout)
+        except base.LockTimeout:
+            return False, time.monotonic() - began
+        return True, time.monotonic() - began
+
+    def release(self) -> None:
+        assert self.lease is not None
+        self.lease.release()
+
+    def extend(self, seconds: float) -> float:
+        assert self.lease is not None
+        self.lease.extend(seconds)
+        return self.lease.remaining()
+
+    def check(self) -> None:
+        assert self.lease is not None
+        self.lease.check()
+
+    def wait_lost(self, timeout: float) -> bool:
+        assert self.lease is not None
+        return self.lease.lost.wait(timeout)
+
+    def count(self, times: int, counter: str, locked: bool = True) -> tuple[int, list[int | None]]:
+        """Count in a file that nothing protects but the lock; how often somebody else was there."""
+        inside, intruders, tokens = Path(f"{counter}.inside"), 0, []
+        for _ in range(times):
+            lease = self.lock.acquire(PATIENCE) if locked else None
+            try:
+                inside.touch(exist_ok=False)
+            except FileExistsError:
+                intruders += 1
+            value = int(Path(counter).read_text() or 0)
+            time.sleep(0)
+            Path(counter).write_text(str(value + 1))
+            inside.unlink(missing_ok=True)
+            if lease is not None:
+                tokens.append(lease.token)
+                lease.release()
+        return intruders, tokens
+
+
+def _serve(
+    pipe: Connection, backend: str, endpoints: Sequence[Any], name: str, options: dict[str, Any]
+) -> None:
+    worker = _Worker(BY_NAME[backend](endpoints).lock(name, **options))
+    pipe.send(("begun",))
+    while True:
+        try:
+            command, *arguments = pipe.recv()
+        except EOFError:
+            return
+        pipe.send(_outcome(pipe, getattr(worker, command), arguments))
+
+
+def _outcome(
+    pipe: Connection, command: Callable[..., Any], arguments: Sequence[Any]
+) -> tuple[str, Any, str]:
+    try:
+        pipe.send(("begun",))  # from here on the test may interrupt us
+        return "done", command(*arguments), ""
+    except BaseException as error:  # noqa: BLE001 - the test's process is to see all of them
+        return "failed", type(error).__name__, str(error)

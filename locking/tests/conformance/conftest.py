@@ -1,0 +1,121 @@
+"""Real servers, started once for all tests of a backend, and clients in processes of their own."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from locking.base import Lock, LockUnavailable
+from locking.tests.conformance.backends import ALL, Backend
+from locking.tests.conformance.clients import PATIENCE, Client
+from locking.tests.servers import Server
+
+
+def _parameter(kind: type[Backend]) -> Any:
+    optional = any(server.program is not None for server in kind.servers)
+    return pytest.param(kind, id=kind.name, marks=[pytest.mark.optional_server] if optional else [])
+
+
+def require(server: type[Server]) -> None:
+    """Skip where a server is not installed, and say how to get it; fail in CI."""
+    missing = server.missing()
+    if missing is not None:
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"CI must test this: {missing}")
+        pytest.skip(missing)
+
+
+def when_up(call: Callable[..., Any], *arguments: Any) -> Any:
+    """Call again as long as the server is unavailable: a client may still have dead connections.
+
+    A lock allows that both for acquire and for release.
+    """
+    end = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return call(*arguments)
+        except LockUnavailable:
+            assert time.monotonic() < end
+            time.sleep(0.05)
+
+
+class Deployment:
+    """A backend with its running servers: what a test needs to make locks and to do harm."""
+
+    def __init__(self, kind: type[Backend], servers: list[Server]) -> None:
+        self.kind = kind
+        self.servers = servers
+        self.endpoints = [server.endpoint for server in servers]
+        kind.prepare(self.endpoints)
+        self.here = kind(self.endpoints)  # for the test's own process
+        self.capabilities = self.here.lock("any").capabilities
+
+    def down(self) -> None:
+        for server in self.servers:
+            server.kill()
+
+    def up(self) -> None:
+        """Start the servers again, and wait until the test's own process has found them."""
+        for server in self.servers:
+            server.start()
+        when_up(self.here.lock("probe").acquire, 10).release()
+
+
+@pytest.fixture(scope="session", params=[_parameter(kind) for kind in ALL])
+def deployment(request: pytest.FixtureRequest) -> Iterator[Deployment]:
+    kind: type[Backend] = request.param
+    for server in kind.servers:
+        require(server)
+    with ExitStack() as running:
+        deployment = Deployment(kind, [running.enter_context(server()) for server in kind.servers])
+        running.callback(deployment.here.close)
+        yield deployment
+
+
+@pytest.fixture
+def name() -> str:
+    """A lock that no other test uses."""
+    return f"conformance-{uuid.uuid4().hex}"
+
+
+@pytest.fixture
+def lock(deployment: Deployment, name: str) -> Lock:
+    """A handle in the test's own process, with a lease far longer than any test."""
+    return deployment.here.lock(name)
+
+
+@pytest.fixture
+def client(deployment: Deployment, name: str) -> Iterator[Callable[..., Client]]:
+    """Make processes that use the test's lock; options go to the lock."""
+    with ExitStack() as running:
+        yield lambda **options: running.enter_context(
+            Client(deployment.kind.name, deployment.endpoints, name, **options)
+        )
+
+
+def eventually(condition: Callable[[], Any], within: float = PATIENCE) -> Any:
+    """Wait until a condition holds; what it returned."""
+    end = time.monotonic() + within
+    while not (result := condition()):
+        assert time.monotonic() < end, f"still {result!r} after {within} s"
+        time.sleep(0.01)
+    return result
+
+
+@pytest.fixture
+def until_in_line(deployment: Deployment, lock: Lock) -> Callable[[int], None]:
+    """Wait until so many clients wait for the lock."""
+
+    def wait(count: int) -> None:
+        if deployment.here.in_line(lock) is None:
+            time.sleep(0.2)  # nobody can know; the clients have at least begun
+        else:
+            eventually(lambda: deployment.here.in_line(lock) == count)
+
+    return wait

@@ -1,0 +1,139 @@
+"""One client at a time, whatever the others do, and it alone can let go."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from locking.base import Lock, LockLost, LockTimeout, LockUnsupported
+from locking.tests.conformance.clients import Client
+from locking.tests.conformance.conftest import Deployment, eventually
+
+MakeClient = Callable[..., Client]
+
+
+@pytest.fixture
+def counter(tmp_path: Path) -> Path:
+    path = tmp_path / "counter"
+    path.write_text("0")
+    return path
+
+
+def test_many_processes_count_exactly(
+    deployment: Deployment, client: MakeClient, counter: Path
+) -> None:
+    processes, rounds = 6, deployment.kind.rounds
+    clients = [client() for _ in range(processes)]
+    for one in clients:
+        one.begin("count", rounds, str(counter))
+    answers = [one.answer() for one in clients]
+
+    assert [intruders for intruders, _ in answers] == [0] * processes
+    assert int(counter.read_text()) == processes * rounds
+    tokens = [token for _, tokens in answers for token in tokens]
+    if deployment.capabilities.fence:
+        assert len(set(tokens)) == processes * rounds
+        for _, own in answers:
+            assert own == sorted(own)
+    else:
+        assert set(tokens) == {None}
+
+
+def test_many_threads_of_one_handle_count_exactly(lock: Lock) -> None:
+    total = 0
+
+    def count() -> None:
+        nonlocal total
+        for _ in range(10):
+            with lock.acquire(30):
+                seen = total
+                time.sleep(0)
+                total = seen + 1
+
+    threads = [threading.Thread(target=count) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert total == 50
+
+
+def test_a_held_lock_is_refused_to_others(lock: Lock, client: MakeClient) -> None:
+    with lock.acquire(0), pytest.raises(LockTimeout):
+        client().call("acquire", 0)
+    assert client().call("try_for", 0)[0]
+
+
+def test_a_stopped_holder_that_comes_back_late_cannot_release_the_next_ones_lock(
+    deployment: Deployment, lock: Lock, client: MakeClient
+) -> None:
+    holder, successor = client(lease=deployment.kind.lease), client()
+    token = holder.call("acquire", 0)
+    holder.signal(signal.SIGSTOP)
+    try:
+        if deployment.capabilities.crash_release == "connection":
+            # The connection of a stopped process stands, and so does its lock.
+            assert not successor.call("try_for", deployment.kind.lease * 1.5)[0]
+            return
+        later = successor.call("acquire", deployment.kind.crash_release + 5)
+    finally:
+        holder.signal(signal.SIGCONT)
+
+    with pytest.raises(LockLost):
+        holder.call("release")
+    with pytest.raises(LockTimeout):
+        lock.acquire(0)
+    if deployment.capabilities.fence:
+        assert later > token
+    successor.call("release")
+
+
+def test_a_lease_that_was_taken_away_is_lost_and_its_release_frees_nobody_elses(
+    deployment: Deployment, lock: Lock, client: MakeClient
+) -> None:
+    if not deployment.capabilities.force_release:
+        with pytest.raises(LockUnsupported):
+            lock.force_release("nobody can")
+        return
+    holder, successor = client(), client()
+    holder.call("acquire", 0)
+    assert lock.force_release("the operator says so")
+    successor.call("acquire", 10)
+    with pytest.raises(LockLost):
+        holder.call("release")
+    with pytest.raises(LockTimeout):
+        lock.acquire(0)
+    successor.call("release")
+    holder.call("release")  # of a lost lease that was released already: nothing happens
+    assert eventually(lambda: client().call("try_for", 0)[0])
+
+
+def test_locks_of_different_names_do_not_exclude_each_other(
+    deployment: Deployment, name: str
+) -> None:
+    long = name + "x" * 300
+    names = [
+        name,
+        name.upper(),
+        f"{name} ",
+        f"{name}/é",
+        f"{name}/锁",
+        f"{name}%",
+        long,
+        long + "y",
+    ]
+    names += [f"{name}{{tag}}", f"{name}\\n", f"{name}\n", f"{name}'\""]
+    leases = [deployment.here.lock(one).acquire(0) for one in names]
+    assert len({lease.name for lease in leases}) == len(names)
+    for one in names:
+        with pytest.raises(LockTimeout):
+            deployment.here.lock(one).acquire(0)
+    for lease in leases:
+        lease.release()
+    for one in names:
+        deployment.here.lock(one).acquire(0).release()

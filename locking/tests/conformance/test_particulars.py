@@ -1,0 +1,232 @@
+"""What only one backend promises."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import psycopg
+import pytest
+import requests
+
+from locking.base import LockLost, LockTimeout, LockUnavailable
+from locking.tests import servers
+from locking.tests.conformance.backends import (
+    Backend,
+    Etcd,
+    Memcached,
+    PostgresAdvisory,
+    PostgresRow,
+    PostgresTransaction,
+    RedlockOnValkey,
+)
+from locking.tests.conformance.conftest import Deployment, eventually, require
+
+INSERT = "INSERT INTO work VALUES (%s)"
+
+
+def deploy(kind: type[Backend]) -> Iterator[Deployment]:
+    for server in kind.servers:
+        require(server)
+    with ExitStack() as running:
+        deployment = Deployment(kind, [running.enter_context(server()) for server in kind.servers])
+        running.callback(deployment.here.close)
+        yield deployment
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[Deployment]:
+    yield from deploy(PostgresAdvisory)
+
+
+@pytest.fixture(scope="module")
+def etcd() -> Iterator[Deployment]:
+    yield from deploy(Etcd)
+
+
+@pytest.fixture(scope="module")
+def memcached() -> Iterator[Deployment]:
+    yield from deploy(Memcached)
+
+
+@pytest.fixture
+def redlock() -> Iterator[Deployment]:
+    yield from deploy(RedlockOnValkey)
+
+
+def test_redlock_works_while_a_minority_of_its_servers_is_down(
+    redlock: Deployment, name: str
+) -> None:
+    held = redlock.here.lock(name + "-held").acquire(0)
+    for server in redlock.servers[:2]:
+        server.kill()
+    with pytest.raises(LockTimeout):
+        redlock.here.lock(name + "-held").acquire(0)
+    held.extend(10)
+    held.release()
+    with redlock.here.lock(name).acquire(1), pytest.raises(LockTimeout):
+        redlock.here.lock(name).acquire(0)
+
+
+def test_redlock_is_unavailable_without_a_majority_and_leaves_nothing(
+    redlock: Deployment, name: str
+) -> None:
+    lease = redlock.here.lock(name + "-held").acquire(0)
+    for server in redlock.servers[:3]:
+        server.kill()
+    with pytest.raises(LockUnavailable):
+        redlock.here.lock(name).acquire(5)
+    with pytest.raises(LockUnavailable):
+        lease.extend(60)
+    with pytest.raises(LockUnavailable):
+        redlock.here.lock(name + "-held").owner()
+    for server in redlock.servers[:3]:
+        server.start()
+    assert redlock.here.traces(name) == [f"redlock:{name}-held"] * 2
+    # Three of five have forgotten it, so it is lost, and the other two are cleaned up.
+    with pytest.raises(LockLost):
+        lease.release()
+    assert redlock.here.traces(name) == []
+
+
+def test_redlock_wants_an_odd_number_of_servers(redlock: Deployment) -> None:
+    from locking.backends.redlock import RedLock
+
+    with pytest.raises(ValueError, match="odd"):
+        RedLock(redlock.here.clients[:4], "name")  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("kind", [PostgresTransaction, PostgresRow])
+def test_work_and_lock_end_in_one_commit(
+    postgres: Deployment, name: str, kind: type[Backend]
+) -> None:
+    here = kind(postgres.endpoints)
+    with here.lock("make the table").acquire(0) as lease:
+        connection: Any = lease.connection  # type: ignore[attr-defined]
+        connection.execute("CREATE TABLE IF NOT EXISTS work (name text)")
+    with here.lock(name).acquire(0) as lease:
+        connection = lease.connection  # type: ignore[attr-defined]
+        connection.execute(INSERT, (name,))
+    with pytest.raises(psycopg.errors.DivisionByZero), here.lock(name).acquire(0) as lease:
+        lease.connection.execute(INSERT + " RETURNING 1/0", (name,))  # type: ignore[attr-defined]
+    with here.lock(name).acquire(0) as lease:
+        connection = lease.connection  # type: ignore[attr-defined]
+        rows = connection.execute("SELECT count(*) FROM work WHERE name = %s", (name,)).fetchone()
+    assert rows == (1,)
+    here.close()
+
+
+@pytest.mark.parametrize("kind", [PostgresTransaction, PostgresRow])
+def test_a_transaction_that_failed_unnoticed_is_not_taken_for_committed(
+    postgres: Deployment, name: str, kind: type[Backend]
+) -> None:
+    here = kind(postgres.endpoints)
+    lease = here.lock(name).acquire(0)
+    with pytest.raises(psycopg.errors.DivisionByZero):
+        lease.connection.execute("SELECT 1/0")  # type: ignore[attr-defined]
+    with pytest.raises(LockLost):
+        lease.release()
+    here.lock(name).acquire(0).release()
+    here.close()
+
+
+def test_a_forked_child_does_not_end_its_parents_lock(postgres: Deployment, name: str) -> None:
+    postgres.here.lock(name + "-before").acquire(0).release()  # leaves an idle connection
+    lease = postgres.here.lock(name).acquire(0)
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            postgres.here.lock(name + "-child").acquire(0).release()
+            postgres.here.close()
+            status = 0
+        finally:
+            os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
+    lease.check()
+    with pytest.raises(LockTimeout):
+        postgres.here.lock(name).acquire(0)
+    lease.release()
+    postgres.here.lock(name + "-before").acquire(0).release()
+
+
+def test_the_check_of_an_advisory_lock_sees_that_its_connection_ended(
+    postgres: Deployment, name: str
+) -> None:
+    lease = postgres.here.lock(name).acquire(0)
+    lease.check()
+    assert postgres.here.lock(name).force_release("for the test")
+    with pytest.raises(LockLost):
+        eventually(lambda: lease.check())
+    with pytest.raises(LockLost):
+        lease.release()
+
+
+@pytest.mark.optional_server
+def test_etcd_lets_nobody_in_without_a_client_certificate(etcd: Deployment) -> None:
+    endpoint = etcd.endpoints[0]
+    url = f"https://{endpoint['host']}:{endpoint['port']}/health"
+    with pytest.raises(requests.exceptions.ConnectionError):
+        requests.get(url, verify=endpoint["ca_cert"], timeout=5)
+    with pytest.raises(requests.exceptions.SSLError):
+        requests.get(url, cert=(endpoint["cert_cert"], endpoint["cert_key"]), timeout=5)
+
+
+@pytest.mark.optional_server
+def test_an_etcd_waiter_that_gives_up_leaves_no_lease(etcd: Deployment, name: str) -> None:
+    client: Any = etcd.here.client  # type: ignore[attr-defined]
+
+    def leases() -> int:
+        return len(client.post(client.get_url("lease/leases"), json={}).get("leases", []))
+
+    before = leases()
+    with etcd.here.lock(name).acquire(0) as lease:
+        with pytest.raises(LockTimeout):
+            etcd.here.lock(name).acquire(0.1)
+        lease.extend(60)
+        assert leases() == before + 1
+    assert leases() == before
+
+
+@pytest.mark.optional_server
+def test_an_etcd_waiter_keeps_its_place_for_longer_than_its_lease(
+    etcd: Deployment, name: str
+) -> None:
+    holder = etcd.here.lock(name).acquire(0)
+    with pytest.raises(LockTimeout):
+        etcd.here.lock(name, lease=1.0).acquire(3.0)
+    holder.release()
+
+
+@pytest.mark.optional_server
+def test_a_memcached_lock_that_was_evicted_is_lost_and_not_made_again(
+    memcached: Deployment, name: str
+) -> None:
+    client: Any = memcached.here.client  # type: ignore[attr-defined]
+    lease = memcached.here.lock(name).acquire(0)
+    client.flush_all(noreply=False)
+    with pytest.raises(LockLost):
+        lease.extend(10)
+    assert memcached.here.traces(name) == []
+    # The counter of the tokens went as well, and starts higher.
+    later = memcached.here.lock(name).acquire(0)
+    assert lease.token is not None
+    assert later.token is not None
+    assert later.token > lease.token
+    later.release()
+
+
+def test_redlock_is_unavailable_when_its_servers_hang() -> None:
+    with ExitStack() as running:
+        stopped = [running.enter_context(servers.Valkey()) for _ in range(3)]
+        here = RedlockOnValkey([server.endpoint for server in stopped])
+        running.callback(here.close)
+        for server in stopped:
+            assert server.process is not None
+            running.callback(server.process.send_signal, signal.SIGCONT)
+            server.process.send_signal(signal.SIGSTOP)
+        with pytest.raises(LockUnavailable):
+            here.lock("any").acquire(60)

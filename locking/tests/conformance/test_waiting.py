@@ -1,0 +1,138 @@
+"""Waiting: for as long as asked, woken by a release, without a trace when given up."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+from multiprocessing.connection import wait
+
+import pytest
+
+from locking.base import Lock, LockTimeout
+from locking.tests.conformance.clients import PATIENCE, Cancelled, Client
+from locking.tests.conformance.conftest import Deployment, eventually
+
+MakeClient = Callable[..., Client]
+UntilInLine = Callable[[int], None]
+
+# s that an answer may come late on a machine that runs other tests too.
+MARGIN = 1.5
+
+
+def test_time_outs_of_none_short_and_long_are_kept(lock: Lock, client: MakeClient) -> None:
+    timeouts = [0.0, 0.3, 2.2]  # 2.2 s is more than any backend waits in one piece
+    clients = [client() for _ in timeouts]
+    with lock.acquire(0):
+        for one, timeout in zip(clients, timeouts, strict=True):
+            one.begin("try_for", timeout)
+        answers = [one.answer() for one in clients]
+    for (acquired, took), timeout in zip(answers, timeouts, strict=True):
+        assert not acquired
+        # Servers count in whole milliseconds, and clocks tick.
+        assert timeout - 0.01 <= took <= timeout + MARGIN
+
+
+def test_a_time_out_of_zero_takes_a_free_lock(lock: Lock) -> None:
+    lock.acquire(0).release()
+    lock.acquire(0).release()
+
+
+def test_a_release_wakes_the_waiters_one_after_the_other(
+    lock: Lock, client: MakeClient, until_in_line: UntilInLine
+) -> None:
+    waiters = [client() for _ in range(3)]
+    lease = lock.acquire(0)
+    for count, waiter in enumerate(waiters, 1):
+        waiter.begin("acquire", PATIENCE)
+        until_in_line(count)
+    began = time.monotonic()
+    lease.release()
+    left = list(waiters)
+    while left:
+        ready = wait([waiter.pipe for waiter in left], timeout=PATIENCE)
+        entered = [waiter for waiter in left if waiter.pipe in ready]
+        assert len(entered) == 1, "exactly one waiter may enter at a time"
+        entered[0].answer()
+        left.remove(entered[0])
+        assert not any(waiter.answered() for waiter in left)
+        entered[0].call("release")
+    # The lease lasts 30 s: they were woken by the release, not by its end.
+    assert time.monotonic() - began < 10
+
+
+def test_waiters_enter_in_the_order_in_which_they_came_where_that_is_declared(
+    deployment: Deployment, lock: Lock, client: MakeClient, until_in_line: UntilInLine
+) -> None:
+    waiters = [client() for _ in range(4)]
+    lease = lock.acquire(0)
+    for count, waiter in enumerate(waiters, 1):
+        waiter.begin("acquire", PATIENCE)
+        until_in_line(count)
+    lease.release()
+    order, tokens = [], []
+    for _ in waiters:
+        ready = wait([waiter.pipe for waiter in waiters], timeout=PATIENCE)
+        place = next(i for i, waiter in enumerate(waiters) if waiter.pipe in ready)
+        order.append(place)
+        tokens.append(waiters[place].answer())
+        waiters[place].call("release")
+    assert sorted(order) == [0, 1, 2, 3]
+    if deployment.capabilities.fair:
+        assert order == [0, 1, 2, 3]
+    if deployment.capabilities.fence:
+        assert tokens == sorted(set(tokens))
+
+
+def test_a_cancelled_waiter_leaves_nothing_behind(
+    deployment: Deployment, lock: Lock, client: MakeClient, until_in_line: UntilInLine
+) -> None:
+    waiter = client()
+    lease = lock.acquire(0)
+    waiter.begin("acquire", PATIENCE)
+    until_in_line(1)
+    waiter.signal(signal.SIGINT)
+    with pytest.raises(Cancelled):
+        waiter.answer()
+    until_in_line(0)
+    lease.release()
+    lock.acquire(0).release()
+    eventually(lambda: deployment.here.traces(lock.name) == [], within=10)
+    # The client itself is as good as before.
+    waiter.call("acquire", 10)
+    with pytest.raises(LockTimeout):
+        lock.acquire(0)
+    waiter.call("release")
+
+
+def test_a_killed_waiter_does_not_hold_up_those_behind_it(
+    lock: Lock, client: MakeClient, until_in_line: UntilInLine
+) -> None:
+    ghost, behind = client(lease=1.0), client()
+    lease = lock.acquire(0)
+    ghost.begin("acquire", PATIENCE)
+    until_in_line(1)
+    behind.begin("acquire", PATIENCE)
+    until_in_line(2)
+    ghost.kill()
+    lease.release()
+    behind.answer(within=10)
+    behind.call("release")
+
+
+def test_nothing_is_left_on_the_server_after_use(
+    deployment: Deployment, lock: Lock, client: MakeClient
+) -> None:
+    other = client()
+    for _ in range(3):
+        with lock.acquire(0):
+            assert not other.call("try_for", 0.05)[0]
+        assert other.call("try_for", 5)[0]
+        other.call("release")
+    eventually(lambda: deployment.here.traces(lock.name) == [], within=10)
+
+
+def test_a_held_lock_is_a_trace(deployment: Deployment, lock: Lock) -> None:
+    """The search for traces must be able to find some."""
+    with lock.acquire(0):
+        assert deployment.here.traces(lock.name) != []

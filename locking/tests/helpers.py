@@ -1,0 +1,59 @@
+"""What tests of locks need: waiting for a condition, processes that hold locks, a bad network."""
+
+from __future__ import annotations
+
+import multiprocessing
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+# A forked child would inherit the test's connections; a spawned one is like a real client.
+SPAWN = multiprocessing.get_context("spawn")
+
+
+def eventually(condition: Callable[[], Any], within: float = 10.0) -> Any:
+    """Wait until the condition is true; fail the test if it does not become so."""
+    give_up = time.monotonic() + within
+    while not (value := condition()):
+        assert time.monotonic() < give_up, f"not within {within} s: {condition}"
+        time.sleep(0.005)
+    return value
+
+
+class Task(threading.Thread):
+    """A thread whose result, or exception, comes out of `result()`."""
+
+    def __init__(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+        super().__init__(daemon=True)
+        self._call = lambda: function(*args, **kwargs)
+        self._value: Any = None
+        self._error: BaseException | None = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self._value = self._call()
+        except BaseException as error:  # it is raised again in `result`
+            self._error = error
+
+    def result(self, within: float = 20.0) -> Any:
+        self.join(within)
+        assert not self.is_alive(), f"not finished within {within} s"
+        if self._error is not None:
+            raise self._error
+        return self._value
+
+
+@contextmanager
+def process(function: Callable[..., Any], *args: Any) -> Iterator[Any]:
+    """Run the function in another process; kill it at the end if it still runs."""
+    child = SPAWN.Process(target=function, args=args, daemon=True)
+    child.start()
+    try:
+        yield child
+    finally:
+        child.kill()
+        child.join()
+        child.close()

@@ -1,0 +1,167 @@
+"""The delay queue, with many consumers and with crashes."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from locking.queue import DelayQueue, Due
+from locking.redis_client import connect
+from locking.tests.helpers import SPAWN, Task, eventually, process
+
+
+def server_time(client) -> float:
+    seconds, micros = client.time()
+    return float(seconds + micros / 1e6)
+
+
+def consume(url: str, done: str) -> None:
+    """Pop, note, acknowledge, until the queue is empty."""
+    client = connect(url)
+    queue = DelayQueue(client, "orders")
+    while queue.next_due() is not None:
+        taken = queue.pop(7)
+        if taken:
+            client.rpush(done, *[one.id for one in taken])
+        assert queue.acknowledge(taken) == len(taken)
+
+
+def pop_and_hang(url: str, claim: float) -> None:
+    client = connect(url)
+    DelayQueue(client, "orders", claim=claim).pop(5)
+    client.set("popped", 1)
+    threading.Event().wait()
+
+
+def test_an_id_is_due_after_its_delay_and_not_before(valkey):
+    queue = DelayQueue(valkey, "orders")
+    before = server_time(valkey)
+    assert queue.enqueue(["a"], 60) == 1
+    assert queue.enqueue(["b"], 0.2) == 1
+    assert queue.top(10) == []
+    assert queue.pop(10) == []
+    due = queue.next_due()
+    assert due is not None
+    assert before + 0.19 <= due <= server_time(valkey) + 0.2
+    (taken,) = eventually(lambda: queue.pop(10))
+    assert taken.id == "b"
+    assert taken.score == due
+    assert len(queue) == 1
+
+
+def test_entering_an_id_again_changes_nothing_unless_asked_to_reschedule(valkey):
+    queue = DelayQueue(valkey, "orders")
+    queue.enqueue(["a"], 60)
+    due = queue.next_due()
+    assert queue.enqueue(["a"], 0) == 0
+    assert queue.next_due() == due
+    assert queue.enqueue(["a", "b"], 0, reschedule=True) == 2
+    assert [one.id for one in queue.top(10)] == ["a", "b"]
+    assert len(queue) == 2
+
+
+def test_an_id_in_flight_is_in_the_queue_still(valkey):
+    queue = DelayQueue(valkey, "orders")
+    queue.enqueue(["a"], 0)
+    (taken,) = queue.pop()
+    assert queue.enqueue(["a"], 0) == 0
+    assert (len(queue), queue.in_flight()) == (0, 1)
+    assert queue.enqueue(["a"], 0, reschedule=True) == 1
+    assert (len(queue), queue.in_flight()) == (1, 0)
+    assert queue.acknowledge([taken]) == 0
+    assert len(queue) == 1
+
+
+def test_the_longest_due_comes_first(valkey):
+    queue = DelayQueue(valkey, "orders")
+    for number in (3, 1, 2):
+        queue.enqueue([str(number)], -10 + number)
+    assert [one.id for one in queue.top(2)] == ["1", "2"]
+    assert [one.id for one in queue.pop(9)] == ["1", "2", "3"]
+
+
+def test_dequeue_takes_an_id_only_if_it_was_not_rescheduled_since_it_was_read(valkey):
+    queue = DelayQueue(valkey, "orders")
+    queue.enqueue(["a"], -1)
+    (read,) = queue.top()
+    queue.enqueue(["a"], 5, reschedule=True)
+    assert not queue.dequeue("a", read.score)
+    assert len(queue) == 1
+    queue.enqueue(["a"], -1, reschedule=True)
+    (read,) = queue.top()
+    assert queue.dequeue("a", read.score)
+    assert not queue.dequeue("a", read.score)
+    assert len(queue) == 0
+
+
+def test_many_processes_take_every_id_exactly_once(valkey, valkey_server):
+    queue = DelayQueue(valkey, "orders")
+    ids = {f"order-{number}" for number in range(2000)}
+    assert queue.enqueue(ids, 0) == 2000
+    workers = [
+        SPAWN.Process(target=consume, args=(valkey_server.endpoint, "done")) for _ in range(4)
+    ]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+        assert worker.exitcode == 0
+    done = [one.decode() for one in valkey.lrange("done", 0, -1)]
+    assert len(done) == 2000
+    assert set(done) == ids
+    assert queue.next_due() is None
+
+
+def test_threads_that_enter_the_same_ids_at_once_enter_them_once(valkey):
+    queue = DelayQueue(valkey, "orders")
+    ids = [str(number) for number in range(200)]
+    tasks = [Task(queue.enqueue, ids, 0) for _ in range(6)]
+    assert sum(task.result() for task in tasks) == 200
+    assert len(queue) == 200
+
+
+def test_what_a_killed_consumer_did_not_acknowledge_comes_back(valkey, valkey_server):
+    queue = DelayQueue(valkey, "orders")
+    queue.enqueue(["a", "b"], 0)
+    with process(pop_and_hang, valkey_server.endpoint, 0.5) as victim:
+        eventually(lambda: valkey.exists("popped"))
+        victim.kill()
+    assert queue.pop(9) == []
+    back = eventually(lambda: queue.pop(9))
+    assert sorted(one.id for one in back) == ["a", "b"]
+    assert queue.acknowledge(back) == 2
+    assert queue.next_due() is None
+
+
+def test_a_late_acknowledgement_does_not_end_another_consumers_claim(valkey):
+    slow, other = DelayQueue(valkey, "orders", claim=0.05), DelayQueue(valkey, "orders")
+    slow.enqueue(["a"], 0)
+    late = slow.pop()
+    again = eventually(other.pop)
+    assert slow.acknowledge(late) == 0
+    assert other.in_flight() == 1
+    assert other.acknowledge(again) == 1
+
+
+def test_nothing_to_do_costs_nothing_and_is_no_error(valkey):
+    queue = DelayQueue(valkey, "orders")
+    assert queue.enqueue([], 1) == 0
+    assert queue.acknowledge([]) == 0
+    assert queue.pop() == []
+    assert valkey.keys() == []
+
+
+def test_a_client_that_decodes_replies_sees_the_same(valkey_server, valkey):
+    queue = DelayQueue(connect(valkey_server.endpoint, decode_responses=True), "orders")
+    queue.enqueue(["a"], -1)
+    assert [type(one) for one in queue.top()] == [Due]
+    assert [one.id for one in queue.pop()] == ["a"]
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_pop_takes_no_more_than_asked(valkey, count):
+    queue = DelayQueue(valkey, "orders")
+    queue.enqueue("abcde", -1)
+    assert len(queue.pop(count)) == count
+    assert len(queue) == 5 - count

@@ -1,0 +1,210 @@
+"""The asyncio twin of the production lock."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from redis.asyncio import Redis
+
+from locking import LockLost, LockTimeout, LockUnavailable
+from locking.backends.redis import RedisLock
+from locking.backends.redis_async import AsyncRedisLock
+from locking.redis_client import connect_async
+from locking.tests.helpers import Task, eventually
+from locking.tests.servers import Valkey, free_port
+
+
+@asynccontextmanager
+async def client_of(server: Valkey) -> AsyncIterator[Redis]:
+    client = connect_async(server.endpoint)
+    await client.flushall()
+    try:
+        yield client
+    finally:
+        await client.aclose()
+
+
+def run(server: Valkey, scenario):
+    async def main():
+        async with client_of(server) as client:
+            return await asyncio.wait_for(scenario(client), 30)
+
+    return asyncio.run(main())
+
+
+async def until(condition) -> None:
+    async with asyncio.timeout(10):
+        while not await condition():
+            await asyncio.sleep(0.005)
+
+
+def test_only_one_of_many_tasks_is_inside_and_they_enter_in_order(valkey_server):
+    async def scenario(client: Redis) -> list[int]:
+        order: list[int] = []
+        inside = 0
+
+        async def enter(number: int) -> None:
+            nonlocal inside
+            async with await AsyncRedisLock(client, "phone").acquire(timeout=20):
+                inside += 1
+                assert inside == 1
+                order.append(number)
+                await asyncio.sleep(0)
+                inside -= 1
+
+        lock = AsyncRedisLock(client, "phone")
+        tasks = []
+        async with await lock.acquire():
+            for number in range(10):
+                tasks.append(asyncio.create_task(enter(number)))
+                await until(lambda: _is(lock.waiters(), len(tasks)))
+        await asyncio.gather(*tasks)
+        assert await client.keys() == [b"lock:{phone}:fence"]
+        return order
+
+    assert run(valkey_server, scenario) == list(range(10))
+
+
+async def _is(awaitable, value) -> bool:
+    return bool(await awaitable == value)
+
+
+def test_more_tasks_may_wait_than_the_pool_has_connections(valkey_server):
+    async def scenario(client: Redis) -> None:
+        client.connection_pool.max_connections = 4
+        lock = AsyncRedisLock(client, "phone")
+        count = 0
+
+        async def enter() -> None:
+            nonlocal count
+            async with await AsyncRedisLock(client, "phone").acquire(timeout=20):
+                count += 1
+
+        async with await lock.acquire():
+            tasks = [asyncio.create_task(enter()) for _ in range(20)]
+            await until(lambda: _is(lock.waiters(), 20))
+        await asyncio.gather(*tasks)
+        assert count == 20
+
+    run(valkey_server, scenario)
+
+
+def test_tasks_and_threads_exclude_each_other_under_the_same_name(valkey, valkey_server):
+    async def scenario(client: Redis) -> int:
+        async with await AsyncRedisLock(client, "phone", owner="task").acquire() as lease:
+            blocking = RedisLock(valkey, "phone")
+            assert blocking.owner() == "task"
+            heir = Task(lambda: blocking.acquire(timeout=20))
+            await until(lambda: _is(AsyncRedisLock(client, "phone").waiters(), 1))
+        following = await asyncio.to_thread(heir.result)
+        assert following.token > lease.token
+        following.release()
+        return 1
+
+    assert run(valkey_server, scenario) == 1
+
+
+def test_a_cancelled_task_leaves_the_queue(valkey_server):
+    async def scenario(client: Redis) -> None:
+        lock = AsyncRedisLock(client, "phone")
+        async with await lock.acquire():
+            waiting = asyncio.create_task(AsyncRedisLock(client, "phone").acquire())
+            await until(lambda: _is(lock.waiters(), 1))
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+            assert await lock.waiters() == 0
+        assert await client.keys() == [b"lock:{phone}:fence"]
+
+    run(valkey_server, scenario)
+
+
+def test_a_task_may_enter_again_and_another_may_not(valkey_server):
+    async def scenario(client: Redis) -> None:
+        lock = AsyncRedisLock(client, "phone")
+        async with await lock.acquire() as outer:
+            async with await lock.acquire(timeout=0) as inner:
+                assert inner.token == outer.token
+            outer.check()
+            with pytest.raises(LockTimeout):
+                await asyncio.create_task(lock.acquire(timeout=0))
+        assert await lock.owner() is None
+
+    run(valkey_server, scenario)
+
+
+def test_a_living_task_keeps_the_lock_past_its_lease(valkey_server):
+    async def scenario(client: Redis) -> None:
+        lock = AsyncRedisLock(client, "phone", lease=0.3)
+        async with await lock.acquire() as lease:
+            assert not await lease.wait_lost(0.7)
+            lease.check()
+            with pytest.raises(LockTimeout):
+                await AsyncRedisLock(client, "phone").acquire(timeout=0)
+
+    run(valkey_server, scenario)
+
+
+def test_a_lock_that_was_taken_away_is_lost(valkey_server):
+    async def scenario(client: Redis) -> None:
+        lock = AsyncRedisLock(client, "phone", lease=0.3)
+        lease = await lock.acquire()
+        assert await lock.force_release("the test wants it")
+        assert await lease.wait_lost(5)
+        with pytest.raises(LockLost):
+            await lease.release()
+
+    run(valkey_server, scenario)
+
+
+def test_a_lease_that_its_owner_forgot_ends(valkey_server):
+    async def scenario(client: Redis) -> None:
+        lock = AsyncRedisLock(client, "phone", lease=0.3)
+
+        async def forget() -> None:
+            await lock.acquire()
+
+        await asyncio.create_task(forget())
+        async with await AsyncRedisLock(client, "phone").acquire(timeout=5):
+            pass
+
+    run(valkey_server, scenario)
+
+
+def test_extend_moves_the_end_of_the_lease(valkey_server):
+    async def scenario(client: Redis) -> None:
+        async with await AsyncRedisLock(client, "phone", lease=1).acquire() as lease:
+            await lease.extend(30)
+            assert 29 < lease.remaining() <= 30
+            await client.delete("lock:{phone}")
+            with pytest.raises(LockLost):
+                await lease.extend(30)
+            assert not await client.exists("lock:{phone}")
+            with pytest.raises(LockLost):
+                await lease.release()
+
+    run(valkey_server, scenario)
+
+
+def test_a_server_that_is_away_is_a_lock_unavailable():
+    async def scenario() -> None:
+        client = connect_async(f"redis://127.0.0.1:{free_port()}/0")
+        with pytest.raises(LockUnavailable):
+            await AsyncRedisLock(client, "phone").acquire(timeout=5)
+        await client.aclose()
+
+    asyncio.run(scenario())
+
+
+def test_a_blocking_waiter_is_woken_by_a_task(valkey, valkey_server):
+    async def scenario(client: Redis) -> None:
+        lease = await AsyncRedisLock(client, "phone").acquire()
+        heir = Task(lambda: RedisLock(valkey, "phone").acquire(timeout=20).token)
+        await asyncio.to_thread(eventually, lambda: RedisLock(valkey, "phone").waiters() == 1)
+        await lease.release()
+        assert await asyncio.to_thread(heir.result) > lease.token
+
+    run(valkey_server, scenario)

@@ -1,0 +1,307 @@
+"""The production lock on a real server: exclusion, order, fence, loss."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+import redis
+from redis import Redis
+
+from locking import Hooks, Lease, LockLost, LockTimeout, LockUnavailable
+from locking.backends.redis import RedisLock
+from locking.redis_client import connect
+from locking.tests.helpers import SPAWN, Task, eventually, process
+from locking.tests.servers import Valkey, free_port
+
+
+def lock_on(client: Redis, name: str = "phone", **options) -> RedisLock:
+    return RedisLock(client, name, **options)
+
+
+def fence(lease: Lease) -> int:
+    assert lease.token is not None
+    return lease.token
+
+
+def count_up(url: str, counter: str, rounds: int) -> None:
+    """Read, think, write: loses increments unless the lock excludes."""
+    client = connect(url, decode_responses=True)
+    lock = RedisLock(client, "counter", lease=5)
+    for _ in range(rounds):
+        with lock.acquire(timeout=30):
+            value = int(client.get(counter) or 0)
+            client.set(counter, value + 1)
+
+
+def hold(url: str, name: str, lease: float) -> None:
+    """Take the lock, say so by a key, and never let go."""
+    client = connect(url)
+    RedisLock(client, name, lease=lease, owner="victim").acquire(timeout=10)
+    threading.Event().wait()
+
+
+def wait_in_line(url: str, name: str) -> None:
+    RedisLock(connect(url), name, lease=30).acquire(timeout=60)
+    threading.Event().wait()
+
+
+def test_only_one_of_many_processes_is_inside(valkey, valkey_server):
+    workers = [
+        SPAWN.Process(target=count_up, args=(valkey_server.endpoint, "n", 200)) for _ in range(4)
+    ]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+        assert worker.exitcode == 0
+    assert int(valkey.get("n")) == 800
+
+
+def test_only_one_of_many_threads_is_inside(valkey):
+    lock, inside, worst = lock_on(valkey), [], []
+
+    def enter() -> None:
+        for _ in range(50):
+            with lock.acquire(timeout=20):
+                inside.append(1)
+                worst.append(len(inside))
+                time.sleep(0)
+                inside.pop()
+
+    for task in [Task(enter) for _ in range(8)]:
+        task.result()
+    assert len(worst) == 400
+    assert max(worst) == 1
+
+
+def test_an_uncontended_pass_costs_two_commands_and_leaves_only_the_fence(valkey):
+    lock = lock_on(valkey)
+    lock.acquire().release()
+    before = valkey.info("commandstats")["cmdstat_evalsha"]["calls"]
+    lock.acquire().release()
+    assert valkey.info("commandstats")["cmdstat_evalsha"]["calls"] == before + 2
+    assert valkey.keys() == [b"lock:{phone}:fence"]
+    assert 0 < valkey.ttl("lock:{phone}:fence") <= 3600
+
+
+def test_waiters_enter_in_the_order_in_which_they_came(valkey):
+    order: list[int] = []
+    holder = lock_on(valkey).acquire()
+
+    def enter(number: int) -> None:
+        with lock_on(valkey).acquire(timeout=20):
+            order.append(number)
+
+    tasks = []
+    for number in range(10):
+        tasks.append(Task(enter, number))
+        eventually(lambda: lock_on(valkey).waiters() == len(tasks))
+    holder.release()
+    for task in tasks:
+        task.result()
+    assert order == list(range(10))
+
+
+def test_a_hand_over_costs_the_heir_two_commands(valkey):
+    lock_on(valkey).acquire().release()
+    holder = lock_on(valkey).acquire()
+    heir = Task(lambda: lock_on(valkey).acquire(timeout=10))
+    eventually(lambda: valkey.info("clients")["blocked_clients"] == 1)
+    stats = valkey.info("commandstats")
+    before = stats["cmdstat_evalsha"]["calls"]
+    holder.release()
+    lease = heir.result()
+    stats = valkey.info("commandstats")
+    assert stats["cmdstat_evalsha"]["calls"] == before + 1  # the release alone
+    assert lease.token > holder.token
+    lease.release()
+    assert valkey.keys() == [b"lock:{phone}:fence"]
+
+
+def test_the_fence_grows_with_every_grant(valkey):
+    tokens: list[int] = []
+    for _ in range(100):
+        with lock_on(valkey).acquire() as lease:
+            tokens.append(fence(lease))
+    assert tokens == sorted(set(tokens))
+
+
+def test_the_fence_is_not_lower_after_the_server_lost_everything(valkey):
+    first = fence(lock_on(valkey).acquire())
+    valkey.flushall()
+    assert fence(lock_on(valkey).acquire(timeout=0)) > first
+
+
+def test_the_fence_grows_also_when_the_servers_clock_has_stepped_back(valkey):
+    future = int(time.time() * 1e6) + 60_000_000
+    valkey.set("lock:{phone}:fence", future)
+    with lock_on(valkey).acquire() as lease:
+        assert lease.token == future + 1
+
+
+def test_zero_seconds_are_a_single_try(valkey):
+    with lock_on(valkey).acquire(), pytest.raises(LockTimeout):
+        lock_on(valkey).acquire(timeout=0)
+    assert valkey.keys() == [b"lock:{phone}:fence"]
+
+
+def test_a_waiter_that_gives_up_leaves_nothing_behind(valkey):
+    with lock_on(valkey).acquire():
+        began = time.monotonic()
+        with pytest.raises(LockTimeout):
+            lock_on(valkey).acquire(timeout=0.3)
+        assert 0.3 <= time.monotonic() - began < 2
+        assert sorted(valkey.keys()) == [b"lock:{phone}", b"lock:{phone}:fence"]
+
+
+def test_an_interrupted_waiter_leaves_nothing_behind(valkey, monkeypatch):
+    class Interrupted(BaseException):
+        pass
+
+    holder = lock_on(valkey).acquire()
+    lock = lock_on(valkey)
+
+    def interrupt(key: str, seconds: float) -> None:
+        raise Interrupted
+
+    monkeypatch.setattr(lock.wire, "pop", interrupt)
+    with pytest.raises(Interrupted):
+        lock.acquire()
+    assert lock.waiters() == 0
+    holder.release()
+    assert valkey.keys() == [b"lock:{phone}:fence"]
+
+
+def test_the_next_in_line_enters_when_the_holders_process_is_killed(valkey, valkey_server):
+    with process(hold, valkey_server.endpoint, "phone", 1.0) as victim:
+        eventually(lambda: lock_on(valkey).owner() == "victim")
+        heir = Task(lambda: lock_on(valkey).acquire(timeout=10))
+        eventually(lambda: lock_on(valkey).waiters() == 1)
+        victim.kill()
+        assert heir.result(within=5).token
+
+
+def test_a_dead_waiter_is_passed_over(valkey, valkey_server):
+    holder = lock_on(valkey).acquire()
+    with process(wait_in_line, valkey_server.endpoint, "phone") as ghost:
+        eventually(lambda: lock_on(valkey).waiters() == 1)
+        heir = Task(lambda: lock_on(valkey).acquire(timeout=20))
+        eventually(lambda: lock_on(valkey).waiters() == 2)
+        ghost.kill()
+        eventually(lambda: lock_on(valkey).waiters() == 1)
+    holder.release()
+    assert heir.result().token > holder.token
+
+
+def test_a_living_holder_keeps_the_lock_past_its_lease(valkey):
+    with lock_on(valkey, lease=0.3).acquire() as lease:
+        first_end = time.monotonic() + 0.3
+        eventually(lambda: time.monotonic() > first_end + 0.3)
+        lease.check()
+        with pytest.raises(LockTimeout):
+            lock_on(valkey).acquire(timeout=0)
+
+
+def test_without_renewal_a_lease_is_lost_at_its_end_without_asking_anybody(valkey):
+    lease = lock_on(valkey, lease=0.2, renew=False).acquire()
+    assert not lease.lost.is_set()
+    assert lease.lost.wait(5)
+    assert lease.remaining() == 0
+    with pytest.raises(LockLost):
+        lease.check()
+    with pytest.raises(LockLost):
+        lease.release()
+
+
+def test_leaving_the_block_of_a_lost_lease_raises(valkey):
+    with pytest.raises(LockLost), lock_on(valkey).acquire():
+        valkey.flushall()
+
+
+def test_the_error_of_the_body_goes_before_the_loss(valkey):
+    def lose_and_fail() -> None:
+        with lock_on(valkey).acquire():
+            valkey.flushall()
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError) as caught:
+        lose_and_fail()
+    assert any("LockLost" in note for note in caught.value.__notes__)
+
+
+def test_the_renewal_tells_the_body_that_the_lock_was_taken_away(valkey):
+    lost: list[tuple[str, str]] = []
+
+    class Watch(Hooks):
+        def lost(self, name: str, reason: str) -> None:
+            lost.append((name, reason))
+
+    lease = lock_on(valkey, lease=0.6, hooks=Watch()).acquire()
+    assert lock_on(valkey).force_release("the test wants it")
+    assert lease.lost.wait(5)
+    assert lost == [("phone", "the server no longer knows it")]
+
+
+def test_nobody_can_release_what_is_anothers(valkey):
+    mine = lock_on(valkey, owner="me").acquire()
+    lock_on(valkey).force_release("hand-over")
+    other = lock_on(valkey, owner="you").acquire(timeout=0)
+    with pytest.raises(LockLost):
+        mine.release()
+    assert lock_on(valkey).owner() == "you"
+    other.release()
+
+
+def test_extend_moves_the_end_and_never_revives_a_lost_lease(valkey):
+    lease = lock_on(valkey, lease=1, renew=False).acquire()
+    lease.extend(30)
+    assert 29 < lease.remaining() <= 30
+    assert 29_000 < valkey.pttl("lock:{phone}") <= 30_000
+    valkey.delete("lock:{phone}")
+    with pytest.raises(LockLost):
+        lease.extend(30)
+    assert not valkey.exists("lock:{phone}")
+
+
+def test_the_same_thread_may_enter_again_with_the_same_token(valkey):
+    lock = lock_on(valkey)
+    with lock.acquire() as outer:
+        with lock.acquire(timeout=0) as inner:
+            assert inner.token == outer.token
+        outer.check()
+        assert lock.owner()
+        with pytest.raises(LockTimeout):
+            Task(lambda: lock.acquire(timeout=0)).result()
+    assert lock.owner() is None
+
+
+def test_who_holds_and_how_many_wait_can_be_asked(valkey):
+    lock = lock_on(valkey, owner="till: 7")
+    assert lock.owner() is None
+    with lock.acquire():
+        heir = Task(lambda: lock_on(valkey).acquire(timeout=10))
+        eventually(lambda: lock.waiters() == 1)
+        assert lock.owner() == "till: 7"
+    heir.result().release()
+
+
+def test_a_server_that_is_away_is_a_lock_unavailable_with_its_cause():
+    lock = RedisLock(connect(f"redis://127.0.0.1:{free_port()}/0"), "phone")
+    with pytest.raises(LockUnavailable) as caught:
+        lock.acquire(timeout=5)
+    assert isinstance(caught.value.__cause__, redis.exceptions.ConnectionError)
+
+
+def test_after_a_restart_of_the_server_the_old_lease_is_lost_and_the_lock_works(
+    own_valkey: Valkey,
+):
+    client = connect(own_valkey.endpoint)
+    lock = RedisLock(client, "phone")
+    before = lock.acquire()
+    own_valkey.restart()
+    with pytest.raises(LockLost):
+        before.release()
+    with lock.acquire(timeout=1) as after:
+        assert fence(after) > fence(before)

@@ -1,0 +1,143 @@
+"""Redis locks that several may hold: read/write lock and semaphore."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from locking import LockLost, LockTimeout
+from locking.backends.redis_shared import RedisReadWriteLock, RedisSemaphore
+from locking.redis_client import connect
+from locking.tests.helpers import Task, eventually, process
+
+
+def hold_permit(url: str, lease: float) -> None:
+    RedisSemaphore(connect(url), "pool", 1, lease=lease, owner="victim").acquire()
+    time.sleep(60)
+
+
+def test_readers_share_and_a_writer_excludes(valkey):
+    lock = RedisReadWriteLock(valkey, "catalogue")
+    reading = lock.read.acquire()
+    Task(lambda: lock.read.acquire(timeout=0).release()).result()
+    with pytest.raises(LockTimeout):
+        lock.write.acquire(timeout=0)
+    reading.release()
+    with lock.write.acquire(timeout=0):
+        for half in (lock.read, lock.write):
+            with pytest.raises(LockTimeout):
+                Task(lambda half=half: half.acquire(timeout=0)).result()
+    assert valkey.keys() == [b"rw:{catalogue}:fence"]
+
+
+def test_readers_that_come_after_a_waiting_writer_enter_after_it(valkey):
+    lock = RedisReadWriteLock(valkey, "catalogue")
+    order: list[str] = []
+
+    def enter(half, who: str) -> None:
+        with half.acquire(timeout=20):
+            order.append(who)
+
+    reading = lock.read.acquire()
+    tasks = [Task(enter, lock.write, "writer")]
+    eventually(lambda: lock.read.waiters() == 1)
+    tasks.append(Task(enter, lock.read, "reader"))
+    eventually(lambda: lock.read.waiters() == 2)
+    reading.release()
+    for task in tasks:
+        task.result()
+    assert order == ["writer", "reader"]
+
+
+def test_a_writer_that_gives_up_lets_the_readers_behind_it_in(valkey):
+    lock = RedisReadWriteLock(valkey, "catalogue")
+    with lock.read.acquire():
+        writer = Task(lambda: lock.write.acquire(timeout=0.5))
+        eventually(lambda: lock.read.waiters() == 1)
+        reader = Task(lambda: lock.read.acquire(timeout=20).release())
+        with pytest.raises(LockTimeout):
+            writer.result()
+        reader.result()
+
+
+def test_all_waiting_readers_enter_together_when_the_writer_leaves(valkey):
+    lock = RedisReadWriteLock(valkey, "catalogue")
+    writing = lock.write.acquire()
+    tasks = [Task(lambda: lock.read.acquire(timeout=20)) for _ in range(5)]
+    eventually(lambda: lock.read.waiters() == 5)
+    writing.release()
+    leases = [task.result() for task in tasks]
+    assert len(lock.write.owners()) == 5
+    assert len({lease.token for lease in leases}) == 5
+    for lease in leases:
+        lease.release()
+
+
+def test_a_semaphore_lets_in_as_many_as_it_has_permits(valkey):
+    semaphore = RedisSemaphore(valkey, "pool", 3)
+    leases = [semaphore.acquire(timeout=0) for _ in range(3)]
+    with pytest.raises(LockTimeout):
+        semaphore.acquire(timeout=0)
+    heir = Task(lambda: semaphore.acquire(timeout=20))
+    eventually(lambda: semaphore.waiters() == 1)
+    leases.pop().release()
+    leases.append(heir.result())
+    assert len(semaphore.owners()) == 3
+    for lease in leases:
+        lease.release()
+    assert valkey.keys() == [b"semaphore:{pool}:fence"]
+
+
+def test_a_semaphore_is_never_over_full(valkey):
+    semaphore = RedisSemaphore(valkey, "pool", 2)
+    inside: list[int] = []
+    worst: list[int] = []
+
+    def enter() -> None:
+        for _ in range(30):
+            with semaphore.acquire(timeout=20):
+                inside.append(1)
+                worst.append(len(inside))
+                time.sleep(0)
+                inside.pop()
+
+    for task in [Task(enter) for _ in range(6)]:
+        task.result()
+    assert len(worst) == 180
+    assert max(worst) <= 2
+
+
+def test_the_permit_of_a_killed_process_comes_back(valkey, valkey_server):
+    semaphore = RedisSemaphore(valkey, "pool", 1)
+    with process(hold_permit, valkey_server.endpoint, 0.5) as victim:
+        eventually(lambda: semaphore.owner() == "victim")
+        heir = Task(lambda: semaphore.acquire(timeout=10))
+        eventually(lambda: semaphore.waiters() == 1)
+        victim.kill()
+        heir.result(within=5).release()
+
+
+def test_a_living_holder_keeps_its_permit_past_the_lease(valkey):
+    semaphore = RedisSemaphore(valkey, "pool", 1, lease=0.3)
+    with semaphore.acquire() as lease:
+        end = time.monotonic() + 0.6
+        eventually(lambda: time.monotonic() > end)
+        lease.check()
+        with pytest.raises(LockTimeout):
+            semaphore.acquire(timeout=0)
+
+
+def test_everybody_can_be_put_out(valkey):
+    semaphore = RedisSemaphore(valkey, "pool", 2)
+    leases = [semaphore.acquire() for _ in range(2)]
+    assert semaphore.force_release("closing time")
+    assert not semaphore.force_release("again")
+    for lease in leases:
+        with pytest.raises(LockLost):
+            lease.release()
+
+
+def test_a_semaphore_without_permits_is_refused(valkey):
+    with pytest.raises(ValueError, match="0 permits"):
+        RedisSemaphore(valkey, "pool", 0)
