@@ -8,7 +8,7 @@ import sys
 NEED_NO_SERVER = {
     *("help", "version", "check", "makemigrations", "makemessages", "compilemessages"),
     *("collectstatic", "diffsettings", "startapp", "startproject", "findstatic", "test"),
-    *("lesson", "explore", "bench_locks", "demo", "reset"),
+    *("lesson", "explore", "bench_locks", "reset"),
 }
 
 

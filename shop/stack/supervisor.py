@@ -31,7 +31,7 @@ from shop.stack.folder import make_folder, write_private
 # A Unix socket's path may have 104 bytes on macOS and 108 on Linux; supervisord first binds to
 # the same path with its pid appended.
 SOCKET_PATH_LIMIT = 88
-LOG_LINES = 15  # shown of a process that died
+LOG_LINES = 10  # shown of a process that died
 POLL = 0.05  # seconds between two looks at something that is starting or stopping
 
 
@@ -43,6 +43,7 @@ class Program:
         command: the program and its arguments; no shell is involved.
         environment: what it gets beyond the supervisor's own environment.
         user: system user to run as (only root can), or none for the same user.
+        folder: working folder, the supervisor's own unless given.
         stop_signal: the signal that asks it to end ("TERM", "INT").
         stop_seconds: after which it is killed.
         priority: low starts first and stops last.
@@ -52,6 +53,7 @@ class Program:
     command: Sequence[str]
     environment: Mapping[str, str] = field(default_factory=dict)
     user: str | None = None
+    folder: Path | None = None
     stop_signal: str = "TERM"
     stop_seconds: int = 10
     priority: int = 100
@@ -64,7 +66,6 @@ class ProcessState:
     name: str
     state: str
     pid: int
-    problem: str
 
 
 class Supervisor:
@@ -74,7 +75,6 @@ class Supervisor:
         self.folder = make_folder(folder)
         self.logs = make_folder(folder / "logs")
         self._child: subprocess.Popen[bytes] | None = None
-        self._seen: dict[str, ProcessState] = {}
 
     # --- life ---------------------------------------------------------------------------------
 
@@ -183,25 +183,6 @@ class Supervisor:
             text = file.read().decode(errors="replace")
         return "\n".join(text.splitlines()[-LOG_LINES:])
 
-    # --- watching -----------------------------------------------------------------------------
-
-    def changes(self) -> list[tuple[ProcessState | None, ProcessState]]:
-        """Return (before, now) of each program whose pid or state changed since the last call.
-
-        A program that died and is running again shows as a new pid, so nothing is missed between
-        two looks.
-
-        Raises:
-            StackError: supervisord does not answer.
-        """
-        changed = []
-        for now in self.states():
-            before = self._seen.get(now.name)
-            if before is None or (before.pid, before.state) != (now.pid, now.state):
-                changed.append((before, now))
-            self._seen[now.name] = now
-        return changed
-
     # --- talking to supervisord ----------------------------------------------------------------
 
     @property
@@ -238,7 +219,6 @@ def _state(information: Mapping[str, Any]) -> ProcessState:
         name=information["name"],
         state=information["statename"],
         pid=information["pid"],
-        problem=information["spawnerr"] or information["description"],
     )
 
 
@@ -277,4 +257,6 @@ def _configuration(supervisor: Supervisor, programs: Sequence[Program]) -> str:
         ]
         if program.user:
             sections.append(f"user = {program.user}")
+        if program.folder:
+            sections.append(f"directory = {quoted(program.folder)}")
     return "\n".join(sections) + "\n"
