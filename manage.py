@@ -8,7 +8,7 @@ import sys
 NEED_NO_SERVER = {
     *("help", "version", "check", "makemigrations", "makemessages", "compilemessages"),
     *("collectstatic", "diffsettings", "startapp", "startproject", "findstatic", "test"),
-    *("lesson", "explore", "bench_locks", "demo", "reset"),
+    *("lesson", "explore", "bench_locks", "reset"),
 }
 
 
@@ -28,4 +28,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)  # Ctrl-C is no error that needs a traceback

@@ -146,11 +146,18 @@ LOCALE_PATHS = [BASE_DIR / "shop" / "locale"]
 USE_TZ = True
 TIME_ZONE = "UTC"
 
+# The demo serves static files from where they are: nothing to collect, nothing that can be stale.
+# Production collects them once, into the image, compressed and with a hash in each name.
 STATIC_URL = "static/"
-STATIC_ROOT = DATA_DIR / "static" if DEMO else BASE_DIR / "staticfiles"
+STATIC_ROOT = None if DEMO else BASE_DIR / "staticfiles"
+WHITENOISE_USE_FINDERS = DEMO
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
+    "staticfiles": {
+        "BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"
+        if DEMO
+        else "whitenoise.storage.CompressedManifestStaticFilesStorage"
+    },
 }
 
 LOGGING = {

@@ -11,8 +11,6 @@ import atexit
 import fcntl
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,10 +18,11 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
-from shop import environment
 from shop.stack import leftovers, postgres, valkey
-from shop.stack.folder import exclusive, make_folder, write_private
+from shop.stack.folder import alone, exclusive, make_folder, taken, write_private
 from shop.stack.ports import is_free, next_free
+from shop.stack.private import private_folder
+from shop.stack.signals import shielded
 from shop.stack.supervisor import Supervisor
 
 READY_SECONDS = 60  # PostgreSQL may have to recover from a crash first
@@ -77,17 +76,16 @@ class EmbeddedServers:
         """Stop using the servers, and stop them if nobody else does."""
         if self._in_use is None or self._owner != os.getpid():  # a forked child owns nothing
             return
-        with exclusive(self.folder / "start.lock"), self._in_use as in_use:
+        with shielded(), exclusive(self.folder / "start.lock"), self._in_use as in_use:
             self._in_use = None
-            if _taken_alone(in_use):
+            if taken(in_use):
                 self.supervisor.stop()
         atexit.unregister(self.detach)
 
     @contextmanager
     def unused(self) -> Iterator[bool]:
         """Keep new users away meanwhile; yield whether nobody used the servers (then stopped)."""
-        with exclusive(self.folder / "start.lock"), (self.folder / "in-use.lock").open("a") as file:
-            free = _taken_alone(file)
+        with exclusive(self.folder / "start.lock"), alone(self.folder / "in-use.lock") as free:
             if free:
                 self.supervisor.stop()
             yield free
@@ -137,31 +135,10 @@ def private_servers() -> Iterator[EmbeddedServers]:
     Raises:
         StackError: they do not come up.
     """
-    parent = make_folder(environment.data_folder() / "private")
-    with exclusive(parent / "lock"):
-        _clear_abandoned(parent)
-        servers = EmbeddedServers(Path(tempfile.mkdtemp(dir=parent)))
+    with private_folder() as folder:
+        servers = EmbeddedServers(folder / "servers")
         servers.attach()
-    try:
-        yield servers
-    finally:
-        servers.detach()
-        shutil.rmtree(servers.folder)
-
-
-def _clear_abandoned(parent: Path) -> None:
-    """Stop and delete private servers whose owner was killed."""
-    for folder in parent.iterdir():
-        if folder.is_dir():
-            with EmbeddedServers(folder).unused() as abandoned:
-                if abandoned:
-                    shutil.rmtree(folder)
-
-
-def _taken_alone(in_use: IO[str]) -> bool:
-    """Turn the shared lock on `in_use` into an exclusive one, unless another process shares it."""
-    try:
-        fcntl.flock(in_use, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+        try:
+            yield servers
+        finally:
+            servers.detach()

@@ -7,10 +7,14 @@ import os
 from django.core.exceptions import ImproperlyConfigured
 
 from shop import environment
+from shop.stack import postgres
 from shop.stack.embedded import EmbeddedServers
 from shop.stack.errors import StackError
+from shop.stack.signals import end_on_signals
 
 SERVER_VARIABLES = ("DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL")
+
+_servers: EmbeddedServers | None = None
 
 
 def prepare(*, needs_servers: bool) -> None:
@@ -23,24 +27,30 @@ def prepare(*, needs_servers: bool) -> None:
     """
     if "SHOP_DEMO" not in os.environ and not environment.is_set("DATABASE_URL"):
         os.environ["SHOP_DEMO"] = "1"
+    if not needs_servers:
+        return
     try:
-        if needs_servers:
-            if environment.switch("SHOP_DEMO"):
-                use_embedded_servers()
-            environment.refuse_unsafe_start()
+        if environment.switch("SHOP_DEMO") and not _all_urls_set():
+            end_on_signals()
+            _use_embedded_servers()
+        environment.refuse_unsafe_start()
     except (ImproperlyConfigured, StackError) as error:
         raise SystemExit(f"error: {error}") from error
 
 
-def use_embedded_servers() -> EmbeddedServers | None:
-    """Start or join the embedded servers and export their URLs, unless all URLs are set.
+def embedded_servers() -> EmbeddedServers | None:
+    """Return the embedded servers that this command uses, or none if it uses others."""
+    return _servers
 
-    Raises:
-        StackError: the servers do not come up.
-    """
-    if all(environment.is_set(name) for name in SERVER_VARIABLES):
-        return None
-    servers = EmbeddedServers(environment.data_folder() / "servers")
-    for name, url in servers.attach().as_environment().items():
+
+def _all_urls_set() -> bool:
+    return all(environment.is_set(name) for name in SERVER_VARIABLES)
+
+
+def _use_embedded_servers() -> None:
+    global _servers
+    _servers = EmbeddedServers(environment.data_folder() / "servers")
+    # `dbshell` finds the server's own client where the system has none.
+    os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", ""), str(postgres.programs())])
+    for name, url in _servers.attach().as_environment().items():
         os.environ[name] = environment.text(name) or url
-    return servers

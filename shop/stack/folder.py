@@ -8,6 +8,7 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from shop import environment
 
@@ -52,3 +53,19 @@ def exclusive(path: Path) -> Iterator[None]:
     with path.open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+@contextmanager
+def alone(path: Path) -> Iterator[bool]:
+    """Hold the lock file `path` alone if nobody else holds it; yield whether that is so."""
+    with path.open("a") as file:
+        yield taken(file)
+
+
+def taken(file: IO[str]) -> bool:
+    """Try to hold the open lock `file` alone, without waiting; a shared lock on it is traded in."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -15,12 +15,16 @@ MARK = "SHOP_STACK_FOLDER"
 
 
 def find(folder: Path) -> list[psutil.Process]:
-    """Return the living processes that were started for `folder`."""
+    """Return the living processes that were started for `folder` or a folder below it."""
     found = []
     for process in psutil.process_iter():
         try:
-            marked = process.environ().get(MARK) == str(folder)
-            if marked and process.status() != psutil.STATUS_ZOMBIE:
+            mark = process.environ().get(MARK)
+            if (
+                mark
+                and Path(mark).is_relative_to(folder)
+                and process.status() != psutil.STATUS_ZOMBIE
+            ):
                 found.append(process)
         except (psutil.Error, OSError):
             continue  # it has ended, or belongs to another user: not ours in either case

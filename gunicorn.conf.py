@@ -1,0 +1,29 @@
+"""gunicorn's settings, for the demo and for production alike.
+
+Worker class: on a no-op view gevent answered as many requests as gthread and held thousands of
+idle connections in one process, where threads would need one each. A purchase waits most of its
+time for others of its batch, which costs a greenlet next to nothing.
+"""
+
+from shop import environment
+from shop.stack.limits import raise_open_files
+
+raise_open_files()  # in the master, before it forks: the workers inherit it
+
+bind = f"{environment.text('SHOP_BIND')}:{environment.number('SHOP_PORT')}"
+workers = environment.number("WEB_CONCURRENCY")
+worker_class = "gevent"
+worker_connections = environment.number("WEB_CONNECTIONS")
+# Thousands connect in the same second at the opening; the kernel cuts this to its own limit.
+backlog = 4096
+# Longer than a reverse proxy's idle time-out (60 s in docker/nginx.conf), so that it is the proxy
+# that closes and never a request that meets a closing connection.
+keepalive = 75
+# Seconds without a sign of life until the master kills a worker. A paused worker (see the faults of
+# the proof) must come back as itself and find its lease lost, not be replaced.
+timeout = 60
+graceful_timeout = 10
+max_requests = 0  # no worker is replaced in the middle of a sale
+accesslog = None
+errorlog = "-"
+control_socket_disable = True

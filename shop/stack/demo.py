@@ -1,0 +1,166 @@
+"""`make demo`: the whole shop from one command, and an eye on it until Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+
+from django.core.management import call_command
+from django.db import connection
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from shop import environment
+from shop.stack import entry, leftovers, private
+from shop.stack.embedded import EmbeddedServers, ServerUrls
+from shop.stack.errors import StackError
+from shop.stack.folder import alone, make_folder
+from shop.stack.ports import asked_or_free
+from shop.stack.signals import shielded
+from shop.stack.stack import ALL, Stack
+from shop.stack.watch import Watch
+
+LOCK = "demo.lock"
+WATCH_SECONDS = 0.5
+
+
+class Demo:
+    """The steps of the demo, each shown on `console` while it runs."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.folder = make_folder(environment.data_folder() / "demo")
+        self.servers: EmbeddedServers | None = entry.embedded_servers()
+        self.stack: Stack | None = None
+
+    def run(self, proof: Sequence[str], logins: Sequence[tuple[str, str]] = ()) -> None:
+        """Start everything, prove it once, and watch it until a signal ends the demo.
+
+        Args:
+            proof: arguments of the first proof run; none: no proof run.
+            logins: (what for, name and password) lines to show.
+
+        Raises:
+            StackError: something does not come up, or another demo runs on this data folder.
+        """
+        with self._only_one(), ExitStack() as cleanup:
+            cleanup.callback(self._stop)
+            self._prepare()
+            stack = self._start_processes()
+            if proof:
+                self._prove(proof)
+            self._show(stack, logins)
+            self._watch(stack)
+
+    # --- steps --------------------------------------------------------------------------------
+
+    def _prepare(self) -> None:
+        if self.servers is not None:
+            self._done("PostgreSQL and Valkey are running")
+        with self._step("Clearing away what a killed run left", "Nothing is left of earlier runs"):
+            leftovers.stop(self.folder)
+            private.clear_abandoned()
+        with self._step("Bringing the database up to date", "The database is up to date"):
+            call_command("migrate", verbosity=0, interactive=False)
+        with self._step("Filling the catalogue", "The catalogue is filled"):
+            call_command("seed", verbosity=0)
+        connection.close()
+        # Its threads would log every outage into this terminal. (PostgreSQL's backend has it.)
+        connection.close_pool()  # type: ignore[attr-defined]
+
+    def _start_processes(self) -> Stack:
+        urls = ServerUrls(*(environment.text(name) for name in entry.SERVER_VARIABLES))
+        self.stack = stack = Stack(
+            self.folder,
+            urls,
+            port=asked_or_free("SHOP_PORT"),
+            locust_port=asked_or_free("LOCUST_PORT"),
+        )
+        with self._step("Starting the shop, Celery and Locust", "The shop, Celery and Locust run"):
+            stack.start(*ALL)
+        return stack
+
+    def _prove(self, arguments: Sequence[str]) -> None:
+        self.console.print("\n[bold]A first proof[/]: " + escape(" ".join(arguments)))
+        assert self.stack is not None
+        command = [sys.executable, str(environment.PROJECT / "manage.py"), "prove", *arguments]
+        variables = {**os.environ, "SHOP_URL": self.stack.url, "SHOP_DEMO": "1"}
+        with subprocess.Popen(command, env=variables) as process:
+            try:
+                code = process.wait()
+            except BaseException:
+                # Ctrl-C reaches it directly; SIGTERM and SIGHUP are passed on. Either way it
+                # gets time to stop its own processes.
+                process.terminate()
+                with shielded(), suppress(subprocess.TimeoutExpired):
+                    process.wait(timeout=30)
+                process.kill()
+                raise
+        if code:
+            self.console.print(f"[bold red]The first proof did not pass (exit code {code}).[/]")
+
+    def _show(self, stack: Stack, logins: Sequence[tuple[str, str]]) -> None:
+        table = Table(title="The shop is open", title_style="bold green", show_header=False)
+        table.add_row("Shop", stack.url)
+        table.add_row("Admin", f"{stack.url}/admin/")
+        table.add_row("API documentation", f"{stack.url}/api/v1/docs")
+        table.add_row("Locust", stack.locust_url)
+        for purpose, login in logins:
+            table.add_row(purpose, escape(login))
+        if self.servers is not None:
+            table.add_row("SQL", f"{sys.executable} manage.py dbshell")
+        table.add_row("Logs", str(stack.supervisor.logs))
+        self.console.print(table)
+        self.console.print("Ctrl-C stops everything; the data is kept (`make reset` deletes it).")
+
+    def _watch(self, stack: Stack) -> None:
+        supervisors = [stack.supervisor]
+        if self.servers is not None:
+            supervisors.append(self.servers.supervisor)
+        watches = [Watch(supervisor) for supervisor in supervisors]
+        while True:
+            for watch in watches:
+                for line in watch.news():
+                    self.console.print(
+                        line, markup=False, highlight=False, style="red", soft_wrap=True
+                    )
+            time.sleep(WATCH_SECONDS)
+
+    def _stop(self) -> None:
+        with shielded():
+            # The terminal may be gone (SIGHUP): what it cannot show must not keep us from stopping.
+            with suppress(OSError):
+                self.console.print("\nStopping …")
+            if self.stack is not None:
+                self.stack.stop()
+            if self.servers is not None:
+                self.servers.detach()
+            with suppress(OSError):
+                self.console.print("Everything is stopped.")
+
+    # --- helpers ------------------------------------------------------------------------------
+
+    @contextmanager
+    def _only_one(self) -> Iterator[None]:
+        with alone(self.folder / LOCK) as only:
+            if not only:
+                raise StackError(
+                    f"A demo runs already with the data in {environment.data_folder()}. "
+                    "Stop it first, or give this one its own folder: SHOP_DATA=/some/folder."
+                )
+            yield
+
+    @contextmanager
+    def _step(self, doing: str, done: str) -> Iterator[None]:
+        start = time.monotonic()
+        with self.console.status(f"{doing} …"):
+            yield
+        self._done(f"{done} [dim]({time.monotonic() - start:.1f} s)[/]")
+
+    def _done(self, text: str) -> None:
+        self.console.print(f"[green]✓[/] {text}")

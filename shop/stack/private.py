@@ -1,0 +1,52 @@
+"""Throw-away folders for private servers and shops, deleted with all that runs in them."""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from shop import environment
+from shop.stack import leftovers
+from shop.stack.folder import alone, exclusive, make_folder
+
+
+@contextmanager
+def private_folder() -> Iterator[Path]:
+    """Yield a new folder; afterwards stop what still runs in it, and delete it.
+
+    Folders whose owner was killed are cleared away on the way.
+    """
+    parent = _parent()
+    with exclusive(parent / "start.lock"):
+        clear_abandoned()
+        folder = make_folder(Path(tempfile.mkdtemp(dir=parent)))
+        owner = (folder / "owner.lock").open("a")
+        fcntl.flock(owner, fcntl.LOCK_EX)
+    with owner:
+        try:
+            yield folder
+        finally:
+            _clear(folder)
+
+
+def clear_abandoned() -> None:
+    """Stop and delete what owners left behind that were killed: their lock is free."""
+    for folder in _parent().iterdir():
+        if not folder.is_dir():
+            continue
+        with alone(folder / "owner.lock") as abandoned:
+            if abandoned:
+                _clear(folder)
+
+
+def _clear(folder: Path) -> None:
+    leftovers.stop(folder)
+    shutil.rmtree(folder)
+
+
+def _parent() -> Path:
+    return make_folder(environment.data_folder() / "private")

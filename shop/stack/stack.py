@@ -1,0 +1,161 @@
+"""The shop itself as processes: gunicorn, Celery worker and beat, Locust.
+
+with private_folder() as folder, Stack(folder / "shop", urls) as stack:
+    stack.start("web", "celery")
+    ... stack.url ...
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import redis
+from celery import Celery
+from kombu.exceptions import OperationalError
+
+from shop import environment
+from shop.stack.embedded import ServerUrls
+from shop.stack.ports import next_free
+from shop.stack.signals import shielded
+from shop.stack.supervisor import Program, Supervisor
+
+READY_SECONDS = 60
+ALL = ("web", "celery", "beat", "locust")
+
+
+class Stack:
+    """Processes of one shop against given servers, kept alive by a supervisor of their own.
+
+    Args:
+        folder: for configuration, logs and pids; one stack a folder at a time.
+        urls: the servers to use.
+        port: of the shop; the next free one unless given.
+        locust_port: of the Locust page; likewise.
+        extra: environment variables for every process, beyond the present ones.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        urls: ServerUrls,
+        *,
+        port: int | None = None,
+        locust_port: int | None = None,
+        extra: Mapping[str, str] | None = None,
+    ) -> None:
+        self.supervisor = Supervisor(folder)
+        self.urls = urls
+        self.port = port or next_free(environment.number("SHOP_PORT"))
+        self.locust_port = locust_port or next_free(environment.number("LOCUST_PORT"))
+        self.extra = dict(extra or {})
+
+    @property
+    def url(self) -> str:
+        """The shop's address."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def locust_url(self) -> str:
+        """The Locust page's address."""
+        return f"http://127.0.0.1:{self.locust_port}"
+
+    def start(self, *names: str) -> None:
+        """Start the processes `names` (of `ALL`) and return when every one of them serves.
+
+        Raises:
+            ProcessFailed: one does not come up; says so with its last log lines.
+        """
+        everything = {
+            **os.environ,
+            **self.urls.as_environment(),
+            "SHOP_DEMO": "1",
+            "SHOP_DATA": str(environment.data_folder()),
+            "SHOP_PORT": str(self.port),
+            "PYTHONUNBUFFERED": "1",
+            **self.extra,
+        }
+        self.supervisor.start([self._program(name) for name in names], everything)
+        for name in names:
+            self.wait_until_ready(name)
+
+    def wait_until_ready(self, name: str, seconds: float = READY_SECONDS) -> None:
+        """Return when the process `name` serves, also after it was restarted.
+
+        Raises:
+            ProcessFailed: it does not within `seconds`.
+        """
+        probes: dict[str, Callable[[], bool]] = {
+            "web": partial(_serves, f"{self.url}/readyz"),
+            "locust": partial(_serves, f"{self.locust_url}/"),
+            "celery": partial(_worker_answers, self.urls.broker, self._node),
+            "beat": lambda: self.supervisor.state("beat").state == "RUNNING",
+        }
+        self.supervisor.wait_until(name, probes[name], seconds)
+
+    def stop(self) -> None:
+        """Stop all processes: those that bring work first, then those that do it."""
+        with shielded():
+            self.supervisor.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    @property
+    def _node(self) -> str:
+        return f"shop-{self.port}@127.0.0.1"  # unique among the workers of one broker
+
+    def _program(self, name: str) -> Program:
+        # What starts last (the highest priority) stops first: Locust, web, beat, worker.
+        schedule = self.supervisor.folder / "beat-schedule"
+        commands = {
+            "celery": (
+                *("celery", "-A", "shop", "worker", "-n", self._node, "-Q", "followup,sweep"),
+                *("-c", environment.text("CELERY_CONCURRENCY"), "--loglevel", "INFO"),
+                *("--without-gossip", "--without-mingle"),
+            ),
+            "beat": ("celery", "-A", "shop", "beat", "-s", str(schedule), "--pidfile="),
+            "web": ("gunicorn", "-c", "gunicorn.conf.py", "shop.wsgi"),
+            "locust": (
+                *("locust", "-f", "loadtest/locustfile.py", "--host", self.url),
+                *("--web-host", "127.0.0.1", "--web-port", str(self.locust_port)),
+            ),
+        }
+        return Program(
+            name=name,
+            command=[sys.executable, "-m", *commands[name]],
+            folder=environment.PROJECT,
+            stop_seconds=15,  # beyond gunicorn's graceful time-out
+            priority=100 + list(commands).index(name),
+        )
+
+
+def _serves(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return bool(answer.status == 200)
+    except (OSError, urllib.error.URLError):
+        return False
+
+
+def _worker_answers(broker: str, node: str) -> bool:
+    with Celery(broker=broker, set_as_current=False) as app:
+        try:
+            return bool(app.control.ping(destination=[node], timeout=1))
+        except (OperationalError, redis.RedisError, OSError):
+            return False
