@@ -88,7 +88,7 @@ def _framed(
 
 
 def _chunked(data: bytes, at: int, status: int, head: bytes, closes: bool) -> Response | None:
-    chunks = []
+    chunks: list[bytes] = []
     while (line_end := data.find(b"\r\n", at)) >= 0:
         try:
             size = int(data[at:line_end].split(b";")[0], 16)

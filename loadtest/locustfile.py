@@ -110,9 +110,10 @@ def add_arguments(parser: Any) -> None:
 def prepare(environment: Environment, **_: Any) -> None:
     """Once a process: open files, and a watch over the run."""
     allowed = open_files.raise_limit()
-    users = environment.parsed_options.num_users or 0
+    options = _options(environment)
+    users = options.num_users or 0
     if not isinstance(environment.runner, MasterRunner):
-        workers = max(1, environment.parsed_options.expect_workers)
+        workers = max(1, options.expect_workers)
         if problem := open_files.shortage(-(-users // workers), allowed):
             logger.error(problem)
     gevent.spawn(_watch, environment)
@@ -124,7 +125,7 @@ def start(environment: Environment, **_: Any) -> None:
     global _run
     close()
     _finished.clear()
-    options = environment.parsed_options
+    options = _options(environment)
     if not isinstance(environment.runner, WorkerRunner):
         # Workers get their options, and so the seed, from the master after this.
         options.seed = int(options.seed or 0) or random.SystemRandom().randrange(1, 2**31)
@@ -166,6 +167,12 @@ def _new_run(environment: Environment, options: Namespace) -> Run:
     )
 
 
+def _options(environment: Environment) -> Namespace:
+    options = environment.parsed_options
+    assert isinstance(options, Namespace)
+    return options
+
+
 def _give_up(environment: Environment, error: Exception) -> None:
     environment.process_exit_code = EXIT_IMPOSSIBLE
     raise StopTest(str(error)) from error
@@ -197,8 +204,10 @@ def _watch(environment: Environment) -> None:
         if _run is not None:
             _run.flush()
             _finished["here"] = _run.finished
-        runner, options = environment.runner, environment.parsed_options
-        if isinstance(runner, WorkerRunner) or not options.until_done or not options.num_users:
+        runner, options = environment.runner, _options(environment)
+        if runner is None or isinstance(runner, WorkerRunner):
+            continue
+        if not options.until_done or not options.num_users:
             continue
         if runner.state == "running" and sum(_finished.values()) >= options.num_users:
             logger.info("Everybody is through")

@@ -163,7 +163,7 @@ def serving(shop: FakeShop) -> Iterator[str]:
             self.end_headers()
             self.wfile.write(data)
 
-        def log_message(self, format: str, *args: Any) -> None:
+        def log_message(self, *args: Any) -> None:
             """Be quiet."""
 
     class Server(ThreadingHTTPServer):
