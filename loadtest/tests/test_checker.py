@@ -47,7 +47,7 @@ def test_every_correct_history_passes(world: World) -> None:
 
 
 def sold_out_run(seed: int) -> World:
-    """A run that sells four units to twenty buyers, without trouble: every rule at its strictest."""
+    """Four units sold to twenty buyers without trouble: every rule is at its strictest."""
     random = Random(seed)
     return Simulation(random, stock=4, limit=1, clients=20, trouble=0, returns=False).run()
 
