@@ -19,9 +19,14 @@ CREATE INDEX wish_key ON wish (key);
 CREATE INDEX wish_order ON wish (order_id) WHERE order_id IS NOT NULL;
 CREATE INDEX order_key ON "order" (key) WHERE snapshot = 0;
 CREATE INDEX order_id ON "order" (id) WHERE snapshot = 0;
-CREATE INDEX reservation_id ON reservation (id);
+CREATE INDEX reservation_id ON reservation (snapshot, id);
 CREATE INDEX reservation_item ON reservation (snapshot, item);
 CREATE INDEX reservation_key ON reservation (key) WHERE snapshot = 0;
+
+-- Whom the shop takes a client for; it may use names of its own.
+CREATE TABLE pair AS
+SELECT DISTINCT wish.buyer AS client, o.buyer AS shop FROM wish
+JOIN "order" AS o ON o.snapshot = 0 AND o.key = wish.key;
 
 -- What every key took out of the stock: promised to a client, or found in the final snapshot,
 -- also if it came back since. `start` is the earliest and `answered` the latest moment at which it

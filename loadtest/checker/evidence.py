@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple, fields
+from dataclasses import fields
 from itertools import islice
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,13 @@ _CACHE_KIB = 64 * 1024
 
 _HERE = Path(__file__).parent
 FINAL = 0
+
+
+# Of each kind of row: how many columns, and their values.
+_COLUMNS = {
+    kind: (len(fields(row_type)), attrgetter(*(field.name for field in fields(row_type))))
+    for kind, row_type in snapshots.KINDS.items()
+}
 
 
 class FaultLogError(ValueError):
@@ -99,9 +107,9 @@ class Evidence:
     def _load_rows(self, path: Path, rows: Iterator[snapshots.Row], number: int) -> None:
         try:
             while batch := list(islice(rows, _BATCH)):
-                for kind, row_type in snapshots.KINDS.items():
-                    of_kind = ((number, *astuple(row)) for row in batch if row.kind == kind)
-                    self._insert(kind, 1 + len(fields(row_type)), of_kind)
+                for kind, (columns, values) in _COLUMNS.items():
+                    of_kind = [(number, *values(row)) for row in batch if row.kind == kind]
+                    self._insert(kind, 1 + columns, of_kind)
         except (UnicodeEncodeError, OverflowError) as error:
             raise snapshots.SnapshotError(f"{path}: {error}") from error
 

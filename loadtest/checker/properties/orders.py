@@ -98,17 +98,12 @@ def _duplicates(evidence: Evidence) -> Iterator[str]:
 
 def _mixed_up_buyers(evidence: Evidence) -> Iterator[str]:
     """The shop may call a buyer by another name, but always by the same one."""
-    pairs = """
-        WITH pair AS (
-            SELECT DISTINCT wish.buyer AS client, o.buyer AS shop FROM wish
-            JOIN "order" AS o ON o.snapshot = 0 AND o.key = wish.key)
-    """
     for client, one, other in evidence.rows(
-        pairs + "SELECT client, min(shop), max(shop) FROM pair GROUP BY client HAVING count(*) > 1"
+        "SELECT client, min(shop), max(shop) FROM pair GROUP BY client HAVING count(*) > 1"
     ):
         yield f"orders of buyer {client} belong to {one} and to {other}"
     for shop, one, other in evidence.rows(
-        pairs + "SELECT shop, min(client), max(client) FROM pair GROUP BY shop HAVING count(*) > 1"
+        "SELECT shop, min(client), max(client) FROM pair GROUP BY shop HAVING count(*) > 1"
     ):
         yield f"orders of {one} and of {other} belong to the same buyer {shop}"
 
