@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,6 +11,8 @@ from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from typing import Any
+
+from loadtest.checker import snapshot as s
 
 SALE, ITEM = "1", "7"
 
@@ -106,6 +107,25 @@ class FakeShop:
                 return 404, {"code": "not_found"}
             return 200, found.json()
 
+    def rows(self) -> list[s.Row]:
+        """The final snapshot."""
+
+        def sum_of(state: str) -> int:
+            return sum(o.quantity for o in self.orders.values() if o.state == state)
+
+        ledger = sum(delta for delta, _ in self.movements)
+        item = s.Item(
+            ITEM, self.stock, self.available, sum_of("held"), sum_of("confirmed"), ledger, 1
+        )
+        rows: list[s.Row] = [item, s.Sale(SALE, ITEM, self.limit)]
+        for number, (delta, reason) in enumerate(self.movements, start=1):
+            rows.append(s.Movement(number, ITEM, delta, reason, 1))
+        for o in self.orders.values():
+            rows.append(s.Reservation(o.id, ITEM, o.buyer, o.key, o.quantity, o.state))
+            rows.append(s.Order(o.id, o.id, SALE, ITEM, o.buyer, o.key, o.quantity, 999, o.status))
+            rows.append(s.Effect(o.id, "confirmation", 1))
+        return rows
+
     def _bought(self, buyer: str) -> int:
         return sum(o.quantity for o in self.by_key.values() if o.buyer == buyer)
 
@@ -179,11 +199,3 @@ def serving(shop: FakeShop) -> Iterator[str]:
         server.shutdown()
         server.server_close()
         thread.join()
-
-
-def wait_until(condition: Any, seconds: float = 20.0) -> None:
-    """Wait for a condition; fail if it does not come true."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "the condition never came true"
-        time.sleep(0.02)
