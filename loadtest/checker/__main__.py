@@ -1,0 +1,45 @@
+"""`python -m loadtest.checker HISTORY… --snapshot FINAL`: exit 0 pass, 1 fail, 2 unknown."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from loadtest.checker import FAIL, NAMES, PASS, FaultLogError, HistoryError, SnapshotError, judge
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Judge the files named on the command line and print the findings."""
+    parser = argparse.ArgumentParser(prog="python -m loadtest.checker", description=__doc__)
+    parser.add_argument("histories", nargs="+", help="history files of one run")
+    parser.add_argument("--snapshot", help="the final snapshot")
+    parser.add_argument("--during", nargs="*", default=[], help="snapshots taken during the run")
+    parser.add_argument("--ledger", help="the payment provider's ledger")
+    parser.add_argument("--faults", help="the log of injected faults")
+    parser.add_argument("--properties", nargs="*", default=list(NAMES), help="those to judge")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    options = parser.parse_args(arguments)
+    try:
+        verdict = judge(
+            options.histories,
+            options.snapshot,
+            during=options.during,
+            ledger=options.ledger,
+            faults=options.faults,
+            properties=options.properties,
+        )
+    except (HistoryError, SnapshotError, FaultLogError, OSError, ValueError) as error:
+        print(f"cannot be judged: {error}", file=sys.stderr)
+        return 2
+    if options.json:
+        print(json.dumps(verdict.to_json(), indent=2))
+    else:
+        for finding in verdict.properties:
+            print(f"{finding.id:4} {finding.name:22} {finding.verdict:8} {finding.detail}")
+        print(verdict.verdict)
+    return {PASS: 0, FAIL: 1}.get(verdict.verdict, 2)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,73 @@
+-- Derived once everything is loaded.
+
+-- One row an idempotency key: any ok makes it ok, else any info makes it info, else it is fail.
+CREATE TABLE wish AS
+SELECT
+    key, min(buyer) AS buyer, max(buyer) AS other_buyer, min(sale) AS sale,
+    coalesce(max(CASE WHEN outcome = 'ok' THEN quantity END), max(quantity)) AS quantity,
+    CASE WHEN sum(outcome = 'ok') > 0 THEN 'ok' WHEN sum(outcome = 'info') > 0 THEN 'info'
+         ELSE 'fail' END AS outcome,
+    min(start) AS start,
+    min(CASE WHEN outcome = 'ok' THEN "end" END) AS answered,
+    min(CASE WHEN outcome = 'ok' THEN order_id END) AS order_id,
+    max(CASE WHEN outcome = 'ok' THEN order_id END) AS other_order_id,
+    sum(outcome = 'ok') AS oks,
+    sum(outcome = 'fail' AND code = 'sold_out') AS sold_outs
+FROM call WHERE op = 'order' AND key <> '' GROUP BY key;
+
+CREATE INDEX wish_key ON wish (key);
+CREATE INDEX wish_order ON wish (order_id) WHERE order_id IS NOT NULL;
+CREATE INDEX order_key ON "order" (key) WHERE snapshot = 0;
+CREATE INDEX order_id ON "order" (id) WHERE snapshot = 0;
+CREATE INDEX reservation_id ON reservation (snapshot, id);
+CREATE INDEX reservation_item ON reservation (snapshot, item);
+CREATE INDEX reservation_key ON reservation (key) WHERE snapshot = 0;
+
+-- Whom the shop takes a client for; it may use names of its own.
+CREATE TABLE pair AS
+SELECT DISTINCT wish.buyer AS client, o.buyer AS shop FROM wish
+JOIN "order" AS o ON o.snapshot = 0 AND o.key = wish.key;
+
+-- What every key took out of the stock: promised to a client, or found in the final snapshot,
+-- also if it came back since. `start` is the earliest and `answered` the latest moment at which it
+-- can have happened, as far as anybody saw.
+CREATE TABLE taken AS
+SELECT
+    found.key, max(found.item) AS item, max(found.quantity) AS quantity,
+    coalesce(max(wish.start), 0) AS start,
+    coalesce(max(wish.answered), 9223372036854775807) AS answered,
+    max(found.order_id) AS order_id, max(found.released) AS released
+FROM (
+    SELECT key, item, quantity, id AS order_id, 0 AS released FROM "order" WHERE snapshot = 0
+    UNION ALL
+    SELECT key, item, quantity, NULL, state = 'released' FROM reservation WHERE snapshot = 0
+    UNION ALL
+    SELECT key, sale.item, quantity, order_id, 0 FROM wish
+    JOIN sale ON sale.snapshot = 0 AND sale.id = wish.sale WHERE wish.outcome = 'ok'
+) AS found
+LEFT JOIN wish ON wish.key = found.key
+GROUP BY found.key;
+
+-- When stock came back: between `earliest` and `latest`, as far as anybody saw. A cancellation that
+-- was answered well has its moment; a reservation that ran out may have done so at any time.
+CREATE TABLE returned AS
+SELECT taken.item, taken.quantity,
+       coalesce(min(call.start), taken.start) AS earliest,
+       coalesce(min(call."end"), 9223372036854775807) AS latest
+FROM taken
+LEFT JOIN call ON call.op = 'cancel' AND call.outcome = 'ok' AND call.order_id = taken.order_id
+WHERE taken.released
+GROUP BY taken.key
+UNION ALL
+SELECT item, quantity, start, CASE outcome WHEN 'ok' THEN "end" ELSE 9223372036854775807 END
+FROM call WHERE op = 'restock' AND outcome <> 'fail';
+
+-- What each item had at least when the run began. The first movement is the opening stock; without
+-- a ledger it is what is not known to have been restocked since.
+CREATE TABLE opening AS
+SELECT id AS item, coalesce(
+    (SELECT delta FROM movement WHERE movement.snapshot = 0 AND movement.item = item.id
+     AND reason = 'restock' ORDER BY movement.id LIMIT 1),
+    total - coalesce((SELECT sum(quantity) FROM call WHERE op = 'restock' AND outcome <> 'fail'
+     AND call.item = item.id), 0)) AS total
+FROM item WHERE snapshot = 0;

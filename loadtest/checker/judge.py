@@ -1,0 +1,82 @@
+"""From files to a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from loadtest.checker.evidence import FINAL, Evidence
+from loadtest.checker.properties import PROPERTIES
+from loadtest.checker.properties.finding import unknown
+from loadtest.checker.verdict import NAMES, Finding, Verdict
+
+# What a run must have seen, at least, for its verdict to mean something.
+ENOUGH = {"ok": 1, "sold_out": 1, "duplicate": 1}
+
+
+def judge(
+    histories: Sequence[str | Path],
+    snapshot: str | Path | None,
+    *,
+    during: Sequence[str | Path] = (),
+    ledger: str | Path | None = None,
+    faults: str | Path | None = None,
+    properties: Sequence[str] = tuple(NAMES),
+    enough: Mapping[str, int] = ENOUGH,
+    recovery_seconds: float = 5.0,
+) -> Verdict:
+    """Judge one run.
+
+    `histories` are the files of all its recorders and `snapshot` the final one, taken when
+    everything had come to rest; without it every property is unknown. `during` are snapshots from
+    the run, `ledger` the payment provider's, `faults` the log of what was injected. `properties`
+    names those that the run can say something about: leaving one out is a decision of the caller,
+    while one that is asked for and cannot be judged is unknown, and so is then the whole.
+    `enough` is what P13 asks for (`ok`, `sold_out`, `duplicate`, `info`); under faults at least
+    one unknown answer too.
+
+    Raises `HistoryError`, `SnapshotError`, `FaultLogError` for files that cannot be understood,
+    `OSError` for those that cannot be read, `ValueError` for a property that does not exist.
+    """
+    if strange := set(properties) - set(NAMES):
+        raise ValueError(f"no such property: {', '.join(sorted(strange))}")
+    wanted = [identity for identity in NAMES if identity in properties]
+    with Evidence(enough=enough, recovery_seconds=recovery_seconds) as evidence:
+        evidence.load_history([Path(path) for path in histories])
+        if snapshot is not None:
+            evidence.load_snapshot(Path(snapshot), FINAL)
+        for number, path in enumerate(during, start=FINAL + 1):
+            evidence.load_snapshot(Path(path), number)
+        if ledger is not None:
+            evidence.load_ledger(Path(ledger))
+        if faults is not None:
+            evidence.load_faults(Path(faults))
+        evidence.derive()
+        findings = [_find(identity, evidence, snapshot is not None) for identity in wanted]
+        return Verdict(findings, _counts(evidence))
+
+
+def _find(identity: str, evidence: Evidence, final: bool) -> Finding:
+    if not final:
+        return unknown(identity, "there is no final snapshot")
+    return PROPERTIES[identity](evidence)
+
+
+def _counts(evidence: Evidence) -> dict[str, int]:
+    """The figures of a run: keys by outcome, keys refused for want of stock, and final units."""
+    counts = {"ok": 0, "fail": 0, "info": 0}
+    counts.update(evidence.rows("SELECT outcome, count(*) FROM wish GROUP BY outcome"))
+    counts["sold_out"] = evidence.value(
+        "SELECT count(*) FROM wish WHERE outcome = 'fail' AND sold_outs > 0"
+    )
+    counts["orders"] = evidence.value('SELECT count(*) FROM "order" WHERE snapshot = 0')
+    names = ("oversold", "available", "held", "confirmed", "total")
+    sums = next(
+        evidence.rows(
+            """
+            SELECT sum(max(0, held + confirmed - total)), sum(available), sum(held),
+                   sum(confirmed), sum(total) FROM item WHERE snapshot = 0
+            """
+        )
+    )
+    return counts | {name: value or 0 for name, value in zip(names, sums, strict=True)}

@@ -1,0 +1,37 @@
+"""P11: the payment provider's own ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from loadtest.checker.evidence import Evidence
+from loadtest.checker.properties.finding import judged, unknown
+from loadtest.checker.verdict import Finding
+
+
+def at_most_one_charge(evidence: Evidence) -> Finding:
+    """P11: at most one capture an order, none without one, and no more refunded than captured."""
+    if not evidence.has_ledger:
+        return unknown("P11", "there is no ledger of the payment provider")
+    captures = evidence.value("SELECT count(*) FROM payment WHERE operation = 'capture'")
+    return judged("P11", _wrong_charges(evidence), f"{captures} captures, one an order at most")
+
+
+def _wrong_charges(evidence: Evidence) -> Iterator[str]:
+    for order, captures, captured, refunded, price in evidence.rows(
+        """
+        SELECT p.order_id, sum(operation = 'capture') AS captures,
+            coalesce(sum(p.amount) FILTER (WHERE operation = 'capture'), 0) AS captured,
+            coalesce(sum(p.amount) FILTER (WHERE operation = 'refund'), 0) AS refunded,
+            (SELECT o.amount FROM "order" AS o WHERE o.snapshot = 0 AND o.id = p.order_id) AS price
+        FROM payment AS p GROUP BY p.order_id
+        HAVING captures > 1 OR refunded > captured OR price IS NULL OR captured > price
+        """
+    ):
+        if price is None:
+            yield f"order {order} was charged {captured} and is not there"
+        else:
+            yield (
+                f"order {order} of {price}: {captures} captures of {captured} together, "
+                f"{refunded} refunded"
+            )

@@ -1,0 +1,42 @@
+"""P10: what had to happen after the commit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from loadtest.checker.evidence import Evidence
+from loadtest.checker.properties.finding import judged, unknown
+from loadtest.checker.verdict import Finding
+
+
+def follow_up_complete(evidence: Evidence) -> Finding:
+    """P10: each follow-up took effect exactly once an order, and no message is left."""
+    if not evidence.follow_up:
+        return unknown("P10", "the snapshot names no follow-up")
+    orders = evidence.value('SELECT count(*) FROM "order" WHERE snapshot = 0')
+    good = f"{orders} orders, each followed up exactly once ({', '.join(evidence.follow_up)})"
+    return judged("P10", _problems(evidence), good)
+
+
+def _problems(evidence: Evidence) -> Iterator[str]:
+    for name in evidence.follow_up:
+        for order, times in evidence.rows(
+            """
+            SELECT o.id, coalesce(sum(count), 0) AS times FROM "order" AS o
+            LEFT JOIN effect ON effect.snapshot = 0 AND order_id = o.id AND name = ?
+            WHERE o.snapshot = 0 GROUP BY o.id HAVING times <> 1
+            """,
+            name,
+        ):
+            yield f"order {order}: {name} took effect {times} times"
+    for order, name in evidence.rows(
+        """
+        SELECT order_id, name FROM effect WHERE snapshot = 0
+        AND NOT EXISTS (SELECT 1 FROM "order" AS o WHERE o.snapshot = 0 AND o.id = order_id)
+        """
+    ):
+        yield f"{name} of order {order}, which is not there"
+    for message, topic in evidence.rows(
+        "SELECT id, topic FROM outbox WHERE snapshot = 0 AND NOT done"
+    ):
+        yield f"message {message} ({topic}) is not done"

@@ -1,0 +1,121 @@
+"""P3, P4 and P5: every answer against the orders in the final snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from loadtest.checker.evidence import Evidence
+from loadtest.checker.properties.finding import judged
+from loadtest.checker.verdict import Finding
+
+
+def no_lost_order(evidence: Evidence) -> Finding:
+    """P3: every key that was answered ok has its order, as it was asked for."""
+    number = evidence.value("SELECT count(*) FROM wish WHERE outcome = 'ok'")
+    return judged("P3", _lost(evidence), f"all {number} promised orders are there")
+
+
+def _lost(evidence: Evidence) -> Iterator[str]:
+    for key, promised, quantity, found, found_quantity, sale, found_sale in evidence.rows(
+        """
+        SELECT wish.key, wish.order_id, wish.quantity, o.id, o.quantity, wish.sale, o.sale
+        FROM wish LEFT JOIN "order" AS o ON o.snapshot = 0 AND o.key = wish.key
+        WHERE outcome = 'ok' AND (o.id IS NULL OR o.quantity <> wish.quantity
+            OR o.sale IS NOT wish.sale)
+        """
+    ):
+        if found is None:
+            yield f"order {promised} was promised for key {key} and is not there"
+        else:
+            yield (
+                f"key {key} asked for {quantity} of sale {sale}, order {found} is for "
+                f"{found_quantity} of sale {found_sale}"
+            )
+
+
+def no_phantom_order(evidence: Evidence) -> Finding:
+    """P4: every order's key was sent and not refused; so was that of everything held."""
+    number = evidence.value('SELECT count(*) FROM "order" WHERE snapshot = 0')
+    return judged("P4", _phantoms(evidence), f"all {number} orders were asked for")
+
+
+def _phantoms(evidence: Evidence) -> Iterator[str]:
+    for what, identity, key, outcome in evidence.rows(
+        """
+        SELECT what, found.id, found.key, wish.outcome FROM (
+            SELECT 'order' AS what, id, key FROM "order" WHERE snapshot = 0 UNION ALL
+            SELECT 'reservation', id, key FROM reservation
+            WHERE snapshot = 0 AND state <> 'released'
+        ) AS found
+        LEFT JOIN wish ON wish.key = found.key WHERE wish.outcome IS NULL OR wish.outcome = 'fail'
+        """
+    ):
+        told = "was refused" if outcome else "was never sent"
+        yield f"{what} {identity}: its key {key} {told}"
+    for reservation, key in evidence.rows(
+        """
+        SELECT id, key FROM reservation AS r WHERE snapshot = 0 AND state <> 'released'
+        AND NOT EXISTS (SELECT 1 FROM "order" AS o WHERE o.snapshot = 0 AND o.key = r.key)
+        """
+    ):
+        yield f"reservation {reservation} of key {key} is held for no order"
+
+
+def no_duplicate(evidence: Evidence) -> Finding:
+    """P5: one order a key, one answer a key, one buyer a buyer, and nobody above the limit."""
+    replays = evidence.value("SELECT coalesce(sum(oks - 1), 0) FROM wish WHERE oks > 1")
+    return judged("P5", _duplicates(evidence), f"{replays} repeated answers, all the same")
+
+
+def _duplicates(evidence: Evidence) -> Iterator[str]:
+    for table in ("order", "reservation"):
+        for key, number in evidence.rows(
+            f"""SELECT key, count(*) FROM "{table}" WHERE snapshot = 0
+            GROUP BY key HAVING count(*) > 1"""
+        ):
+            yield f"key {key} has {number} {table}s"
+    for reservation, number in evidence.rows(
+        """
+        SELECT reservation, count(*) FROM "order" WHERE snapshot = 0
+        GROUP BY reservation HAVING count(*) > 1
+        """
+    ):
+        yield f"reservation {reservation} has {number} orders"
+    for key, one, other in evidence.rows(
+        "SELECT key, order_id, other_order_id FROM wish WHERE order_id <> other_order_id"
+    ):
+        yield f"key {key} was answered with order {one} and with order {other}"
+    for key, promised, found in evidence.rows(
+        """
+        SELECT wish.key, wish.order_id, o.id FROM wish
+        JOIN "order" AS o ON o.snapshot = 0 AND o.key = wish.key WHERE wish.order_id <> o.id
+        """
+    ):
+        yield f"key {key} was answered with order {promised} and has order {found}"
+    yield from _mixed_up_buyers(evidence)
+    yield from _above_limit(evidence)
+
+
+def _mixed_up_buyers(evidence: Evidence) -> Iterator[str]:
+    """The shop may call a buyer by another name, but always by the same one."""
+    for client, one, other in evidence.rows(
+        "SELECT client, min(shop), max(shop) FROM pair GROUP BY client HAVING count(*) > 1"
+    ):
+        yield f"orders of buyer {client} belong to {one} and to {other}"
+    for shop, one, other in evidence.rows(
+        "SELECT shop, min(client), max(client) FROM pair GROUP BY shop HAVING count(*) > 1"
+    ):
+        yield f"orders of {one} and of {other} belong to the same buyer {shop}"
+
+
+def _above_limit(evidence: Evidence) -> Iterator[str]:
+    for buyer, sale, quantity, limit in evidence.rows(
+        """
+        SELECT o.buyer, sale.id, sum(r.quantity) AS quantity, sale."limit" FROM "order" AS o
+        JOIN reservation AS r ON r.snapshot = o.snapshot AND r.id = o.reservation
+            AND r.state <> 'released'
+        JOIN sale ON sale.snapshot = o.snapshot AND sale.id = o.sale AND sale."limit" > 0
+        GROUP BY o.snapshot, o.buyer, sale.id HAVING sum(r.quantity) > sale."limit"
+        """
+    ):
+        yield f"buyer {buyer} has {quantity} of sale {sale}, whose limit is {limit}"

@@ -1,0 +1,196 @@
+"""P7 and P8: whether "sold out" was true when it was said, and stayed true.
+
+Both walk through the run in time order, one item at a time, and keep only what is under way.
+They rest on two facts about a shop that does what it says, where a call takes effect at some
+moment between its begin and its end: a refusal means that at some such moment fewer units were
+left than were asked for; and units leave the stock by purchases, return by releases and restocks,
+each within the bounds that were seen from outside.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from itertools import accumulate
+
+from loadtest.checker.evidence import Evidence
+from loadtest.checker.properties.finding import judged
+from loadtest.checker.verdict import Finding
+
+_REFUSALS = """
+    SELECT call.start, call."end", call.quantity, call.key FROM call
+    JOIN sale ON sale.snapshot = 0 AND sale.id = call.sale
+    WHERE op = 'order' AND code = 'sold_out' AND outcome = 'fail' AND sale.item = ?
+    ORDER BY call."end"
+"""
+
+
+def no_phantom_rejection(evidence: Evidence) -> Finding:
+    """P7: every `sold_out` was justified, and none is left over while somebody was refused."""
+    refusals = evidence.value("SELECT count(*) FROM call WHERE code = 'sold_out'")
+    good = f"all {refusals} refusals for want of stock were justified"
+    return judged("P7", _unjustified(evidence), good)
+
+
+def _unjustified(evidence: Evidence) -> Iterator[str]:
+    for item, opening in list(evidence.rows("SELECT item, total FROM opening")):
+        yield from _refused_too_early(evidence, item, opening)
+        yield from _left_over(evidence, item)
+
+
+def _refused_too_early(evidence: Evidence, item: str, opening: int) -> Iterator[str]:
+    """Refusals finished when requests begun before could not have taken enough.
+
+    A restock certainly counts when it was over before the refused request began.
+    """
+    restocks = _Sums(
+        evidence.rows(
+            """SELECT "end", quantity FROM call
+            WHERE op = 'restock' AND outcome = 'ok' AND item = ? ORDER BY "end" """,
+            item,
+        )
+    )
+    takers = evidence.rows("SELECT start, quantity FROM taken WHERE item = ? ORDER BY start", item)
+    gone, taker = 0, next(takers, None)
+    for start, end, quantity, key in evidence.rows(_REFUSALS, item):
+        while taker is not None and taker[0] <= end:
+            gone += taker[1]
+            taker = next(takers, None)
+        left = opening + restocks.before(start) - gone
+        if left >= quantity:
+            yield (
+                f"key {key} was refused {quantity} of item {item} at {end}, when at most {gone} "
+                f"were taken and at least {left} were left"
+            )
+
+
+def _left_over(evidence: Evidence, item: str) -> Iterator[str]:
+    """Units at the end that never came back, so that they were there when somebody was refused."""
+    asked = evidence.value(
+        """
+        SELECT min(call.quantity) FROM call
+        JOIN sale ON sale.snapshot = 0 AND sale.id = call.sale
+        WHERE op = 'order' AND code = 'sold_out' AND outcome = 'fail' AND sale.item = ?
+        """,
+        item,
+    )
+    available, restocked = next(
+        evidence.rows(
+            """
+            SELECT available, item.total - opening.total FROM item
+            JOIN opening ON opening.item = item.id WHERE snapshot = 0 AND id = ?
+            """,
+            item,
+        )
+    )
+    released = evidence.value(
+        """SELECT coalesce(sum(quantity), 0) FROM reservation
+        WHERE snapshot = 0 AND state = 'released' AND item = ?""",
+        item,
+    )
+    stranded = available - restocked - released
+    if asked is not None and stranded >= asked:
+        yield (
+            f"item {item}: {available} left at the end, of which at most {restocked + released} "
+            f"came back, and {asked} was refused for want of stock"
+        )
+
+
+def real_time_order(evidence: Evidence) -> Finding:
+    """P8: nothing sold after it was sold out, unless it came back; orders readable at once."""
+    reads = evidence.value("SELECT count(*) FROM call WHERE op = 'read'")
+    good = f"nobody was served after a refusal without a return; {reads} orders read"
+    return judged("P8", _out_of_order(evidence), good)
+
+
+def _out_of_order(evidence: Evidence) -> Iterator[str]:
+    for (item,) in list(evidence.rows("SELECT item FROM opening")):
+        yield from _served_after_sold_out(evidence, item)
+    for order, answered, start in evidence.rows(
+        """
+        SELECT wish.order_id, wish.answered, call.start FROM call
+        JOIN wish ON wish.order_id = call.order_id
+        WHERE call.op = 'read' AND call.status = 404 AND call.start > wish.answered
+            AND call.buyer = wish.buyer
+        """
+    ):
+        yield f"order {order} was promised at {answered} and not found at {start}"
+
+
+def _served_after_sold_out(evidence: Evidence, item: str) -> Iterator[str]:
+    """Purchases begun after a refusal had ended that got as much, though too little came back.
+
+    Of the refusals that were over when the purchase began, the one begun last says most: the
+    stretch in which something may have come back is shortest. One is kept for each quantity.
+    """
+    may_return = _Sums(_returns(evidence, item, "earliest"))
+    has_returned = _Sums(_returns(evidence, item, "latest"))
+    latest: dict[int, int] = {}
+    serving: dict[str, tuple[int, int]] = {}
+    for time, what, quantity, key, start in _by_time(evidence, item):
+        if what == _REFUSED:
+            latest[quantity] = max(latest.get(quantity, 0), start)
+        elif what == _BEGUN:
+            # For each refusal: at most quantity - 1 were left, and these returns were in it.
+            known = (
+                (has_returned.before(refused) - (asked - 1), refused)
+                for asked, refused in latest.items()
+                if asked <= quantity
+            )
+            if (best := max(known, default=None)) is not None:
+                serving[key] = best
+        elif key in serving:
+            credit, refused = serving.pop(key)
+            if may_return.up_to(time) - credit < quantity:
+                yield (
+                    f"key {key} got {quantity} of item {item} although a request begun at "
+                    f"{refused} had been told that it is sold out before this one began"
+                )
+
+
+# In this order at the same moment: "after" means strictly after, so a begin comes first.
+_BEGUN, _REFUSED, _SERVED = 0, 1, 2
+
+
+def _by_time(evidence: Evidence, item: str) -> Iterator[tuple[int, int, int, str, int]]:
+    """(time, what, quantity, key, begin) of refusals and purchases, sorted by time."""
+    refusals = (
+        (end, _REFUSED, quantity, key, start)
+        for start, end, quantity, key in evidence.rows(_REFUSALS, item)
+    )
+    begun = (
+        (start, _BEGUN, quantity, key, start)
+        for start, quantity, key in evidence.rows(
+            "SELECT start, quantity, key FROM taken WHERE item = ? ORDER BY start", item
+        )
+    )
+    served = (
+        (answered, _SERVED, quantity, key, start)
+        for answered, quantity, key, start in evidence.rows(
+            "SELECT answered, quantity, key, start FROM taken WHERE item = ? ORDER BY answered",
+            item,
+        )
+    )
+    return heapq.merge(begun, refusals, served)
+
+
+def _returns(evidence: Evidence, item: str, moment: str) -> Iterator[tuple[int, int]]:
+    return evidence.rows(
+        f"SELECT {moment}, quantity FROM returned WHERE item = ? ORDER BY {moment}", item
+    )
+
+
+class _Sums:
+    """How much had happened by a time; from (time, quantity) sorted by time."""
+
+    def __init__(self, moments: Iterator[tuple[int, int]]) -> None:
+        pairs = list(moments)
+        self._times = [time for time, _ in pairs]
+        self._sums = [0, *accumulate(quantity for _, quantity in pairs)]
+
+    def before(self, time: int) -> int:
+        return self._sums[bisect_left(self._times, time)]
+
+    def up_to(self, time: int) -> int:
+        return self._sums[bisect_right(self._times, time)]

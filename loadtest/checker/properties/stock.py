@@ -1,0 +1,94 @@
+"""P1, P2 and P6: what is sold against what there was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from loadtest.checker.evidence import Evidence
+from loadtest.checker.properties.finding import judged, unknown
+from loadtest.checker.verdict import Finding
+
+
+def no_oversell(evidence: Evidence) -> Finding:
+    """P1: in every snapshot nothing is below zero and no more is live than there is."""
+    snapshots = evidence.value("SELECT count(DISTINCT snapshot) FROM item")
+    if not snapshots:
+        return unknown("P1", "no snapshot shows an item")
+    return judged("P1", _oversold(evidence), f"{snapshots} snapshots, nothing oversold in any")
+
+
+def _oversold(evidence: Evidence) -> Iterator[str]:
+    for number, item, total, available, live in evidence.rows(
+        """
+        SELECT snapshot, id, total, available, max(held + confirmed, coalesce(
+            (SELECT sum(quantity) FROM reservation AS r WHERE r.snapshot = item.snapshot
+             AND r.item = item.id AND state <> 'released'), 0)) AS live
+        FROM item WHERE available < 0 OR live > total ORDER BY snapshot = 0 DESC, snapshot
+        """
+    ):
+        where = f"during the run (snapshot {number})" if number else "at the end"
+        if live > total:
+            yield f"item {item}, {where}: {live} sold or held of {total}, {live - total} too many"
+        else:
+            yield f"item {item}, {where}: {available} available"
+
+
+def conservation(evidence: Evidence) -> Finding:
+    """P2: available + held + confirmed = total, and the ledger's sum = available."""
+    items = evidence.value("SELECT count(*) FROM item WHERE snapshot = 0")
+    if not items:
+        return unknown("P2", "the final snapshot shows no item")
+    return judged("P2", _unbalanced(evidence), "the books balance in every snapshot")
+
+
+def _unbalanced(evidence: Evidence) -> Iterator[str]:
+    for number, item, total, available, held, confirmed, ledger in evidence.rows(
+        """
+        SELECT snapshot, id, total, available, held, confirmed, ledger_sum FROM item
+        WHERE available + held + confirmed <> total OR ledger_sum <> available ORDER BY snapshot
+        """
+    ):
+        yield (
+            f"item {item}, snapshot {number}: {available} available + {held} held + {confirmed} "
+            f"confirmed, of {total}; the ledger says {ledger}"
+        )
+    for item, state, said, found in evidence.rows(
+        """
+        WITH sums AS (SELECT id, 'held' AS state, held AS said FROM item WHERE snapshot = 0
+                      UNION ALL SELECT id, 'confirmed', confirmed FROM item WHERE snapshot = 0)
+        SELECT *, coalesce((SELECT sum(quantity) FROM reservation AS r WHERE r.snapshot = 0
+            AND r.item = sums.id AND r.state = sums.state), 0) AS found
+        FROM sums WHERE found <> said
+        """
+    ):
+        yield f"item {item}: {said} {state} by its sum, {found} by its reservations"
+    for item, total, restocked, ledger, moved in evidence.rows(
+        """
+        SELECT item.id, total, sum(delta) FILTER (WHERE reason = 'restock') AS restocked,
+               ledger_sum, sum(delta) AS moved
+        FROM item JOIN movement AS m ON m.snapshot = 0 AND m.item = item.id
+        WHERE item.snapshot = 0 GROUP BY item.id
+        HAVING moved <> ledger_sum OR restocked IS NOT total
+        """
+    ):
+        yield (
+            f"item {item}: movements add up to {moved} where the ledger says {ledger}, and to "
+            f"{restocked or 0} restocked of {total}"
+        )
+
+
+def bounds(evidence: Evidence) -> Finding:
+    """P6: what was promised ≤ what is sold ≤ what was promised or left open, in units."""
+    promised = evidence.value("SELECT coalesce(sum(quantity), 0) FROM wish WHERE outcome = 'ok'")
+    left_open = evidence.value("SELECT coalesce(sum(quantity), 0) FROM wish WHERE outcome = 'info'")
+    sold = evidence.value('SELECT coalesce(sum(quantity), 0) FROM "order" WHERE snapshot = 0')
+    turned_out = evidence.value(
+        """
+        SELECT count(*) FROM wish WHERE outcome = 'info' AND EXISTS
+            (SELECT 1 FROM "order" AS o WHERE o.snapshot = 0 AND o.key = wish.key)
+        """
+    )
+    figures = f"{promised} promised ≤ {sold} sold ≤ {promised} + {left_open} unknown"
+    good = f"{figures}; {turned_out} of the unknown turned out sold"
+    problems = [] if promised <= sold <= promised + left_open else [f"not {figures}"]
+    return judged("P6", problems, good)

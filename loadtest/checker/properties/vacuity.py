@@ -1,0 +1,22 @@
+"""P13: whether the run put the other properties to the test at all."""
+
+from __future__ import annotations
+
+from loadtest.checker.evidence import Evidence
+from loadtest.checker.properties.finding import unknown
+from loadtest.checker.verdict import PASS, Finding
+
+
+def not_vacuous(evidence: Evidence) -> Finding:
+    """P13: there were enough ok, sold_out, duplicate and (under faults) unknown answers."""
+    seen = {
+        "ok": evidence.value("SELECT count(*) FROM wish WHERE outcome = 'ok'"),
+        "sold_out": evidence.value("SELECT count(*) FROM call WHERE code = 'sold_out'"),
+        "duplicate": evidence.value("SELECT count(*) FROM wish WHERE oks > 1"),
+        "info": evidence.value("SELECT count(*) FROM wish WHERE outcome = 'info'"),
+    }
+    figures = ", ".join(f"{number} {what}" for what, number in seen.items())
+    missing = [what for what, wanted in evidence.enough.items() if seen[what] < wanted]
+    if missing:
+        return unknown("P13", f"too few {', '.join(missing)} to mean anything: {figures}")
+    return Finding("P13", PASS, figures)

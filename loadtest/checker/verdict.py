@@ -1,0 +1,82 @@
+"""The result of judging a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+PASS, FAIL, UNKNOWN = "pass", "fail", "unknown"
+
+NAMES = {
+    "P1": "no oversell",
+    "P2": "conservation",
+    "P3": "no lost order",
+    "P4": "no phantom order",
+    "P5": "no duplicate",
+    "P6": "bounds",
+    "P7": "no phantom rejection",
+    "P8": "real-time order",
+    "P9": "fencing",
+    "P10": "follow-up complete",
+    "P11": "at most one charge",
+    "P12": "recovery",
+    "P13": "not vacuous",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one property came to; `evidence` holds the first few things that broke it."""
+
+    id: str
+    verdict: str
+    detail: str
+    evidence: list[str] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """The property in words."""
+        return NAMES[self.id]
+
+    def to_json(self) -> dict[str, Any]:
+        """The finding as in the result of `prove --json`, with its evidence."""
+        return {
+            "id": self.id,
+            "name": self.name,
+            "verdict": self.verdict,
+            "detail": self.detail,
+            "evidence": self.evidence,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The findings of a run and its figures."""
+
+    properties: list[Finding]
+    counts: dict[str, int]
+
+    @property
+    def verdict(self) -> str:
+        """`fail` if a property is broken, `pass` only if every one that was asked for holds."""
+        return overall(finding.verdict for finding in self.properties)
+
+    def __getitem__(self, identity: str) -> Finding:
+        return next(each for each in self.properties if each.id == identity)
+
+    def to_json(self) -> dict[str, Any]:
+        """Verdict, properties and counts, as in the result of `prove --json`."""
+        return {
+            "verdict": self.verdict,
+            "properties": [finding.to_json() for finding in self.properties],
+            "counts": self.counts,
+        }
+
+
+def overall(verdicts: Iterable[str]) -> str:
+    """Any fail → fail; else any unknown, or nothing judged at all → unknown; else pass."""
+    seen = set(verdicts)
+    if FAIL in seen:
+        return FAIL
+    return PASS if seen == {PASS} else UNKNOWN

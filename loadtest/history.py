@@ -1,0 +1,271 @@
+"""What the clients did and what they were told: JSON lines, written before and after each request.
+
+A call leaves two lines, paired by `call`:
+
+    {"event":"invoke","time":81,"call":"w0.7#2","op":"order","client":"w0.7","buyer":"w0.b7",
+     "key":"0b54…","attempt":1,"sale":"3","item":"5","quantity":1,"order":null}
+    {"event":"ok","time":95,"call":"w0.7#2","status":201,"code":"","order":"91"}
+
+The event of the second line is what the client may conclude (see `classify`). A call without a
+second line was cut short, which is to say *unknown*. Times are nanoseconds of the machine's
+monotonic clock, which all its processes share.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+import os
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+OK, FAIL, INFO = "ok", "fail", "info"
+INVOKE = "invoke"
+
+# The client itself could not connect, so the shop never saw the request: a definite no.
+CONNECTION_REFUSED = "connection_refused"
+
+FAILED_STATUSES = frozenset({400, 401, 403, 404, 409, 410, 422, 429})
+
+# Beyond every clock reading: the end of a call whose end nobody saw.
+NEVER = 2**63 - 1
+
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+
+
+class HistoryError(ValueError):
+    """A history that cannot be read; says the file and the line."""
+
+
+def classify(status: int, code: str, order: str | None, *, op: str = "order") -> str:
+    """What a client may conclude from an answer: `ok`, `fail` or `info`.
+
+    `status` is the HTTP status, 0 if no answer came; `code` the problem's code or the client's own
+    word for what went wrong; `order` the id of the order in the answer. A purchase is only ok if
+    the answer names the order. Whatever is neither a promise nor a definite refusal is unknown.
+    """
+    if status in (200, 201) and (order is not None or op != "order"):
+        return OK
+    if status in FAILED_STATUSES or (status == 503 and code == "busy"):
+        return FAIL
+    if status == 0 and code == CONNECTION_REFUSED:
+        return FAIL
+    return INFO
+
+
+def combine(outcomes: Iterable[str]) -> str:
+    """The outcome of a key from those of its attempts: any ok, else any info, else fail."""
+    seen = set(outcomes)
+    return OK if OK in seen else INFO if INFO in seen else FAIL
+
+
+class Recorder:
+    """Writes one history file; one a process, shared by its greenlets or threads.
+
+    An invocation reaches the kernel before `invoke` returns, so that a purchase never exists
+    without its key in the history, also when this process is killed. Completions ride along with
+    the next invocation: one that is lost turns its call into *unknown*, which is never wrong.
+    A call is therefore one `write(2)`, and a killed recorder leaves at most one torn last line.
+
+    Raises `OSError` where the file cannot be written; the request must then not be sent.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
+        self._file: int | None = os.open(self.path, flags, 0o644)
+        self._lock = threading.Lock()
+        self._unwritten = bytearray()
+
+    def invoke(
+        self,
+        call: str,
+        op: str,
+        *,
+        client: str,
+        buyer: str,
+        sale: str | None = None,
+        item: str | None = None,
+        key: str = "",
+        attempt: int = 1,
+        quantity: int = 0,
+        order: str | None = None,
+    ) -> None:
+        """Record that a request is about to be sent; `call` must be unique in the whole run."""
+        with self._lock:
+            line = {
+                "event": INVOKE,
+                "time": time.monotonic_ns(),
+                "call": call,
+                "op": op,
+                "client": client,
+                "buyer": buyer,
+                "key": key,
+                "attempt": attempt,
+                "sale": sale,
+                "item": item,
+                "quantity": quantity,
+                "order": order,
+            }
+            self._unwritten += _encode(line).encode() + b"\n"
+            self._write()
+
+    def complete(
+        self, call: str, op: str, *, status: int, code: str = "", order: str | None = None
+    ) -> str:
+        """Record how a call ended and return its outcome; the arguments are those of `classify`."""
+        outcome = classify(status, code, order, op=op)
+        with self._lock:
+            line = {
+                "event": outcome,
+                "time": time.monotonic_ns(),
+                "call": call,
+                "status": status,
+                "code": code,
+                "order": order,
+            }
+            self._unwritten += _encode(line).encode() + b"\n"
+        return outcome
+
+    def flush(self) -> None:
+        """Hand over the completions that wait for the next invocation."""
+        with self._lock:
+            self._write()
+
+    def close(self) -> None:
+        """Write what is left and close the file; a second call does nothing."""
+        with self._lock:
+            if self._file is not None:
+                self._write()
+                os.close(self._file)
+                self._file = None
+
+    def _write(self) -> None:
+        if self._file is None:
+            raise ValueError(f"{self.path} is closed")
+        # A short write (a disk almost full) must not glue two lines together later.
+        while self._unwritten:
+            written = os.write(self._file, self._unwritten)
+            del self._unwritten[:written]
+
+
+@dataclass(slots=True)
+class Operation:
+    """A call from its invocation to its end; `end` is `NEVER` and `outcome` info if none came."""
+
+    call: str
+    op: str
+    client: str
+    buyer: str
+    key: str
+    attempt: int
+    sale: str | None
+    item: str | None
+    quantity: int
+    start: int
+    end: int = NEVER
+    outcome: str = INFO
+    status: int = 0
+    code: str = ""
+    order: str | None = None
+
+
+def events(*paths: str | Path) -> Iterator[dict[str, Any]]:
+    """Merge history files into one stream of lines sorted by time, holding one line a file.
+
+    A torn last line is what a killed recorder leaves, and is passed over. Raises `HistoryError`
+    for any other line that is not a history line, and for a file that is not sorted by time.
+    """
+    return heapq.merge(*(_events_of(Path(path)) for path in paths), key=lambda line: line["time"])
+
+
+def operations(*paths: str | Path) -> Iterator[Operation]:
+    """Pair the lines of all files; finished calls in the order of their ends, then the open ones.
+
+    Holds only the calls that are under way. Raises `HistoryError` for a completion without an
+    invocation, or a call id that is used twice at a time.
+    """
+    pending: dict[str, Operation] = {}
+    for line in events(*paths):
+        call = line["call"]
+        if line["event"] == INVOKE:
+            if call in pending:
+                raise HistoryError(f"call {call} is invoked twice")
+            pending[call] = _invoked(line)
+            continue
+        operation = pending.pop(call, None)
+        if operation is None:
+            raise HistoryError(f"call {call} ends at {line['time']} without having been invoked")
+        yield _completed(operation, line)
+    yield from pending.values()
+
+
+def _events_of(path: Path) -> Iterator[dict[str, Any]]:
+    last = -1
+    with path.open("rb") as file:
+        for number, raw in enumerate(file, start=1):
+            if not raw.endswith(b"\n"):
+                return
+            line = _parse(raw, path, number)
+            if line["time"] < last:
+                raise HistoryError(f"{path}:{number}: earlier than the line before it")
+            last = line["time"]
+            yield line
+
+
+# Of each kind of line: the fields that are text, text or null, and numbers.
+_INVOKE_FIELDS = (
+    ("call", "op", "client", "buyer", "key"),
+    ("sale", "item", "order"),
+    ("time", "attempt", "quantity"),
+)
+_END_FIELDS = (("call", "code"), ("order",), ("time", "status"))
+_FIELDS = {INVOKE: _INVOKE_FIELDS, OK: _END_FIELDS, FAIL: _END_FIELDS, INFO: _END_FIELDS}
+
+
+def _parse(raw: bytes, path: Path, number: int) -> dict[str, Any]:
+    try:
+        line: dict[str, Any] = json.loads(raw)
+        texts, optional, numbers = _FIELDS[line["event"]]
+        for name in texts:
+            line[name] + ""
+        for name in optional:
+            if line[name] is not None:
+                line[name] + ""
+        for name in numbers:
+            if type(line[name]) is not int or not 0 <= line[name] < NEVER:
+                raise TypeError(f"{name} is not a count")
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise HistoryError(f"{path}:{number}: not a history line: {error!r}") from error
+    return line
+
+
+def _invoked(line: dict[str, Any]) -> Operation:
+    return Operation(
+        call=line["call"],
+        op=line["op"],
+        client=line["client"],
+        buyer=line["buyer"],
+        key=line["key"],
+        attempt=line["attempt"],
+        sale=line["sale"],
+        item=line["item"],
+        quantity=line["quantity"],
+        start=line["time"],
+        order=line["order"],
+    )
+
+
+def _completed(operation: Operation, line: dict[str, Any]) -> Operation:
+    operation.end = line["time"]
+    operation.outcome = line["event"]
+    operation.status = line["status"]
+    operation.code = line["code"]
+    # What the answer names wins over what was asked about (a read of an order that is not there).
+    operation.order = line["order"] or operation.order
+    return operation

@@ -1,0 +1,177 @@
+"""What the users of one load-generating process share during one run."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+import threading
+import time
+from collections import deque
+from itertools import count
+from pathlib import Path
+from random import Random
+from urllib.parse import urlsplit
+
+from loadtest.client import Answer, Connection
+from loadtest.history import Recorder
+from loadtest.sale import Sale, SaleUnusable
+from loadtest.scenarios import IMPATIENT, choose
+from loadtest.shopper import Report, Shopper
+
+# A load test is an attack on anybody else's shop: other hosts have to be named on purpose.
+ALLOWED_HOST = "LOADTEST_ALLOW_HOST"
+# Tokens fetched at once: few enough not to hold the shop up, enough to ask seldom.
+TOKENS_AT_ONCE = 500
+# Buyers do not all press in the same microsecond, in seconds.
+REACTION_TIME = 0.05
+
+_runs = count(1)
+
+
+class RunImpossible(RuntimeError):
+    """The run cannot start; says why."""
+
+
+def address_of(url: str) -> tuple[str, int]:
+    """Host and port of the shop. Raises `RunImpossible` unless the host may be loaded."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if parts.scheme != "http" or not host:
+        raise RunImpossible(f"the shop's address must look like http://127.0.0.1:8000, not {url!r}")
+    if not _loopback(host) and os.environ.get(ALLOWED_HOST) != host:
+        raise RunImpossible(
+            f"{host} is not this machine; set {ALLOWED_HOST}={host} if you may load it"
+        )
+    return host, parts.port or 80
+
+
+def _loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+class Tokens:
+    """Buyers' tokens, asked for in portions as users need them."""
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        self._address = address
+        self._lock = threading.Lock()
+        self._left: deque[str] = deque()
+
+    def take(self) -> str:
+        """A token that nobody else has. Raises `RunImpossible` if the shop gives none."""
+        with self._lock:
+            if not self._left:
+                self._left.extend(self._fetch())
+            return self._left.popleft()
+
+    def _fetch(self) -> list[str]:
+        answer = _ask(
+            self._address, "POST", "/api/v1/demo/buyers", {"count": TOKENS_AT_ONCE}, timeout=60.0
+        )
+        tokens = answer.body.get("tokens")
+        if answer.status not in (200, 201) or not tokens:
+            raise RunImpossible(
+                f"the shop gives no buyers ({answer.status} {answer.code}); has it SHOP_DEMO=1?"
+            )
+        return [str(token) for token in tokens]
+
+
+class Run:
+    """One run of one process: the sale, the buyers' tokens, the history."""
+
+    def __init__(
+        self,
+        *,
+        host: str,
+        sale: str,
+        mix: str,
+        weights: dict[str, int],
+        seed: int,
+        worker: int,
+        rounds: int,
+        history: str,
+        report: Report,
+    ) -> None:
+        self.address = address_of(host)
+        self.sale = find_sale(self.address, sale)
+        self.mix, self.weights = mix, weights
+        self.seed, self.worker, self.rounds = seed, worker, rounds
+        self.tokens = Tokens(self.address)
+        self.finished = 0
+        self.everyone_is_here = threading.Event()
+        self._report = report
+        self._users = count()
+        self._name = f"{os.getpid()}.{next(_runs)}"
+        self._recorder = Recorder(Path(history) / f"{self._name}.jsonl") if history else None
+
+    def live(self) -> None:
+        """Be one user: one buyer after the other, as many as there are rounds (0: without end)."""
+        user = next(self._users)
+        connection = Connection(*self.address)
+        try:
+            for turn in count() if self.rounds == 0 else range(self.rounds):
+                self._act(user, turn, connection)
+        finally:
+            connection.close()
+        self.finished += 1
+
+    def flush(self) -> None:
+        """Bring the history on disk up to date."""
+        if self._recorder is not None:
+            self._recorder.flush()
+
+    def close(self) -> None:
+        """Close the history."""
+        if self._recorder is not None:
+            self._recorder.close()
+
+    def _act(self, user: int, turn: int, connection: Connection) -> None:
+        random = Random(f"{self.seed}/{self.worker}/{user}/{turn}")
+        behave = choose(self.mix, self.weights, random)
+        shopper = Shopper(
+            name=f"{self._name}.{user}.{turn}",
+            token=self.tokens.take(),
+            sale=self.sale,
+            connection=connection,
+            recorder=self._recorder,
+            report=self._report,
+        )
+        self.everyone_is_here.wait()
+        if behave not in IMPATIENT:
+            self.sale.wait_for_opening()
+            time.sleep(random.random() * REACTION_TIME)
+        behave(shopper, random)
+
+
+def find_sale(address: tuple[str, int], sale: str) -> Sale:
+    """Ask the shop about the sale. Raises `RunImpossible` if there is none to be loaded."""
+    asked = time.monotonic()
+    answer = _ask(address, "GET", f"/api/v1/sales/{sale}", None)
+    answered = time.monotonic()
+    if answer.status != 200:
+        raise RunImpossible(f"there is no sale {sale!r} ({answer.status} {answer.code})")
+    try:
+        return Sale.from_json(sale, answer.body, asked=asked, answered=answered)
+    except SaleUnusable as error:
+        raise RunImpossible(str(error)) from error
+
+
+def _ask(
+    address: tuple[str, int],
+    method: str,
+    path: str,
+    body: dict[str, int] | None,
+    timeout: float = 10.0,
+) -> Answer:
+    connection = Connection(*address, timeout=timeout)
+    try:
+        if body is None:
+            return connection.request(method, path, {})
+        headers = {"Content-Type": "application/json"}
+        return connection.request(method, path, headers, json.dumps(body).encode())
+    finally:
+        connection.close()

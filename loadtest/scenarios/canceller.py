@@ -1,0 +1,19 @@
+"""The one who changes their mind: the unit goes back, once, however often they cancel."""
+
+from __future__ import annotations
+
+from random import Random
+
+from loadtest.scenarios.patience import order_patiently
+from loadtest.shopper import Shopper
+
+
+def cancel(shopper: Shopper, random: Random) -> None:
+    """Buy one, cancel it; half of them cancel again or try to pay what they have cancelled."""
+    answer = order_patiently(shopper, shopper.wants(), random, also_unknown=True)
+    if answer.order is None:
+        return
+    shopper.sleep(random.random() / 2)
+    shopper.cancel(answer.order)
+    if random.random() < 0.5:
+        random.choice([shopper.cancel, shopper.pay])(answer.order)

@@ -1,0 +1,32 @@
+"""Asking again, as a sensible client does: the same key, after the wait that the shop asked for."""
+
+from __future__ import annotations
+
+from random import Random
+
+from loadtest.client import Answer
+from loadtest.history import INFO, classify
+from loadtest.shopper import Purchase, Shopper
+
+# A shop that is still busy after this many attempts is given up on.
+ATTEMPTS = 8
+# Nobody waits longer than this between two attempts in a rush, in seconds.
+LONGEST_WAIT = 1.0
+
+
+def unknown(answer: Answer) -> bool:
+    """Whether the buyer cannot tell if they got it."""
+    return classify(answer.status, answer.code, answer.order) == INFO
+
+
+def order_patiently(
+    shopper: Shopper, purchase: Purchase, random: Random, *, also_unknown: bool = False
+) -> Answer:
+    """Ask until the shop is not busy (and, if wanted, until the answer is known)."""
+    for _ in range(ATTEMPTS):
+        answer = shopper.order(purchase)
+        if answer.code != "busy" and not (also_unknown and unknown(answer)):
+            break
+        # Spread out, or all come back together.
+        shopper.sleep(min(answer.retry_after or 0.2, LONGEST_WAIT) * (0.5 + random.random() / 2))
+    return answer

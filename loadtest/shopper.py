@@ -1,0 +1,167 @@
+"""A synthetic buyer: makes calls, writes them into the history, and tells Locust how they went."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable
+from typing import NamedTuple
+
+from loadtest.client import Answer, Connection
+from loadtest.history import INFO, OK, Recorder, classify
+from loadtest.sale import Sale
+
+# Refusals that a healthy shop gives in a rush. Any other answer that is not ok is a failure.
+EXPECTED_REFUSALS = frozenset(
+    {"sold_out", "limit_reached", "not_started", "ended", "rate_limited", "busy"}
+)
+# Refusals of an order's next step that depend on who was first.
+EXPECTED_STATE_REFUSALS = 409
+
+# `report(name, milliseconds, bytes, problem)`: one finished call, with what is wrong with it.
+Report = Callable[[str, str, float, int, Exception | None], None]
+
+
+class UnexpectedAnswer(Exception):
+    """An answer that a healthy shop does not give."""
+
+
+class Purchase(NamedTuple):
+    """One idempotency key: what a buyer wants, however often they have to ask."""
+
+    key: str
+    quantity: int
+
+
+class Shopper:
+    """One buyer with a token and a connection."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        token: str,
+        sale: Sale,
+        connection: Connection,
+        recorder: Recorder | None,
+        report: Report,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.name = name
+        self.sale = sale
+        self.sleep = sleep
+        self._token = token
+        self._connection = connection
+        self._recorder = recorder
+        self._report = report
+        self._calls = 0
+        self._attempts: dict[str, int] = {}
+
+    def wants(self, quantity: int = 1) -> Purchase:
+        """A new purchase. Keys are random even in a seeded run: they must never be used twice."""
+        return Purchase(str(uuid.uuid4()), quantity)
+
+    def order(self, purchase: Purchase, *, connection: Connection | None = None) -> Answer:
+        """Ask for a purchase once; asking again with the same one is a retry."""
+        attempt = self._attempts.get(purchase.key, 0) + 1
+        self._attempts[purchase.key] = attempt
+        return self._call(
+            "order",
+            "POST",
+            f"/api/v1/sales/{self.sale.id}/orders",
+            body=b'{"quantity": %d}' % purchase.quantity,
+            key=purchase.key,
+            attempt=attempt,
+            quantity=purchase.quantity,
+            connection=connection,
+        )
+
+    def look(self) -> Answer:
+        """Look at the sale."""
+        return self._call("look", "GET", f"/api/v1/sales/{self.sale.id}")
+
+    def read(self, order: str) -> Answer:
+        """Look at an order of one's own."""
+        return self._call("read", "GET", f"/api/v1/orders/{order}", order=order)
+
+    def pay(self, order: str, *, connection: Connection | None = None) -> Answer:
+        """Pay an order."""
+        return self._step("payment", order, connection)
+
+    def cancel(self, order: str) -> Answer:
+        """Cancel an order."""
+        return self._step("cancel", order)
+
+    def refund(self, order: str, *, connection: Connection | None = None) -> Answer:
+        """Ask for the money of an order back."""
+        return self._step("refund", order, connection)
+
+    def beside(self) -> Connection:
+        """A second connection, for what a buyer does in two windows at once; close it after use."""
+        return self._connection.like()
+
+    def leave(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+    def _step(self, op: str, order: str, connection: Connection | None = None) -> Answer:
+        return self._call(
+            op, "POST", f"/api/v1/orders/{order}/{op}", order=order, connection=connection
+        )
+
+    def _call(
+        self,
+        op: str,
+        method: str,
+        path: str,
+        *,
+        body: bytes = b"",
+        key: str = "",
+        attempt: int = 1,
+        quantity: int = 0,
+        order: str | None = None,
+        connection: Connection | None = None,
+    ) -> Answer:
+        self._calls += 1
+        call = f"{self.name}#{self._calls}"
+        headers = {"Authorization": f"Bearer {self._token}"}
+        if body:
+            headers["Content-Type"] = "application/json"
+        if key:
+            headers["Idempotency-Key"] = key
+        if self._recorder is not None:
+            self._recorder.invoke(
+                call,
+                op,
+                client=self.name,
+                buyer=self.name,
+                sale=self.sale.id,
+                item=self.sale.item,
+                key=key,
+                attempt=attempt,
+                quantity=quantity,
+                order=order,
+            )
+        started = time.perf_counter()
+        answer = (connection or self._connection).request(method, path, headers, body)
+        milliseconds = (time.perf_counter() - started) * 1000
+        # Only the answer to a purchase names an order that the caller did not know.
+        named = answer.order if op == "order" else order
+        if self._recorder is not None:
+            outcome = self._recorder.complete(
+                call, op, status=answer.status, code=answer.code, order=named
+            )
+        else:
+            outcome = classify(answer.status, answer.code, named, op=op)
+        self._tell(op, answer, outcome, milliseconds)
+        return answer
+
+    def _tell(self, op: str, answer: Answer, outcome: str, milliseconds: float) -> None:
+        said = str(answer.status) if outcome == OK else answer.code or str(answer.status)
+        expected = (
+            outcome == OK
+            or (outcome != INFO and answer.code in EXPECTED_REFUSALS)
+            or (op != "order" and answer.status == EXPECTED_STATE_REFUSALS)
+        )
+        problem = None if expected else UnexpectedAnswer(f"{answer.status} {answer.code}".strip())
+        self._report(op, f"{op}: {said}", milliseconds, answer.length, problem)

@@ -1,0 +1,391 @@
+"""The checker against histories that are right, and against every way of being wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from loadtest.checker import FAIL, NAMES, PASS, UNKNOWN, Verdict, judge
+from loadtest.checker import snapshot as s
+from loadtest.checker.verdict import overall
+from loadtest.tests.simulated_run import ITEM, SALE, Simulation, World
+
+# What every simulated run can be judged by; P12 needs faults and P13 luck.
+JUDGED = [name for name in NAMES if name not in ("P12", "P13")]
+
+
+def judged(world: World, **arguments: Any) -> Verdict:
+    with TemporaryDirectory() as folder:
+        files = world.write(Path(folder))
+        return judge(**{**files, "properties": JUDGED, **arguments})
+
+
+@st.composite
+def worlds(draw: st.DrawFn, trouble: float = 0.2) -> World:
+    return Simulation(
+        draw(st.randoms(use_true_random=False)),
+        stock=draw(st.integers(0, 8)),
+        limit=draw(st.integers(1, 3)),
+        clients=draw(st.integers(1, 10)),
+        trouble=trouble,
+    ).run()
+
+
+@settings(max_examples=300, deadline=None)
+@given(worlds())
+def test_every_correct_history_passes(world: World) -> None:
+    verdict = judged(world)
+    assert verdict.verdict == PASS, [each for each in verdict.properties if each.verdict != PASS]
+
+
+def sold_out_run(seed: int) -> World:
+    """Four units sold to twenty buyers without trouble: every rule is at its strictest."""
+    random = Random(seed)
+    return Simulation(random, stock=4, limit=1, clients=20, trouble=0, returns=False).run()
+
+
+def more_live_than_total(world: World) -> None:
+    (item,) = world.of(s.Item)
+    world.change(item, held=item.held + 1)
+
+
+def below_zero_during_the_run(world: World) -> None:
+    world.during.append((1, [s.Item(ITEM, 4, -1, 4, 1, -1)]))
+
+
+def ledger_forgotten(world: World) -> None:
+    (item,) = world.of(s.Item)
+    world.change(item, ledger_sum=item.ledger_sum + 1)
+
+
+def restock_without_movement(world: World) -> None:
+    (item,) = world.of(s.Item)
+    world.change(item, total=item.total + 5, available=item.available + 5)
+
+
+def stock_restored_twice(world: World) -> None:
+    (item,) = world.of(s.Item)
+    world.change(item, available=item.available + 1, ledger_sum=item.ledger_sum + 1)
+
+
+def reservation_lost(world: World) -> None:
+    world.rows.remove(world.of(s.Reservation)[0])
+
+
+def order_lost(world: World) -> None:
+    world.rows.remove(world.of(s.Order)[0])
+
+
+def order_for_another_quantity(world: World) -> None:
+    order = world.of(s.Order)[0]
+    world.change(order, quantity=order.quantity + 1)
+
+
+def order_nobody_sent(world: World) -> None:
+    world.rows.append(replace(world.of(s.Order)[0], id="o99", key="k99", reservation="99"))
+
+
+def order_of_a_refused_key(world: World) -> None:
+    key = world.call(world.end, world.end + 1, "order", 409, "sold_out")
+    world.rows.append(replace(world.of(s.Order)[0], id="o99", key=key, reservation="99"))
+
+
+def reservation_without_an_order(world: World) -> None:
+    world.rows.append(replace(world.of(s.Reservation)[0], id="99", key="k99"))
+
+
+def second_order_for_a_key(world: World) -> None:
+    world.rows.append(replace(world.of(s.Order)[0], id="o99", reservation="99"))
+
+
+def second_order_for_a_reservation(world: World) -> None:
+    world.rows.append(replace(world.of(s.Order)[0], id="o99", key="k99"))
+
+
+def two_answers_for_a_key(world: World) -> None:
+    key = world.of(s.Order)[0].key
+    (first, *_) = [line for line in world.lines if line.values.get("key") == key]
+    buyer = first.values["buyer"]
+    world.call(world.end, world.end + 1, "order", 200, key=key, buyer=buyer, order="o99")
+
+
+def buyer_above_the_limit(world: World) -> None:
+    first, second, *_ = world.of(s.Order)
+    world.change(second, buyer=first.buyer)
+
+
+def order_given_to_another_buyer(world: World) -> None:
+    world.change(world.of(s.Order)[0], buyer="somebody")
+    order = world.of(s.Order)[0]
+    buyer = next(ln.values["buyer"] for ln in world.lines if ln.values.get("key") == order.key)
+    key = world.call(1, 2, "order", 201, order="o99", buyer=buyer)
+    world.rows.append(replace(order, id="o99", key=key, reservation="99", buyer="somebody else"))
+
+
+def more_sold_than_asked(world: World) -> None:
+    order_nobody_sent(world)
+
+
+def refused_while_there_was_stock(world: World) -> None:
+    for line in world.lines:
+        line.time += 10
+    world.call(1, 2, "order", 409, "sold_out")
+
+
+def left_over_though_refused(world: World) -> None:
+    (item,) = world.of(s.Item)
+    world.change(item, available=1, held=item.held - 1, ledger_sum=1)
+
+
+def served_after_sold_out(world: World) -> None:
+    key = world.call(world.end + 5, world.end + 6, "order", 201, order="o99")
+    world.call(world.end + 1, world.end + 2, "order", 409, "sold_out")
+    world.rows.append(replace(world.of(s.Order)[0], id="o99", key=key, reservation="99"))
+
+
+def promised_order_not_readable(world: World) -> None:
+    order = world.of(s.Order)[0]
+    buyer = next(ln.values["buyer"] for ln in world.lines if ln.values.get("key") == order.key)
+    world.call(world.end, world.end + 1, "read", 404, order=order.id, buyer=buyer)
+
+
+def stale_token_accepted(world: World) -> None:
+    world.change(world.of(s.Movement)[-1], token=1)
+
+
+def fence_lower_than_accepted(world: World) -> None:
+    (item,) = world.of(s.Item)
+    world.change(item, fence=1)
+
+
+def fence_went_back(world: World) -> None:
+    (item,) = world.of(s.Item)
+    world.during.append((1, [replace(item, fence=item.fence + 1)]))
+
+
+def follow_up_missing(world: World) -> None:
+    world.rows.remove(world.of(s.Effect)[0])
+
+
+def follow_up_twice(world: World) -> None:
+    world.change(world.of(s.Effect)[0], count=2)
+
+
+def message_left(world: World) -> None:
+    world.change(world.of(s.Outbox)[0], done=False)
+
+
+def charged_twice(world: World) -> None:
+    world.ledger.append(replace(world.ledger[0], id="again"))
+
+
+def charged_without_an_order(world: World) -> None:
+    world.ledger.append(s.Payment("c99", "o99", "capture", 999))
+
+
+def charged_too_much(world: World) -> None:
+    world.ledger[0] = replace(world.ledger[0], amount=1000)
+
+
+def refunded_twice(world: World) -> None:
+    order = world.of(s.Order)[0].id
+    world.ledger += [s.Payment(f"r{n}", order, "refund", 999) for n in range(2)]
+
+
+PLANTS: list[tuple[str, Callable[[World], None]]] = [
+    ("P1", more_live_than_total),
+    ("P1", below_zero_during_the_run),
+    ("P2", ledger_forgotten),
+    ("P2", restock_without_movement),
+    ("P2", stock_restored_twice),
+    ("P2", reservation_lost),
+    ("P3", order_lost),
+    ("P3", order_for_another_quantity),
+    ("P4", order_nobody_sent),
+    ("P4", order_of_a_refused_key),
+    ("P4", reservation_without_an_order),
+    ("P5", second_order_for_a_key),
+    ("P5", second_order_for_a_reservation),
+    ("P5", two_answers_for_a_key),
+    ("P5", buyer_above_the_limit),
+    ("P5", order_given_to_another_buyer),
+    ("P6", order_lost),
+    ("P6", more_sold_than_asked),
+    ("P7", refused_while_there_was_stock),
+    ("P7", left_over_though_refused),
+    ("P8", served_after_sold_out),
+    ("P8", promised_order_not_readable),
+    ("P9", stale_token_accepted),
+    ("P9", fence_lower_than_accepted),
+    ("P9", fence_went_back),
+    ("P10", follow_up_missing),
+    ("P10", follow_up_twice),
+    ("P10", message_left),
+    ("P11", charged_twice),
+    ("P11", charged_without_an_order),
+    ("P11", charged_too_much),
+    ("P11", refunded_twice),
+]
+
+
+@pytest.mark.parametrize(
+    ("identity", "plant"), PLANTS, ids=lambda each: getattr(each, "__name__", each)
+)
+@settings(max_examples=12, deadline=None)
+@given(seed=st.integers(0, 10_000))
+def test_a_planted_violation_turns_its_property_red(
+    identity: str, plant: Callable[[World], None], seed: int
+) -> None:
+    world = sold_out_run(seed)
+    assume(len(world.of(s.Order)) == 4 and world.answers("fail"))
+    assume(judged(world).verdict == PASS)
+    plant(world)
+    verdict = judged(world)
+    assert verdict[identity].verdict == FAIL
+    assert verdict[identity].evidence
+    assert verdict.verdict == FAIL
+
+
+def test_the_run_that_violations_are_planted_in_passes() -> None:
+    world = sold_out_run(7)
+    assert len(world.of(s.Order)) == 4
+    assert world.answers("fail")
+    verdict = judged(world, properties=[*JUDGED, "P13"])
+    assert [each.verdict for each in verdict.properties] == [PASS] * 12
+
+
+def test_a_purchase_after_sold_out_is_right_if_stock_came_back_between() -> None:
+    world = sold_out_run(3)
+    end = world.end
+    released = world.of(s.Reservation)[0]
+    world.change(released, state=s.RELEASED)
+    order = f"o{released.id}"
+    world.call(end + 3, end + 4, "cancel", 200, order=order)
+    world.call(end + 1, end + 2, "order", 409, "sold_out")
+    key = world.call(end + 5, end + 6, "order", 201, order="o99")
+    world.rows.append(replace(world.of(s.Order)[0], id="o99", key=key, reservation="99", buyer="x"))
+    assert judged(world, properties=["P8"]).verdict == PASS
+
+
+def test_a_purchase_after_sold_out_is_wrong_if_stock_came_back_before() -> None:
+    world = sold_out_run(3)
+    end = world.end
+    released = world.of(s.Reservation)[0]
+    world.change(released, state=s.RELEASED)
+    world.call(end + 1, end + 2, "cancel", 200, order=f"o{released.id}")
+    world.call(end + 3, end + 4, "order", 409, "sold_out")
+    key = world.call(end + 5, end + 6, "order", 201, order="o99")
+    world.rows.append(replace(world.of(s.Order)[0], id="o99", key=key, reservation="99", buyer="x"))
+    assert judged(world, properties=["P8"]).verdict == FAIL
+
+
+def test_a_refusal_after_a_finished_restock_is_not_justified_by_the_old_stock() -> None:
+    world = World(end=100)
+    for number in range(3):
+        order = f"o{number}"
+        key = world.call(1, 5, "order", 201, order=order)
+        world.rows.append(s.Reservation(str(number), ITEM, str(number), key, 1, s.HELD))
+        world.rows.append(s.Order(order, str(number), SALE, ITEM, str(number), key, 1))
+    world.rows += [s.Item(ITEM, 5, 2, 3, 0, 2), s.Sale(SALE, ITEM, 1)]
+    world.call(10, 20, "restock", 200, quantity=2)
+    early = world.call(6, 15, "order", 409, "sold_out")
+    assert judged(world, properties=["P7"]).verdict == PASS, "the restock may have come after it"
+    late = world.call(21, 25, "order", 409, "sold_out")
+    finding = judged(world, properties=["P7"])["P7"]
+    assert finding.verdict == FAIL
+    assert late in finding.detail
+    assert early not in finding.detail
+
+
+@pytest.mark.parametrize(("first_ok", "expected"), [(10.0, PASS), (16.0, FAIL), (None, FAIL)])
+def test_recovery_counts_from_the_end_of_the_fault_to_the_first_ok(
+    first_ok: float | None, expected: str, tmp_path: Path
+) -> None:
+    world = sold_out_run(3)
+    second = 10**9
+    world.call(9 * second, 10 * second, "order", 500)
+    if first_ok is not None:
+        world.call(9 * second, int(first_ok * second), "payment", 200)
+    faults = tmp_path / "faults"
+    faults.write_text('{"fault": "redis killed", "start": 1, "end": 9000000000}\n')
+    assert judged(world, faults=faults, properties=["P12"]).verdict == expected
+
+
+@pytest.mark.parametrize("answers", [[], [(409, "sold_out")]])
+def test_recovery_is_unknown_if_nobody_could_be_served(
+    answers: list[tuple[int, str]], tmp_path: Path
+) -> None:
+    world = sold_out_run(3)
+    for status, code in answers:
+        world.call(world.end + 20, world.end + 30, "order", status, code)
+    faults = tmp_path / "faults"
+    faults.write_text(f'{{"fault": "redis killed", "start": 1, "end": {world.end + 10}}}\n')
+    assert judged(world, faults=faults, properties=["P12"]).verdict == UNKNOWN
+
+
+@settings(max_examples=50, deadline=None)
+@given(worlds())
+def test_without_a_final_snapshot_everything_is_unknown(world: World) -> None:
+    verdict = judged(world, snapshot=None, properties=list(NAMES))
+    assert {each.verdict for each in verdict.properties} == {UNKNOWN}
+    assert verdict.verdict == UNKNOWN
+
+
+def test_what_is_missing_makes_its_property_unknown_and_the_whole_not_a_pass() -> None:
+    world = sold_out_run(3)
+    for movement in world.of(s.Movement):
+        world.change(movement, token=0)
+    verdict = judged(world, ledger=None, properties=list(NAMES))
+    unknown = {each.id for each in verdict.properties if each.verdict == UNKNOWN}
+    assert unknown == {"P9", "P11", "P12"}
+    assert verdict.verdict == UNKNOWN
+
+
+def test_a_run_that_tested_nothing_is_unknown() -> None:
+    world = World(rows=[s.Item(ITEM, 4, 4, 0, 0, 4), s.Sale(SALE, ITEM, 1)])
+    verdict = judged(world, properties=["P1", "P3", "P13"])
+    assert verdict["P13"].verdict == UNKNOWN
+    assert verdict.verdict == UNKNOWN
+
+
+def test_a_run_under_faults_that_left_nobody_in_doubt_is_vacuous(tmp_path: Path) -> None:
+    world = sold_out_run(7)
+    assert judged(world, properties=["P13"]).verdict == PASS
+    faults = tmp_path / "faults"
+    faults.write_text('{"fault": "redis killed", "start": 1, "end": 2}\n')
+    assert judged(world, faults=faults, properties=["P13"]).verdict == UNKNOWN
+
+
+@given(st.lists(st.sampled_from([PASS, FAIL, UNKNOWN])))
+def test_only_passes_make_a_pass(verdicts: list[str]) -> None:
+    assert (overall(verdicts) == PASS) == (set(verdicts) == {PASS})
+    assert (overall(verdicts) == FAIL) == (FAIL in verdicts)
+
+
+def test_a_property_that_does_not_exist_cannot_be_asked_for() -> None:
+    with pytest.raises(ValueError, match="P99"):
+        judge([], None, properties=["P99"])
+
+
+def test_the_counts_say_how_many_units_were_oversold() -> None:
+    world = sold_out_run(7)
+    (item,) = world.of(s.Item)
+    held = item.held + item.confirmed
+    world.change(item, total=1)
+    counts = judged(world).counts
+    assert counts["oversold"] == held - 1 == 3
+    assert counts["orders"] == counts["ok"] == 4
+    assert counts["info"] == 0
+    refused = {line.call for line in world.lines if line.values.get("code") == "sold_out"}
+    keys = {
+        line.values["key"] for line in world.lines if line.call in refused and "key" in line.values
+    }
+    assert counts["sold_out"] == len(keys) > 0

@@ -1,0 +1,108 @@
+"""A buyer's connection: what it concludes from trouble, and that it sends nothing twice."""
+
+from __future__ import annotations
+
+import socket
+import threading
+
+import pytest
+
+from loadtest import client
+from loadtest.client import Connection
+from loadtest.tests.trivial_server import answering, response
+
+
+def test_an_answer_has_status_code_body_and_the_wait_that_was_asked_for() -> None:
+    busy = response("503 Busy", b'{"code": "busy"}', "Retry-After: 2\r\n")
+    with answering(lambda *_: busy) as port:
+        connection = Connection("127.0.0.1", port)
+        answer = connection.request("GET", "/", {})
+        connection.close()
+    assert (answer.status, answer.code, answer.retry_after) == (503, "busy", 2.0)
+    assert answer.order is None
+
+
+def test_the_id_in_the_answer_is_the_order_as_text() -> None:
+    with answering(lambda *_: response(body=b'{"id": 91}')) as port:
+        connection = Connection("127.0.0.1", port)
+        assert connection.request("GET", "/", {}).order == "91"
+        connection.close()
+
+
+def test_requests_share_one_connection() -> None:
+    numbers = []
+
+    def reply(number: int, _: bytes) -> bytes:
+        numbers.append(number)
+        return response()
+
+    with answering(reply) as port:
+        connection = Connection("127.0.0.1", port)
+        for _ in range(3):
+            assert connection.request("GET", "/", {}).status == 200
+        connection.close()
+    assert numbers == [1, 2, 3]
+
+
+def test_a_refused_connection_is_told_from_everything_that_may_have_reached_the_shop() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    assert Connection("127.0.0.1", port).request("GET", "/", {}).code == "connection_refused"
+
+
+@pytest.mark.parametrize(
+    ("reply", "code"),
+    [
+        (None, "empty_reply"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\nConnection: close\r\n\r\n{", "empty_reply"),
+        (b"nonsense\r\n\r\n", "bad_reply"),
+    ],
+)
+def test_a_reply_that_is_none_is_unknown_and_not_asked_for_again(
+    reply: bytes | None, code: str
+) -> None:
+    requests = []
+
+    def answer(_: int, request: bytes) -> bytes | None:
+        requests.append(request)
+        return reply
+
+    with answering(answer) as port:
+        connection = Connection("127.0.0.1", port)
+        got = connection.request("POST", "/", {}, b"{}")
+        connection.close()
+    assert (got.status, got.code) == (0, code)
+    assert len(requests) == 1
+
+
+def test_a_reply_that_does_not_come_is_given_up_on() -> None:
+    gate = threading.Event()
+    with answering(lambda *_: response(), delay=gate) as port:
+        connection = Connection("127.0.0.1", port, timeout=0.1)
+        assert connection.request("GET", "/", {}).code == "timeout"
+        gate.set()
+        connection.close()
+
+
+def test_a_connection_that_the_server_dropped_at_rest_is_not_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(client, "_RESTED", 0.0)
+    with answering(lambda *_: response()) as port:
+        connection = Connection("127.0.0.1", port)
+        assert connection.request("GET", "/", {}).status == 200
+        assert connection.request("GET", "/", {}).status == 200, "one that is alive is kept"
+        assert connection._socket is not None
+        connection._socket.shutdown(socket.SHUT_WR)  # the server sees the end and closes too
+        assert connection._socket.recv(1, socket.MSG_PEEK) == b""
+        assert connection.request("POST", "/", {}, b"{}").status == 200
+        connection.close()
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"\xff", b'"text"', b"{"])
+def test_a_body_that_is_no_object_is_taken_as_an_empty_one(body: bytes) -> None:
+    with answering(lambda *_: response("500 Oops", body)) as port:
+        connection = Connection("127.0.0.1", port)
+        answer = connection.request("GET", "/", {})
+        connection.close()
+    assert (answer.status, answer.code, answer.body) == (500, "", {})

@@ -1,0 +1,292 @@
+"""The recorded history: what is in it, what survives, and what may be concluded from it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from loadtest.checker import SnapshotError, judge
+from loadtest.history import (
+    FAIL,
+    INFO,
+    NEVER,
+    OK,
+    HistoryError,
+    Operation,
+    Recorder,
+    classify,
+    combine,
+    events,
+    operations,
+)
+from loadtest.tests.test_checker import sold_out_run
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "order", "outcome"),
+    [
+        (201, "", "1", OK),
+        (200, "", "1", OK),
+        (201, "", None, INFO),
+        (200, "", None, INFO),
+        *((status, "", None, FAIL) for status in (400, 401, 403, 404, 409, 410, 422, 429)),
+        (503, "busy", None, FAIL),
+        (503, "outcome_unknown", None, INFO),
+        (503, "", None, INFO),
+        *((status, "", None, INFO) for status in (202, 302, 405, 500, 502, 504)),
+        (0, "connection_refused", None, FAIL),
+        *((0, code, None, INFO) for code in ("timeout", "reset", "empty_reply", "bad_reply", "")),
+    ],
+)
+def test_an_answer_is_a_promise_a_refusal_or_unknown(
+    status: int, code: str, order: str | None, outcome: str
+) -> None:
+    assert classify(status, code, order) == outcome
+
+
+def test_calls_that_are_no_purchase_need_no_order_to_be_ok() -> None:
+    assert classify(200, "", None, op="look") == OK
+
+
+@given(st.lists(st.sampled_from([OK, FAIL, INFO]), min_size=1))
+def test_any_ok_wins_over_any_unknown_and_that_over_any_refusal(outcomes: list[str]) -> None:
+    best = min(outcomes, key=[OK, INFO, FAIL].index)
+    assert combine(outcomes) == best
+
+
+def invoke(recorder: Recorder, call: str, **values: Any) -> None:
+    recorder.invoke(call, "order", client="c", buyer="b", key=call, sale="1", quantity=1, **values)
+
+
+def test_a_call_is_written_before_and_after_and_read_as_one_operation(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "h.jsonl")
+    recorder.invoke(
+        "c#1", "order", client="c", buyer="b", sale="1", item="7", key="k", attempt=2, quantity=3
+    )
+    assert recorder.complete("c#1", "order", status=201, order="91") == OK
+    recorder.close()
+    (operation,) = operations(recorder.path)
+    assert operation.start <= operation.end < NEVER
+    assert operation == Operation(
+        call="c#1",
+        op="order",
+        client="c",
+        buyer="b",
+        key="k",
+        attempt=2,
+        sale="1",
+        item="7",
+        quantity=3,
+        start=operation.start,
+        end=operation.end,
+        outcome=OK,
+        status=201,
+        order="91",
+    )
+
+
+def test_an_invocation_is_in_the_file_before_the_request_is_sent(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "h.jsonl")
+    invoke(recorder, "c#1")
+    assert [line["call"] for line in events(recorder.path)] == ["c#1"]
+    recorder.close()
+
+
+def test_a_completion_rides_along_with_the_next_invocation_or_a_flush(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "h.jsonl")
+    invoke(recorder, "c#1")
+    recorder.complete("c#1", "order", status=409, code="sold_out")
+    assert len(list(events(recorder.path))) == 1
+    recorder.flush()
+    assert len(list(events(recorder.path))) == 2
+    recorder.close()
+
+
+def test_a_call_without_an_end_is_unknown_and_never_over(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "h.jsonl")
+    invoke(recorder, "c#1")
+    recorder.close()
+    (operation,) = operations(recorder.path)
+    assert (operation.outcome, operation.end) == (INFO, NEVER)
+
+
+def test_nothing_can_be_invoked_on_a_closed_recorder(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "h.jsonl")
+    recorder.close()
+    recorder.close()
+    with pytest.raises(ValueError, match="closed"):
+        invoke(recorder, "c#1")
+
+
+def test_two_recorders_never_share_a_file(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "h.jsonl")
+    with pytest.raises(FileExistsError):
+        Recorder(tmp_path / "h.jsonl")
+    recorder.close()
+
+
+def test_many_threads_leave_whole_lines_sorted_by_time(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "h.jsonl")
+
+    def work(number: int) -> None:
+        for turn in range(200):
+            invoke(recorder, f"{number}#{turn}")
+            recorder.complete(f"{number}#{turn}", "order", status=201, order="1")
+
+    threads = [threading.Thread(target=work, args=[number]) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    recorder.close()
+    assert len(list(events(recorder.path))) == 2 * 8 * 200
+    assert all(each.outcome == OK for each in operations(recorder.path))
+
+
+_ENDLESS = """
+import sys
+from loadtest.history import Recorder
+recorder, number = Recorder(sys.argv[1]), 0
+while True:
+    number += 1
+    recorder.invoke(f"c#{number}", "order", client="c", buyer="b", key=str(number), quantity=1)
+    print(number, flush=True)
+    recorder.complete(f"c#{number}", "order", status=201, order=str(number))
+"""
+
+
+def test_a_killed_recorder_leaves_every_invocation_that_it_returned_from(tmp_path: Path) -> None:
+    path = tmp_path / "h.jsonl"
+    with subprocess.Popen(
+        [sys.executable, "-c", _ENDLESS, str(path)], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        for _ in range(500):
+            process.stdout.readline()
+        os.kill(process.pid, signal.SIGKILL)
+        sent = [int(line) for line in process.stdout.read().splitlines()]
+    found = {int(each.key): each for each in operations(path)}
+    assert set(range(1, max(sent, default=500) + 1)) <= set(found)
+    assert sum(each.outcome == INFO for each in found.values()) <= 2
+
+
+def test_files_are_merged_by_time_and_paired_across(tmp_path: Path) -> None:
+    recorders = [Recorder(tmp_path / f"{number}.jsonl") for number in range(3)]
+    for turn in range(30):
+        invoke(recorders[turn % 3], f"c#{turn}")
+        recorders[turn % 3].complete(f"c#{turn}", "order", status=201, order=str(turn))
+    for recorder in recorders:
+        recorder.close()
+    paths = [recorder.path for recorder in recorders]
+    times = [line["time"] for line in events(*paths)]
+    assert times == sorted(times)
+    assert [each.call for each in operations(*paths)] == [f"c#{turn}" for turn in range(30)]
+
+
+def good_lines(tmp_path: Path) -> list[bytes]:
+    recorder = Recorder(tmp_path / "good.jsonl")
+    invoke(recorder, "c#1")
+    recorder.complete("c#1", "order", status=201, order="1")
+    invoke(recorder, "c#2")
+    recorder.close()
+    return recorder.path.read_bytes().splitlines(keepends=True)
+
+
+def test_a_torn_last_line_is_passed_over(tmp_path: Path) -> None:
+    first, second, third = good_lines(tmp_path)
+    for length in range(len(third)):
+        path = tmp_path / f"{length}.jsonl"
+        path.write_bytes(first + second + third[:length])
+        assert [each.outcome for each in operations(path)] == [OK]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        b"\n",
+        b"{}\n",
+        b"[]\n",
+        b"null\n",
+        b"\xff\xfe\n",
+        b'{"event":"invoke"}\n',
+        b'{"event":"ok","time":-1,"call":"c#1","status":200,"code":"","order":null}\n',
+        b'{"event":"ok","time":true,"call":"c#1","status":200,"code":"","order":null}\n',
+        b'{"event":["ok"],"time":1}\n',
+        b"[" * 100_000 + b"\n",
+    ],
+)
+def test_any_other_damage_is_named_with_its_line(tmp_path: Path, damage: bytes) -> None:
+    first, second, third = good_lines(tmp_path)
+    path = tmp_path / "damaged.jsonl"
+    path.write_bytes(first + second + damage + third)
+    with pytest.raises(HistoryError, match=r"damaged\.jsonl:3"):
+        list(operations(path))
+
+
+def test_a_file_that_is_not_sorted_is_refused(tmp_path: Path) -> None:
+    first, second, third = good_lines(tmp_path)
+    path = tmp_path / "mixed.jsonl"
+    path.write_bytes(third + first + second)
+    with pytest.raises(HistoryError, match="earlier"):
+        list(operations(path))
+
+
+def test_an_end_without_a_begin_and_a_call_begun_twice_are_refused(tmp_path: Path) -> None:
+    first, second, third = good_lines(tmp_path)
+    path = tmp_path / "h.jsonl"
+    path.write_bytes(first + second + third.replace(b"c#2", b"c#1"))
+    assert len(list(operations(path))) == 2, "an id may be used again once its call is over"
+    path.write_bytes(first + second + second)
+    with pytest.raises(HistoryError, match="without"):
+        list(operations(path))
+    path.write_bytes(first + first)
+    with pytest.raises(HistoryError, match="twice"):
+        list(operations(path))
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=4,
+)
+
+
+def verdict_or_refusal(files: dict[str, Any]) -> str:
+    try:
+        return judge(**files).verdict
+    except (HistoryError, SnapshotError) as error:
+        return str(error)
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=st.data(), file=st.sampled_from(["a.jsonl", "final", "during-0", "ledger"]))
+def test_damaged_files_are_judged_or_refused_clearly_but_never_crash(
+    data: st.DataObject, file: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("fuzz")
+    files = sold_out_run(1).write(folder)
+    lines = (folder / file).read_bytes().splitlines(keepends=True)
+    at = data.draw(st.integers(0, len(lines) - 1))
+    match data.draw(st.sampled_from(["bytes", "value", "cut", "drop"])):
+        case "bytes":
+            lines[at] = data.draw(st.binary()) + b"\n"
+        case "value":
+            values = json.loads(lines[at])
+            values[data.draw(st.sampled_from(sorted(values)))] = data.draw(json_values)
+            lines[at] = json.dumps(values).encode() + b"\n"
+        case "cut":
+            lines[at] = lines[at][: data.draw(st.integers(0, len(lines[at])))]
+        case "drop":
+            del lines[at]
+    (folder / file).write_bytes(b"".join(lines))
+    assert verdict_or_refusal(files)

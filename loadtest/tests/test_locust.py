@@ -1,0 +1,145 @@
+"""Locust, history and checker together, against a shop that is right and shops that are not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from loadtest.checker import FAIL, PASS, Verdict, judge
+from loadtest.checker import snapshot as s
+from loadtest.history import INFO, OK, operations
+from loadtest.scenarios import MIXES
+from loadtest.tests.fake_shop import FakeShop, serving
+
+ROOT = Path(__file__).resolve().parents[2]
+# Without faults and a payment provider; the rest is what any run can be judged by.
+JUDGED = [f"P{number}" for number in range(1, 11)] + ["P13"]
+
+
+def run_locust(url: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [
+        *(sys.executable, "-m", "locust", "-f", str(ROOT / "loadtest" / "locustfile.py")),
+        *("--headless", "--only-summary", "--host", url, "--users", "60", "--spawn-rate", "100"),
+        *("--history", str(folder), "--seed", "7", "--until-done", "--run-time", "40s"),
+        *arguments,
+    ]
+    # From another folder, since Locust is given the file by its path.
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=90, check=False, cwd=folder.parent
+    )
+
+
+def judged(shop: FakeShop, folder: Path) -> Verdict:
+    s.write(folder.parent / "final", s.Header(time.monotonic_ns(), ("confirmation",)), shop.rows())
+    return judge(sorted(folder.iterdir()), folder.parent / "final", properties=JUDGED)
+
+
+def test_a_rush_on_a_right_shop_sells_everything_and_is_proved(tmp_path: Path) -> None:
+    shop, folder = FakeShop(stock=10, opens_in=2.5), tmp_path / "history"
+    with serving(shop) as url:
+        done = run_locust(url, folder)
+    assert done.returncode == 0, done.stderr
+    assert "order: 201" in done.stderr
+    assert "order: sold_out" in done.stderr
+    assert "Everybody is through" in done.stderr
+    assert (len(shop.orders), shop.available) == (10, 0)
+    calls = list(operations(*folder.iterdir()))
+    assert Counter(each.status for each in calls if each.op == "order")[201] == 10
+    assert not [each for each in calls if each.outcome == INFO]
+    assert not [each for each in calls if each.code == "not_started"], "somebody came too early"
+    verdict = judged(shop, folder)
+    assert verdict.verdict == PASS, verdict.to_json()
+    assert verdict.counts["ok"] == verdict.counts["orders"] == verdict.counts["total"] == 10
+
+
+def test_several_processes_have_buyers_and_histories_of_their_own(tmp_path: Path) -> None:
+    shop, folder = FakeShop(stock=10), tmp_path / "history"
+    with serving(shop) as url:
+        done = run_locust(url, folder, "--processes", "2", "--mix", "all")
+    assert done.returncode == 0, done.stderr
+    assert len(list(folder.iterdir())) == 2
+    calls = list(operations(*folder.iterdir()))
+    buyers = {each.buyer for each in calls}
+    assert len(buyers) <= 60
+    assert len({each.buyer.split(".")[0] for each in calls}) == 2
+    assert len({each.call for each in calls}) == len(calls)
+    verdict = judged(shop, folder)
+    assert FAIL not in {each.verdict for each in verdict.properties}, verdict.to_json()
+
+
+@pytest.mark.parametrize(
+    ("bug", "broken"),
+    [
+        ("oversell", {"P1"}),
+        ("lost order", {"P3"}),
+        ("duplicate", {"P5"}),
+        ("phantom", {"P4"}),
+        ("undersell", {"P7"}),
+    ],
+)
+def test_a_bug_in_the_shop_turns_its_property_red(
+    bug: str, broken: set[str], tmp_path: Path
+) -> None:
+    shop, folder = FakeShop(stock=10, bug=bug), tmp_path / "history"
+    with serving(shop) as url:
+        done = run_locust(url, folder)
+    # 1: the buyers themselves have met answers that a right shop does not give.
+    assert done.returncode in (0, 1), done.stderr
+    verdict = judged(shop, folder)
+    assert verdict.verdict == FAIL
+    assert broken <= {each.id for each in verdict.properties if each.verdict == FAIL}
+    if bug == "oversell":
+        assert verdict.counts["oversold"] == 5
+
+
+@pytest.mark.parametrize("mix", sorted(set(MIXES) - {"rush", "all"}))
+def test_every_mix_does_what_it_is_named_for(mix: str, tmp_path: Path) -> None:
+    shop, folder = FakeShop(stock=40, limit=2, opens_in=2), tmp_path / "history"
+    with serving(shop) as url:
+        done = run_locust(url, folder, "--mix", mix)
+    assert done.returncode == 0, done.stderr
+    calls = list(operations(*folder.iterdir()))
+    ok = {each.op for each in calls if each.outcome == OK}
+    assert {"payers": {"payment", "cancel"}, "refunders": {"refund"}}.get(mix, {"order"}) <= ok
+    if mix == "doubles":
+        assert any(each.attempt == 2 and each.outcome == OK for each in calls)
+    if mix == "bots":
+        assert {"not_started", "limit_reached"} <= {each.code for each in calls}
+    verdict = judged(shop, folder)
+    assert FAIL not in {each.verdict for each in verdict.properties}, verdict.to_json()
+
+
+def test_the_same_seed_makes_the_same_buyers(tmp_path: Path) -> None:
+    def asked(number: int) -> list[tuple[str, str]]:
+        folder = tmp_path / str(number)
+        with serving(FakeShop(stock=1000, limit=3)) as url:
+            assert run_locust(url, folder).returncode == 0
+        calls = operations(*folder.iterdir())
+        # What a buyer does, in their own order; buyers of different runs have other names.
+        return sorted((each.buyer.split(".", 2)[2], f"{each.op} {each.quantity}") for each in calls)
+
+    assert asked(1) == asked(2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["--sale", "99"], "there is no sale '99'"),
+        (["--host", "http://192.0.2.1:80"], "LOADTEST_ALLOW_HOST=192.0.2.1"),
+        (["--weights", "nobody=1"], "'nobody=1' is not a behaviour"),
+    ],
+)
+def test_a_run_that_cannot_start_says_why_and_ends(
+    arguments: list[str], reason: str, tmp_path: Path
+) -> None:
+    shop = FakeShop()
+    with serving(shop) as url:
+        done = run_locust(url, tmp_path / "history", *arguments)
+    assert done.returncode == 2, done.stderr
+    assert reason in done.stderr
+    assert shop.requests == 0

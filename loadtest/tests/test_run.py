@@ -1,0 +1,102 @@
+"""What the users of a process share."""
+
+from __future__ import annotations
+
+import resource
+import time
+from random import Random
+
+import pytest
+
+from loadtest import open_files
+from loadtest.run import ALLOWED_HOST, RunImpossible, address_of
+from loadtest.sale import Sale, SaleUnusable
+from loadtest.scenarios import MIXES, choose, parse_weights
+
+
+@pytest.mark.parametrize(
+    ("url", "address"),
+    [
+        ("http://127.0.0.1:8000", ("127.0.0.1", 8000)),
+        ("http://localhost", ("localhost", 80)),
+        ("http://[::1]:8000", ("::1", 8000)),
+    ],
+)
+def test_this_machine_may_be_loaded(url: str, address: tuple[str, int]) -> None:
+    assert address_of(url) == address
+
+
+@pytest.mark.parametrize(
+    "url", ["http://192.0.2.1", "http://shop.example", "https://127.0.0.1", ""]
+)
+def test_other_hosts_may_not(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(ALLOWED_HOST, raising=False)
+    with pytest.raises(RunImpossible):
+        address_of(url)
+
+
+def test_a_host_that_was_named_on_purpose_may_be_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ALLOWED_HOST, "web")
+    assert address_of("http://web:8000") == ("web", 8000)
+    with pytest.raises(RunImpossible):
+        address_of("http://other:8000")
+
+
+def test_the_opening_is_judged_by_the_servers_clock_alone() -> None:
+    body = {"opens": "1999-01-01T00:00:10+00:00", "server_time": "1999-01-01T00:00:07Z", "limit": 2}
+    sale = Sale.from_json("1", body, asked=100.0, answered=100.2)
+    assert sale.opens_at == pytest.approx(103.1)
+    assert (sale.limit, sale.item) == (2, None)
+
+
+def test_buyers_wait_for_the_opening_and_not_longer() -> None:
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        time.sleep(seconds)
+
+    Sale("1", None, 1, time.monotonic() - 1).wait_for_opening(sleep)
+    assert slept == []
+    opens_at = time.monotonic() + 0.05
+    Sale("1", None, 1, opens_at).wait_for_opening(sleep)
+    assert time.monotonic() >= opens_at
+
+
+@pytest.mark.parametrize("missing", ["opens", "server_time", "limit"])
+def test_an_answer_that_lacks_a_field_is_named(missing: str) -> None:
+    body = {"opens": "2026-01-01T00:00:00Z", "server_time": "2026-01-01T00:00:00Z", "limit": 1}
+    del body[missing]
+    with pytest.raises(SaleUnusable, match=missing):
+        Sale.from_json("1", body, asked=0, answered=0)
+
+
+def test_weights_replace_those_of_the_mix() -> None:
+    weights = parse_weights("insist=1, buy_once=0,send_twice=0,want_more=0,look_around=0")
+    chosen = {choose("rush", weights, Random(n)).__name__ for n in range(50)}
+    assert chosen == {"insist"}
+
+
+@pytest.mark.parametrize("text", ["insist", "insist=", "insist=-1", "insist=x", "nobody=1"])
+def test_weights_that_make_no_sense_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        parse_weights(text)
+
+
+def test_the_mix_of_all_has_every_behaviour() -> None:
+    assert set(MIXES["all"]) == {each for mix in MIXES.values() for each in mix}
+
+
+def test_the_limit_of_open_files_is_raised_to_the_hard_one() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 512), hard))
+    try:
+        assert open_files.raise_limit() == hard
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_too_few_open_files_for_the_users_are_told() -> None:
+    assert open_files.shortage(2000, 20_000) is None
+    assert open_files.shortage(2000, resource.RLIM_INFINITY) is None
+    assert "2000 users need up to 4064" in (open_files.shortage(2000, 1024) or "")
