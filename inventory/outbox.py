@@ -27,6 +27,10 @@ log = logging.getLogger(__name__)
 Handler = Callable[[Any], None]
 """Gets a message's payload, inside the transaction that will mark it done."""
 
+listeners: list[Callable[[], object]] = []
+"""Called, without arguments, after a commit that wrote messages. They must return at once and not
+raise: whoever waits for that commit waits for them."""
+
 FIRST_PAUSE = timedelta(seconds=2)
 LONGEST_PAUSE = timedelta(minutes=10)
 """A message that fails is tried again after 2 s, 4 s, 8 s …, at most 10 minutes."""
@@ -37,6 +41,13 @@ def emit(topic: str, payload: Any) -> None:
     if not transaction.get_connection().in_atomic_block:
         raise transaction.TransactionManagementError("a message belongs to its cause's transaction")
     OutboxMessage.objects.create(topic=topic, payload=payload)
+    announce()
+
+
+def announce() -> None:
+    """Call :data:`listeners` after the commit, for whoever writes messages in SQL of its own."""
+    for listener in listeners:
+        transaction.on_commit(listener)
 
 
 def deliver(handlers: Mapping[str, Handler], *, most: int = 1000) -> int:

@@ -30,7 +30,7 @@ class Sale:
         server read its clock between the two; the middle is off by half the trip at most.
         """
         try:
-            opens = datetime.fromisoformat(body["opens"])
+            opens = datetime.fromisoformat(body["starts_at"])
             now = datetime.fromisoformat(body["server_time"])
             limit = int(body["limit"])
         except (KeyError, TypeError, ValueError) as error:

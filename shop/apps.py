@@ -8,3 +8,10 @@ class ShopConfig(AppConfig):
 
     name = "shop"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Tell Celery of every commit that left something to follow up."""
+        from inventory import outbox
+        from shop.nudge import nudge
+
+        outbox.listeners.append(nudge)

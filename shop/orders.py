@@ -77,6 +77,7 @@ def open_orders(granted: Sequence[Granted]) -> list[Order]:
             ],
         )
         rows = {row[1]: row for row in cursor}
+    outbox.announce()
     if len(rows) < len(granted):
         raise Declined({grant.purchase.scope for grant in granted if grant.reservation not in rows})
     return [_order(grant, *rows[grant.reservation]) for grant in granted]

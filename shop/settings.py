@@ -105,6 +105,12 @@ CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 # Two queues, so that a backlog of mails does not hold back the sweeps that return unpaid stock.
 CELERY_TASK_DEFAULT_QUEUE = "followup"
 CELERY_TASK_ROUTES = {"shop.tasks.sweep_*": {"queue": "sweep"}}
+# The sweeps are what makes follow-up certain; nudges (shop/nudge.py) only make it quick. A sweep
+# that no worker took before the next one is dropped.
+CELERY_BEAT_SCHEDULE = {
+    "follow up": {"task": "shop.follow_up", "schedule": 2.0, "options": {"expires": 10}},
+    "expire orders": {"task": "shop.expire_orders", "schedule": 5.0, "options": {"expires": 10}},
+}
 CELERY_TASK_TIME_LIMIT = 60
 CELERY_TIMEZONE = "UTC"
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True

@@ -55,7 +55,7 @@ class FakeShop:
         return 200, {
             "id": SALE,
             "item": ITEM,
-            "opens": self.opens.isoformat(),
+            "starts_at": self.opens.isoformat(),
             "server_time": datetime.now(UTC).isoformat(),
             "limit": self.limit,
             "available": self.available,

@@ -43,7 +43,7 @@ def test_a_host_that_was_named_on_purpose_may_be_loaded(monkeypatch: pytest.Monk
 
 
 def test_the_opening_is_judged_by_the_servers_clock_alone() -> None:
-    body = {"opens": "1999-01-01T00:00:10+00:00", "server_time": "1999-01-01T00:00:07Z", "limit": 2}
+    body = {"starts_at": "1999-01-01T00:00:10+00:00", "server_time": "1999-01-01T00:00:07Z", "limit": 2}
     sale = Sale.from_json("1", body, asked=100.0, answered=100.2)
     assert sale.opens_at == pytest.approx(103.1)
     assert (sale.limit, sale.item) == (2, None)
@@ -63,9 +63,9 @@ def test_buyers_wait_for_the_opening_and_not_longer() -> None:
     assert time.monotonic() >= opens_at
 
 
-@pytest.mark.parametrize("missing", ["opens", "server_time", "limit"])
+@pytest.mark.parametrize("missing", ["starts_at", "server_time", "limit"])
 def test_an_answer_that_lacks_a_field_is_named(missing: str) -> None:
-    body = {"opens": "2026-01-01T00:00:00Z", "server_time": "2026-01-01T00:00:00Z", "limit": 1}
+    body = {"starts_at": "2026-01-01T00:00:00Z", "server_time": "2026-01-01T00:00:00Z", "limit": 1}
     del body[missing]
     with pytest.raises(SaleUnusable, match=missing):
         Sale.from_json("1", body, asked=0, answered=0)

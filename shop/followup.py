@@ -1,0 +1,90 @@
+"""What follows an order: mails that are owed, and then sent.
+
+Two steps. Owing a mail is a row, written in the transaction that marks the outbox message done:
+exactly one for each order and kind, however often the message is delivered. Sending comes after
+and is repeated until it worked; a crash in between may send one twice, under the same Message-ID.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from smtplib import SMTPException
+from typing import Any
+
+from django.conf import settings
+from django.core.mail import EmailMessage, get_connection
+from django.db import transaction
+from django.db.models.functions import Now
+
+from inventory import outbox
+from shop import orders, words
+from shop.models import Mail
+
+log = logging.getLogger(__name__)
+
+Kind = Mail.Kind
+
+MAILS_AT_ONCE = 200
+"""Mails in one transaction: what a crash may send twice."""
+
+
+def _owes(kind: Kind) -> Callable[[Any], None]:
+    def handle(payload: Any) -> None:
+        mails = [Mail(order_id=order, kind=kind) for order in payload["orders"]]
+        Mail.objects.bulk_create(mails, ignore_conflicts=True)
+
+    return handle
+
+
+HANDLERS = {orders.OPENED: _owes(Kind.CONFIRMATION), orders.EXPIRED: _owes(Kind.EXPIRED)}
+"""By topic of the outbox message."""
+
+
+def follow_up() -> int:
+    """Do what the outbox says is to be done, and send what is owed; how many messages were done."""
+    done = outbox.deliver(HANDLERS)
+    while send_mails() == MAILS_AT_ONCE:
+        pass
+    return done
+
+
+def send_mails() -> int:
+    """Send mails that are owed; how many. Other workers may do the same meanwhile."""
+    with transaction.atomic():
+        owed = (
+            Mail.objects.select_for_update(skip_locked=True, of=("self",))
+            .select_related("order__buyer", "order__sale__product")
+            .filter(sent__isnull=True)
+            .order_by("created")[:MAILS_AT_ONCE]
+        )
+        mails = list(owed)
+        if not mails:
+            return 0
+        try:
+            get_connection().send_messages([_message(mail) for mail in mails])
+        except (OSError, SMTPException):
+            # They stay owed; the next sweep tries again.
+            log.exception("%s mails could not be sent", len(mails))
+            return 0
+        Mail.objects.filter(pk__in=[mail.pk for mail in mails]).update(sent=Now())
+    return len(mails)
+
+
+def _message(mail: Mail) -> EmailMessage:
+    order = mail.order
+    subject, body = words.mail(
+        mail.kind,
+        order=order.pk,
+        product=order.sale.product.name,
+        quantity=order.quantity,
+        amount=order.amount,
+        pay_before=order.pay_before,
+    )
+    return EmailMessage(
+        subject,
+        body,
+        settings.DEFAULT_FROM_EMAIL,
+        [order.buyer.email or f"{order.buyer.username}@localhost"],
+        headers={"Message-ID": f"<{mail.kind}.{order.pk}@flash-sale>"},
+    )

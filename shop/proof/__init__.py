@@ -1,0 +1,1 @@
+"""``manage.py prove``: a sale under load, recorded by the buyers and judged afterwards."""

@@ -1,0 +1,93 @@
+"""Locust as the crowd: started headless against a shop, writing what every buyer was told."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+
+from shop import environment
+
+LONGEST = 600
+"""Seconds that a load may run, whatever happens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Crowd:
+    """Who comes.
+
+    Attributes:
+        buyers: how many at once.
+        mix: which behaviours, see ``loadtest/scenarios``.
+        seed: repeats their behaviour.
+        processes: load-generating processes.
+    """
+
+    buyers: int
+    mix: str
+    seed: int
+    processes: int = 1
+
+    @property
+    def spawn_rate(self) -> int:
+        """Buyers that arrive a second, before the sale opens."""
+        return max(100, min(self.buyers, 1000))
+
+    @property
+    def gathers_in(self) -> float:
+        """Seconds, about, until everybody is there."""
+        return 4.0 + self.buyers / self.spawn_rate
+
+
+class LoadFailed(Exception):
+    """The load could not be made; says why, in Locust's last words."""
+
+
+class Load:
+    """A running crowd."""
+
+    def __init__(self, crowd: Crowd, url: str, sale: int, folder: Path) -> None:
+        self._log = folder / "locust.log"
+        command = [
+            *(sys.executable, "-m", "locust", "-f", "loadtest/locustfile.py", "--headless"),
+            *("--host", url, "--sale", str(sale), "--mix", crowd.mix, "--seed", str(crowd.seed)),
+            *("--users", str(crowd.buyers), "--spawn-rate", str(crowd.spawn_rate)),
+            *("--history", str(folder), "--until-done", "--run-time", f"{LONGEST}s"),
+            # Expected refusals are no failures; what is one, the checker decides.
+            *("--exit-code-on-error", "0", "--loglevel", "WARNING", "--only-summary"),
+        ]
+        if crowd.processes > 1:
+            command += ["--processes", str(crowd.processes)]
+        with self._log.open("w") as log:
+            self._process = subprocess.Popen(
+                command, cwd=environment.PROJECT, stdout=log, stderr=subprocess.STDOUT
+            )
+
+    def running(self) -> bool:
+        """Whether buyers are still at it.
+
+        Raises:
+            LoadFailed: it ended for another reason than being done.
+        """
+        code = self._process.poll()
+        if code is None:
+            return True
+        if code:
+            raise LoadFailed(f"Locust ended with {code}:\n{self._last_words()}")
+        return False
+
+    def stop(self) -> None:
+        """End it, if it still runs."""
+        if self._process.poll() is None:
+            self._process.terminate()
+            try:
+                self._process.wait(timeout=15)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+
+    def _last_words(self) -> str:
+        with self._log.open(errors="replace") as log:
+            return "".join(deque(log, maxlen=15))

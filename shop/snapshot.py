@@ -1,0 +1,111 @@
+"""A sale as the checker wants to see it: all its tables, from one moment."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, LiteralString
+
+from django.db import connection, transaction
+
+from loadtest.checker import snapshot
+from shop.models import Mail
+
+FOLLOW_UP = (str(Mail.Kind.CONFIRMATION),)
+"""What must have taken effect for every order."""
+
+ITEM = """
+SELECT item.id::text, item.total, item.available,
+       COALESCE(sum(reservation.quantity) FILTER (WHERE reservation.state = 'held'), 0)::bigint,
+       COALESCE(sum(reservation.quantity) FILTER (WHERE reservation.state = 'confirmed'), 0)::bigint,
+       (SELECT COALESCE(sum(delta), 0) FROM inventory_stockmovement
+         WHERE item_id = item.id)::bigint,
+       item.fence
+FROM inventory_item AS item
+LEFT JOIN inventory_reservation AS reservation ON reservation.item_id = item.id
+WHERE item.id = (SELECT item_id FROM shop_sale WHERE id = %s)
+GROUP BY item.id
+"""
+SALE = 'SELECT id::text, item_id::text, "limit" FROM shop_sale WHERE id = %s'
+RESERVATIONS = """
+SELECT id::text, item_id::text, buyer::text, key::text, quantity, state
+FROM inventory_reservation WHERE scope = %s
+"""
+ORDERS = """
+SELECT shop_order.id::text, reservation_id::text, sale_id::text, reservation.item_id::text,
+       buyer_id::text, reservation.key::text, shop_order.quantity,
+       (amount * 100)::bigint, status, shop_order.created::text
+FROM shop_order
+JOIN inventory_reservation AS reservation ON reservation.id = shop_order.reservation_id
+WHERE sale_id = %s
+"""
+MOVEMENTS = """
+SELECT id, item_id::text, delta, reason, COALESCE(token, 0)
+FROM inventory_stockmovement WHERE item_id = (SELECT item_id FROM shop_sale WHERE id = %s)
+"""
+EFFECTS = """
+SELECT shop_mail.order_id::text, kind, count(*)
+FROM shop_mail JOIN shop_order ON shop_order.id = shop_mail.order_id
+WHERE sale_id = %s AND sent IS NOT NULL GROUP BY 1, 2
+"""
+# A message names its orders; it belongs to the sale if one of them does.
+OUTBOX = """
+SELECT DISTINCT message.id::text, message.topic, message.done IS NOT NULL
+FROM inventory_outboxmessage AS message
+CROSS JOIN LATERAL jsonb_array_elements_text(message.payload -> 'orders') AS told (id)
+JOIN shop_order ON shop_order.id = told.id::bigint
+WHERE sale_id = %s
+"""
+OWED = """
+SELECT count(*) FROM shop_order
+WHERE sale_id = %s AND NOT EXISTS (
+    SELECT FROM shop_mail
+    WHERE order_id = shop_order.id AND kind = 'confirmation' AND sent IS NOT NULL)
+"""
+
+TABLES: tuple[tuple[type[Any], LiteralString], ...] = (
+    (snapshot.Item, ITEM),
+    (snapshot.Sale, SALE),
+    (snapshot.Reservation, RESERVATIONS),
+    (snapshot.Order, ORDERS),
+    (snapshot.Movement, MOVEMENTS),
+    (snapshot.Effect, EFFECTS),
+    (snapshot.Outbox, OUTBOX),
+)
+
+
+def write(path: Path, sale: int, *, items_only: bool = False) -> None:
+    """Write a snapshot of a sale, all of it from one moment.
+
+    Args:
+        path: file to write.
+        sale: id of the sale.
+        items_only: what a snapshot during a run needs.
+    """
+    tables = TABLES[:1] if items_only else TABLES
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        header = snapshot.Header(time.monotonic_ns(), FOLLOW_UP)
+        snapshot.write(path, header, _rows(tables, sale))
+
+
+def read_item(sale: int) -> snapshot.Item:
+    """The sale's item as it is now."""
+    return next(_rows(TABLES[:1], sale))
+
+
+def owed(sale: int) -> int:
+    """Orders of a sale whose confirmation has not been sent."""
+    with connection.cursor() as cursor:
+        cursor.execute(OWED, [sale])
+        return int(cursor.fetchone()[0])
+
+
+def _rows(tables: tuple[tuple[type[Any], LiteralString], ...], sale: int) -> Iterator[Any]:
+    with connection.cursor() as cursor:
+        for kind, statement in tables:
+            cursor.execute(statement, [sale])
+            for row in cursor.fetchall():
+                yield kind(*row)

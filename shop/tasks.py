@@ -1,0 +1,20 @@
+"""Celery's tasks. Each does a bounded piece of what the database says is to be done.
+
+None carries anything: which orders are due and which messages are open, the database knows. So a
+task may be lost, doubled, or run by several workers at once, and nothing is lost or doubled.
+"""
+
+from shop import followup, orders
+from shop.celery import app
+
+
+@app.task(name="shop.follow_up", queue="followup")
+def follow_up() -> int:
+    """Deliver the outbox and send the mails that are owed."""
+    return followup.follow_up()
+
+
+@app.task(name="shop.expire_orders", queue="sweep")
+def expire_orders() -> int:
+    """Expire orders whose time to pay has passed."""
+    return orders.expire()
