@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from typing import LiteralString
 from uuid import UUID
 
-import psycopg
 from django.db import connection
 
-from inventory import guard
+from inventory import guard, sql
 from inventory.outcomes import Granted, OnGranted, Outcome, Purchase, StaleToken
 from inventory.rules import Decision, Known, answers, decide
 from inventory.switches import switches
@@ -90,16 +89,11 @@ def sell(
         CommitUnknown: the connection failed at the commit.
         Exception: whatever the database or ``on_granted`` raised; nothing was written.
     """
-    item = batch[0].item
     with committing():
         decision, level = _decide(batch, token)
         granted: list[Granted] = []
         if decision.granted:
-            granted = _write(decision.granted, token)
-            if switches().guard:
-                level = guard.take(item, decision.units, token=token)
-            else:
-                level = guard.take_unguarded(item, decision.units, level.available)
+            granted, level = _write(decision, level, token)
             for grant, opened in zip(granted, on_granted(granted), strict=True):
                 grant.opened = opened
     return answers(decision, granted, len(batch)), level
@@ -107,26 +101,31 @@ def sell(
 
 def _decide(batch: Sequence[Purchase], token: int | None) -> tuple[Decision, guard.Level]:
     item = batch[0].item
-    statement = LOCK_ITEM if switches().guard else READ_ITEM
-    with connection.wrap_database_errors, _cursor() as cursor:
-        row = cursor.execute(statement, [item]).fetchone()
+    with (
+        connection.wrap_database_errors,
+        sql.pipeline(),
+        sql.cursor() as locked,
+        sql.cursor() as found,
+    ):
+        locked.execute(LOCK_ITEM if switches().guard else READ_ITEM, [item])
+        found.execute(
+            READ_BATCH,
+            [
+                sql.array(purchase.buyer for purchase in batch),
+                sql.array(purchase.key.hex for purchase in batch),
+                sql.array(purchase.scope for purchase in batch),
+            ],
+        )
+        row = locked.fetchone()
         if row is None:
             raise guard.NoSuchItem(item)
         available, version, fence = row
         if token is not None and fence > token:
             # The guard would say so too; here it saves the work.
             raise StaleToken(f"token {token} is older than {fence}")
-        cursor.execute(
-            READ_BATCH,
-            [
-                [purchase.buyer for purchase in batch],
-                [purchase.key.hex for purchase in batch],
-                [purchase.scope for purchase in batch],
-            ],
-        )
         known: dict[tuple[int, UUID], Known] = {}
         used: dict[tuple[int, int], int] = {}
-        for buyer, key, scope, reservation, of_item, of_scope, quantity, units in cursor:
+        for buyer, key, scope, reservation, of_item, of_scope, quantity, units in found:
             if reservation is not None:
                 known[buyer, key] = Known(reservation, of_item, of_scope, quantity)
             if units is not None:
@@ -134,35 +133,34 @@ def _decide(batch: Sequence[Purchase], token: int | None) -> tuple[Decision, gua
     return decide(batch, available, known, used), guard.Level(available, version)
 
 
-def _write(purchases: Sequence[Purchase], token: int | None) -> list[Granted]:
+def _write(
+    decision: Decision, before: guard.Level, token: int | None
+) -> tuple[list[Granted], guard.Level]:
+    purchases = decision.granted
+    item = purchases[0].item
     buyers = [purchase.buyer for purchase in purchases]
-    with connection.wrap_database_errors, _cursor() as cursor:
-        row = cursor.execute(
+    with connection.wrap_database_errors, sql.pipeline(), sql.cursor() as written:
+        written.execute(
             WRITE_BATCH,
             {
-                "item": purchases[0].item,
+                "item": item,
                 "token": token,
-                "buyers": buyers,
-                "scopes": [purchase.scope for purchase in purchases],
-                "keys": [purchase.key.hex for purchase in purchases],
-                "quantities": [purchase.quantity for purchase in purchases],
-                "limits": [purchase.limit for purchase in purchases],
-                "holds": [purchase.hold.total_seconds() for purchase in purchases],
+                "buyers": sql.array(buyers),
+                "scopes": sql.array(purchase.scope for purchase in purchases),
+                "keys": sql.array(purchase.key.hex for purchase in purchases),
+                "quantities": sql.array(purchase.quantity for purchase in purchases),
+                "limits": sql.array(purchase.limit for purchase in purchases),
+                "holds": sql.array(purchase.hold.total_seconds() for purchase in purchases),
             },
-        ).fetchone()
+        )
+        if switches().guard:
+            level = guard.take(item, decision.units, token=token)
+        else:
+            level = guard.take_unguarded(item, decision.units, before.available)
+        row = written.fetchone()
     assert row is not None
     reservations, written_for, quotas = row
     if quotas != len({(purchase.scope, purchase.buyer) for purchase in purchases}):
         raise LimitRaced
     assert written_for == buyers, "INSERT ... SELECT ... ORDER BY kept another order"
-    return [Granted(*pair) for pair in zip(purchases, reservations, strict=True)]
-
-
-def _cursor() -> psycopg.Cursor:
-    """A cursor that sends parameters apart from the statement.
-
-    Django's own writes them into the SQL text, which for arrays of hundreds of values costs
-    more than everything else in the batch.
-    """
-    connection.ensure_connection()
-    return psycopg.Cursor(connection.connection)
+    return [Granted(*pair) for pair in zip(purchases, reservations, strict=True)], level

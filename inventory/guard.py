@@ -8,10 +8,11 @@ keeps every other writer of the item waiting until the commit.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, LiteralString
 
 from django.db import connection, transaction
 
+from inventory import sql
 from inventory.models import StockMovement
 from inventory.outcomes import StaleToken
 
@@ -46,57 +47,57 @@ class Level:
 # The condition in WHERE is what decides, in the database and at the moment of the write. The
 # token: a writer that was overtaken by a newer holder of the lock changes nothing; a writer
 # without a lock has no token and is not compared.
-TAKE = """
+TAKE: LiteralString = """
 WITH changed AS (
     UPDATE inventory_item
-    SET available = available - %(units)s,
+    SET available = available - %(units)s::bigint,
         version = version + 1,
         fence = GREATEST(fence, COALESCE(%(token)s::bigint, fence))
     WHERE id = %(item)s
-      AND available >= %(units)s
+      AND available >= %(units)s::bigint
       AND fence <= COALESCE(%(token)s::bigint, fence)
     RETURNING id, available, version
 ), moved AS (
     INSERT INTO inventory_stockmovement (item_id, delta, reason, token)
-    SELECT id, -%(units)s, 'sale', %(token)s::bigint FROM changed
+    SELECT id, -%(units)s::bigint, 'sale', %(token)s::bigint FROM changed
 )
 SELECT available, version FROM changed
 """
 
-TAKE_UNGUARDED = """
+TAKE_UNGUARDED: LiteralString = """
 WITH changed AS (
-    UPDATE inventory_item SET available = %(read)s - %(units)s, version = version + 1
+    UPDATE inventory_item SET available = %(read)s - %(units)s::bigint, version = version + 1
     WHERE id = %(item)s
     RETURNING id, available, version
 ), moved AS (
     INSERT INTO inventory_stockmovement (item_id, delta, reason)
-    SELECT id, -%(units)s, 'sale' FROM changed
+    SELECT id, -%(units)s::bigint, 'sale' FROM changed
 )
 SELECT available, version FROM changed
 """
 
-PUT_BACK = """
-WITH changed AS (
-    UPDATE inventory_item
-    SET available = available + %(units)s, version = version + 1
-    WHERE id = %(item)s
-    RETURNING id, available, version
-), moved AS (
-    INSERT INTO inventory_stockmovement (item_id, delta, reason)
-    SELECT id, %(units)s, 'release' FROM changed
-)
-SELECT available, version FROM changed
-"""
-
-RESTOCK = """
+PUT_BACK: LiteralString = """
 WITH changed AS (
     UPDATE inventory_item
-    SET total = total + %(units)s, available = available + %(units)s, version = version + 1
+    SET available = available + %(units)s::bigint, version = version + 1
     WHERE id = %(item)s
     RETURNING id, available, version
 ), moved AS (
     INSERT INTO inventory_stockmovement (item_id, delta, reason)
-    SELECT id, %(units)s, 'restock' FROM changed
+    SELECT id, %(units)s::bigint, 'release' FROM changed
+)
+SELECT available, version FROM changed
+"""
+
+RESTOCK: LiteralString = """
+WITH changed AS (
+    UPDATE inventory_item
+    SET total = total + %(units)s::bigint, available = available + %(units)s::bigint, version = version + 1
+    WHERE id = %(item)s
+    RETURNING id, available, version
+), moved AS (
+    INSERT INTO inventory_stockmovement (item_id, delta, reason)
+    SELECT id, %(units)s::bigint, 'restock' FROM changed
 )
 SELECT available, version FROM changed
 """
@@ -150,19 +151,18 @@ def restock(item: int, units: int) -> Level:
     return _change_or_raise(RESTOCK, item, units)
 
 
-def _change(statement: str, item: int, units: int, token: int | None = None) -> Level | None:
+def _change(statement: LiteralString, item: int, units: int, token: int | None = None) -> Level | None:
     if units < 1:
         raise ValueError(f"stock moves by at least one unit, not {units}")
     if not connection.in_atomic_block:
         raise transaction.TransactionManagementError("the guard runs in its caller's transaction")
     parameters: dict[str, Any] = {"item": item, "units": units, "token": token}
-    with connection.cursor() as cursor:
-        cursor.execute(statement, parameters)
-        row = cursor.fetchone()
+    with connection.wrap_database_errors, sql.cursor() as cursor:
+        row = cursor.execute(statement, parameters).fetchone()
     return Level(*row) if row else None
 
 
-def _change_or_raise(statement: str, item: int, units: int) -> Level:
+def _change_or_raise(statement: LiteralString, item: int, units: int) -> Level:
     level = _change(statement, item, units)
     if level is None:
         raise NoSuchItem(item)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from django.db import InterfaceError, OperationalError, connection, transaction
+from django.db import InterfaceError, OperationalError, connection, connections, transaction
 
 
 class CommitUnknown(Exception):
@@ -35,14 +35,16 @@ def committing() -> Iterator[None]:
         raise
 
 
-def lend_connection() -> None:
-    """Give this thread's connection back to the pool, for a wait.
+def lend_connections() -> None:
+    """Give this thread's connections back to the pool, for a wait.
 
     Were those who wait for a batch to keep theirs, the pool could run dry and the one who leads
     would wait for a connection that only its batch could free.
     """
-    if not connection.in_atomic_block:
-        connection.close()
+    # Only those that exist: merely to name the default one would make it.
+    for existing in connections.all(initialized_only=True):
+        if not existing.in_atomic_block:
+            existing.close()
 
 
 def forget_connection() -> None:

@@ -23,7 +23,7 @@ from inventory.outcomes import (
 )
 from shop.board import Board, NoSuchSale, Notice, board
 from shop.models import Order
-from shop.orders import open_orders
+from shop.orders import Opened, open_orders
 from shop.words import Refusal
 
 MOST_UNITS = 1000
@@ -34,7 +34,7 @@ MOST_UNITS = 1000
 class Bought:
     """An order, and whether an earlier request with the same key had opened it."""
 
-    order: Order
+    order: Order | Opened
     replayed: bool
 
 

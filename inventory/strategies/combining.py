@@ -28,7 +28,7 @@ from inventory.outcomes import (
 )
 from inventory.strategies.base import Strategy
 from inventory.switches import switches
-from inventory.transactions import CommitUnknown, forget_connection, lend_connection
+from inventory.transactions import CommitUnknown, forget_connection, lend_connections
 from inventory.turnstile import Turnstile
 
 Answer = Outcome | Exception
@@ -39,11 +39,6 @@ connection was an old one, the database is just coming back. Less than the buyer
 
 PAUSE = 0.05
 """Seconds between two tries, for a database that is starting."""
-
-
-import os
-
-GATHER = float(os.environ.get("GATHER", "0.004"))
 
 
 class _Line(NamedTuple):
@@ -78,13 +73,11 @@ class Combining(Strategy):
         )
 
     def sell(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:  # noqa: D102
-        lend_connection()
+        lend_connections()
         return self._combiner.submit(_Line(purchase.item, on_granted), purchase)
 
     def _serve(self, name: Hashable, take: Take[Purchase]) -> Sequence[Answer]:
         assert isinstance(name, _Line)
-        if self._combiner.waiting(name) > 1:
-            time.sleep(GATHER)
         wishes: Sequence[Purchase] = ()
         refused: dict[int, SoldOut] = {}
         if switches().admission and name.item in self._ran_out:
@@ -191,7 +184,7 @@ class Combining(Strategy):
                 if level.available == 0:
                     self._ran_out.add(line.item)
                     self._hint.publish(line.item, level)
-                lend_connection()
+                lend_connections()
                 return outcomes
         if unknown:
             raise OutcomeUnknown("the database could not be asked again") from failure

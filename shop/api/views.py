@@ -18,6 +18,7 @@ from shop.api.requests import api
 from shop.board import NoSuchSale, board
 from shop.buyers import create_synthetic_buyers
 from shop.models import Order
+from shop.orders import Opened
 from shop.purchase import buy
 from shop.words import Refusal
 
@@ -36,7 +37,7 @@ def as_json(document: Any, status: int = 200) -> HttpResponse:
     return answer(json.dumps(document).encode(), status, "application/json")
 
 
-def order_document(order: Order) -> dict[str, Any]:
+def order_document(order: Order | Opened) -> dict[str, Any]:
     """An order as the API shows it."""
     return {
         "id": order.pk,
