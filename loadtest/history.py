@@ -20,6 +20,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from json.encoder import encode_basestring_ascii as _quote
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,9 @@ FAILED_STATUSES = frozenset({400, 401, 403, 404, 409, 410, 422, 429})
 # Beyond every clock reading: the end of a call whose end nobody saw.
 NEVER = 2**63 - 1
 
-_encode = json.JSONEncoder(separators=(",", ":")).encode
+
+def _text(value: str | None) -> str:
+    return "null" if value is None else _quote(value)
 
 
 class HistoryError(ValueError):
@@ -98,21 +101,14 @@ class Recorder:
     ) -> None:
         """Record that a request is about to be sent; `call` must be unique in the whole run."""
         with self._lock:
-            line = {
-                "event": INVOKE,
-                "time": time.monotonic_ns(),
-                "call": call,
-                "op": op,
-                "client": client,
-                "buyer": buyer,
-                "key": key,
-                "attempt": attempt,
-                "sale": sale,
-                "item": item,
-                "quantity": quantity,
-                "order": order,
-            }
-            self._unwritten += _encode(line).encode() + b"\n"
+            # Put together by hand: an encoder of whole objects costs five times as much, and
+            # recording must not slow down what it records.
+            self._unwritten += (
+                f'{{"event":"invoke","time":{time.monotonic_ns()},"call":{_quote(call)},'
+                f'"op":{_quote(op)},"client":{_quote(client)},"buyer":{_quote(buyer)},'
+                f'"key":{_quote(key)},"attempt":{attempt},"sale":{_text(sale)},'
+                f'"item":{_text(item)},"quantity":{quantity},"order":{_text(order)}}}\n'
+            ).encode()
             self._write()
 
     def complete(
@@ -121,15 +117,10 @@ class Recorder:
         """Record how a call ended and return its outcome; the arguments are those of `classify`."""
         outcome = classify(status, code, order, op=op)
         with self._lock:
-            line = {
-                "event": outcome,
-                "time": time.monotonic_ns(),
-                "call": call,
-                "status": status,
-                "code": code,
-                "order": order,
-            }
-            self._unwritten += _encode(line).encode() + b"\n"
+            self._unwritten += (
+                f'{{"event":"{outcome}","time":{time.monotonic_ns()},"call":{_quote(call)},'
+                f'"status":{status},"code":{_quote(code)},"order":{_text(order)}}}\n'
+            ).encode()
         return outcome
 
     def flush(self) -> None:

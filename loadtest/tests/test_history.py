@@ -95,6 +95,19 @@ def test_a_call_is_written_before_and_after_and_read_as_one_operation(tmp_path: 
     )
 
 
+@given(text=st.text(st.characters(codec="utf-8")))
+def test_any_text_is_read_as_it_was_written(
+    text: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    recorder = Recorder(tmp_path_factory.mktemp("text") / "h.jsonl")
+    recorder.invoke(text, text, client=text, buyer=text, sale=text, item=text, key=text, order=text)
+    recorder.complete(text, text, status=500, code=text)
+    recorder.close()
+    (found,) = operations(recorder.path)
+    texts = (found.call, found.op, found.client, found.buyer, found.key, found.code)
+    assert {*texts, found.sale, found.item, found.order} == {text}
+
+
 def test_an_invocation_is_in_the_file_before_the_request_is_sent(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path / "h.jsonl")
     invoke(recorder, "c#1")

@@ -30,7 +30,10 @@ def answering(reply: Reply, *, delay: threading.Event | None = None) -> Iterator
                 answer = reply(number, request)
                 if answer is None:
                     return
-                connection.sendall(answer)
+                try:
+                    connection.sendall(answer)
+                except OSError:
+                    return  # the client has gone, as clients that wait too long do
                 if b"Connection: close" in answer:
                     return
 
