@@ -27,3 +27,11 @@ max_requests = 0  # no worker is replaced in the middle of a sale
 accesslog = None
 errorlog = "-"
 control_socket_disable = True
+
+
+def post_fork(server: object, worker: object) -> None:
+    """In a new worker, before it serves."""
+    # Not above: psycopg must not be loaded before gevent has patched what it is built on.
+    from shop import gevent_psycopg
+
+    gevent_psycopg.install()

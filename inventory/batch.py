@@ -22,22 +22,28 @@ from inventory.transactions import committing
 # FOR NO KEY UPDATE is what an UPDATE of these columns takes; a plain FOR UPDATE would also make
 # foreign-key checks of other transactions wait.
 LOCK_ITEM: LiteralString = """
-SELECT available, version, fence FROM inventory_item WHERE id = %s FOR NO KEY UPDATE
+SELECT available, version, fence FROM inventory_item WHERE id = %(item)s FOR NO KEY UPDATE
 """
-READ_ITEM: LiteralString = "SELECT available, version, fence FROM inventory_item WHERE id = %s"
+READ_ITEM: LiteralString = (
+    "SELECT available, version, fence FROM inventory_item WHERE id = %(item)s"
+)
 
 # A statement of its own, after the row lock: at READ COMMITTED it sees all that was committed
 # before the lock was granted. In one statement with the lock it would see an older state.
 READ_BATCH: LiteralString = """
 SELECT wish.buyer, wish.key, wish.scope,
        known.id, known.item_id, known.scope, known.quantity, quota.used
-FROM unnest(%s::bigint[], %s::uuid[], %s::bigint[]) AS wish (buyer, key, scope)
+FROM unnest(%(buyers)s::bigint[], %(keys)s::uuid[], %(scopes)s::bigint[])
+    AS wish (buyer, key, scope)
 LEFT JOIN inventory_reservation AS known
        ON known.buyer = wish.buyer AND known.key = wish.key
 LEFT JOIN inventory_buyerquota AS quota
        ON quota.scope = wish.scope AND quota.buyer = wish.buyer
 WHERE known.id IS NOT NULL OR quota.used IS NOT NULL
 """
+
+LOCK_AND_READ: LiteralString = LOCK_ITEM + ";" + READ_BATCH
+READ: LiteralString = READ_ITEM + ";" + READ_BATCH
 
 # Reservations and quotas in one round trip. The quota's condition is the limit's guard: a buyer
 # that it turns away is missing from the count.
@@ -101,31 +107,27 @@ def sell(
 
 def _decide(batch: Sequence[Purchase], token: int | None) -> tuple[Decision, guard.Level]:
     item = batch[0].item
-    with (
-        connection.wrap_database_errors,
-        sql.pipeline(),
-        sql.cursor() as locked,
-        sql.cursor() as found,
-    ):
-        locked.execute(LOCK_ITEM if switches().guard else READ_ITEM, [item])
-        found.execute(
-            READ_BATCH,
-            [
-                sql.array(purchase.buyer for purchase in batch),
-                sql.array(purchase.key.hex for purchase in batch),
-                sql.array(purchase.scope for purchase in batch),
-            ],
+    with connection.wrap_database_errors, sql.cursor() as cursor:
+        cursor.execute(
+            LOCK_AND_READ if switches().guard else READ,
+            {
+                "item": item,
+                "buyers": sql.array(purchase.buyer for purchase in batch),
+                "keys": sql.array(purchase.key.hex for purchase in batch),
+                "scopes": sql.array(purchase.scope for purchase in batch),
+            },
         )
-        row = locked.fetchone()
+        row = cursor.fetchone()
         if row is None:
             raise guard.NoSuchItem(item)
         available, version, fence = row
         if token is not None and fence > token:
             # The guard would say so too; here it saves the work.
             raise StaleToken(f"token {token} is older than {fence}")
+        cursor.nextset()
         known: dict[tuple[int, UUID], Known] = {}
         used: dict[tuple[int, int], int] = {}
-        for buyer, key, scope, reservation, of_item, of_scope, quantity, units in found:
+        for buyer, key, scope, reservation, of_item, of_scope, quantity, units in cursor:
             if reservation is not None:
                 known[buyer, key] = Known(reservation, of_item, of_scope, quantity)
             if units is not None:
@@ -139,8 +141,8 @@ def _write(
     purchases = decision.granted
     item = purchases[0].item
     buyers = [purchase.buyer for purchase in purchases]
-    with connection.wrap_database_errors, sql.pipeline(), sql.cursor() as written:
-        written.execute(
+    with connection.wrap_database_errors, sql.cursor() as cursor:
+        row = cursor.execute(
             WRITE_BATCH,
             {
                 "item": item,
@@ -152,15 +154,14 @@ def _write(
                 "limits": sql.array(purchase.limit for purchase in purchases),
                 "holds": sql.array(purchase.hold.total_seconds() for purchase in purchases),
             },
-        )
-        if switches().guard:
-            level = guard.take(item, decision.units, token=token)
-        else:
-            level = guard.take_unguarded(item, decision.units, before.available)
-        row = written.fetchone()
+        ).fetchone()
     assert row is not None
     reservations, written_for, quotas = row
     if quotas != len({(purchase.scope, purchase.buyer) for purchase in purchases}):
         raise LimitRaced
     assert written_for == buyers, "INSERT ... SELECT ... ORDER BY kept another order"
+    if switches().guard:
+        level = guard.take(item, decision.units, token=token)
+    else:
+        level = guard.take_unguarded(item, decision.units, before.available)
     return [Granted(*pair) for pair in zip(purchases, reservations, strict=True)], level

@@ -128,7 +128,7 @@ class Combiner(Generic[Wish, Answer]):
         answers: Sequence[Answer | Exception] = ()
         try:
             answers = self._serve(line.name, take)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  # it is answered to everybody in the batch
             failure = error
         except BaseException as error:
             # This thread is being ended in the middle of a batch that others wait for.

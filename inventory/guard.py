@@ -66,7 +66,8 @@ SELECT available, version FROM changed
 
 TAKE_UNGUARDED: LiteralString = """
 WITH changed AS (
-    UPDATE inventory_item SET available = %(read)s - %(units)s::bigint, version = version + 1
+    UPDATE inventory_item
+    SET available = %(read)s - %(units)s::bigint, version = version + 1
     WHERE id = %(item)s
     RETURNING id, available, version
 ), moved AS (
@@ -151,7 +152,9 @@ def restock(item: int, units: int) -> Level:
     return _change_or_raise(RESTOCK, item, units)
 
 
-def _change(statement: LiteralString, item: int, units: int, token: int | None = None) -> Level | None:
+def _change(
+    statement: LiteralString, item: int, units: int, token: int | None = None
+) -> Level | None:
     if units < 1:
         raise ValueError(f"stock moves by at least one unit, not {units}")
     if not connection.in_atomic_block:

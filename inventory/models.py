@@ -1,9 +1,10 @@
 """Stock as rows. Every rule that the data must obey is a constraint of the database.
 
 Two counters of :class:`Item`, ``reserved`` and ``ledger``, are kept by triggers (see
-``migrations/0002_books.sql``) and nobody else. With them a deferred constraint compares, at every commit,
-what was taken with what is reserved and what the ledger says. So a bug that gives stock back
-twice, or forgets a movement, cannot be committed by any code path, this package's own included.
+``migrations/0002_books.sql``) and nobody else. With them a deferred constraint compares, at every
+commit, what was taken with what is reserved and what the ledger says. So a bug that gives stock
+back twice, or forgets a movement, cannot be committed by any code path, this package's own
+included.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Item(models.Model):
     )
     enforced = models.BooleanField(
         default=True,
-        help_text="refuse commits that unbalance the books; off only to demonstrate what then happens",
+        help_text="refuse commits that unbalance the books; off only for demonstrations",
     )
 
     class Meta:

@@ -99,8 +99,7 @@ class Board:
         if row is None:
             raise NoSuchSale(sale)
         *fields, now = row
-        clock = now - timedelta(seconds=time.monotonic())
-        notice = Notice(sale, *fields, clock=clock)
+        notice = Notice(sale, *fields, now - timedelta(seconds=time.monotonic()))
         if len(self._notices) >= MOST_SALES:
             self._notices.clear()
         self._notices[sale] = notice

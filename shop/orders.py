@@ -16,7 +16,7 @@ from django.db import connection, transaction
 
 from inventory import outbox, services, sql
 from inventory.models import Reservation
-from inventory.outcomes import Declined, Granted
+from inventory.outcomes import Declined, Granted, Purchase
 from shop.models import Order
 
 Status = Order.Status
@@ -98,11 +98,11 @@ def open_orders(granted: Sequence[Granted]) -> list[Opened]:
         closed = {g.purchase.scope for g in granted if g.reservation not in opened}
         raise Declined(closed)
     outbox.announce()
-    return [_opened(grant, *opened[grant.reservation], now) for grant in granted]
+    return [_opened(grant.purchase, opened[grant.reservation], now) for grant in granted]
 
 
-def _opened(grant: Granted, pk: int, amount: Decimal, now: datetime) -> Opened:
-    purchase = grant.purchase
+def _opened(purchase: Purchase, row: tuple[int, Decimal], now: datetime) -> Opened:
+    pk, amount = row
     return Opened(pk, purchase.scope, purchase.quantity, amount, now + purchase.hold, now)
 
 
@@ -181,3 +181,33 @@ def _move(orders: Sequence[int], before: Status, after: Status) -> None:
     moved = Order.objects.filter(pk__in=orders, status=before).update(status=after)
     if moved != len(orders):
         raise RuntimeError(f"{len(orders) - moved} of orders {orders} were not {before}")
+
+
+MISMATCHES = """
+SELECT shop_order.id, shop_order.status, reservation.state, shop_order.quantity,
+       reservation.quantity
+FROM shop_order
+JOIN inventory_reservation AS reservation ON reservation.id = shop_order.reservation_id
+WHERE (%(items)s::bigint[] IS NULL OR reservation.item_id = ANY(%(items)s))
+  AND ((reservation.state, shop_order.status) NOT IN (
+           ('held', 'awaiting_payment'), ('confirmed', 'paid'), ('released', 'expired'),
+           ('released', 'cancelled'), ('released', 'refunded'))
+       OR shop_order.quantity <> reservation.quantity
+       OR shop_order.buyer_id <> reservation.buyer
+       OR shop_order.sale_id <> reservation.scope)
+ORDER BY shop_order.id LIMIT 1000
+"""
+
+
+def mismatches(items: list[int] | None = None) -> list[str]:
+    """Orders that do not fit their reservation, one sentence each.
+
+    Args:
+        items: ids of items; None for all.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(MISMATCHES, {"items": items})
+        return [
+            f"order {pk} is {status} for {ordered}, its reservation {state} for {reserved}"
+            for pk, status, state, ordered, reserved in cursor.fetchall()
+        ]

@@ -103,15 +103,19 @@ def text(code: str, *, chinese: bool) -> str:
 MAILS = {
     "confirmation": (
         "Order {order}: {quantity} × {product} / 订单 {order}：{quantity} × {product}",
-        "You have reserved {quantity} × {product} for {amount}.\n"
-        "Please pay before {pay_before:%Y-%m-%d %H:%M} UTC; after that the order expires.\n\n"
-        "您已抢到 {quantity} × {product}，金额 {amount}。\n"
-        "请在 {pay_before:%Y-%m-%d %H:%M}（UTC）之前付款，逾期订单将自动取消。\n",
+        (
+            "You have reserved {quantity} × {product} for {amount}.\n"
+            "Please pay before {pay_before:%Y-%m-%d %H:%M} UTC; after that the order expires.\n\n"
+            "您已抢到 {quantity} × {product}，金额 {amount}。\n"
+            "请在 {pay_before:%Y-%m-%d %H:%M}（UTC）之前付款，逾期订单将自动取消。\n"
+        ),
     ),
     "expired": (
         "Order {order} has expired / 订单 {order} 已过期",
-        "Order {order} ({quantity} × {product}) was not paid in time and has expired.\n\n"
-        "订单 {order}（{quantity} × {product}）未在规定时间内付款，已过期。\n",
+        (
+            "Order {order} ({quantity} × {product}) was not paid in time and has expired.\n\n"
+            "订单 {order}（{quantity} × {product}）未在规定时间内付款，已过期。\n"
+        ),
     ),
 }
 """Subject and body by kind of mail; both languages, for a mail has no Accept-Language."""

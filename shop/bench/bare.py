@@ -3,4 +3,4 @@
 from shop.settings import *  # noqa: F403
 
 ROOT_URLCONF = "shop.bench.urls"
-MIDDLEWARE: list[str] = []
+MIDDLEWARE = []

@@ -4,6 +4,8 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import path
 from django.views.decorators.csrf import csrf_exempt
 
+from shop import health
+
 
 @csrf_exempt
 def nothing(request: HttpRequest, sale: int) -> HttpResponse:
@@ -11,5 +13,8 @@ def nothing(request: HttpRequest, sale: int) -> HttpResponse:
     return JsonResponse({"ok": True}, status=201)
 
 
-# The purchase's own path, so that the very same request can be sent to either.
-urlpatterns = [path("api/v1/sales/<int:sale>/orders", nothing)]
+# The purchase's own path, so that the very same request is sent to either.
+urlpatterns = [
+    path("api/v1/sales/<int:sale>/orders", nothing),
+    path("readyz", health.ready),
+]
