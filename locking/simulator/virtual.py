@@ -14,6 +14,7 @@ import time as real_time
 import uuid as real_uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -198,7 +199,7 @@ class VirtualThread:
         self.ident: int | None = None
         self._world = world
         self._process: Process = world.me()
-        self._run = lambda: (target or self.run)(*args, **(kwargs or {}))
+        self._run: Callable[[], object] = partial(target or self.run, *args, **(kwargs or {}))
         self._thread: Thread | None = None
         self._over = VirtualEvent(world)
 

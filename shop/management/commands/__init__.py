@@ -1,0 +1,1 @@
+"""One command a file; the work is done by the packages that they call."""
