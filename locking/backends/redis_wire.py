@@ -8,6 +8,7 @@ where it recognises its token, and a blocking pop must be allowed to block.
 from __future__ import annotations
 
 import os
+import socket
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -26,6 +27,7 @@ from redis.exceptions import (
 )
 from redis.retry import Retry
 
+from locking.backends._sockets import readable
 from locking.backends.redis_protocol import Script
 
 NO_ANSWER = (ConnectionError, TimeoutError)
@@ -70,6 +72,8 @@ def packed(*words: str) -> bytes:
 
 class Connection(Protocol):
     """What is used of redis-py's connection, which has no types of its own."""
+
+    _sock: socket.socket
 
     def connect(self) -> None: ...  # noqa: D102
     def disconnect(self) -> None: ...  # noqa: D102
@@ -142,12 +146,18 @@ class NodeWire:
     # closes it: a late answer must never be read as the answer to another command.
 
     def _take(self) -> Connection:
-        try:
-            return self._idle.pop()
-        except IndexError:
-            connection = self._make(**self._kwargs)
-            connection.connect()
-            return connection
+        while True:
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                connection = self._make(**self._kwargs)
+                connection.connect()
+                return connection
+            # A command sent on a dead connection would count as "perhaps carried out": a release
+            # after a restart of the server could then not tell a lost lease from a repetition.
+            if not readable(connection._sock.fileno()):
+                return connection
+            connection.disconnect()
 
     def _give_back(self, connection: Connection) -> None:
         if len(self._idle) < KEPT:

@@ -1,0 +1,17 @@
+"""Whether an idle connection is still good, without asking the server."""
+
+from __future__ import annotations
+
+import select
+
+
+def readable(fileno: int) -> bool:
+    """Whether a socket has something to read: on an idle connection, its end.
+
+    Nobody owes an idle connection an answer, so what can be read means that the server went away.
+    """
+    if not hasattr(select, "poll"):  # Windows
+        return bool(select.select([fileno], [], [], 0)[0])
+    poll = select.poll()  # unlike select, not limited to the first 1,024 files of a process
+    poll.register(fileno, select.POLLIN)
+    return bool(poll.poll(0))
