@@ -1,4 +1,4 @@
-"""Every flaw of the course happens in virtual time, every time, and not to the lock that mends it."""
+"""Every flaw of the course happens in virtual time, every time; not to the lock that mends it."""
 
 from __future__ import annotations
 
@@ -99,6 +99,8 @@ def test_the_timelines_in_the_course_are_what_the_simulator_prints_today():
 def test_the_course_shows_every_scenario():
     text = DOCUMENT.read_text(encoding="utf-8")
     missing = [
-        name(scenario) for scenario in scenarios() if f"<!-- timeline: {name(scenario)}/" not in text
+        name(scenario)
+        for scenario in scenarios()
+        if f"<!-- timeline: {name(scenario)}/" not in text
     ]
     assert missing == []

@@ -58,7 +58,12 @@ def random_command(dice: random.Random) -> list[bytes]:
             [b"TYPE", key],
             [b"EXPIRE", key, b"%d" % dice.randint(100, 90_000)],
             [b"EXPIRE", key, b"-1"],
-            [b"EXPIRE", key, b"%d" % dice.randint(100, 90_000), dice.choice([b"NX", b"XX", b"GT", b"LT"])],
+            [
+                b"EXPIRE",
+                key,
+                b"%d" % dice.randint(100, 90_000),
+                dice.choice([b"NX", b"XX", b"GT", b"LT"]),
+            ],
             [b"PERSIST", key],
             [b"TTL", key],
             [b"RPUSH", key, word, field],
@@ -158,7 +163,7 @@ def test_the_model_answers_like_a_real_server(ask, model, seed):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_the_locks_scripts_do_on_the_model_what_they_do_on_a_real_server(valkey, model, seed):
-    """Random calls of the production lock's scripts by three holders; then the queues must agree."""
+    """Random calls of the production lock's scripts by three holders; the queues must agree."""
     dice = random.Random(seed)
     keys = Keys.of("lock", "stock").all
     holders = [f"token{number}:owner{number}" for number in range(3)]
