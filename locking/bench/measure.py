@@ -28,6 +28,7 @@ from locking.bench.contenders import CEILING, CONTENDERS, LEASE
 PROCESSES = get_context("forkserver")
 PATIENCE = 150.0  # s; the slowest contender gives up after 120
 HEAD_START = 0.05  # s; until all processes have heard when to begin
+WARM_UP = 0.2  # s; in which all connect and send their scripts
 RECOVERY_LEASE = 2  # s; whole seconds are all that python-redis-lock knows
 
 Visit = tuple[float, float]
@@ -106,17 +107,15 @@ class Crew:
     def run(self, contender: str, url: str, processes: int, seconds: float) -> Row:
         """Let so many processes use one lock for so long."""
         name = f"bench-{contender}-{processes}"
-        self._all(contender, url, name, processes, 0.0)  # connects, loads scripts
-        if contender == CEILING:
-            with redis.Redis.from_url(url) as client:
-                client.delete(*(f"{name}:{place}" for place in range(processes)))
-                client.rpush(f"{name}:0", "the baton")
+        self._all(contender, url, name, processes, WARM_UP)
         answers = self._all(contender, url, name, processes, seconds)
         return summary(contender, seconds, answers)
 
     def _all(
         self, contender: str, url: str, name: str, processes: int, seconds: float
     ) -> list[tuple[list[Visit], int]]:
+        if contender == CEILING:
+            _lay_baton(url, name, processes)
         begin = time.monotonic() + HEAD_START
         pipes = self._pipes[:processes]
         for place, pipe in enumerate(pipes):
@@ -128,6 +127,12 @@ class Crew:
         """Let the processes end."""
         for pipe in self._pipes:
             pipe.close()
+
+
+def _lay_baton(url: str, name: str, processes: int) -> None:
+    with redis.Redis.from_url(url) as client:
+        client.delete(*(f"{name}:{place}" for place in range(processes)))
+        client.rpush(f"{name}:0", "the baton")
 
 
 def _receive(pipe: Connection) -> Any:
