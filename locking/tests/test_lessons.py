@@ -28,7 +28,7 @@ from locking.lessons.lesson_10_redlock import RedlockLock
 from locking.lessons.lesson_14_memcached_add import MemcachedAddLock
 from locking.tests.servers import Memcached, Postgres
 
-FAST = {"wait_interval": 0.005}
+FAST = 0.005
 
 
 class TtlRepair:
@@ -43,16 +43,16 @@ class TtlRepair:
 
 
 ON_REDIS = [
-    lambda client, name: SetnxExpireLock(client, name, **FAST),
+    lambda client, name: SetnxExpireLock(client, name, wait_interval=FAST),
     TtlRepair,
-    lambda client, name: GetsetLock(client, name, **FAST),
+    lambda client, name: GetsetLock(client, name, wait_interval=FAST),
     BusyLoopLock,
-    lambda client, name: LuaSetnxExpireLock(client, name, **FAST),
-    lambda client, name: SetNxExLock(client, name, **FAST),
-    lambda client, name: GetCompareDelLock(client, name, **FAST),
-    lambda client, name: TokenLuaLock(client, name, **FAST),
+    lambda client, name: LuaSetnxExpireLock(client, name, wait_interval=FAST),
+    lambda client, name: SetNxExLock(client, name, wait_interval=FAST),
+    lambda client, name: GetCompareDelLock(client, name, wait_interval=FAST),
+    lambda client, name: TokenLuaLock(client, name, wait_interval=FAST),
     WatchdogLock,
-    lambda client, name: RedlockLock([client], name, **FAST),
+    lambda client, name: RedlockLock([client], name, wait_interval=FAST),
 ]
 
 
@@ -148,7 +148,7 @@ def test_the_row_in_a_table_lets_one_in_at_a_time(postgres):
 
     def make():
         connections.append(psycopg.connect(postgres.endpoint, autocommit=True))
-        return table_row.TableRowLock(connections[-1], "stock", **FAST)
+        return table_row.TableRowLock(connections[-1], "stock", wait_interval=FAST)
 
     assert compete(make, threads=4) == (20, [])
     table_row.TableRowLock(connections[0], "old").acquire()
@@ -201,7 +201,7 @@ def test_the_memcached_lock_lets_one_in_at_a_time():
 
         def make():
             clients.append(Client(server.endpoint))
-            return MemcachedAddLock(clients[-1], "stock", **FAST)
+            return MemcachedAddLock(clients[-1], "stock", wait_interval=FAST)
 
         assert compete(make, threads=4) == (20, [])
         for client in clients:

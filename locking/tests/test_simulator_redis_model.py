@@ -171,6 +171,7 @@ def test_the_locks_scripts_do_on_the_model_what_they_do_on_a_real_server(valkey,
     for _ in range(300):
         holder = dice.choice(holders)
         real_fence, model_fence = fences.get(holder, (0, 0))
+        calls: list[tuple[str, ...]]
         kind = dice.choice(["acquire", "acquire", "try", "release", "renew", "leave"])
         if kind in ("acquire", "try"):
             script = MUTEX.acquire

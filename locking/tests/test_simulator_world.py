@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from functools import partial
 
 import pytest
 from redis.exceptions import TimeoutError as RedisTimeout
@@ -19,7 +20,7 @@ from locking.simulator.schedule import (
     from_json,
     to_json,
 )
-from locking.simulator.servers.table import Busy, Duplicate, TableModel, Transaction
+from locking.simulator.servers.table import Busy, Duplicate, Result, TableModel, Transaction
 from locking.simulator.timeline import as_json, as_mermaid, as_text, rows
 from locking.simulator.virtual import VirtualThreading, VirtualTime
 from locking.simulator.world import Stuck, World
@@ -123,11 +124,14 @@ def test_a_switch_lets_the_other_go_first():
     def order(*deviations: Deviation) -> list[str]:
         world = world_of(*deviations)
         server = RedisServer(world)
-        for name in "AB":
+
+        def run() -> None:
             client = SimulatedRedis(server)
-            world.spawn(
-                world.process(name), lambda client=client: [client.get("k"), client.get("k")]
-            )
+            client.get("k")
+            client.get("k")
+
+        for name in "AB":
+            world.spawn(world.process(name), run)
         world.run()
         return [event.who for event in world.history if event.kind is Kind.COMMAND]
 
@@ -138,7 +142,7 @@ def test_a_switch_lets_the_other_go_first():
 def test_a_fail_over_forgets_the_last_write_and_only_that():
     world = world_of(Deviation("A", "acquire", 3, Act.FAIL_OVER, "redis"))
     server = RedisServer(world, replicated=True)
-    answers: list[bytes | None] = []
+    answers: list[object] = []
 
     def run() -> None:
         client = SimulatedRedis(server)
@@ -159,9 +163,12 @@ def test_blocked_readers_are_served_in_the_order_in_which_they_came():
     def read(name: str) -> None:
         got.append((name, SimulatedRedis(server).blpop(["list"], timeout=5)))
 
+    def write() -> None:
+        SimulatedRedis(server).rpush("list", "x")
+
     for name in "AB":
-        world.spawn(world.process(name), lambda name=name: read(name))
-    world.spawn(world.process("C"), lambda: SimulatedRedis(server).rpush("list", "x"), after=1.0)
+        world.spawn(world.process(name), partial(read, name))
+    world.spawn(world.process("C"), write, after=1.0)
     world.run()
     assert got == [("A", (b"list", b"x")), ("B", None)]
     assert world.seconds() == pytest.approx(5.002)
@@ -227,20 +234,20 @@ def test_the_scheduler_has_no_more_powers_than_it_was_given():
 def test_a_transaction_makes_others_wait_as_in_postgresql():
     model, first, second = TableModel(), Transaction(), Transaction()
     insert = "INSERT INTO t (name, n) VALUES (%s, %s)"
-    assert model.execute(first, insert, ("x", 1)).rowcount == 1
-    assert model.execute(second, insert, ("x", 2)) == Busy(first)
     select = "SELECT n FROM t WHERE name = %s FOR UPDATE"
-    assert model.execute(second, select, ("x",)).rows == [], "not committed yet, so not seen"
+    delete = "DELETE FROM t WHERE name = %s"
+    assert model.execute(first, insert, ("x", 1)) == Result(1, [])
+    assert model.execute(second, insert, ("x", 2)) == Busy(first)
+    assert model.execute(second, select, ("x",)) == Result(0, []), "not committed, so not seen"
     model.commit(first)
     with pytest.raises(Duplicate):
         model.execute(second, insert, ("x", 2))
-    assert model.execute(second, select, ("x",)).rows == [(1,)]
-    delete = "DELETE FROM t WHERE name = %s"
+    assert model.execute(second, select, ("x",)) == Result(1, [(1,)])
     assert model.execute(first, delete, ("x",)) == Busy(second)
     model.rollback(second)
-    assert model.execute(first, delete, ("x",)).rowcount == 1
+    assert model.execute(first, delete, ("x",)) == Result(1, [])
     model.rollback(first)
-    assert model.execute(second, select, ("x",)).rows == [(1,)]
+    assert model.execute(second, select, ("x",)) == Result(1, [(1,)])
     with pytest.raises(NotImplementedError):
         model.execute(first, "TRUNCATE t", ())
 

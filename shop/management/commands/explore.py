@@ -21,4 +21,6 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Search; exit 1 if a schedule broke the lock."""
-        sys.exit(cli.run_explore(Namespace(**options)))
+        code = cli.run_explore(Namespace(**options))
+        if code:
+            sys.exit(code)

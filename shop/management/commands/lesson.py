@@ -21,4 +21,6 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Show it; exit 1 if a lesson did not break, or was not mended."""
-        sys.exit(cli.run_lesson(Namespace(**options)))
+        code = cli.run_lesson(Namespace(**options))
+        if code:
+            sys.exit(code)

@@ -22,21 +22,14 @@ class RedisModel(StringCommands, KeyCommands, ListCommands, HashCommands, Sorted
         self.published: list[tuple[bytes, bytes]] = []
         self.scripts: dict[bytes, bytes] = {}
         self.eval: Callable[[bytes, list[bytes], list[bytes]], Any] | None = None
-        self._commands: dict[bytes, Callable[..., Any]] = {
-            name[3:].upper().encode(): getattr(self, name)
-            for name in dir(self)
-            if name.startswith("_c_")
-        }
 
     def execute(self, name: bytes, args: Iterable[bytes]) -> Any:
         """Run one command and give its reply; `RedisError` for an error reply."""
-        command = self._commands.get(name)
-        if command is None:
-            command = self._commands.get(name.upper())
-        if command is None:
+        method = COMMANDS.get(name) or COMMANDS.get(name.upper())
+        if method is None:
             raise RedisError(f"ERR unknown command '{name.decode()}'")
         try:
-            return command(*args)
+            return method(self, *args)
         except TypeError as problem:
             if "positional argument" not in str(problem):
                 raise
@@ -81,3 +74,10 @@ class RedisModel(StringCommands, KeyCommands, ListCommands, HashCommands, Sorted
             self.scripts.clear()
             return OK
         raise RedisError(SYNTAX)
+
+
+COMMANDS: dict[bytes, Callable[..., Any]] = {
+    name[3:].upper().encode(): getattr(RedisModel, name)
+    for name in dir(RedisModel)
+    if name.startswith("_c_")
+}
