@@ -263,7 +263,6 @@ def _nothing() -> None:
 
 
 def _is_alive(thread: threading.Thread) -> bool:
-    try:
-        return thread.is_alive()
-    except RuntimeError:
-        return False  # what Python 3.13 says of a dead thread that was not made by threading
+    # Not Thread.is_alive: what stands for a greenlet, or for a thread that threading did not
+    # start, says yes to that for ever; but gevent takes it off this list when the greenlet ends.
+    return thread in threading.enumerate()
