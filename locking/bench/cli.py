@@ -18,6 +18,7 @@ from locking.bench.contenders import CEILING, CONTENDERS
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("--processes", default="1,8,32", help="how many take turns (1,8,32)")
+    parser.add_argument("--locks", help=f"which, with commas; all: {'; '.join(CONTENDERS)}")
     parser.add_argument("--rounds", type=int, default=3, help="interleaved rounds (3)")
     parser.add_argument("--seconds", type=float, default=1.0, help="s of each run (1.0)")
     parser.add_argument(
@@ -43,6 +44,17 @@ def run(options: Namespace) -> None:
         _write(options.docs, result, text, options)
 
 
+def _chosen(words: str | None) -> list[str]:
+    if words is None:
+        return list(CONTENDERS)
+    # A name with a comma in it is chosen by what stands before.
+    wanted = {word.strip() for word in words.split(",")}
+    unknown = wanted - {name.partition(",")[0] for name in CONTENDERS} - set(CONTENDERS)
+    if unknown:
+        raise SystemExit(f"no such lock: {', '.join(sorted(unknown))}")
+    return [name for name in CONTENDERS if name.partition(",")[0] in wanted]
+
+
 def _embedded(running: ExitStack) -> str:
     # The tests' servers: a benchmark is a development tool too, and needs no others.
     from locking.tests.servers import Valkey
@@ -54,10 +66,11 @@ def _embedded(running: ExitStack) -> str:
 
 def _measured(options: Namespace, url: str) -> report.Result:
     processes = sorted({int(many) for many in options.processes.split(",")})
-    found = measure.compare(url, processes, options.rounds, options.seconds, _tell)
+    locks = _chosen(options.locks)
+    found = measure.compare(url, locks, processes, options.rounds, options.seconds, _tell)
     rows = [asdict(row) for row in found]
     recovery = {}
-    for contender in CONTENDERS:
+    for contender in locks:
         if contender != CEILING:
             _tell(f"killing the holder: {contender}")
             recovery[contender] = round(measure.recovery(contender, url), 3)

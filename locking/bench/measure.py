@@ -175,18 +175,19 @@ def median(rows: Sequence[Row]) -> Row:
 
 def compare(
     url: str,
+    contenders: Sequence[str],
     processes: Sequence[int],
     rounds: int,
     seconds: float,
     tell: Callable[[str], None],
 ) -> list[Row]:
-    """Measure every contender with every number of processes; medians over the rounds."""
+    """Measure each contender with every number of processes; medians over the rounds."""
     seen: dict[tuple[int, str], list[Row]] = {}
     crew = Crew(max(processes))
     try:
         for turn in range(rounds):
             for many in processes:
-                for contender in CONTENDERS:
+                for contender in contenders:
                     tell(f"round {turn + 1} of {rounds}: {many:2} × {contender}")
                     row = crew.run(contender, url, many, seconds)
                     seen.setdefault((many, contender), []).append(row)

@@ -91,9 +91,11 @@ STYLE = """
   .title { font-size: 19px; font-weight: 600 } .sub { fill: #57606a }
   .head { font-weight: 600 } .bar { fill: #b6bec9 } .ours { fill: #0969da }
   .limit { fill: #d0d7de } .page { fill: #ffffff }
+  .cut { stroke: #ffffff; stroke-width: 5 }
   @media (prefers-color-scheme: dark) {
     text { fill: #e6edf3 } .sub { fill: #8d96a0 } .bar { fill: #57606a } .ours { fill: #4493f8 }
     .limit { fill: #373e47 } .page { fill: #0d1117 }
+    .cut { stroke: #0d1117 }
   }
 """
 
@@ -176,21 +178,31 @@ def chart(result: Result) -> str:
     return "\n".join([head, f"<style>{STYLE}</style>", page, *parts, "</svg>", ""])
 
 
+def _scale(values: Sequence[float]) -> float:
+    """Return what fills the width: one outlier must not flatten all the others."""
+    *_, second, longest = [0.0, *sorted(values)]
+    return longest if longest <= 3 * second or not second else 1.5 * second
+
+
 def _panel(panel: Panel, top: int) -> tuple[list[str], int]:
     hint = f'<tspan class="sub" dx="10" font-weight="400">{escape(panel.hint)}</tspan>'
     title = f"{escape(panel.title)}{hint}"
     parts = [f'<text class="head" x="{MARGIN}" y="{top}">{title}</text>']
-    longest = max(value for _, value in panel.values) or 1.0
+    longest = _scale([value for _, value in panel.values])
     room = WIDTH - LABEL - 2 * MARGIN - 80  # the figure stands behind the bar
     for place, (name, value) in enumerate(panel.values):
         y = top + 14 + place * (BAR + GAP)
         kind = "ours" if name == OURS else "limit" if name == CEILING else "bar"
-        x, width, middle = MARGIN + LABEL, max(1.5, room * value / longest), y + BAR - 5
+        x, middle = MARGIN + LABEL, y + BAR - 5
+        width = max(1.5, room * min(1.0, value / longest))
         parts += [
             f'<text x="{x - 10}" y="{middle}" text-anchor="end">{escape(name)}</text>',
             f'<rect class="{kind}" x="{x}" y="{y}" width="{width:.1f}" height="{BAR}" rx="3"/>',
             f'<text x="{x + width + 8:.1f}" y="{middle}">{escape(panel.show(value))}</text>',
         ]
+        if value > longest:  # a gap says that the bar is longer than there is room
+            cut = x + width - 30
+            parts.append(f'<path class="cut" d="M{cut:.0f} {y + BAR + 2}l6 -{BAR + 4}"/>')
     return parts, 14 + len(panel.values) * (BAR + GAP) + 36
 
 
