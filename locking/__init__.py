@@ -14,6 +14,8 @@ from locking.base import (
     LockUnavailable,
     LockUnsupported,
 )
+from locking.exclusive import exclusively, run_exclusively
+from locking.ordered import acquire_all
 
 __all__ = [
     "Capabilities",
@@ -25,4 +27,7 @@ __all__ = [
     "LockTimeout",
     "LockUnavailable",
     "LockUnsupported",
+    "acquire_all",
+    "exclusively",
+    "run_exclusively",
 ]

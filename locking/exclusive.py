@@ -35,7 +35,7 @@ def run_exclusively(
 
 
 def exclusively(
-    lock: Lock | Callable[P, Lock], *, timeout: float | None = None
+    lock: Lock | Callable[..., Lock], *, timeout: float | None = None
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Decorate a function so that only one runs at a time, everywhere.
 

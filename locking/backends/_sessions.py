@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
+
+from locking.backends._sockets import readable
 
 
 class Closable(Protocol):
@@ -49,9 +50,8 @@ class Sessions(Generic[Connection]):
                 connection = self._idle.pop()
             except IndexError:
                 return self._connect()
-            # Nobody owes it an answer, so what can be read is the end: the server went away.
             # Seen here, a restart of the server costs the next user a connection, not an error.
-            if not select.select([self._fileno(connection)], [], [], 0)[0]:
+            if not readable(self._fileno(connection)):
                 return connection
             self.discard(connection)
 

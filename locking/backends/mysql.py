@@ -9,7 +9,8 @@ none on a Galera cluster or with two writable servers; a connection that dies si
 lock until TCP notices; a client killed while it waited leaves the queue within five seconds, at
 which interval the server looks; who holds it is known by the number of its connection only.  The
 lock is not part of a transaction: commit before releasing.  Tokens may repeat after a crash of a
-server whose `innodb_flush_log_at_trx_commit` is 0.  MySQL rounds the time-out to whole seconds, MariaDB does not.
+server whose `innodb_flush_log_at_trx_commit` is 0.  MySQL rounds the time-out to whole seconds,
+MariaDB does not.
 
 Needs PyMySQL.  Source: MySQL manual, 14.14 "Locking Functions".
 """

@@ -8,6 +8,10 @@ It guarantees mutual exclusion while the server keeps its data and no holder is 
 lease.  Neither can be promised by any lease: a failover to a replica that lacks the last writes,
 or a stopped process, may let two in.  The fencing token is there for that: it grows with every
 grant, also when the server has lost everything, so a guarded write can refuse the older holder.
+
+A server that is silent is asked twice, so an acquire fails after two of the client's time-outs,
+whatever time-out of its own it was given.  A waiter that was killed may, within the five seconds
+until it counts as dead, still be handed the lock, which then stands until that lease ends.
 """
 
 from __future__ import annotations
@@ -232,10 +236,10 @@ class RedisLock(RedisHandle, Lock):
         # so write again, what changes nothing, and wait for that.
         args = (holder, ms(self.lease), "1")
         try:
-            _, reached = self.wire.run(self.scripts.renew, self.keys.all, args, wait)
+            ours, reached = self.wire.run(self.scripts.renew, self.keys.all, args, wait)
         except RedisError as error:
             unavailable(self.name, error)
-        if reached < wait[0]:
+        if not ours or reached < wait[0]:
             self.run(self.scripts.release, holder, str(grant.fence), "")
             raise LockUnavailable(
                 f"{reached} of {wait[0]} replicas have the grant of {self.name!r}"
@@ -263,7 +267,6 @@ def _nothing() -> None:
 
 
 def _is_alive(thread: threading.Thread) -> bool:
-    try:
-        return thread.is_alive()
-    except RuntimeError:
-        return False  # what Python 3.13 says of a dead thread that was not made by threading
+    # Not Thread.is_alive: what stands for a greenlet, or for a thread that threading did not
+    # start, says yes to that for ever; but gevent takes it off this list when the greenlet ends.
+    return thread in threading.enumerate()

@@ -34,7 +34,7 @@ class BusyLoopLock:
                 return False
             time.sleep(0.01)
 
-    def _passed(self, deadline: bytes | None) -> bool:
+    def _passed(self, deadline: bytes | str | None) -> bool:
         return time.time() > float(deadline)  # type: ignore[arg-type]
 
     def release(self) -> None:

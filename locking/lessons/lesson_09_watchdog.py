@@ -60,7 +60,7 @@ class WatchdogLock:
         self._channel = f"{name}:released"
         self._lease = lease
         self._owner = uuid.uuid4().hex
-        self._arguments = [round(lease * 1000), self._owner]
+        self._arguments: list[str | int] = [round(lease * 1000), self._owner]
         self._acquire = client.register_script(ACQUIRE)
         self._release = client.register_script(RELEASE)
         self._renew = client.register_script(RENEW)
@@ -72,7 +72,8 @@ class WatchdogLock:
         rest = self._try()
         if rest < 0:
             return self._watch()
-        with self._client.pubsub(ignore_subscribe_messages=True) as messages:
+        pubsub = self._client.pubsub(ignore_subscribe_messages=True)  # type: ignore[no-untyped-call]
+        with pubsub as messages:
             messages.subscribe(self._channel)
             while (rest := self._try()) >= 0:
                 left = deadline - time.monotonic()
@@ -85,7 +86,7 @@ class WatchdogLock:
     def _try(self) -> float:
         """Seconds for which another still holds the lock; negative if it is ours."""
         answer = self._acquire(keys=[self._name], args=self._arguments)
-        return int(answer) / 1000  # type: ignore[call-overload, no-any-return]
+        return float(answer) / 1000
 
     def _watch(self) -> bool:
         self._stop.clear()

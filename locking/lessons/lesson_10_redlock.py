@@ -51,7 +51,7 @@ class RedlockLock:
         while not self._try():
             if time.monotonic() >= deadline:
                 return False
-            time.sleep(random.uniform(self._wait_interval / 2, self._wait_interval))  # noqa: S311
+            time.sleep(random.uniform(self._wait_interval / 2, self._wait_interval))
         return True
 
     def _try(self) -> bool:

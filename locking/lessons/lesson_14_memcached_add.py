@@ -1,4 +1,4 @@
-"""Lesson 14: memcached's `add`, which fails if the key is there, and `cas` to delete only one's own.
+"""Lesson 14: memcached's `add`, which fails if the key is there, and `cas` to let go of one's own.
 
 Flaw: memcached is a cache.  Under memory pressure it evicts what it likes, locks included, and
 tells nobody; the next `add` succeeds.  Lesson 11's row stays until somebody deletes it.

@@ -213,9 +213,7 @@ def _parts(what: Exploration, schedules: int, seed: int, processes: int) -> Iter
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def shortest(
-    what: Exploration, seed: int, fails: Callable[[Run], bool]
-) -> tuple[Schedule, Run]:
+def shortest(what: Exploration, seed: int, fails: Callable[[Run], bool]) -> tuple[Schedule, Run]:
     """The schedule of a seed, shrunk as long as it `fails`, and its run."""
     with inside_simulation(production.MODULES):
         _, schedule = run_seed(what, seed)

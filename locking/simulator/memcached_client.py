@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from locking.simulator.history import MICROSECONDS, Kind
 from locking.simulator.world import Stuck, World
 
 if TYPE_CHECKING:
     from locking.simulator.monitor import Monitor
+
+
+Answer = TypeVar("Answer")
 
 
 class MemcachedServer:
@@ -103,7 +106,7 @@ class SimulatedMemcached:
         if verdict is not None:
             raise Stuck(f"the simulated memcached cannot {verdict}")
 
-    def _answer(self, words: tuple[Any, ...], answer: Any) -> Any:
+    def _answer(self, words: tuple[Any, ...], answer: Answer) -> Answer:
         server = self._server
         process = server.world.me()
         server.world.record(Kind.COMMAND, words, answer, who=process.name, server=server.name)

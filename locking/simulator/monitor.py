@@ -221,9 +221,7 @@ class Monitor:
             why = f"{attempt.client} enters before {' and '.join(passed)}, who came first"
             self.report(Wrong.ORDER, why, *passed, attempt.client)
 
-    def _check_theirs(
-        self, holder: str, culprit: str, before: KeyState, now: KeyState
-    ) -> None:
+    def _check_theirs(self, holder: str, culprit: str, before: KeyState, now: KeyState) -> None:
         if before.ended(self.world.now) or not self.inside[holder].believes():
             return  # it was not the holder's any more
         if not now.present:

@@ -17,14 +17,15 @@ from redis.exceptions import TimeoutError as RedisTimeout
 from locking.simulator.history import MICROSECONDS, Kind
 from locking.simulator.schedule import Act
 from locking.simulator.servers import lua
-from locking.simulator.servers.redis_model import RedisError, RedisModel
+from locking.simulator.servers.redis.model import RedisModel
+from locking.simulator.servers.redis.replies import RedisError
 from locking.simulator.world import EPOCH, REPLY_TIMEOUT, Process, Thread, World
 
 if TYPE_CHECKING:
     from locking.simulator.monitor import Monitor
 
 # How redis-py turns raw answers into Python values; taken from a client that never connects.
-CALLBACKS: dict[str, Any] = dict(redis.Redis(protocol=2).response_callbacks)
+CALLBACKS: dict[str, Callable[..., Any]] = dict(redis.Redis(protocol=2).response_callbacks)
 
 
 SCRIPT_NAMES: dict[str, str] = {}
@@ -247,8 +248,7 @@ class SimulatedRedis(redis.Redis):
     def __init__(self, server: RedisServer, *, decode_responses: bool = False) -> None:
         # Not redis-py's __init__: it would build sockets and take longer than a whole run.
         self.server = server
-        self.response_callbacks = CALLBACKS
-        self.encoder = Encoder("utf-8", "strict", decode_responses)
+        self.encoder = Encoder("utf-8", "strict", decode_responses)  # type: ignore[no-untyped-call]
         self.connection_pool: Any = _Pool(self.encoder)
         self.connection = None
         self._decode = decode_responses

@@ -22,7 +22,6 @@ from locking.lessons.lesson_09_watchdog import WatchdogLock
 from locking.simulator import production
 from locking.simulator.history import MICROSECONDS, Wrong
 from locking.simulator.redis_client import SCRIPT_NAMES
-from locking.simulator.schedule import Act, Powers
 from locking.simulator.scenes import (
     TTL,
     TtlRepair,
@@ -35,6 +34,7 @@ from locking.simulator.scenes import (
     row_clients,
     row_lock_clients,
 )
+from locking.simulator.schedule import Act, Powers
 from locking.simulator.stage import KEY, Play, Setup
 from locking.simulator.world import EPOCH
 

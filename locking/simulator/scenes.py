@@ -25,6 +25,7 @@ Make = Callable[[RedisServer], PlainLock]
 
 
 def lock_of(kind: Callable[..., PlainLock], **options: float) -> Make:
+    """Make that kind of lock, for one client of a server."""
     return lambda server: kind(Stage.redis_client(server), KEY, **options)
 
 
@@ -37,9 +38,11 @@ class TtlRepair:
         self._expire = round(expire)
 
     def acquire(self, timeout: float = 0.0, /) -> bool:
+        """Lock."""
         return self._locks.lock(self._name, timeout, self._expire, wait_interval=1.0)
 
     def release(self) -> None:
+        """Unlock."""
         self._locks.unlock(self._name)
 
 
@@ -57,6 +60,11 @@ def redis_clients(
     visitor: bool = False,
     replicated: bool = False,
 ) -> None:
+    """Clients of one server, A first, then B, …
+
+    `work` is in seconds, `gaps` when each comes; `skew`: how far its clock is ahead; `left_behind`
+    is a command that somebody ran before; with `visitor`, one more comes a day later.
+    """
     server = stage.redis(replicated=replicated)
     if left_behind:
         command, *args = left_behind
@@ -78,6 +86,7 @@ def redis_clients(
 def production_clients(
     stage: Stage, *, names: str = "AB", work: dict[str, float], gaps: tuple[float, ...] = (0.0, 0.1)
 ) -> None:
+    """Clients of the production lock."""
     server = stage.redis(key=production.LOCK_KEY, replicated=True)
     for place, name in enumerate(names):
         production.client(stage, server, name, work=work.get(name, 2.0), after=gaps[place])
@@ -91,6 +100,7 @@ def redlock_clients(
     gap: float = 4.0,
     writes: bool = True,
 ) -> None:
+    """Clients of five servers; A cannot reach those that are `cut_off`, by number from 1."""
     # The first one carries the usual name, so that a fault of "redis" hits one of five here.
     names = ("redis", "redis-2", "redis-3", "redis-4", "redis-5")
     # No key to watch: one server's key says nothing about a lock that five of them hold.
@@ -118,6 +128,7 @@ def row_clients(
     visitor: bool = False,
     forgets: str = "",
 ) -> None:
+    """Clients of lesson 11; the one that `forgets` never deletes its row."""
     server = stage.table()
     for place, name in enumerate("AB"):
         _table_client(
@@ -149,12 +160,14 @@ class _WithTimeout:
         self.release = lock.release
 
     def acquire(self, _timeout: float = 0.0, /) -> bool:
+        """Lock, however long it takes."""
         return self._lock.acquire()
 
 
 def row_lock_clients(
     stage: Stage, *, work: dict[str, float], row_exists: bool, forgets: str = ""
 ) -> None:
+    """Clients of lesson 12; the one that `forgets` never commits."""
     server = stage.table()
     if row_exists:
         server.preload("INSERT INTO lock_row (name, taken_at) VALUES (%s, %s)", (KEY, 0.0))
@@ -196,6 +209,7 @@ def _table_client(
 
 
 def refunds(stage: Stage) -> None:
+    """Two workers that refund the same order."""
     server = stage.table()
 
     def run(name: str) -> None:
@@ -212,6 +226,7 @@ def refunds(stage: Stage) -> None:
 
 
 def memcached_clients(stage: Stage) -> None:
+    """Clients of lesson 14."""
     server = stage.memcached()
     for place, name in enumerate("AB"):
         stage.client(

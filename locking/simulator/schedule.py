@@ -96,9 +96,7 @@ class Powers:
     victims: tuple[str, ...] = ()
     most_faults: int = 3
 
-    def options(
-        self, client: str, phase: str, step: int, others: Sequence[str]
-    ) -> list[Deviation]:
+    def options(self, client: str, phase: str, step: int, others: Sequence[str]) -> list[Deviation]:
         """Every deviation possible at a step, mildest first; `others` are ready to go too."""
         found = []
         if Act.SWITCH in self.acts:

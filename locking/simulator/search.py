@@ -71,9 +71,7 @@ def _extended(schedule: Schedule, run: Run, powers: Powers) -> list[Schedule]:
     ]
 
 
-def shrink(
-    what: Play, schedule: Schedule, fails: Callable[[Run], bool]
-) -> tuple[Schedule, Run]:
+def shrink(what: Play, schedule: Schedule, fails: Callable[[Run], bool]) -> tuple[Schedule, Run]:
     """Leave out deviations as long as the run still fails.
 
     What is left fails, and would not if any one deviation of it were missing.  Raises

@@ -40,7 +40,8 @@ class PlainLock(Protocol):
 class Stage:
     """Where a scenario puts its servers and clients.
 
-    `stops_at`, `fair`, `patience`, `owner_in`: see `Monitor`.  With `fenced`, the guarded resource compares tokens.
+    `stops_at`, `fair`, `patience`, `owner_in`: see `Monitor`.  With `fenced`, the guarded resource
+    compares tokens.
     """
 
     def __init__(
@@ -67,7 +68,9 @@ class Stage:
 
     # -- servers
 
-    def redis(self, name: str = "redis", *, key: str = KEY, replicated: bool = False) -> RedisServer:
+    def redis(
+        self, name: str = "redis", *, key: str = KEY, replicated: bool = False
+    ) -> RedisServer:
         """A Redis server whose `key` is the lock."""
         server = RedisServer(self.world, name=name, lock_key=key, replicated=replicated)
         server.monitor = self.monitor

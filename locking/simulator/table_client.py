@@ -44,9 +44,7 @@ class TableServer:
         """Run a statement, waiting for other transactions where it must."""
         world = self.world
         first = True
-        while isinstance(
-            answer := self.model.execute(transaction, statement, values), Busy
-        ):
+        while isinstance(answer := self.model.execute(transaction, statement, values), Busy):
             if first:
                 waits = (*filled_in(statement, values), "…")
                 world.record(Kind.NOTE, waits, who=world.me().name, server=self.name)

@@ -17,7 +17,9 @@ from locking.simulator.world import EPOCH
 # Times of day are shown as the seconds since the start: `@10.004` instead of 1700000010.004.
 TIME_OF_DAY = re.compile(r"\b1[67]\d{8}(?:\.\d+)?\b")
 MICROSECONDS_OF_DAY = re.compile(r"\b1[67]\d{14}\b")
-NEVER_THE_SAME = ("TTL", "PTTL")  # their answer counts down; repeats of them are repeats
+# Their answers count down, while somebody waits: a repeat is a repeat all the same.  What
+# acquire.lua answers to one who must wait begins with a 0.
+COUNTING_DOWN = ("TTL", "PTTL", "acquire.lua")
 LONGEST_CYCLE = 12
 START = EPOCH / MICROSECONDS
 
@@ -39,12 +41,14 @@ class Row:
             return False
         if _blind(self.what) != _blind(other.what):
             return False
-        counts_down = self.what.startswith(NEVER_THE_SAME)
-        return counts_down or _blind(self.answer) == _blind(other.answer)
+        if self.what.startswith(COUNTING_DOWN):
+            return self.answer.startswith("0 ") == other.answer.startswith("0 ")
+        return _blind(self.answer) == _blind(other.answer)
 
 
 def _blind(text: str) -> str:
-    return re.sub(r"@-?[\d.]+", "@", text)
+    """The text without times of day and without the length of a wait."""
+    return re.sub(r"@-?[\d.]+|\b\d\.\d{3}\b", "@", text)
 
 
 def readable(value: Any) -> str:

@@ -14,6 +14,7 @@ import time as real_time
 import uuid as real_uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -198,7 +199,7 @@ class VirtualThread:
         self.ident: int | None = None
         self._world = world
         self._process: Process = world.me()
-        self._run = lambda: (target or self.run)(*args, **(kwargs or {}))
+        self._run: Callable[[], object] = partial(target or self.run, *args, **(kwargs or {}))
         self._thread: Thread | None = None
         self._over = VirtualEvent(world)
 
@@ -244,6 +245,14 @@ class RunningThread:
         return not self._thread.done
 
 
+def _face(thread: Thread) -> RunningThread:
+    """The one object by which lock code knows the thread."""
+    if thread.face is None:
+        thread.face = RunningThread(thread)
+    face: RunningThread = thread.face
+    return face
+
+
 class VirtualThreading:
     """Reads like the module `threading`."""
 
@@ -280,9 +289,15 @@ class VirtualThreading:
         if world is None:
             return real_threading.current_thread()
         assert world.running is not None
-        if world.running.face is None:
-            world.running.face = RunningThread(world.running)
-        return world.running.face
+        return _face(world.running)
+
+    def enumerate(self) -> list[Any]:
+        """The living threads of the running thread's process."""
+        world = current()
+        if world is None:
+            return list(real_threading.enumerate())
+        me = world.me()
+        return [_face(thread) for thread in world.threads if thread.process is me]
 
     def get_ident(self) -> int:
         """The running thread's number."""

@@ -63,7 +63,6 @@ class Process:
         self._names = 0
         self.disturbed = False  # a fault hit it, so it may have lost its place in a queue
 
-
     def begin(self, phase: str) -> None:
         """Count commands afresh, for a schedule that means the same on other locks."""
         rounds = self._rounds[phase] = self._rounds.get(phase, 0) + 1
@@ -80,8 +79,8 @@ class Thread:
     """One thread of a process: a greenlet and what it waits for."""
 
     __slots__ = (
-        "daemon", "done", "due", "face", "greenlet", "order", "process", "ready", "stepping", "verdict",
-        "woken",
+        "daemon", "done", "due", "face", "greenlet", "order", "process", "ready", "stepping",
+        "verdict", "woken",
     )  # fmt: skip
 
     def __init__(
@@ -316,9 +315,7 @@ class World:
         others = [one for one in able if one is not thread]
         names = [one.process.name for one in others]
         process = thread.process
-        deviation = self.scheduler.consider(
-            process.name, process.phase, process.steps, names
-        )
+        deviation = self.scheduler.consider(process.name, process.phase, process.steps, names)
         if deviation is None:
             self._last = thread
             return thread

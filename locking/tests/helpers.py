@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from locking.backends.redis_wire import Wire
+
 # A forked child would inherit the test's connections; a spawned one is like a real client.
 SPAWN = multiprocessing.get_context("spawn")
 
@@ -35,7 +37,7 @@ class Task(threading.Thread):
     def run(self) -> None:
         try:
             self._value = self._call()
-        except BaseException as error:  # it is raised again in `result`
+        except BaseException as error:  # noqa: BLE001 - it is raised again in `result`
             self._error = error
 
     def result(self, within: float = 20.0) -> Any:
@@ -44,6 +46,20 @@ class Task(threading.Thread):
         if self._error is not None:
             raise self._error
         return self._value
+
+
+class WireWithPop:
+    """A wire whose blocking pop is another."""
+
+    def __init__(self, wire: Wire, pop: Callable[[str, float], bytes | None]) -> None:
+        self._wire = wire
+        self._pop = pop
+
+    def run(self, *args: Any) -> Any:
+        return self._wire.run(*args)
+
+    def pop(self, key: str, seconds: float) -> bytes | None:
+        return self._pop(key, seconds)
 
 
 @contextmanager

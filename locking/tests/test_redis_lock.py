@@ -12,7 +12,7 @@ from redis import Redis
 from locking import Hooks, Lease, LockLost, LockTimeout, LockUnavailable
 from locking.backends.redis import RedisLock
 from locking.redis_client import connect
-from locking.tests.helpers import SPAWN, Task, eventually, process
+from locking.tests.helpers import SPAWN, Task, WireWithPop, eventually, process
 from locking.tests.servers import Valkey, free_port
 
 
@@ -305,3 +305,114 @@ def test_after_a_restart_of_the_server_the_old_lease_is_lost_and_the_lock_works(
         before.release()
     with lock.acquire(timeout=1) as after:
         assert fence(after) > fence(before)
+
+
+def test_an_unfair_lock_may_be_taken_past_those_who_wait(valkey):
+    lock = lock_on(valkey, fair=False)
+    holder = lock.acquire()
+    waiting = Task(lambda: lock_on(valkey, fair=False).acquire(timeout=20))
+    eventually(lambda: lock.waiters() == 1)
+    valkey.delete("lock:{phone}")  # free, and nobody has been told yet
+    passing = lock_on(valkey, fair=False).acquire(timeout=0)
+    passing.release()
+    waiting.result().release()
+    with pytest.raises(LockLost):
+        holder.release()
+    assert valkey.keys() == [b"lock:{phone}:fence"]
+
+
+def test_a_fair_lock_is_not_taken_past_those_who_wait(valkey):
+    lock = lock_on(valkey)
+    holder = lock.acquire()
+    waiting = Task(lambda: lock_on(valkey).acquire(timeout=20))
+    eventually(lambda: lock.waiters() == 1)
+    valkey.delete("lock:{phone}")
+    with pytest.raises(LockTimeout):
+        lock_on(valkey).acquire(timeout=0)  # it hands the lock to the first in line
+    waiting.result(within=5).release()
+    with pytest.raises(LockLost):
+        holder.release()
+
+
+@pytest.mark.parametrize("modes", [(False,), (True, False)], ids=["unfair", "mixed"])
+def test_everybody_gets_in_whatever_the_modes(valkey, modes):
+    inside: list[int] = []
+    worst: list[int] = []
+
+    def enter(fair: bool) -> None:
+        lock = lock_on(valkey, fair=fair)
+        for _ in range(40):
+            with lock.acquire(timeout=20):
+                inside.append(1)
+                worst.append(len(inside))
+                time.sleep(0)
+                inside.pop()
+
+    for task in [Task(enter, modes[number % len(modes)]) for number in range(8)]:
+        task.result(within=60)
+    assert len(worst) == 320
+    assert max(worst) == 1
+    assert valkey.keys() == [b"lock:{phone}:fence"]
+
+
+def test_hooks_are_told_of_waiting_and_holding(valkey):
+    seen: list[tuple[object, ...]] = []
+
+    class Record(Hooks):
+        def waited(self, name: str, seconds: float, acquired: bool) -> None:
+            seen.append(("waited", name, acquired))
+            assert 0 <= seconds < 10
+
+        def held(self, name: str, seconds: float) -> None:
+            seen.append(("held", name))
+            assert 0 <= seconds < 10
+
+    with lock_on(valkey, hooks=Record()).acquire(), pytest.raises(LockTimeout):
+        lock_on(valkey, hooks=Record()).acquire(timeout=0)
+    assert seen == [("waited", "phone", True), ("waited", "phone", False), ("held", "phone")]
+
+
+@pytest.mark.parametrize(("lease", "max_hold"), [(0, None), (-1, None), (10, 0)])
+def test_a_lease_without_length_is_refused(valkey, lease, max_hold):
+    with pytest.raises(ValueError, match="no length"):
+        lock_on(valkey, lease=lease, max_hold=max_hold)
+
+
+def test_a_handed_over_lease_counts_from_the_hand_over_not_from_the_wake_up(valkey):
+    """A process that is paused after its predecessor let go must not trust the lease for longer."""
+    holder = lock_on(valkey).acquire()
+    lock = lock_on(valkey, lease=1, renew=False)
+    wire = lock.wire
+
+    def slow_pop(key: str, seconds: float) -> bytes | None:
+        holder.release()
+        handed_over = time.monotonic()
+        eventually(lambda: time.monotonic() > handed_over + 0.4)
+        return wire.pop(key, seconds)
+
+    lock.wire = WireWithPop(wire, slow_pop)
+    lease = lock.acquire(timeout=10)
+    assert lease.remaining() <= 0.6
+    assert lease.remaining() * 1000 <= valkey.pttl("lock:{phone}") + 5
+    lease.release()
+
+
+def test_a_hand_over_that_ended_before_it_was_seen_is_none(valkey):
+    holder = lock_on(valkey).acquire()
+    lock = lock_on(valkey, lease=0.2, renew=False)
+    wire = lock.wire
+    handed_over: list[bytes] = []
+
+    def too_slow_once(key: str, seconds: float) -> bytes | None:
+        if handed_over:
+            return wire.pop(key, seconds)
+        holder.release()
+        handed_over.append(valkey.get("lock:{phone}:fence"))
+        message = wire.pop(key, seconds)
+        eventually(lambda: not valkey.exists("lock:{phone}"))
+        return message
+
+    lock.wire = WireWithPop(wire, too_slow_once)
+    lease = lock.acquire(timeout=10)
+    assert fence(lease) > int(handed_over[0]) > fence(holder)
+    lease.release()

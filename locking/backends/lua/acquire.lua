@@ -22,7 +22,7 @@ end
 
 local holder, lease_ms = ARGV[1], ARGV[2]
 local waiter = ARGV[3] .. lease_ms .. ':' .. holder
-local value = redis.call('GET', KEYS[1])
+local value = known[1]
 
 -- Already mine: an earlier try was granted but its reply was lost, or the wake-up was.
 if belongs_to(value, holder) then

@@ -16,6 +16,9 @@ end
 
 local holder = ARGV[1]
 if belongs_to(redis.call('GET', KEYS[1]), holder) then
+  if ARGV[2] == '0' then
+    redis.call('DEL', wake_list(holder)) -- granted while the caller was giving up
+  end
   pass_on(nil)
   return 1
 end

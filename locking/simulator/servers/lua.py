@@ -13,7 +13,8 @@ from functools import cache
 from hashlib import sha1
 from typing import Any
 
-from locking.simulator.servers.redis_model import RedisError, RedisModel, Status
+from locking.simulator.servers.redis.model import RedisModel
+from locking.simulator.servers.redis.replies import RedisError, Status
 
 # The table a script knows as `redis`.  An error is raised from Lua, so that a script which
 # ignores it stops just as it does on the server.
@@ -46,12 +47,12 @@ class ScriptEngine:
     """One Lua interpreter for all models of a process; `run` says which model a script sees."""
 
     def __init__(self) -> None:
-        from lupa import LuaError, lua51
+        from lupa import lua51
 
         self._lua = lua51.LuaRuntime(
             encoding=None, register_eval=False, unpack_returned_tuples=True
         )
-        self._lua_error = LuaError
+        self._lua_error = lua51.LuaError
         self._lua_type = lua51.lua_type
         self._model: RedisModel | None = None
         python = self._lua.table_from({b"call": self._call, b"sha1hex": _sha1hex})
@@ -119,7 +120,7 @@ class ScriptEngine:
             return Status(value[b"ok"])
         if value[b"err"] is not None:
             raise RedisError(value[b"err"].decode())
-        items = []
+        items: list[Any] = []
         while (item := value[len(items) + 1]) is not None:
             items.append(self._reply(item))
         return items

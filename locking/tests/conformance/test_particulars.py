@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -136,7 +137,9 @@ def test_a_transaction_that_failed_unnoticed_is_not_taken_for_committed(
 def test_a_forked_child_does_not_end_its_parents_lock(postgres: Deployment, name: str) -> None:
     postgres.here.lock(name + "-before").acquire(0).release()  # leaves an idle connection
     lease = postgres.here.lock(name).acquire(0)
-    child = os.fork()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of Python 3.12 on, if threads run
+        child = os.fork()
     if child == 0:
         status = 1
         try:

@@ -1,0 +1,6 @@
+"""``python -m locking.bench``."""
+
+from locking.bench.cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,176 @@
+"""The locks that are compared, each as its own documentation says to use it."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+import hiredis
+import redis
+
+BATON_LOST = 0.5  # s; after which a process looks whether the time is over
+LEASE = 10  # s; far longer than anybody holds the lock here
+
+
+class Contender(Protocol):
+    """One process's handle of one lock."""
+
+    def acquire(self) -> bool | None:
+        """Wait until the lock is ours; False if there was nothing to be had."""
+
+    def release(self) -> None:
+        """Let the next one in."""
+
+
+class Ours:
+    """`locking.backends.redis.RedisLock`, fair, with renewal, as it is by default."""
+
+    def __init__(self, url: str, name: str, lease: int, *, fair: bool = True) -> None:
+        """Connect as the package advises."""
+        from locking.backends.redis import RedisLock
+        from locking.redis_client import connect
+
+        self._lock = RedisLock(connect(url), name, lease=lease, fair=fair)
+
+    def acquire(self) -> None:
+        """See `Contender`."""
+        self._lease = self._lock.acquire()
+
+    def release(self) -> None:
+        """See `Contender`."""
+        self._lease.release()
+
+
+class RedisPy:
+    """redis-py's `Lock`; `sleep` is its polling interval, 0.1 s by default."""
+
+    def __init__(self, url: str, name: str, lease: int, *, sleep: float = 0.1) -> None:
+        """Connect, and make the handle."""
+        self._lock = redis.Redis.from_url(url).lock(name, timeout=lease, sleep=sleep)
+
+    def acquire(self) -> None:
+        """See `Contender`."""
+        self._lock.acquire()
+
+    def release(self) -> None:
+        """See `Contender`."""
+        self._lock.release()
+
+
+class PythonRedisLock:
+    """python-redis-lock: a signal list that all waiters pop."""
+
+    def __init__(self, url: str, name: str, lease: int) -> None:
+        """Connect, and make the handle."""
+        import redis_lock
+
+        # A blocking pop outlasts redis-py's own time-out for sockets.
+        client = redis.Redis.from_url(url, socket_timeout=None)
+        self._lock = redis_lock.Lock(client, name, expire=lease)
+
+    def acquire(self) -> None:
+        """See `Contender`."""
+        self._lock.acquire()
+
+    def release(self) -> None:
+        """See `Contender`."""
+        self._lock.release()
+
+
+class Pottery:
+    """pottery's Redlock, on one server here like all the others."""
+
+    def __init__(self, url: str, name: str, lease: int) -> None:
+        """Connect, and make the handle."""
+        from pottery import Redlock
+
+        client = redis.Redis.from_url(url)
+        self._lock = Redlock(key=name, masters={client}, auto_release_time=lease)
+
+    def acquire(self) -> None:
+        """See `Contender`."""
+        if not self._lock.acquire():
+            raise RuntimeError("pottery gave up")
+
+    def release(self) -> None:
+        """See `Contender`."""
+        self._lock.release()
+
+
+class Portalocker:
+    """portalocker's Redis lock: held by a subscription, so it has no lease."""
+
+    def __init__(self, url: str, name: str, lease: int) -> None:
+        """Connect, and make the handle."""
+        import portalocker
+
+        client = redis.Redis.from_url(url, health_check_interval=10)
+        self._lock = portalocker.RedisLock(name, connection=client, timeout=120)
+
+    def acquire(self) -> None:
+        """See `Contender`."""
+        self._lock.acquire()
+
+    def release(self) -> None:
+        """See `Contender`."""
+        self._lock.release()
+
+
+class Ceiling:
+    """Not a lock: the round trips that no lock can do without, through hiredis and nothing else.
+
+    Alone it sets and deletes a key.  With others it takes a baton from its own list and puts it
+    into its neighbour's, which is the least that a hand-over through Redis can be.
+    """
+
+    def __init__(self, url: str, name: str, lease: int, *, place: int = 0, of: int = 1) -> None:
+        """Connect; process number `place` of `of`."""
+        address = urlsplit(url)
+        self._socket = socket.create_connection((address.hostname or "", address.port or 6379))
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._reader = hiredis.Reader()
+        self._first: tuple[str, ...] = ("SET", name, "1")
+        self._second: tuple[str, ...] = ("DEL", name)
+        if of > 1:
+            self._first = ("BLPOP", f"{name}:{place}", str(BATON_LOST))
+            self._second = ("RPUSH", f"{name}:{(place + 1) % of}", "1")
+
+    def _ask(self, command: tuple[Any, ...]) -> Any:
+        self._socket.sendall(hiredis.pack_command(command))
+        while (answer := self._reader.gets()) is False:
+            self._reader.feed(self._socket.recv(65536))
+        return answer
+
+    def acquire(self) -> bool:
+        """See `Contender`; False if the baton lies with one who has stopped."""
+        return self._ask(self._first) is not None
+
+    def release(self) -> None:
+        """See `Contender`."""
+        self._ask(self._second)
+
+
+def unfair(url: str, name: str, lease: int) -> Contender:
+    """Return our lock without a queue: whoever asks first when it is free."""
+    return Ours(url, name, lease, fair=False)
+
+
+def polling(url: str, name: str, lease: int) -> Contender:
+    """Return redis-py's lock, polling every millisecond."""
+    return RedisPy(url, name, lease, sleep=0.001)
+
+
+OURS, CEILING = "locking", "ceiling (raw round trips)"
+
+CONTENDERS: dict[str, Callable[..., Contender]] = {
+    OURS: Ours,
+    "locking, unfair": unfair,
+    "redis-py": RedisPy,
+    "redis-py, 1 ms polling": polling,
+    "python-redis-lock": PythonRedisLock,
+    "pottery Redlock": Pottery,
+    "portalocker": Portalocker,
+    CEILING: Ceiling,
+}

@@ -1,0 +1,88 @@
+"""run_exclusively and its decorator."""
+
+from __future__ import annotations
+
+import pytest
+from redis import Redis
+
+from locking import LockLost, LockTimeout
+from locking.backends.redis import RedisLock
+from locking.base import Clock
+from locking.exclusive import exclusively, run_exclusively
+from locking.tests.helpers import Task, eventually
+
+
+def test_the_function_runs_inside_the_lock_and_its_result_comes_back(valkey: Redis):
+    lock = RedisLock(valkey, "restock", owner="me")
+    assert run_exclusively(lock, lock.owner) == "me"
+    assert lock.owner() is None
+
+
+def test_the_lock_is_free_after_the_function_raised(valkey: Redis):
+    lock = RedisLock(valkey, "restock")
+    with pytest.raises(ZeroDivisionError):
+        run_exclusively(lock, lambda: 1 // 0)
+    assert lock.owner() is None
+
+
+@pytest.mark.parametrize("queue", [True, False])
+def test_the_function_does_not_run_if_the_lock_is_not_free_in_time(valkey: Redis, queue: bool):
+    ran: list[int] = []
+    with RedisLock(valkey, "restock").acquire(), pytest.raises(LockTimeout):
+        run_exclusively(
+            RedisLock(valkey, "restock"), lambda: ran.append(1), timeout=0.1, queue=queue
+        )
+    assert ran == []
+
+
+def test_without_queueing_the_lock_is_tried_every_fifth_of_a_second(valkey: Redis):
+    now, naps = [0.0], []
+
+    def nap(seconds: float) -> None:
+        naps.append(round(seconds, 3))
+        now[0] += seconds
+
+    clock = Clock(monotonic=lambda: now[0], sleep=nap)
+    with RedisLock(valkey, "restock").acquire(), pytest.raises(LockTimeout):
+        run_exclusively(
+            RedisLock(valkey, "restock"), lambda: None, timeout=0.5, queue=False, clock=clock
+        )
+    assert naps == [0.2, 0.2, 0.1]
+
+
+def test_the_result_of_a_function_that_lost_the_lock_is_not_returned(valkey: Redis):
+    with pytest.raises(LockLost):
+        run_exclusively(RedisLock(valkey, "restock"), valkey.flushall)
+
+
+def test_a_decorated_function_runs_one_at_a_time_for_each_thing(valkey: Redis):
+    inside: list[int] = []
+    worst: list[int] = []
+
+    @exclusively(lambda item: RedisLock(valkey, f"restock:{item}"), timeout=20)
+    def restock(item: int) -> int:
+        """Put stock back."""
+        inside.append(item)
+        worst.append(inside.count(item))
+        inside.remove(item)
+        return item
+
+    tasks = [Task(restock, number % 2) for number in range(20)]
+    assert [task.result() for task in tasks] == [0, 1] * 10
+    assert max(worst) == 1
+    assert restock.__name__ == "restock"
+    assert restock.__doc__ == "Put stock back."
+
+
+def test_a_function_can_be_decorated_with_one_lock(valkey: Redis):
+    lock = RedisLock(valkey, "settle")
+    holder = lock.acquire()
+
+    @exclusively(RedisLock(valkey, "settle"), timeout=20)
+    def settle() -> str | None:
+        return lock.owner()
+
+    waiting = Task(settle)
+    eventually(lambda: lock.waiters() == 1)
+    holder.release()
+    assert waiting.result() is not None

@@ -1,0 +1,272 @@
+"""What users of other lock libraries ran into, one test each, named after it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from itertools import count
+
+import pytest
+from redis import Redis
+
+from locking import Hooks, LockLost, LockTimeout, LockUnavailable
+from locking.backends.redis import RedisLock
+from locking.backends.redis_protocol import MUTEX
+from locking.redis_client import connect
+from locking.renewal import Renewer
+from locking.tests.helpers import Task, WireWithPop, eventually, process
+from locking.tests.proxy import Fault, Proxy
+from locking.tests.servers import Valkey
+
+
+def wait_in_line(url: str, name: str) -> None:
+    RedisLock(connect(url), name, lease=30).acquire()
+    threading.Event().wait()
+
+
+def hold_without_renewal(url: str, name: str, lease: float) -> None:
+    RedisLock(connect(url), name, lease=lease, renew=False, owner="victim").acquire()
+    threading.Event().wait()
+
+
+@pytest.mark.parametrize("fault", Fault)
+def test_redis_py_8_1_acquire_whose_reply_was_lost_still_holds_the_lock(
+    valkey: Redis, valkey_server: Valkey, fault: Fault
+):
+    RedisLock(valkey, "warm").acquire().release()  # so that the script is known by its hash
+    with Proxy(valkey_server.port) as proxy:
+        lock = RedisLock(connect(proxy.url, timeout=0.3), "phone")
+        proxy.lose(MUTEX.acquire.sha, fault)
+        with lock.acquire(timeout=0) as lease:
+            assert valkey.get("lock:{phone}:fence") == str(lease.token).encode()
+        assert proxy.lost == 1
+    assert not valkey.exists("lock:{phone}")
+
+
+@pytest.mark.parametrize("fault", Fault)
+def test_a_release_whose_reply_was_lost_is_a_release_and_no_loss(
+    valkey: Redis, valkey_server: Valkey, fault: Fault
+):
+    with Proxy(valkey_server.port) as proxy:
+        lock = RedisLock(connect(proxy.url, timeout=0.3), "phone")
+        with lock.acquire():
+            heir = Task(lambda: RedisLock(valkey, "phone").acquire(timeout=10))
+            eventually(lambda: RedisLock(valkey, "phone").waiters() == 1)
+            proxy.lose(MUTEX.release.sha, fault)
+        assert proxy.lost == 1
+    heir.result().release()
+
+
+def test_a_wake_up_whose_reply_was_lost_is_found_by_the_next_look(
+    valkey: Redis, valkey_server: Valkey
+):
+    holder = RedisLock(valkey, "phone").acquire()
+    with Proxy(valkey_server.port) as proxy:
+        proxy.lose("BLPOP")
+        heir = Task(lambda: RedisLock(connect(proxy.url), "phone").acquire(timeout=10))
+        eventually(lambda: valkey.info("clients")["blocked_clients"] == 1)
+        holder.release()
+        lease = heir.result(within=5)
+        assert proxy.lost == 1
+        lease.release()
+
+
+def test_redis_py_blocking_timeout_below_the_poll_interval_gives_up_at_once(valkey: Redis):
+    holder = RedisLock(valkey, "phone").acquire()
+    heir = Task(lambda: RedisLock(valkey, "phone").acquire(timeout=0.5))
+    eventually(lambda: RedisLock(valkey, "phone").waiters() == 1)
+    holder.release()
+    heir.result().release()
+
+
+def test_python_redis_lock_4_0_1_waiter_sleeps_for_its_own_lease_instead_of_the_holders(
+    valkey: Redis, valkey_server: Valkey
+):
+    with process(hold_without_renewal, valkey_server.endpoint, "phone", 0.5) as victim:
+        eventually(lambda: RedisLock(valkey, "phone").owner() == "victim")
+        heir = Task(lambda: RedisLock(valkey, "phone", lease=60).acquire(timeout=20))
+        eventually(lambda: RedisLock(valkey, "phone").waiters() == 1)
+        victim.kill()
+        heir.result(within=3).release()
+
+
+def test_python_redis_lock_timeout_does_not_end_under_repeated_wake_ups(valkey: Redis):
+    with RedisLock(valkey, "phone").acquire():
+        lock = RedisLock(valkey, "phone")
+        pops = count()
+
+        def wake_in_vain(key: str, seconds: float) -> bytes:
+            next(pops)
+            return b"0:0"
+
+        lock.wire = WireWithPop(lock.wire, wake_in_vain)
+        began = time.monotonic()
+        with pytest.raises(LockTimeout):
+            lock.acquire(timeout=0.3)
+        assert time.monotonic() - began < 3
+        assert next(pops) > 2
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_python_redis_lock_renewal_thread_dies_and_the_body_never_learns(valkey: Redis):
+    class Fragile(Renewer):
+        def renew_due(self) -> float:
+            raise SystemExit  # whatever may end a thread
+
+    renewer = Fragile()
+    lease = RedisLock(valkey, "phone", lease=0.3, renewer=renewer).acquire()
+    assert lease.lost.wait(5)
+    with pytest.raises(LockLost):
+        lease.check()
+    with pytest.raises(LockLost):
+        lease.release()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_dead_renewal_thread_is_replaced_at_the_next_acquire(valkey: Redis):
+    class FragileOnce(Renewer):
+        failures = 1
+
+        def renew_due(self) -> float:
+            if self.failures:
+                self.failures -= 1
+                raise SystemExit
+            return super().renew_due()
+
+    renewer = FragileOnce()
+    RedisLock(valkey, "first", lease=0.3, renewer=renewer).acquire().release()
+    eventually(lambda: not any(worker.thread.is_alive() for worker in renewer._workers.values()))
+    with RedisLock(valkey, "phone", lease=0.3, renewer=renewer).acquire() as lease:
+        assert not lease.lost.wait(0.7)
+
+
+def test_python_redis_lock_a_hook_that_raises_does_not_end_the_renewal(valkey: Redis, caplog):
+    class Broken(Hooks):
+        def lost(self, name: str, reason: str) -> None:
+            raise RuntimeError("the metrics are broken")
+
+    broken = RedisLock(valkey, "broken", lease=0.3, hooks=Broken()).acquire()
+    broken_lock = RedisLock(valkey, "broken")
+    with RedisLock(valkey, "phone", lease=0.3).acquire() as lease:
+        broken_lock.force_release("so that its hook raises")
+        eventually(lambda: "the metrics are broken" in caplog.text)
+        assert not lease.lost.wait(0.7)
+    with pytest.raises(LockLost):
+        broken.release()
+
+
+def test_redisson_7272_watchdog_outlives_the_unlock(valkey: Redis):
+    renewer = Renewer()
+    lock = RedisLock(valkey, "phone", lease=0.3, renewer=renewer)
+    lock.acquire().release()
+    assert not renewer._entries
+    valkey.set("lock:{phone}", "1:a-token:another", px=200)
+    eventually(lambda: not valkey.exists("lock:{phone}"), within=2)
+
+
+def test_redisson_3521_watchdog_outlives_its_dead_thread(valkey: Redis):
+    kept = []
+    lock = RedisLock(valkey, "phone", lease=0.4)
+    Task(lambda: kept.append(lock.acquire())).result()
+    RedisLock(valkey, "phone").acquire(timeout=5).release()
+    assert kept[0].lost.is_set()
+
+
+def test_redisson_5761_lost_wake_up_leaves_the_waiter_asleep(valkey: Redis):
+    holder = RedisLock(valkey, "phone", lease=60).acquire()
+    lock = RedisLock(valkey, "phone")
+    wire = lock.wire
+    lost: list[bytes] = []
+
+    def lose_the_first(key: str, seconds: float) -> bytes | None:
+        message = wire.pop(key, seconds)
+        if message and not lost:
+            lost.append(message)
+            return None
+        return message
+
+    lock.wire = WireWithPop(wire, lose_the_first)
+    heir = Task(lambda: lock.acquire(timeout=30))
+    eventually(lambda: valkey.info("clients")["blocked_clients"] == 1)
+    holder.release()
+    heir.result(within=5).release()
+    assert len(lost) == 1
+
+
+def test_redisson_3004_and_6150_ghosts_stay_in_the_fair_queue(valkey: Redis, valkey_server: Valkey):
+    lock = RedisLock(valkey, "phone")
+    holder = lock.acquire()
+    with (
+        process(wait_in_line, valkey_server.endpoint, "phone") as one,
+        process(wait_in_line, valkey_server.endpoint, "phone") as two,
+    ):
+        eventually(lambda: lock.waiters() == 2)
+        for ghost in (one, two):
+            ghost.kill()
+        eventually(lambda: lock.waiters() == 0)
+    heir = Task(lambda: RedisLock(valkey, "phone").acquire(timeout=10))
+    eventually(lambda: lock.waiters() == 1)
+    holder.release()
+    heir.result(within=2).release()
+    assert valkey.keys() == [b"lock:{phone}:fence"]
+
+
+def test_redisson_6510_millions_of_fence_keys_leak(valkey: Redis):
+    for number in range(50):
+        RedisLock(valkey, f"item-{number}").acquire().release()
+    keys = valkey.keys()
+    assert len(keys) == 50
+    assert all(0 < valkey.ttl(key) <= 3600 for key in keys)
+
+
+def test_redis_py_3847_release_forgets_its_token_when_the_server_errs(own_valkey: Valkey):
+    lock = RedisLock(connect(own_valkey.endpoint, timeout=0.2), "phone", lease=30)
+    lease = lock.acquire()
+    assert own_valkey.process is not None
+    os.kill(own_valkey.process.pid, signal.SIGSTOP)
+    with pytest.raises(LockUnavailable):
+        lease.release()
+    assert not lease.released
+    os.kill(own_valkey.process.pid, signal.SIGCONT)
+    lease.release()
+    assert lock.owner() is None
+
+
+def test_redlock_rb_36_extend_re_creates_a_lost_lock(valkey: Redis):
+    lock = RedisLock(valkey, "phone", lease=0.2, renew=False)
+    lease = lock.acquire()
+    eventually(lambda: not valkey.exists("lock:{phone}"))
+    with pytest.raises(LockLost):
+        lease.extend(10)
+    assert not valkey.exists("lock:{phone}")
+    assert not valkey.evalsha(MUTEX.renew.sha, 4, *lock.keys.all, lease.holder, "1000", "1")
+    assert not valkey.exists("lock:{phone}")
+
+
+def test_sherlock_66_renew_called_release(valkey: Redis):
+    lock = RedisLock(valkey, "phone", lease=1, renew=False)
+    lease = lock.acquire()
+    lease.extend(5)
+    assert 1_000 < valkey.pttl("lock:{phone}") <= 5_000
+    assert lock.owner()
+    lease.release()
+
+
+def test_kazoo_760_cancelled_waiter_leaves_its_node(valkey: Redis):
+    class Cancelled(BaseException):
+        pass
+
+    holder = RedisLock(valkey, "phone").acquire()
+    lock = RedisLock(valkey, "phone")
+
+    def granted_and_cancelled(key: str, seconds: float) -> bytes | None:
+        holder.release()  # the lock is handed over, and the waiter dies before it knows
+        raise Cancelled
+
+    lock.wire = WireWithPop(lock.wire, granted_and_cancelled)
+    with pytest.raises(Cancelled):
+        lock.acquire()
+    assert valkey.keys() == [b"lock:{phone}:fence"]
+    RedisLock(valkey, "phone").acquire(timeout=0).release()

@@ -1,0 +1,48 @@
+"""Several locks at once."""
+
+from __future__ import annotations
+
+import pytest
+from redis import Redis
+
+from locking import LockLost, LockTimeout
+from locking.backends.redis import RedisLock
+from locking.ordered import acquire_all
+from locking.tests.helpers import Task
+
+
+def test_all_locks_are_held_and_all_are_released(valkey: Redis):
+    locks = [RedisLock(valkey, name) for name in ("c", "a", "b", "a")]
+    with acquire_all(locks, timeout=5) as leases:
+        assert list(leases) == ["a", "b", "c"]
+        assert all(lock.owner() for lock in locks)
+    assert not any(lock.owner() for lock in locks)
+
+
+def test_clients_that_name_the_locks_in_any_order_do_not_deadlock(valkey: Redis):
+    done: list[int] = []
+
+    def work(names: str) -> None:
+        for _ in range(30):
+            with acquire_all([RedisLock(valkey, name) for name in names], timeout=20):
+                done.append(1)
+
+    for task in [Task(work, names) for names in ("abc", "cba", "bca", "ac")]:
+        task.result(within=60)
+    assert len(done) == 120
+
+
+def test_when_one_is_not_free_in_time_none_is_kept(valkey: Redis):
+    with RedisLock(valkey, "b").acquire():
+        locks = [RedisLock(valkey, name) for name in "abc"]
+        with pytest.raises(LockTimeout), acquire_all(locks, timeout=0.1):
+            pytest.fail("the body must not run")
+        assert locks[0].owner() is None
+        assert locks[2].owner() is None
+
+
+def test_a_loss_of_one_is_told_and_the_others_are_released(valkey: Redis):
+    locks = [RedisLock(valkey, name) for name in "ab"]
+    with pytest.raises(LockLost), acquire_all(locks):
+        locks[1].force_release("for the test")
+    assert locks[0].owner() is None

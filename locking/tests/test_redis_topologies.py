@@ -1,0 +1,320 @@
+"""The production lock on a cluster, behind Sentinels, with replicas, and with gevent."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import partial
+
+import pytest
+from redis import Redis, RedisCluster
+from redis.exceptions import RedisError
+
+from locking import Lease, LockTimeout, LockUnavailable
+from locking.backends.redis import RedisLock
+from locking.ordered import acquire_all
+from locking.queue import DelayQueue
+from locking.redis_client import connect
+from locking.tests.helpers import Task, eventually
+from locking.tests.servers import Server, Valkey, free_port
+
+SLOTS = 16384
+
+
+def fence(lease: Lease) -> int:
+    assert lease.token is not None
+    return lease.token
+
+
+class Primary(Valkey):
+    """A server with more options than the usual ones."""
+
+    options: tuple[str, ...] = ()
+
+    def command(self) -> list[str]:
+        return [*super().command(), *self.options]
+
+
+class ClusterNode(Primary):
+    def __init__(self) -> None:
+        super().__init__()
+        self.bus_port = free_port()  # by default the port + 10,000, which may be too high
+        self.options = ("--cluster-enabled", "yes", "--cluster-port", str(self.bus_port))
+
+
+class Replica(Primary):
+    def __init__(self, primary: Server) -> None:
+        super().__init__()
+        self.options = (
+            "--replicaof",
+            "127.0.0.1",
+            str(primary.port),
+            "--repl-diskless-sync-delay",
+            "0",
+        )
+
+
+class SentinelServer(Primary):
+    """Watches one primary under the name "shop"."""
+
+    def __init__(self, primary: Server) -> None:
+        super().__init__()
+        config = self.home / "sentinel.conf"
+        config.write_text(
+            f"port {self.port}\nbind 127.0.0.1\ndir {self.home}\n"
+            f"sentinel monitor shop 127.0.0.1 {primary.port} 1\n"
+            "sentinel down-after-milliseconds shop 500\n"
+            "sentinel failover-timeout shop 3000\n"
+        )
+
+    def command(self) -> list[str]:
+        return [self.binary, str(self.home / "sentinel.conf"), "--sentinel"]
+
+
+def is_formed(node: Redis) -> bool:
+    info = node.execute_command("CLUSTER INFO")
+    return (info["cluster_state"], info["cluster_known_nodes"]) == ("ok", "3")
+
+
+@pytest.fixture(scope="module")
+def cluster_url() -> Iterator[str]:
+    """Three primaries that share the slots."""
+    with ExitStack() as stack:
+        nodes = [ClusterNode() for _ in range(3)]
+        for node in nodes:
+            stack.enter_context(node)
+        clients = [stack.enter_context(Redis(port=node.port)) for node in nodes]
+        for number, client in enumerate(clients):
+            first, last = SLOTS * number // 3, SLOTS * (number + 1) // 3 - 1
+            client.execute_command("CLUSTER", "ADDSLOTSRANGE", first, last)
+            client.execute_command("CLUSTER", "SET-CONFIG-EPOCH", number + 1)
+        for node in nodes[1:]:
+            clients[0].execute_command("CLUSTER", "MEET", "127.0.0.1", node.port, node.bus_port)
+        for client in clients:
+            eventually(partial(is_formed, client), within=30)
+        yield f"redis+cluster://127.0.0.1:{nodes[0].port}"
+
+
+@pytest.fixture
+def cluster(cluster_url: str) -> Iterator[RedisCluster]:
+    client = connect(cluster_url)
+    assert isinstance(client, RedisCluster)
+    yield client
+    client.close()
+
+
+def test_on_a_cluster_locks_of_all_nodes_work_and_hand_over(cluster: RedisCluster):
+    nodes = set()
+    for number in range(12):
+        name = f"item-{number}"
+        node = cluster.get_node_from_key(f"lock:{{{name}}}")
+        nodes.add(node.name)
+        lock = RedisLock(cluster, name)
+        holder = lock.acquire(timeout=5)
+        heir = Task(lock.acquire, timeout=10)
+        eventually(partial(is_waited_for, lock))
+        holder.release()
+        lease = heir.result()
+        assert fence(lease) > fence(holder)
+        lease.release()
+    assert len(nodes) == 3
+
+
+def is_waited_for(lock: RedisLock) -> bool:
+    return lock.waiters() == 1
+
+
+def test_on_a_cluster_items_of_several_nodes_are_locked_together(cluster: RedisCluster):
+    locks = [RedisLock(cluster, f"item-{number}") for number in range(6)]
+    with acquire_all(locks, timeout=5):
+        assert all(lock.owner() for lock in locks)
+    assert not any(lock.owner() for lock in locks)
+
+
+def test_on_a_cluster_a_lock_follows_its_slot_to_another_node(cluster: RedisCluster):
+    lock = RedisLock(cluster, "moving")
+    before = lock.acquire()
+    before.release()
+    slot = cluster.keyslot("lock:{moving}")
+    source = cluster.get_node_from_key("lock:{moving}")
+    target = next(node for node in cluster.get_primaries() if node.name != source.name)
+    target_id = cluster.cluster_myid(target)
+    cluster.delete("lock:{moving}:fence")  # an empty slot moves without its keys
+    for node in (target, source, *cluster.get_primaries()):
+        on_node = cluster.get_redis_connection(node)
+        on_node.execute_command("CLUSTER", "SETSLOT", slot, "NODE", target_id)
+    after = RedisLock(connect_again(cluster), "moving").acquire(timeout=5)
+    assert fence(after) > fence(before)
+    after.release()
+    lock.acquire(timeout=5).release()  # the old handle has to learn where the slot went
+
+
+def connect_again(cluster: RedisCluster) -> RedisCluster:
+    node = cluster.get_primaries()[0]
+    client = connect(f"redis+cluster://127.0.0.1:{node.port}")
+    assert isinstance(client, RedisCluster)
+    return client
+
+
+def test_on_a_cluster_the_delay_queue_works(cluster: RedisCluster):
+    queue = DelayQueue(cluster, "orders")
+    queue.enqueue(["a", "b"], -1)
+    assert queue.acknowledge(queue.pop(2)) == 2
+
+
+def test_a_name_that_would_be_no_hash_tag_is_refused(cluster: RedisCluster):
+    for name in ("", "}x", "{x"):
+        with pytest.raises(ValueError, match="not a name"):
+            RedisLock(cluster, name)
+
+
+def in_sync(primary: Redis) -> bool:
+    primary.incr("a write")
+    return bool(primary.execute_command("WAIT", 1, 100) == 1)
+
+
+def test_behind_sentinels_the_lock_moves_to_the_promoted_replica():
+    with (
+        Primary() as primary,
+        Replica(primary) as replica,
+        SentinelServer(primary) as sentinel,
+        Redis(port=primary.port) as on_primary,
+        Redis(port=sentinel.port) as on_sentinel,
+    ):
+        eventually(lambda: in_sync(on_primary), within=30)
+        eventually(lambda: on_sentinel.execute_command("SENTINEL", "REPLICAS", "shop"), within=30)
+        client = connect(f"redis+sentinel://127.0.0.1:{sentinel.port}/shop/0")
+        lock = RedisLock(client, "phone", replicas=1, replica_timeout=2)
+        before = lock.acquire(timeout=5)
+        primary.kill()
+
+        def promoted() -> bool:
+            with Redis(port=replica.port) as on_replica:
+                return bool(on_replica.info("replication")["role"] == "master")
+
+        eventually(promoted, within=60)
+
+        def still_ours() -> bool:
+            try:
+                before.extend(10)
+            except LockUnavailable:
+                return False
+            return True
+
+        eventually(still_ours, within=30)
+        other = RedisLock(client, "phone")
+        with pytest.raises(LockTimeout):
+            Task(lambda: other.acquire(timeout=0)).result()
+        before.release()
+        after = other.acquire(timeout=5)
+        assert fence(after) > fence(before)
+        after.release()
+
+
+def test_a_grant_that_too_few_replicas_know_of_is_taken_back():
+    with Primary() as primary, Replica(primary) as replica, Redis(port=primary.port) as client:
+        eventually(lambda: in_sync(client), within=30)
+        lock = RedisLock(connect(primary.endpoint), "phone", replicas=1, replica_timeout=2)
+        lock.acquire(timeout=5).release()
+        replica.kill()
+        eventually(lambda: client.info("replication")["connected_slaves"] == 0, within=30)
+        with pytest.raises(LockUnavailable, match="0 of 1 replicas"):
+            lock.acquire(timeout=5)
+        assert RedisLock(connect(primary.endpoint), "phone").owner() is None
+
+
+def test_an_error_of_the_server_is_a_lock_unavailable_and_leaves_nothing(own_valkey: Valkey):
+    with connect(own_valkey.endpoint) as client:
+        lock = RedisLock(client, "phone")
+        lock.acquire().release()
+        assert isinstance(client, Redis)
+        client.config_set("maxmemory-policy", "noeviction")
+        client.config_set("maxmemory", 1)
+        with pytest.raises(LockUnavailable) as caught:
+            lock.acquire(timeout=5)
+        assert isinstance(caught.value.__cause__, RedisError)
+        client.config_set("maxmemory", 0)
+        lock.acquire(timeout=5).release()
+
+
+GEVENT = """
+    from gevent import monkey
+    monkey.patch_all()
+    import sys, gevent, threading, time
+    from locking import LockLost, LockTimeout
+    from locking.backends.redis import RedisLock
+    from locking.redis_client import connect
+
+    client = connect(sys.argv[1])
+    lock = RedisLock(client, "phone", lease=0.5)
+    inside = entered = ticks = 0
+
+    def enter():
+        global inside, entered
+        with lock.acquire(timeout=20):
+            inside += 1
+            assert inside == 1, inside
+            gevent.sleep(0)
+            inside -= 1
+            entered += 1
+
+    def tick():
+        global ticks
+        while True:
+            gevent.sleep(0.01)
+            ticks += 1
+
+    ticker = gevent.spawn(tick)
+    with lock.acquire() as lease:
+        jobs = [gevent.spawn(enter) for _ in range(50)]
+        while lock.waiters() < 50:
+            gevent.sleep(0.01)
+        assert not lease.lost.wait(1.0)       # renewed past its lease, and nobody blocked the hub
+        assert ticks > 20, ticks
+    gevent.joinall(jobs, raise_error=True)
+    assert entered == 50
+
+    with lock.acquire():
+        killed = gevent.spawn(enter)
+        while lock.waiters() < 1:
+            gevent.sleep(0.01)
+        killed.kill()
+        assert lock.waiters() == 0
+
+    kept = []
+    gevent.spawn(lambda: kept.append(lock.acquire())).join()   # a greenlet that dies as holder
+    with RedisLock(client, "phone").acquire(timeout=10):
+        assert kept[0].lost.is_set()
+    print("done")
+"""
+
+
+def test_greenlets_exclude_each_other_and_never_block_the_hub(valkey: Redis, valkey_server: Valkey):
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", textwrap.dedent(GEVENT), valkey_server.endpoint],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+
+
+def test_a_handle_made_before_gevent_patched_works_after_it(valkey: Redis, valkey_server: Valkey):
+    """As in gunicorn with `--preload`: imported in the master, patched in the worker."""
+    late = GEVENT.replace("    from gevent import monkey\n    monkey.patch_all()\n", "").replace(
+        "    inside = entered",
+        "    from gevent import monkey\n    monkey.patch_all()\n    inside = entered",
+        1,
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(late), valkey_server.endpoint],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr

@@ -1,0 +1,211 @@
+"""The renewal: when it renews, when it stops, and what it says."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from math import inf
+
+import pytest
+from redis import Redis
+
+from locking import Hooks, LockLost, LockTimeout
+from locking.backends.redis import RedisLock
+from locking.base import Clock
+from locking.redis_client import connect
+from locking.renewal import NAP, Renewal, Renewer
+from locking.tests.helpers import SPAWN, Task, eventually
+from locking.tests.servers import Valkey
+
+
+class Manual(Renewer):
+    """A renewer without a thread, at a time of the test's own."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        super().__init__(Clock(monotonic=lambda: self.now))
+
+    def _hire(self, predecessor):
+        class Bell:
+            bell = threading.Event()
+            gone = False
+
+        return Bell
+
+
+class FakeLease:
+    server = "one"
+
+    def __init__(self, renewer: Manual, *outcomes: tuple[Renewal, float]) -> None:
+        self.renewer = renewer
+        self.outcomes = list(outcomes)
+        self.renewed_at: list[float] = []
+
+    def renew(self) -> tuple[Renewal, float]:
+        self.renewed_at.append(self.renewer.now)
+        outcome, after = self.outcomes.pop(0)
+        return outcome, self.renewer.now + after
+
+
+def test_a_lease_is_renewed_when_due_and_not_before():
+    renewer = Manual()
+    lease = FakeLease(renewer, (Renewal.RENEWED, 5), (Renewal.RENEWED, 5))
+    renewer.register("a", lease, due=1003)
+    for _ in range(10):
+        renewer.renew_due()
+        renewer.now += 1
+    assert lease.renewed_at == [1003, 1008]
+
+
+def test_the_next_look_is_at_the_first_due_or_after_a_nap():
+    renewer = Manual()
+    assert renewer.renew_due() == 1000 + NAP
+    lease = FakeLease(renewer)
+    renewer.register("a", lease, due=1000.25)
+    assert renewer.renew_due() == 1000.25
+
+
+def test_a_lost_or_cancelled_or_forgotten_lease_is_not_renewed_again():
+    renewer = Manual()
+    lost, cancelled, forgotten = (FakeLease(renewer, (Renewal.LOST, inf)) for _ in range(3))
+    renewer.register("a", lost, due=1000)
+    renewer.register("b", cancelled, due=1000)
+    renewer.cancel("b")
+    renewer.register("c", forgotten, due=1000)
+    del forgotten
+    renewer.renew_due()
+    renewer.now += 100
+    renewer.renew_due()
+    assert lost.renewed_at == [1000]
+    assert cancelled.renewed_at == []
+    assert not renewer._entries
+
+
+def test_a_silent_server_is_asked_once_a_round():
+    renewer = Manual()
+    leases = [FakeLease(renewer, (Renewal.UNKNOWN, 1)) for _ in range(5)]
+    for number, lease in enumerate(leases):
+        renewer.register(number, lease, due=1000)
+    renewer.renew_due()
+    assert sum(len(lease.renewed_at) for lease in leases) == 1
+
+
+def redis_lease(valkey: Redis, renewer: Manual, **options):
+    clock = Clock(monotonic=lambda: renewer.now)
+    lock = RedisLock(valkey, "phone", lease=9, renewer=renewer, clock=clock, **options)
+    return lock.acquire()
+
+
+def test_renewed(valkey: Redis):
+    renewer = Manual()
+    lease = redis_lease(valkey, renewer)
+    valkey.pexpire("lock:{phone}", 4000)
+    renewer.now += 5
+    assert lease.renew() == (Renewal.RENEWED, renewer.now + 3)
+    assert lease.remaining() == 9
+    assert 8000 < valkey.pttl("lock:{phone}") <= 9000
+
+
+def test_held_because_its_end_lies_later_already(valkey: Redis):
+    lease = redis_lease(valkey, renewer := Manual())
+    lease.extend(100)
+    renewer.now += 3
+    assert lease.renew() == (Renewal.HELD, renewer.now + 3)
+    assert lease.remaining() == 97
+    assert valkey.pttl("lock:{phone}") > 90_000
+
+
+def test_renewed_up_to_its_longest_time_and_no_further(valkey: Redis):
+    lease = redis_lease(valkey, renewer := Manual(), max_hold=20)
+    for _ in range(2):
+        renewer.now += 6.5
+        valkey.pexpire("lock:{phone}", 2500)  # the server's clock follows ours
+        assert lease.renew()[0] is Renewal.RENEWED
+    assert lease.remaining() == 7  # up to 20 seconds, and no further
+    renewer.now += 7
+    assert lease.renew()[0] is Renewal.LOST
+    assert lease.lost.reason == "the lease ran out"
+
+
+def test_held_because_its_owning_thread_is_dead(valkey: Redis):
+    renewer = Manual()
+    lease = Task(lambda: redis_lease(valkey, renewer)).result()
+    renewer.now += 3
+    valkey.pexpire("lock:{phone}", 4000)
+    assert lease.renew() == (Renewal.HELD, 1009)
+    assert valkey.pttl("lock:{phone}") <= 4000
+
+
+def test_unknown_until_its_own_end_and_then_lost(own_valkey: Valkey):
+    failures = []
+
+    class Watch(Hooks):
+        def renewal_failed(self, name: str, error: Exception) -> None:
+            failures.append(type(error).__name__)
+
+    client = connect(own_valkey.endpoint, timeout=0.1)
+    assert isinstance(client, Redis)
+    lease = redis_lease(client, renewer := Manual(), hooks=Watch())
+    assert own_valkey.process is not None
+    os.kill(own_valkey.process.pid, signal.SIGSTOP)
+    renewer.now += 3
+    assert lease.renew() == (Renewal.UNKNOWN, renewer.now + 1)
+    assert failures == ["LockUnavailable"]
+    assert lease.remaining() == 6
+    renewer.now += 6
+    assert lease.renew() == (Renewal.LOST, inf)
+    os.kill(own_valkey.process.pid, signal.SIGCONT)
+
+
+def test_lost_because_the_server_does_not_know_it(valkey: Redis):
+    lease = redis_lease(valkey, renewer := Manual())
+    valkey.set("lock:{phone}", "9:another:one")
+    renewer.now += 3
+    assert lease.renew() == (Renewal.LOST, inf)
+    assert valkey.get("lock:{phone}") == b"9:another:one"
+    with pytest.raises(LockLost):
+        lease.check()
+
+
+def test_a_lock_that_is_held_too_long_is_lost_and_free(valkey: Redis):
+    lease = RedisLock(valkey, "phone", lease=0.2, max_hold=0.5).acquire()
+    assert lease.lost.wait(5)
+    RedisLock(valkey, "phone").acquire(timeout=5).release()
+    with pytest.raises(LockLost):
+        lease.release()
+
+
+def in_forked_child(lock: RedisLock, lease, answers) -> None:
+    answers.put(lease.lost.is_set())
+    try:
+        lease.release()
+    except LockLost:
+        answers.put("LockLost")
+    try:
+        lock.acquire(timeout=0)
+    except LockTimeout:
+        answers.put("LockTimeout")
+    with RedisLock(valkey_of(lock), "child", lease=0.3).acquire() as own:
+        answers.put(own.lost.wait(0.7))
+
+
+def valkey_of(lock: RedisLock) -> Redis:
+    return lock.client  # type: ignore[attr-defined, no-any-return]
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_forked_child_does_not_own_its_parents_lease_and_renews_its_own(valkey: Redis):
+    context = SPAWN.get_context("fork")
+    answers = context.SimpleQueue()
+    lock = RedisLock(valkey, "phone", lease=0.5)
+    lock.client = valkey  # type: ignore[attr-defined]
+    with lock.acquire() as lease:
+        child = context.Process(target=in_forked_child, args=(lock, lease, answers))
+        child.start()
+        child.join(20)
+        assert child.exitcode == 0
+        assert [answers.get() for _ in range(4)] == [True, "LockLost", "LockTimeout", False]
+        lease.check()
+        assert lock.owner() is not None
+    eventually(lambda: lock.owner() is None)
