@@ -84,21 +84,23 @@ class Stack:
         }
         self.supervisor.start([self._program(name) for name in names], everything)
         for name in names:
-            self.wait_until_ready(name)
+            self.wait_until_ready(name, may_die=False)
 
-    def wait_until_ready(self, name: str, seconds: float = READY_SECONDS) -> None:
+    def wait_until_ready(
+        self, name: str, seconds: float = READY_SECONDS, *, may_die: bool = True
+    ) -> None:
         """Return when the process `name` serves, also after it was restarted.
 
         Raises:
             ProcessFailed: it does not within `seconds`.
         """
         probes: dict[str, Callable[[], bool]] = {
-            "web": partial(_serves, f"{self.url}/readyz"),
-            "locust": partial(_serves, f"{self.locust_url}/"),
-            "celery": partial(_worker_answers, self.urls.broker, self._node),
+            "web": partial(serves, f"{self.url}/readyz"),
+            "locust": partial(serves, f"{self.locust_url}/"),
+            "celery": partial(worker_answers, self.urls.broker, self._node),
             "beat": lambda: self.supervisor.state("beat").state == "RUNNING",
         }
-        self.supervisor.wait_until(name, probes[name], seconds)
+        self.supervisor.wait_until(name, probes[name], seconds, may_die=may_die)
 
     def stop(self) -> None:
         """Stop all processes: those that bring work first, then those that do it."""
@@ -145,7 +147,8 @@ class Stack:
         )
 
 
-def _serves(url: str) -> bool:
+def serves(url: str) -> bool:
+    """Does `url` answer 200?"""
     try:
         with urllib.request.urlopen(url, timeout=5) as answer:
             return bool(answer.status == 200)
@@ -153,8 +156,12 @@ def _serves(url: str) -> bool:
         return False
 
 
-def _worker_answers(broker: str, node: str) -> bool:
-    with Celery(broker=broker, set_as_current=False) as app:
+def worker_answers(broker: str, node: str) -> bool:
+    """Does the Celery worker `node` answer a ping through `broker`?"""
+    with Celery(set_as_current=False) as app:
+        # Not `Celery(broker=…)`: the variable CELERY_BROKER_URL outranks that, and this process may
+        # use another broker than the worker.
+        app.conf.update(broker_read_url=broker, broker_write_url=broker)
         try:
             return bool(app.control.ping(destination=[node], timeout=1))
         except (OperationalError, redis.RedisError, OSError):

@@ -130,19 +130,28 @@ class Supervisor:
 
     # --- one program --------------------------------------------------------------------------
 
-    def wait_until(self, name: str, ready: Callable[[], bool], seconds: float) -> None:
+    def wait_until(
+        self, name: str, ready: Callable[[], bool], seconds: float, *, may_die: bool = True
+    ) -> None:
         """Return when `ready()` is true for the program `name`.
+
+        Args:
+            may_die: a death on the way is forgiven, since the supervisor tries again (a database
+                after a crash needs that); otherwise it is an error at once.
 
         Raises:
             ProcessFailed: it gave up, supervisord went away, or `seconds` passed.
         """
         deadline = time.monotonic() + seconds
+        pids = set()
         while not ready():
             try:
                 state = self.state(name)
             except StackError as error:
                 raise ProcessFailed(name, f"is lost: {error}", self.log_tail(name)) from error
-            if state.state == "FATAL":
+            pids.add(state.pid)
+            died = len(pids - {0}) > 1 or state.state in {"BACKOFF", "EXITED"}
+            if state.state == "FATAL" or (died and not may_die):
                 raise ProcessFailed(name, "does not start", self.log_tail(name))
             if time.monotonic() > deadline:
                 raise ProcessFailed(name, f"is not ready after {seconds:g} s", self.log_tail(name))

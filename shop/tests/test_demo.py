@@ -1,0 +1,185 @@
+"""`manage.py demo`: comes up, heals, and leaves nothing running however it is ended."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import psycopg
+import pytest
+
+from shop import environment
+from shop.stack import leftovers
+from shop.stack.embedded import EmbeddedServers
+from shop.stack.private import private_folder
+from shop.stack.stack import serves
+from shop.stack.supervisor import Supervisor
+from shop.tests.processes import wait_for
+
+OPEN = "The shop is open"
+
+
+class RunningDemo:
+    """A demo without proof run, with its data in `folder`, as the leader of a process group."""
+
+    def __init__(self, folder: Path, **variables: str) -> None:
+        self.folder = folder
+        self.log = folder.parent / "demo.out"
+        ours = {variable.name for variable in environment.VARIABLES}
+        inherited = {name: value for name, value in os.environ.items() if name not in ours}
+        with self.log.open("wb") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "manage.py", "demo", "--no-proof"],
+                cwd=environment.PROJECT,
+                env={**inherited, "SHOP_DATA": str(folder), "COLUMNS": "200", **variables},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                process_group=0,
+            )
+
+    @property
+    def shown(self) -> str:
+        return self.log.read_text()
+
+    @property
+    def url(self) -> str:
+        found = re.search(r"http://127\.0\.0\.1:\d+", self.shown)
+        assert found, self.shown
+        return found[0]
+
+    def wait_until_open(self) -> None:
+        wait_for(lambda: OPEN in self.shown or self.process.poll() is not None, 60)
+        assert OPEN in self.shown, self.shown
+
+    def end(self, number: signal.Signals) -> int:
+        """Send a signal as a terminal does, to the whole group; return the exit code."""
+        os.killpg(self.process.pid, number)
+        return self.process.wait(60)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait(60)
+
+
+@pytest.fixture
+def folder():
+    with private_folder() as parent:
+        yield parent / "data"
+        assert leftovers.find(parent) == []
+
+
+def test_each_signal_stops_everything_and_the_next_start_finds_data_ports_and_secrets(folder):
+    kept = []
+    for number, code in ((signal.SIGINT, 0), (signal.SIGTERM, 143), (signal.SIGHUP, 129)):
+        demo = RunningDemo(folder)
+        demo.wait_until_open()
+        assert serves(f"{demo.url}/readyz")
+        with psycopg.connect(EmbeddedServers(folder / "servers").urls.database) as client:
+            database = client.execute("SELECT system_identifier FROM pg_control_system()")
+            kept.append(
+                (
+                    database.fetchone(),
+                    (folder / "secret-key").read_text(),
+                    json.loads((folder / "servers" / "ports.json").read_text()),
+                )
+            )
+        assert demo.end(number) == code
+        assert "Everything is stopped." in demo.shown
+        assert leftovers.find(folder) == []
+    assert kept == [kept[0]] * 3
+
+
+@pytest.mark.parametrize("stage", ["servers", "demo"])
+def test_ctrl_c_in_the_middle_of_the_start_stops_what_was_started(folder, stage):
+    demo = RunningDemo(folder)
+    wait_for(lambda: leftovers.find(folder / stage))
+    demo.end(signal.SIGINT)
+    assert OPEN not in demo.shown
+    assert "Traceback" not in demo.shown
+    assert leftovers.find(folder) == []
+
+
+def test_after_a_killed_demo_the_next_one_takes_over_and_leaves_nothing(folder):
+    killed = RunningDemo(folder)
+    killed.wait_until_open()
+    killed.kill()
+    orphans = leftovers.find(folder / "demo")
+    assert orphans
+
+    demo = RunningDemo(folder)
+    demo.wait_until_open()
+    assert not any(orphan.is_running() for orphan in orphans)
+    assert demo.url == killed.url
+    assert demo.end(signal.SIGINT) == 0
+
+
+def test_killed_servers_and_workers_heal_and_are_reported(folder):
+    demo = RunningDemo(folder)
+    demo.wait_until_open()
+    servers, shop = Supervisor(folder / "servers"), Supervisor(folder / "demo")
+    worker = psutil.Process(shop.state("web").pid).children()[0].pid
+    victims = {
+        f"web: worker {worker} died": worker,
+        f"valkey (pid {servers.state('valkey').pid}) died": servers.state("valkey").pid,
+        f"postgres (pid {servers.state('postgres').pid}) died": servers.state("postgres").pid,
+    }
+    for pid in victims.values():
+        os.kill(pid, signal.SIGKILL)
+
+    expected = [*victims, "valkey runs again", "postgres runs again"]
+    wait_for(lambda: all(told in demo.shown for told in expected))
+    wait_for(lambda: serves(f"{demo.url}/readyz"))
+    assert demo.end(signal.SIGINT) == 0
+
+
+def test_one_demo_a_folder_and_no_reset_while_it_runs(folder):
+    demo = RunningDemo(folder)
+    demo.wait_until_open()
+    variables = {**os.environ, "SHOP_DATA": str(folder), "SHOP_DEMO": "1"}
+    for name in ("DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL"):
+        del variables[name]
+
+    def manage(command: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "manage.py", command],
+            cwd=environment.PROJECT,
+            env=variables,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+
+    second = manage("demo")
+    assert second.returncode == 1
+    assert "A demo runs already" in second.stderr
+
+    stranger = folder / "not-ours.txt"
+    stranger.touch()
+    refused = manage("reset")
+    assert refused.returncode == 1
+    assert "in use" in refused.stderr
+    assert serves(f"{demo.url}/readyz")
+
+    assert demo.end(signal.SIGINT) == 0
+    assert manage("reset").returncode == 0
+    assert not (folder / "servers" / "postgres").exists()
+    assert not (folder / "secret-key").exists()
+    assert stranger.exists()
+
+
+def test_a_taken_port_that_was_asked_for_is_named_and_nothing_is_left(folder):
+    demo = RunningDemo(folder)
+    demo.wait_until_open()
+    port = demo.url.rpartition(":")[2]
+    with private_folder() as parent:
+        second = RunningDemo(parent / "data", SHOP_PORT=port)
+        assert second.process.wait(60) == 1
+        assert f"Port {port}, asked for by SHOP_PORT, is in use" in second.shown
+        assert leftovers.find(parent) == []
+    assert demo.end(signal.SIGINT) == 0
