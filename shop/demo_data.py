@@ -138,7 +138,8 @@ def fill_catalogue() -> list[Sale]:
     Returns:
         The sale of each entry.
     """
-    return [_sale_of(entry) for entry in CATALOGUE]
+    # From the last to the first, since the home page shows what is newest first.
+    return [_sale_of(entry) for entry in reversed(CATALOGUE)][::-1]
 
 
 def _create_buyer(username: str, email: str, password: str) -> User:

@@ -162,6 +162,9 @@ PAGES: dict[str, Text] = {
         "活动开始的瞬间按钮即可使用，无需刷新。",
     ),
     "page_reloads": Text("This page reloads when the sale opens.", "活动开始时页面会自动刷新。"),
+    "may_come_back": Text(
+        "Units that are not paid for in time come back here.", "超时未付款的商品会重新上架。"
+    ),
     "you_bought": Text("Your orders in this sale", "您在本活动的订单"),
     "now_open": Text("The sale is open.", "活动已开始。"),
     "seconds_to_go": Text("{seconds} seconds to go.", "还有 {seconds} 秒。"),
@@ -173,6 +176,7 @@ PAGES: dict[str, Text] = {
     "stale_form": Text("This page was out of date. Please try again.", "页面已过期，请重试。"),
     # orders
     "order": Text("Order", "订单"),
+    "product": Text("Product", "商品"),
     "order_number": Text("Order {number}", "订单 {number}"),
     "no_orders": Text("You have not ordered anything yet.", "您还没有订单。"),
     "ordered": Text("Ordered", "下单时间"),
@@ -206,7 +210,7 @@ PAGES: dict[str, Text] = {
     # accounts
     "no_account": Text("No account yet?", "还没有账户？"),
     "have_account": Text("Have an account?", "已有账户？"),
-    "signed_in_as": Text("Signed in as {name}", "当前用户：{name}"),
+    "signed_in_as": Text("Signed in as {user}", "当前用户：{user}"),
     "buyer_token": Text("Buyer token", "买家令牌"),
     "about_token": Text(
         "Lets a program buy in your name through the API, for a day. Keep it to yourself.",
@@ -266,7 +270,7 @@ IN_PLACE_OF = {
 IN_BROWSER = (
     *("status_open", "status_not_started", "status_paused", "status_sold_out", "status_ended"),
     *("starts_in", "ends_in", "days", "left", "buy", "buying", "not_open_yet", "not_for_sale"),
-    *("now_open", "seconds_to_go", "copied"),
+    *("now_open", "safe_to_click_twice", "may_come_back", "seconds_to_go", "copied"),
 )
 """The texts that the pages' script writes."""
 

@@ -24,7 +24,7 @@ class SignIn(LoginView):
     redirect_authenticated_user = True
 
 
-class SignUp(RedirectURLMixin, FormView):
+class SignUp(RedirectURLMixin, FormView):  # type: ignore[type-arg]
     """Make an account, and be signed in."""
 
     form_class = SignUpForm
@@ -42,5 +42,7 @@ class SignUp(RedirectURLMixin, FormView):
 @login_required
 def account(request: HttpRequest) -> HttpResponse:
     """Who is signed in; POST makes a buyer token and shows it."""
-    token = tokens.issue(request.user.pk) if request.method == "POST" else ""
+    token = ""
+    if request.method == "POST" and request.user.is_authenticated:
+        token = tokens.issue(request.user.pk)
     return render(request, "shop/account.html", {"token": token, "key": uuid4()})

@@ -42,6 +42,11 @@ class Offer:
         return why_closed(self.sale, self.now) or ("open" if self.available else "sold_out")
 
     @property
+    def counts_down(self) -> bool:
+        """Whether there is anything to wait for."""
+        return self.status not in {"sold_out", "ended"}
+
+    @property
     def counts_down_to(self) -> datetime:
         """When the sale opens, or else when it ends."""
         return self.sale.starts_at if self.status == "not_started" else self.sale.ends_at

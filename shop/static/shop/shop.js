@@ -65,7 +65,8 @@ class Sale {
     if (buy) {
       buy.disabled = status !== "open";
       buy.textContent = words[status === "open" ? "buy" : `status_${status}`];
-      hint.textContent = "";
+      const hints = { open: words.safe_to_click_twice, sold_out: words.may_come_back };
+      hint.textContent = hints[status] ?? "";
     }
     if (status === "open" && this.live) announce(words.now_open);
   }
@@ -80,7 +81,7 @@ class Sale {
     }
     const opening = this.status === "not_started";
     const left = (opening ? this.starts : this.ends) - now;
-    this.parts["countdown-line"].hidden = this.status === "ended";
+    this.parts["countdown-line"].hidden = ["sold_out", "ended"].includes(this.status);
     this.parts["countdown-label"].textContent = words[opening ? "starts_in" : "ends_in"];
     this.parts.countdown.textContent = clockface(left);
     const seconds = Math.ceil(left / 1000);
