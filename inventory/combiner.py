@@ -115,7 +115,7 @@ class Combiner(Generic[Wish, Answer]):
 
         def take() -> Sequence[Wish]:
             oldest = time.monotonic() - self._max_wait
-            late = []
+            late: list[_Ticket[Wish, Answer]] = []
             with self._mutex:
                 while line.waiting and len(batch) < self._max_batch:
                     ticket = line.waiting.popleft()

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import cache
+from typing import Protocol
 
 from django.db import connection
 
@@ -31,6 +32,26 @@ FROM shop_sale WHERE id = %s
 
 class NoSuchSale(LookupError):
     """There is no sale of that id."""
+
+
+class Window(Protocol):
+    """When something is sold: a sale's row, or what is remembered of it."""
+
+    @property
+    def starts_at(self) -> datetime: ...  # noqa: D102
+    @property
+    def ends_at(self) -> datetime: ...  # noqa: D102
+    @property
+    def paused(self) -> bool: ...  # noqa: D102
+
+
+def why_closed(window: Window, now: datetime) -> str | None:
+    """Why nothing can be bought at a moment: a code of ``words``, or None if it can."""
+    if now < window.starts_at:
+        return "not_started"
+    if now >= window.ends_at:
+        return "ended"
+    return "paused" if window.paused else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +79,7 @@ class Notice:
 
     def closed(self) -> str | None:
         """Why nothing can be bought now: a code of ``words``, or None if it can."""
-        now = self.now()
-        if now < self.starts_at:
-            return "not_started"
-        if now >= self.ends_at:
-            return "ended"
-        return "paused" if self.paused else None
+        return why_closed(self, self.now())
 
 
 class Board:
@@ -99,7 +115,8 @@ class Board:
         if row is None:
             raise NoSuchSale(sale)
         *fields, now = row
-        notice = Notice(sale, *fields, now - timedelta(seconds=time.monotonic()))
+        clock = now - timedelta(seconds=time.monotonic())
+        notice = Notice(*(sale, *fields, clock))
         if len(self._notices) >= MOST_SALES:
             self._notices.clear()
         self._notices[sale] = notice

@@ -6,8 +6,12 @@ from django.urls import include, path
 from shop import health
 
 urlpatterns = [
+    path("", include("shop.pages.urls")),
     path("api/v1/", include("shop.api.urls")),
     path("admin/", admin.site.urls),
     path("healthz", health.alive),
     path("readyz", health.ready),
 ]
+
+handler404 = "shop.pages.errors.not_found"
+handler500 = "shop.pages.errors.server_error"

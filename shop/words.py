@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,3 +126,201 @@ def mail(kind: str, **figures: object) -> tuple[str, str]:
     """Subject and body of a mail."""
     subject, body = MAILS[kind]
     return subject.format(**figures), body.format(**figures)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """What a page says; ``{name}`` stands for a value."""
+
+    en: str
+    zh: str
+
+
+PAGES: dict[str, Text] = {
+    # every page
+    "shop": Text("Flash sale", "限时抢购"),
+    "motto": Text("Sold out, never oversold.", "抢得完，绝不超卖。"),
+    "skip_to_content": Text("Skip to content", "跳到正文"),
+    "main_navigation": Text("Main", "主导航"),
+    "language": Text("Language", "语言"),
+    "sales": Text("Sales", "活动"),
+    "my_orders": Text("My orders", "我的订单"),
+    "account": Text("Account", "账户"),
+    "admin": Text("Admin", "管理后台"),
+    "api_docs": Text("API documentation", "API 文档"),
+    "sign_in": Text("Sign in", "登录"),
+    "sign_up": Text("Sign up", "注册"),
+    "sign_out": Text("Sign out", "退出"),
+    # sales
+    "on_now": Text("On now", "正在抢购"),
+    "coming_up": Text("Coming up", "即将开始"),
+    "over": Text("Gone", "已结束"),
+    "no_sales": Text("There are no sales at the moment. Come back soon.", "暂无活动，敬请期待。"),
+    "status_open": Text("On sale now", "抢购中"),
+    "status_not_started": Text("Coming up", "即将开始"),
+    "status_paused": Text("Paused", "已暂停"),
+    "status_sold_out": Text("Sold out", "已售罄"),
+    "status_ended": Text("Ended", "已结束"),
+    "starts_in": Text("Starts in", "距开始"),
+    "ends_in": Text("Ends in", "距结束"),
+    "days": Text("d", "天"),
+    "left": Text("{available} of {total} left", "剩余 {available} / {total} 件"),
+    "price": Text("Sale price", "抢购价"),
+    "list_price": Text("List price", "原价"),
+    "discount": Text("{percent}% off", "直降 {percent}%"),
+    "limit": Text("Limit per buyer", "每人限购"),
+    "window": Text("Sale window", "活动时间"),
+    "time_to_pay": Text("Time to pay", "付款时限"),
+    "minutes": Text("{minutes} minutes", "{minutes} 分钟"),
+    "strategy": Text("Selling strategy", "售卖策略"),
+    "until": Text("to", "至"),
+    "see_sale": Text("See the sale", "查看活动"),
+    "back_to_sales": Text("All sales", "全部活动"),
+    # buying
+    "buy": Text("Buy now", "立即抢购"),
+    "buying": Text("Ordering …", "正在下单……"),
+    "not_open_yet": Text("Opens soon", "尚未开始"),
+    "not_for_sale": Text("Not for sale", "不可购买"),
+    "sign_in_to_buy": Text("Sign in to buy", "登录后抢购"),
+    "quantity": Text("Quantity", "数量"),
+    "safe_to_click_twice": Text("Clicking twice orders once.", "重复点击只会下一单。"),
+    "opens_by_itself": Text(
+        "The button works the moment the sale opens; there is no need to reload.",
+        "活动开始的瞬间按钮即可使用，无需刷新。",
+    ),
+    "page_reloads": Text("This page reloads when the sale opens.", "活动开始时页面会自动刷新。"),
+    "may_come_back": Text(
+        "Units that are not paid for in time come back here.", "超时未付款的商品会重新上架。"
+    ),
+    "you_bought": Text("Your orders in this sale", "您在本活动的订单"),
+    "now_open": Text("The sale is open.", "活动已开始。"),
+    "seconds_to_go": Text("{seconds} seconds to go.", "还有 {seconds} 秒。"),
+    "unknown_try_again": Text(
+        "We cannot tell yet whether you got one. Press the button again to find out: "
+        "it is the same purchase and cannot order twice.",
+        "暂时无法确认是否抢购成功。请再次点击按钮查询：这是同一笔购买，不会重复下单。",
+    ),
+    "stale_form": Text("This page was out of date. Please try again.", "页面已过期，请重试。"),
+    # orders
+    "order": Text("Order", "订单"),
+    "product": Text("Product", "商品"),
+    "order_number": Text("Order {number}", "订单 {number}"),
+    "no_orders": Text("You have not ordered anything yet.", "您还没有订单。"),
+    "ordered": Text("Ordered", "下单时间"),
+    "amount": Text("Amount", "金额"),
+    "status": Text("Status", "状态"),
+    "pay_before": Text("Pay before", "付款截止"),
+    "pay_within": Text("Time left to pay", "剩余付款时间"),
+    "pay": Text("Pay {amount}", "支付 {amount}"),
+    "cancel": Text("Cancel the order", "取消订单"),
+    "refund": Text("Return for a refund", "申请退款"),
+    "newer": Text("Newer", "较新"),
+    "older": Text("Older", "较早"),
+    "pages_of_orders": Text("Pages", "分页"),
+    "order_awaiting_payment": Text("Awaiting payment", "待付款"),
+    "order_paid": Text("Paid", "已付款"),
+    "order_expired": Text("Expired", "已过期"),
+    "order_cancelled": Text("Cancelled", "已取消"),
+    "order_refunded": Text("Refunded", "已退款"),
+    "about_awaiting_payment": Text(
+        "It is yours. It is kept for you until the time to pay has passed.",
+        "抢购成功！商品已为您保留，请在截止时间前付款。",
+    ),
+    "about_paid": Text("Paid. Thank you.", "付款成功，感谢您的购买。"),
+    "about_expired": Text(
+        "It was not paid in time, so it went back on sale.", "未在规定时间内付款，商品已重新上架。"
+    ),
+    "about_cancelled": Text("You cancelled this order.", "您已取消此订单。"),
+    "about_refunded": Text(
+        "You returned this order; your money is on its way back.", "您已退货，款项将原路退回。"
+    ),
+    # accounts
+    "no_account": Text("No account yet?", "还没有账户？"),
+    "have_account": Text("Have an account?", "已有账户？"),
+    "signed_in_as": Text("Signed in as {user}", "当前用户：{user}"),
+    "buyer_token": Text("Buyer token", "买家令牌"),
+    "about_token": Text(
+        "Lets a program buy in your name through the API, for a day. Keep it to yourself.",
+        "程序可凭此令牌通过 API 以您的名义购买，一天内有效。请勿泄露。",
+    ),
+    "make_token": Text("Make a token", "生成令牌"),
+    "copy": Text("Copy", "复制"),
+    "copied": Text("Copied", "已复制"),
+    "example": Text("Example", "示例"),
+    # documentation of the API
+    "docs_need_javascript": Text(
+        "The browsable documentation needs JavaScript; here is the plain description.",
+        "浏览文档需要 JavaScript，也可直接查看描述文件。",
+    ),
+    "problem_codes": Text("Problem codes", "错误代码"),
+    "code": Text("Code", "代码"),
+    "meaning": Text("Meaning", "含义"),
+    # when it goes wrong
+    "error_400": Text("We did not understand that", "无法理解该请求"),
+    "about_400": Text(
+        "Something about the request was wrong. Please go back and try again.",
+        "请求有误，请返回重试。",
+    ),
+    "error_403": Text("This is not open to you", "没有访问权限"),
+    "about_403": Text("You may need to sign in as somebody else.", "您可能需要更换账户登录。"),
+    "error_csrf": Text("The form was too old", "表单已失效"),
+    "about_csrf": Text(
+        "For your safety nothing was done. Go back, reload the page and try again; "
+        "cookies must be allowed.",
+        "为了您的安全，未执行任何操作。请返回并刷新页面后重试，并确认已允许 Cookie。",
+    ),
+    "error_404": Text("There is nothing here", "页面不存在"),
+    "about_404": Text("It may be gone, or the address is wrong.", "内容可能已下架，或地址有误。"),
+    "error_500": Text("Something went wrong on our side", "服务器出错了"),
+    "about_500": Text(
+        "If you were buying, look at your orders first. Pressing the same button again is safe: "
+        "it cannot order twice.",
+        "如果您正在抢购，请先查看“我的订单”。再次点击同一按钮是安全的，不会重复下单。",
+    ),
+    "error_503": Text("We are short of breath", "服务暂时不可用"),
+    "about_503": Text(
+        "Please try again in a moment. Pressing the same button again is safe: "
+        "it cannot order twice.",
+        "请稍后重试。再次点击同一按钮是安全的，不会重复下单。",
+    ),
+}
+"""What pages say, by name."""
+
+
+IN_PLACE_OF = {
+    "idempotency_key_missing": "stale_form",
+    "idempotency_key_reused": "stale_form",
+    "outcome_unknown": "unknown_try_again",
+}
+"""Codes whose message speaks of headers, and what a page says instead."""
+
+IN_BROWSER = (
+    *("status_open", "status_not_started", "status_paused", "status_sold_out", "status_ended"),
+    *("starts_in", "ends_in", "days", "left", "buy", "buying", "not_open_yet", "not_for_sale"),
+    *("now_open", "safe_to_click_twice", "may_come_back", "seconds_to_go", "copied"),
+)
+"""The texts that the pages' script writes."""
+
+
+def say(name: str, *, chinese: bool, **values: object) -> str:
+    """What a page says.
+
+    Args:
+        name: one of ``PAGES``.
+        chinese: in Chinese rather than English.
+        values: what the text's braces stand for.
+    """
+    page_text = PAGES[name]
+    return (page_text.zh if chinese else page_text.en).format(**values)
+
+
+def refusal(code: str, *, chinese: bool) -> str:
+    """What a page says about a code: its reader has a button to press, and no header to send."""
+    if code in IN_PLACE_OF:
+        return say(IN_PLACE_OF[code], chinese=chinese)
+    return text(code, chinese=chinese)
+
+
+def money(amount: Decimal) -> str:
+    """A price as it is written: ¥1,999 or ¥9.50."""
+    return f"¥{amount:,.0f}" if amount == amount.to_integral_value() else f"¥{amount:,.2f}"

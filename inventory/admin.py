@@ -1,0 +1,215 @@
+"""Stock in Django's admin: to look at, and to restock.
+
+Only services write stock. What they keep is read-only here, also for a superuser: a number typed
+over a counter would be refused by the database anyway, or worse, would not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
+from django.db.models.functions import Now
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from inventory import services
+from inventory.models import Item, OutboxMessage, Reservation, StockMovement
+
+MOST_UNITS = 1_000_000_000
+"""Of one restock; keeps a slip of the keyboard within the column."""
+
+
+class ReadOnly(admin.ModelAdmin):  # type: ignore[type-arg]
+    """Rows that only services write."""
+
+    show_full_result_count = False
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        """Nobody."""
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Nobody."""
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Nobody."""
+        return False
+
+
+class NewItemForm(forms.ModelForm):  # type: ignore[type-arg]
+    """A new item and what is in stock of it."""
+
+    units = forms.IntegerField(min_value=0, max_value=MOST_UNITS, label="Units in stock")
+
+    class Meta:
+        model = Item
+        fields = ("name",)
+
+
+class RestockForm(forms.Form):
+    """How many units to add, and what the page showed when that was decided."""
+
+    units = forms.IntegerField(min_value=1, max_value=MOST_UNITS, label="Units to add")
+    total = forms.IntegerField(widget=forms.HiddenInput)
+
+
+@admin.register(Item)
+class ItemAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+    """Items: created with their stock, restocked by a form of its own, and otherwise renamed."""
+
+    list_display = ("name", "id", "available", "reserved", "total", "balanced", "restock_link")
+    search_fields = ("name", "=id")
+    ordering = ("-id",)
+    actions = ("restock_selected",)
+    readonly_fields = (
+        *("total", "available", "reserved", "ledger", "balanced"),
+        *("fence", "version", "enforced"),
+    )
+    change_form_template = "admin/inventory/item/change_form.html"
+
+    @admin.display(boolean=True, description="books balance")
+    def balanced(self, item: Item) -> bool:
+        """Whether nothing is lost and nothing oversold."""
+        return item.available + item.reserved == item.total and item.ledger == item.available
+
+    @admin.display(description="")
+    def restock_link(self, item: Item) -> SafeString:
+        """A link to the form."""
+        return format_html('<a href="{}">Restock …</a>', _restock_page(item.pk))
+
+    @admin.action(description="Restock the selected item …", permissions=["change"])
+    def restock_selected(self, request: HttpRequest, items: QuerySet[Item]) -> HttpResponse | None:
+        """Go to the form; one item at a time, for one rarely adds the same to several."""
+        if items.count() != 1:
+            self.message_user(request, "Select one item to restock.", messages.WARNING)
+            return None
+        return redirect(_restock_page(items.get().pk))
+
+    def get_form(self, request: Any, obj: Any = None, change: bool = False, **more: Any) -> Any:
+        """Ask for the stock of a new item."""
+        if obj is None:
+            more["form"] = NewItemForm
+        return super().get_form(request, obj, change, **more)
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        """A new item has no counters yet."""
+        return ("name", "units") if obj is None else ("name", *self.readonly_fields)
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        """The counters belong to the services."""
+        return () if obj is None else self.readonly_fields
+
+    def save_model(self, request: Any, obj: Item, form: Any, change: bool) -> None:
+        """Create through the service, so that the first units have their movement as well."""
+        if change:
+            # Only the name: the counters of the loaded row may be old by now.
+            obj.save(update_fields=["name"])
+            return
+        obj.pk = services.stock(obj.name, form.cleaned_data["units"]).pk
+        obj.refresh_from_db()
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Nobody: the ledger refers to it for good."""
+        return False
+
+    def get_urls(self) -> list[URLPattern]:
+        """Add the restock form."""
+        view = self.admin_site.admin_view(self.restock)
+        return [path("<int:pk>/restock/", view, name="inventory_item_restock"), *super().get_urls()]
+
+    def restock(self, request: HttpRequest, pk: int) -> HttpResponse:
+        """Ask for the units, then add them.
+
+        Outside a transaction, unlike the admin's own forms: when the service returns, the units
+        are committed and the sold-out hints are corrected.
+        """
+        item = self.get_object(request, str(pk))
+        if item is None or not self.has_change_permission(request, item):
+            raise PermissionDenied
+        form = RestockForm(request.POST or None, initial={"total": item.total})
+        if request.method == "POST" and form.is_valid():
+            return self._add(request, item, form.cleaned_data)
+        context = {
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "title": f"Restock {item.name}",
+            "item": item,
+            "form": form,
+        }
+        return TemplateResponse(request, "admin/inventory/item/restock.html", context)
+
+    def _add(self, request: HttpRequest, item: Item, wish: dict[str, int]) -> HttpResponse:
+        if item.total != wish["total"]:
+            # A second click, or a colleague: adding once more was not what was decided.
+            self.message_user(
+                request,
+                f"Nothing was added: meanwhile the total went to {item.total}.",
+                messages.WARNING,
+            )
+        else:
+            level = services.restock(item.pk, wish["units"])
+            text = f"Added {wish['units']} units: {level.available} are available."
+            self.log_change(request, item, text)
+            self.message_user(request, text, messages.SUCCESS)
+        return redirect("admin:inventory_item_change", item.pk)
+
+
+@admin.register(Reservation)
+class ReservationAdmin(ReadOnly):
+    """Reservations."""
+
+    list_display = ("id", "item", "scope", "buyer", "quantity", "state", "deadline", "created")
+    list_filter = ("state", "created")
+    list_select_related = ("item",)
+    search_fields = ("=id", "=buyer", "=scope", "=key", "=item__id")
+    ordering = ("-id",)
+
+
+@admin.register(StockMovement)
+class StockMovementAdmin(ReadOnly):
+    """The ledger."""
+
+    list_display = ("id", "item", "delta", "reason", "token", "created")
+    list_filter = ("reason", "created")
+    list_select_related = ("item",)
+    search_fields = ("=id", "=item__id", "item__name")
+    ordering = ("-id",)
+
+
+@admin.register(OutboxMessage)
+class OutboxMessageAdmin(ReadOnly):
+    """What must follow a commit, and what came of it."""
+
+    list_display = ("id", "topic", "is_done", "attempts", "not_before", "error", "created")
+    list_filter = (("done", admin.EmptyFieldListFilter), "topic")
+    search_fields = ("=id", "topic", "error")
+    ordering = ("-id",)
+    actions = ("retry",)
+
+    @admin.display(boolean=True, description="done")
+    def is_done(self, message: OutboxMessage) -> bool:
+        """Whether the consumer's transaction said so."""
+        return message.done is not None
+
+    def has_retry_permission(self, request: HttpRequest) -> bool:
+        """Who may change messages, although this page lets nobody."""
+        return request.user.has_perm("inventory.change_outboxmessage")
+
+    @admin.action(description="Try again now", permissions=["retry"])
+    def retry(self, request: HttpRequest, chosen: QuerySet[OutboxMessage]) -> None:
+        """End the pause after a failure; the next sweep then handles the message."""
+        ended = chosen.filter(done__isnull=True).update(not_before=Now())
+        self.message_user(request, f"{ended} messages will be tried again at once.")
+
+
+def _restock_page(item: int) -> str:
+    return reverse("admin:inventory_item_restock", args=[item])

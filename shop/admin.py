@@ -1,0 +1,96 @@
+"""The shop in Django's admin: products and sales to edit, orders and mails to look at."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils import timezone
+
+from inventory.admin import ReadOnly
+from shop.board import why_closed
+from shop.models import Mail, Order, Product, Sale
+
+admin.site.site_header = "Flash sale administration"
+admin.site.site_title = "Flash sale"
+admin.site.index_title = "Catalogue, stock and orders"
+
+
+@admin.register(Product)
+class ProductAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+    """Products."""
+
+    list_display = ("name", "slug", "list_price")
+    search_fields = ("name", "slug")
+    prepopulated_fields = {"slug": ("name",)}
+
+
+@admin.register(Sale)
+class SaleAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+    """Sales. They can be paused at any time: the purchase's own transaction looks once more."""
+
+    list_display = (
+        *("id", "product", "price", "status", "available", "limit"),
+        *("starts_at", "ends_at", "strategy"),
+    )
+    list_display_links = ("id", "product")
+    list_filter = ("paused", "strategy", "starts_at")
+    list_select_related = ("product", "item")
+    search_fields = ("=id", "product__name", "=item__id")
+    autocomplete_fields = ("product", "item")
+    ordering = ("-id",)
+    actions = ("pause", "resume")
+    fieldsets = (
+        (None, {"fields": ("product", "item", "price", "limit")}),
+        ("Window", {"fields": ("starts_at", "ends_at", "paused")}),
+        ("How it is sold", {"fields": ("strategy", "hold")}),
+    )
+
+    @admin.display(description="status")
+    def status(self, sale: Sale) -> str:
+        """As buyers see it."""
+        return why_closed(sale, timezone.now()) or ("open" if sale.item.available else "sold_out")
+
+    @admin.display(description="available", ordering="item__available")
+    def available(self, sale: Sale) -> str:
+        """Units left, of those ever stocked."""
+        return f"{sale.item.available} of {sale.item.total}"
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        """A sale keeps its item: the orders' reservations are on it."""
+        return () if obj is None else ("product", "item")
+
+    @admin.action(description="Pause the selected sales", permissions=["change"])
+    def pause(self, request: HttpRequest, chosen: QuerySet[Sale]) -> None:
+        """Sell nothing until they are resumed."""
+        count = chosen.filter(paused=False).update(paused=True)
+        self.message_user(request, f"{count} sales are paused.")
+
+    @admin.action(description="Resume the selected sales", permissions=["change"])
+    def resume(self, request: HttpRequest, chosen: QuerySet[Sale]) -> None:
+        """Sell again."""
+        count = chosen.filter(paused=True).update(paused=False)
+        self.message_user(request, f"{count} sales are resumed.")
+
+
+@admin.register(Order)
+class OrderAdmin(ReadOnly):
+    """Orders."""
+
+    list_display = ("id", "sale", "buyer", "quantity", "amount", "status", "pay_before", "created")
+    list_filter = ("status", "created")
+    list_select_related = ("sale__product", "buyer")
+    search_fields = ("=id", "=buyer__username", "=sale__id", "=reservation__key")
+    ordering = ("-id",)
+
+
+@admin.register(Mail)
+class MailAdmin(ReadOnly):
+    """Mails that are owed, and when they were sent."""
+
+    list_display = ("id", "order", "kind", "created", "sent")
+    list_filter = ("kind", ("sent", admin.EmptyFieldListFilter))
+    search_fields = ("=id", "=order__id")
+    ordering = ("-id",)

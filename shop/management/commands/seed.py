@@ -1,0 +1,37 @@
+"""``manage.py seed``: the demo's catalogue and logins."""
+
+import json
+from argparse import ArgumentParser
+from dataclasses import asdict
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+
+from shop.demo_data import LOGINS, create_logins, fill_catalogue
+
+
+class Command(BaseCommand):
+    """Fill the demo's catalogue."""
+
+    help = "Fill in the demo's catalogue and logins; only in demo mode. Safe to repeat."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:  # noqa: D102
+        parser.add_argument("--json", action="store_true", help="print JSON")
+
+    def handle(self, **options: Any) -> None:  # noqa: D102
+        if not settings.DEMO:
+            raise CommandError(
+                "The demo's logins have known passwords: only in demo mode (SHOP_DEMO=1)."
+            )
+        create_logins()
+        sales = fill_catalogue()
+        if options["json"]:
+            listed = [{"sale": s.pk, "item": s.item_id, "product": s.product.name} for s in sales]
+            logins = [asdict(login) for login in LOGINS]
+            self.stdout.write(json.dumps({"logins": logins, "sales": listed}))
+        elif options["verbosity"]:
+            for sale in sales:
+                self.stdout.write(f"Sale {sale.pk}: {sale}, from {sale.starts_at:%F %T} UTC")
+            for login in LOGINS:
+                self.stdout.write(f"Sign in as {login.role}: {login.username} / {login.password}")

@@ -1,0 +1,1 @@
+"""The pages that buyers see. Each view parses, calls one service, and renders."""

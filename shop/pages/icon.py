@@ -1,0 +1,10 @@
+"""The icon, for browsers that ask at the usual address without reading the page."""
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.templatetags.static import static
+
+
+def favicon(request: HttpRequest) -> HttpResponse:
+    """Send the browser to the real one, whose name holds a hash in production."""
+    return redirect(static("shop/favicon.svg"))

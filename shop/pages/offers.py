@@ -1,0 +1,103 @@
+"""Sales as pages show them: with what is left, and judged by the database's clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import Case, QuerySet, Value, When
+from django.db.models.functions import Now
+
+from shop.board import why_closed
+from shop.models import Sale
+
+MOST_SHOWN = 24
+"""Sales on the home page. A load test leaves hundreds behind, which nobody wants to look at."""
+
+MOST_GONE = 6
+"""Of them, how many that nothing can be bought of any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A sale with its product and its item, at a moment."""
+
+    sale: Sale
+    now: datetime
+
+    @property
+    def available(self) -> int:
+        """Units left."""
+        return self.sale.item.available
+
+    @property
+    def total(self) -> int:
+        """Units ever stocked."""
+        return self.sale.item.total
+
+    @property
+    def status(self) -> str:
+        """Where the sale stands, in the words of the API."""
+        return why_closed(self.sale, self.now) or ("open" if self.available else "sold_out")
+
+    @property
+    def counts_down(self) -> bool:
+        """Whether there is anything to wait for."""
+        return self.status not in {"sold_out", "ended"}
+
+    @property
+    def counts_down_to(self) -> datetime:
+        """When the sale opens, or else when it ends."""
+        return self.sale.starts_at if self.status == "not_started" else self.sale.ends_at
+
+    @property
+    def seconds_to_opening(self) -> int:
+        """Whole seconds until the sale is open for certain."""
+        return max(int((self.sale.starts_at - self.now).total_seconds()) + 1, 1)
+
+    @property
+    def minutes_to_pay(self) -> int:
+        """How long an order waits for its payment."""
+        return max(int(self.sale.hold.total_seconds() // 60), 1)
+
+    @property
+    def discount(self) -> int:
+        """Percent off the list price, rounded down."""
+        list_price = self.sale.product.list_price
+        return int((1 - self.sale.price / list_price) * 100) if list_price else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """The home page's sales: a heading of ``words.PAGES`` and what stands under it."""
+
+    heading: str
+    offers: list[Offer]
+
+
+def find(sale: int) -> Offer | None:
+    """The sale of that id, if there is one."""
+    return next(iter(_offers(Sale.objects.filter(pk=sale))), None)
+
+
+def shelves() -> list[Shelf]:
+    """What the home page shows, in one query."""
+    last = When(ends_at__lte=Now(), then=Value(2))
+    late = When(item__available=0, then=Value(1))
+    order = Case(last, late, default=Value(0))
+    offers = list(_offers(Sale.objects.order_by(order, "-starts_at", "-pk")[:MOST_SHOWN]))
+    return [
+        Shelf("on_now", _of(offers, "open", "paused")),
+        Shelf("coming_up", _of(offers, "not_started")[::-1]),
+        Shelf("over", _of(offers, "sold_out", "ended")[:MOST_GONE]),
+    ]
+
+
+def _offers(sales: QuerySet[Sale]) -> Iterable[Offer]:
+    rows = sales.select_related("product", "item").annotate(now=Now())
+    return (Offer(sale, sale.now) for sale in rows)
+
+
+def _of(offers: Iterable[Offer], *statuses: str) -> list[Offer]:
+    return [offer for offer in offers if offer.status in statuses]

@@ -1,0 +1,81 @@
+"""A buyer's orders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+
+from shop import orders, words
+from shop.models import Order
+from shop.pages.language import reads_chinese
+from shop.sales import database_time
+
+A_PAGE = 20
+"""Orders on one page."""
+
+
+@require_safe
+@never_cache
+@login_required
+def mine(request: HttpRequest) -> HttpResponse:
+    """The buyer's orders, the newest first."""
+    found = Order.objects.filter(buyer=request.user.pk).select_related("sale__product")
+    page = Paginator(found.order_by("-pk"), A_PAGE).get_page(request.GET.get("page"))
+    return render(request, "shop/orders.html", {"page": page})
+
+
+@require_safe
+@never_cache
+@login_required
+def order(request: HttpRequest, order: int) -> HttpResponse:
+    """An order, with what can be done about it."""
+    found = _own(request, order)
+    now = database_time()
+    status = found.status
+    if status == Order.Status.AWAITING_PAYMENT and found.pay_before <= now:
+        status = Order.Status.EXPIRED  # as paying says, before the sweep has come by
+    return render(request, "shop/order.html", {"order": found, "status": status, "now": now})
+
+
+@require_POST
+@login_required
+def pay(request: HttpRequest, order: int) -> HttpResponse:
+    """Pay an order."""
+    return _change(request, order, orders.pay)
+
+
+@require_POST
+@login_required
+def cancel(request: HttpRequest, order: int) -> HttpResponse:
+    """Give up an order that was not paid."""
+    return _change(request, order, orders.cancel)
+
+
+@require_POST
+@login_required
+def refund(request: HttpRequest, order: int) -> HttpResponse:
+    """Take back a paid order."""
+    return _change(request, order, orders.refund)
+
+
+def _own(request: HttpRequest, order: int) -> Order:
+    # Another buyer's order is not found, rather than forbidden: ids are not to be counted.
+    own = Order.objects.filter(buyer=request.user.pk).select_related("sale__product")
+    return get_object_or_404(own, pk=order)
+
+
+def _change(request: HttpRequest, order: int, change: Callable[[Order], Order]) -> HttpResponse:
+    found = _own(request, order)
+    try:
+        change(found)
+    except orders.WrongState as wrong:
+        chinese = reads_chinese()
+        messages.error(request, words.refusal(f"order_{wrong.status}", chinese=chinese))
+    return redirect(found)

@@ -1,0 +1,74 @@
+"""The home page, and a sale with its buy button."""
+
+from __future__ import annotations
+
+from uuid import UUID, uuid4
+
+from django.contrib.auth.views import redirect_to_login
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_safe
+
+from shop import words
+from shop.models import Order
+from shop.pages import offers
+from shop.pages.forms import BuyForm
+from shop.pages.language import reads_chinese
+from shop.purchase import buy
+from shop.words import Refusal
+
+
+@require_safe
+@never_cache
+def home(request: HttpRequest) -> HttpResponse:
+    """The sales, with countdowns."""
+    shelves = offers.shelves()
+    now = next((offer.now for shelf in shelves for offer in shelf.offers), None)
+    return render(request, "shop/home.html", {"shelves": shelves, "now": now})
+
+
+# Never cached, so that coming back to the page makes a new key: a click there is a new purchase,
+# while a double click, a re-sent form and a retry after a refusal carry the old one.
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+def sale(request: HttpRequest, sale: int) -> HttpResponse:
+    """A sale: GET shows it, POST buys in it."""
+    if request.method != "POST":
+        return _show(request, sale, uuid4())
+    if not request.user.is_authenticated:
+        return redirect_to_login(request.path)
+    form = BuyForm(request.POST)
+    try:
+        if not form.is_valid():
+            raise Refusal(form.refusal())
+        key, quantity = form.cleaned_data["key"], form.cleaned_data["quantity"]
+        return redirect(buy(sale, request.user.pk, key, quantity).order)
+    except Refusal as refusal:
+        return _refuse(request, sale, form, refusal.code)
+
+
+def _refuse(request: HttpRequest, sale: int, form: BuyForm, code: str) -> HttpResponse:
+    """The page again, saying why. With the same key: what was not answered can be asked again."""
+    spoiled = code in {"idempotency_key_missing", "idempotency_key_reused"}
+    key = uuid4() if spoiled else form.cleaned_data["key"]
+    message = words.refusal(code, chinese=reads_chinese())
+    quantity = form.cleaned_data.get("quantity", 1)
+    response = _show(request, sale, key, quantity=quantity, refusal=message)
+    response.status_code = words.PROBLEMS[code].status
+    if code in words.RETRY_AFTER:
+        response.headers["Retry-After"] = str(words.RETRY_AFTER[code])
+    return response
+
+
+def _show(
+    request: HttpRequest, sale: int, key: UUID, *, quantity: int = 1, refusal: str = ""
+) -> HttpResponse:
+    offer = offers.find(sale)
+    if offer is None:
+        raise Http404
+    mine = Order.objects.none()
+    if request.user.is_authenticated:
+        mine = Order.objects.filter(sale=sale, buyer=request.user.pk).order_by("-pk")[:10]
+    context = {"offer": offer, "key": key, "quantity": quantity, "refusal": refusal, "mine": mine}
+    return render(request, "shop/sale.html", context)

@@ -1,0 +1,25 @@
+"""Which page is where."""
+
+from django.contrib.auth.views import LogoutView
+from django.urls import path
+from django.views.i18n import set_language
+
+from shop.pages import accounts, docs, icon, orders, sales
+
+urlpatterns = [
+    path("", sales.home, name="home"),
+    path("sales/<int:sale>/", sales.sale, name="sale"),
+    path("orders/", orders.mine, name="orders"),
+    path("orders/<int:order>/", orders.order, name="order"),
+    path("orders/<int:order>/payment/", orders.pay, name="pay"),
+    path("orders/<int:order>/cancel/", orders.cancel, name="cancel"),
+    path("orders/<int:order>/refund/", orders.refund, name="refund"),
+    path("sign-in/", accounts.SignIn.as_view(), name="sign-in"),
+    path("sign-up/", accounts.SignUp.as_view(), name="sign-up"),
+    path("sign-out/", LogoutView.as_view(), name="sign-out"),
+    path("account/", accounts.account, name="account"),
+    path("language/", set_language, name="language"),
+    path("api/docs", docs.browse, name="api-docs"),
+    path("api/v1/openapi.json", docs.openapi, name="openapi"),
+    path("favicon.ico", icon.favicon),
+]

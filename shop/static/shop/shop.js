@@ -1,0 +1,180 @@
+// Countdowns by the server's clock, state that follows it, and forms that are sent once. The pages
+// work without any of this.
+
+const words = JSON.parse(document.getElementById("words").textContent);
+const say = (name, values = {}) =>
+  words[name].replace(/{(\w+)}/g, (_, value) => values[value]);
+
+// --- The server's clock ------------------------------------------------------------------------
+// The page says what time it was on the server when it was made. The browser's own clock may be
+// wrong and may be set meanwhile, so it is not asked: only its monotonic timer is.
+
+const page = document.querySelector("main");
+const arrived = performance.getEntriesByType("navigation")[0]?.responseStart || performance.now();
+let difference = Date.parse(page.dataset.now) - arrived; // NaN on pages without a clock
+
+// Late by the way here, and never early: a button that opens too early would be refused.
+const serverNow = () => difference + performance.now();
+
+// --- Countdowns --------------------------------------------------------------------------------
+
+function clockface(milliseconds) {
+  const all = Math.max(0, Math.ceil(milliseconds / 1000));
+  const two = (number) => String(Math.floor(number)).padStart(2, "0");
+  const days = Math.floor(all / 86400);
+  const hours = Math.floor(all / 3600) % 24;
+  const rest = `${two((all / 60) % 60)}:${two(all % 60)}`;
+  if (days) return `${days} ${words.days} ${two(hours)}:${rest}`;
+  return hours ? `${two(hours)}:${rest}` : rest;
+}
+
+const announcer = document.querySelector("[data-announcer]");
+const announced = new Set();
+
+// A screen reader that read out every second would be of no use: these moments only, and only on
+// the page of a single sale.
+function announce(text) {
+  if (announced.has(text)) return;
+  announced.add(text);
+  announcer.textContent = text;
+}
+
+class Sale {
+  constructor(element) {
+    this.element = element;
+    this.live = "live" in element.dataset;
+    this.starts = Date.parse(element.dataset.starts);
+    this.ends = Date.parse(element.dataset.ends);
+    const part = (name) => element.querySelector(`[data-${name}]`);
+    this.parts = Object.fromEntries(
+      ["badge", "left", "meter", "buy", "hint", "countdown", "countdown-line", "countdown-label"]
+        .map((name) => [name, part(name)]),
+    );
+    element.querySelector("[data-script]")?.removeAttribute("hidden");
+  }
+
+  get status() {
+    return this.element.dataset.status;
+  }
+
+  set status(status) {
+    if (status === this.status) return;
+    this.element.dataset.status = status;
+    this.parts.badge.textContent = words[`status_${status}`];
+    const { buy, hint } = this.parts;
+    if (buy) {
+      buy.disabled = status !== "open";
+      buy.textContent = words[status === "open" ? "buy" : `status_${status}`];
+      const hints = { open: words.safe_to_click_twice, sold_out: words.may_come_back };
+      hint.textContent = hints[status] ?? "";
+    }
+    if (status === "open" && this.live) announce(words.now_open);
+  }
+
+  tick() {
+    const now = serverNow();
+    if (this.status === "not_started" && now >= this.starts) {
+      this.status = "open";
+      this.refresh();
+    } else if (this.status !== "ended" && now >= this.ends) {
+      this.status = "ended";
+    }
+    const opening = this.status === "not_started";
+    const left = (opening ? this.starts : this.ends) - now;
+    this.parts["countdown-line"].hidden = ["sold_out", "ended"].includes(this.status);
+    this.parts["countdown-label"].textContent = words[opening ? "starts_in" : "ends_in"];
+    this.parts.countdown.textContent = clockface(left);
+    const seconds = Math.ceil(left / 1000);
+    if (opening && this.live && (seconds === 60 || seconds === 10)) {
+      announce(say("seconds_to_go", { seconds }));
+    }
+  }
+
+  // Ask how it stands. Spread out, for everybody's countdown ends in the same instant.
+  refresh() {
+    clearTimeout(this.next);
+    this.next = setTimeout(() => this.ask(), 500 + 1500 * Math.random());
+  }
+
+  async ask() {
+    if (document.hidden) return; // asked again when somebody looks
+    try {
+      const answer = await fetch(`/api/v1/sales/${this.element.dataset.sale}`);
+      if (answer.ok) this.show(await answer.json());
+    } catch {
+      // No network: the page stays as it is, and the next round asks again.
+    }
+    if (this.live && this.status !== "ended") {
+      this.next = setTimeout(() => this.ask(), 4000 + 2000 * Math.random());
+    }
+  }
+
+  show(state) {
+    // Still never early: the server read its clock before the answer came.
+    difference = Math.max(difference, Date.parse(state.server_time) - performance.now());
+    this.starts = Date.parse(state.starts_at);
+    this.ends = Date.parse(state.ends_at);
+    this.status = state.status;
+    const total = this.parts.meter.max;
+    this.parts.meter.value = state.available;
+    this.parts.left.textContent = say("left", { available: state.available, total });
+  }
+}
+
+const sales = [...document.querySelectorAll("[data-sale]")].map((element) => new Sale(element));
+const deadlines = [...document.querySelectorAll("[data-countdown][data-until]")].map((element) => ({
+  element,
+  until: Date.parse(element.dataset.until),
+}));
+
+function tick() {
+  for (const sale of sales) sale.tick();
+  for (const { element, until } of deadlines) {
+    element.textContent = clockface(until - serverNow());
+    if (serverNow() >= until) return location.reload();
+  }
+  // On the server's full second, so that the opening is not missed by most of one.
+  setTimeout(tick, 1000 - (serverNow() % 1000) + 5);
+}
+if (sales.length || deadlines.length) tick();
+
+for (const sale of sales) if (sale.live) sale.refresh();
+document.addEventListener("visibilitychange", () => {
+  if (!document.hidden) for (const sale of sales) sale.refresh();
+});
+
+// --- Times in the visitor's own zone -----------------------------------------------------------
+
+const inWords = new Intl.DateTimeFormat(document.documentElement.lang, {
+  dateStyle: "medium",
+  timeStyle: "short",
+});
+for (const time of document.querySelectorAll("time[data-local]")) {
+  time.textContent = inWords.format(new Date(time.dateTime));
+}
+
+// --- Forms that are sent once ------------------------------------------------------------------
+// A courtesy, not a safeguard: what keeps a second click from buying twice is the form's key.
+
+for (const form of document.querySelectorAll("form[data-once]")) {
+  form.addEventListener("submit", (event) => {
+    if ("sent" in form.dataset) return event.preventDefault();
+    form.dataset.sent = "";
+    const button = form.querySelector("[data-buy]");
+    if (button) button.textContent = words.buying;
+  });
+}
+addEventListener("pageshow", (event) => {
+  if (event.persisted) location.reload(); // came back to a page that was kept: a new key
+});
+
+// --- Copying -----------------------------------------------------------------------------------
+
+for (const button of document.querySelectorAll("[data-copy]")) {
+  button.hidden = !navigator.clipboard;
+  button.addEventListener("click", async () => {
+    await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).value);
+    button.textContent = words.copied;
+    announce(words.copied);
+  });
+}
