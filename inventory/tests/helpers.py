@@ -104,7 +104,7 @@ def kinds(answers: Sequence[object]) -> Counter[str]:
 def book(item: int) -> Book:
     """An item's book, after making sure that all of it balances."""
     found = audit([item])
-    assert found.problems == []
+    assert not found.problems, found.problems
     return found.items[0]
 
 
