@@ -1,0 +1,138 @@
+"""Purchases to try, threads to try them on at once, and what the books say afterwards."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import partial
+from typing import Any, TypeVar
+from uuid import UUID, uuid4
+
+import psycopg
+from django.db import connection
+
+from inventory.audit import Book, audit
+from inventory.models import Reservation
+from inventory.outcomes import Granted, Purchase
+
+T = TypeVar("T")
+
+PATIENCE = 30.0
+"""Seconds after which a thread that waits for another one gives up: the test has failed."""
+
+_buyers = itertools.count(1)
+
+
+def wish(item: int, buyer: int | None = None, quantity: int = 1, **other: Any) -> Purchase:
+    """A purchase; without a buyer it is by one of its own, whose limit does not matter."""
+    settings: dict[str, Any] = {
+        "scope": item,
+        "key": uuid4(),
+        "limit": 1_000_000,
+        "hold": timedelta(minutes=15),
+        **other,
+    }
+    return Purchase(
+        item=item,
+        buyer=next(_buyers) + 1_000_000 if buyer is None else buyer,
+        quantity=quantity,
+        **settings,
+    )
+
+
+def open_nothing(granted: Sequence[Granted]) -> list[str]:
+    """Open what a shop without orders opens."""
+    return [f"opened {grant.reservation}" for grant in granted]
+
+
+def at_once(calls: Sequence[Callable[[], T]]) -> list[Any]:
+    """Make each call on a thread of its own, all released together; results or errors in order."""
+    start = threading.Barrier(len(calls))
+
+    def run(call: Callable[[], T]) -> T:
+        start.wait(PATIENCE)
+        return on_this_thread(call)
+
+    with ThreadPoolExecutor(len(calls)) as pool:
+        futures = [pool.submit(run, call) for call in calls]
+    return [future.exception() or future.result() for future in futures]
+
+
+def crowd(sell: Callable[[Purchase], T], purchases: Sequence[Purchase], threads: int) -> list[Any]:
+    """Make all purchases, in turn on each of that many threads; results or errors, any order."""
+
+    def shop(mine: Sequence[Purchase]) -> list[Any]:
+        with ThreadPoolExecutor(1) as own:
+            futures = [own.submit(sell, purchase) for purchase in mine]
+            own.submit(connection.close)
+        return [future.exception() or future.result() for future in futures]
+
+    answers: list[Any] = []
+    for part in at_once([partial(shop, purchases[n::threads]) for n in range(threads)]):
+        if isinstance(part, BaseException):
+            raise part
+        answers += part
+    return answers
+
+
+def on_this_thread(call: Callable[[], T]) -> T:
+    """Make a call and close the connection that it opened."""
+    try:
+        return call()
+    finally:
+        connection.close()
+
+
+@contextmanager
+def in_thread(call: Callable[[], T]) -> Iterator[Callable[[], T]]:
+    """Make a call meanwhile; yields a function that waits for its result."""
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(on_this_thread, call)
+        yield lambda: future.result(PATIENCE)
+
+
+def kinds(answers: Sequence[object]) -> Counter[str]:
+    """How many answers there are of each kind, by the name of its class."""
+    return Counter(type(answer).__name__ for answer in answers)
+
+
+def book(item: int) -> Book:
+    """An item's book, after making sure that all of it balances."""
+    found = audit([item])
+    assert not found.problems, found.problems
+    return found.items[0]
+
+
+def problems(item: int) -> list[str]:
+    """What the audit has to say against an item's books."""
+    return audit([item]).problems
+
+
+def reserved(item: int) -> int:
+    """How many reservations of an item there are."""
+    return Reservation.objects.filter(item=item).count()
+
+
+def keys_of(item: int) -> set[UUID]:
+    """The idempotency keys that were granted."""
+    return set(Reservation.objects.filter(item=item).values_list("key", flat=True))
+
+
+@contextmanager
+def outsider() -> Iterator[psycopg.Connection]:
+    """A connection past Django and its transactions: sees what is committed, and nothing else."""
+    settings = connection.settings_dict
+    with psycopg.connect(
+        host=settings["HOST"],
+        port=settings["PORT"],
+        user=settings["USER"],
+        password=settings["PASSWORD"],
+        dbname=settings["NAME"],
+        autocommit=True,
+    ) as session:
+        yield session

@@ -1,0 +1,130 @@
+"""The guard: one statement that decides, and writes the ledger with what it decided."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+from django.db import transaction
+
+from inventory import guard, services
+from inventory.models import Item, StockMovement
+from inventory.outcomes import StaleToken
+from inventory.tests.helpers import at_once, book, kinds
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def item() -> int:
+    """Ten units whose books may stay open: the guard alone writes no reservations."""
+    pk: int = services.stock("phone", 10).pk
+    Item.objects.filter(pk=pk).update(enforced=False)
+    return pk
+
+
+def take(item: int, units: int, token: int | None = None) -> guard.Level:
+    with transaction.atomic():
+        return guard.take(item, units, token=token)
+
+
+def state(item: int) -> tuple[int, int, int]:
+    row = Item.objects.get(pk=item)
+    return row.available, row.fence, StockMovement.objects.filter(item=item).count()
+
+
+def test_it_takes_what_is_there_and_writes_the_movement(item):
+    level = take(item, 4)
+    assert level.available == 6
+    assert StockMovement.objects.filter(item=item).latest("pk").delta == -4
+
+
+def test_it_takes_the_last_units_exactly(item):
+    assert take(item, 10).available == 0
+
+
+def test_it_takes_nothing_when_too_little_is_there(item):
+    take(item, 7)
+    before = state(item)
+    with pytest.raises(guard.OutOfStock, match="only 3") as refused:
+        take(item, 4)
+    assert refused.value.available == 3
+    assert state(item) == before
+
+
+def test_a_writer_with_a_stale_token_changes_no_row(item):
+    take(item, 1, token=100)
+    before = state(item)
+    with pytest.raises(StaleToken, match="99 is older than 100"):
+        take(item, 1, token=99)
+    assert state(item) == before
+
+
+def test_the_same_token_and_a_newer_one_go_on_and_the_fence_only_rises(item):
+    for token in (100, 100, 101):
+        take(item, 1, token=token)
+    assert state(item)[:2] == (7, 101)
+
+
+def test_a_writer_without_the_lock_is_not_compared_and_leaves_the_fence(item):
+    take(item, 1, token=100)
+    take(item, 1)
+    assert state(item)[:2] == (8, 100)
+
+
+def test_stock_that_comes_back_needs_no_token_and_leaves_the_fence(item):
+    take(item, 5, token=100)
+    with transaction.atomic():
+        guard.put_back(item, 5)
+    assert state(item)[:2] == (10, 100)
+
+
+def test_every_change_has_a_number_of_its_own(item):
+    levels = [take(item, 1), take(item, 1)]
+    with transaction.atomic():
+        levels.append(guard.put_back(item, 1))
+    levels.append(services.restock(item, 1))
+    versions = [level.version for level in levels]
+    assert versions == sorted(set(versions))
+
+
+@pytest.mark.parametrize("units", [0, -1])
+@pytest.mark.parametrize("move", [guard.take, guard.put_back, guard.restock])
+def test_it_moves_at_least_one_unit(move, units, item):
+    with pytest.raises(ValueError, match="at least one"), transaction.atomic():
+        move(item, units)
+    assert state(item)[0] == 10
+
+
+@pytest.mark.parametrize("move", [guard.take, guard.put_back, guard.restock])
+def test_there_must_be_such_an_item(move):
+    with pytest.raises(guard.NoSuchItem), transaction.atomic():
+        move(0, 1)
+
+
+@pytest.mark.parametrize("move", [guard.take, guard.put_back, guard.restock])
+def test_it_refuses_to_run_outside_a_transaction(move, item):
+    with pytest.raises(transaction.TransactionManagementError):
+        move(item, 1)
+    assert state(item)[0] == 10
+
+
+def test_of_fifty_who_take_at_once_exactly_ten_get_one(item):
+    answers = at_once([partial(take, item, 1)] * 50)
+    assert kinds(answers) == {"Level": 10, "OutOfStock": 40}
+    assert sorted(level.available for level in answers if isinstance(level, guard.Level)) == list(
+        range(10)
+    )
+    assert state(item)[0] == 0
+
+
+def test_a_decrement_without_the_condition_is_what_the_guard_prevents(item):
+    """Two that have read the same number take fourteen of ten, and only the ledger knows."""
+    with transaction.atomic():
+        guard.take_unguarded(item, 7, read=10)
+    with transaction.atomic():
+        guard.take_unguarded(item, 7, read=10)
+    assert StockMovement.objects.filter(item=item, reason="sale").count() == 2
+    assert Item.objects.get(pk=item).available == 3
+    with pytest.raises(AssertionError, match="ledger"):
+        book(item)

@@ -1,0 +1,226 @@
+"""The rule by itself: who gets what, in which order, and never more than there is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inventory.outcomes import Granted, KeyReused, LimitReached, Outcome, Purchase, SoldOut
+from inventory.rules import Known, answers, decide
+from inventory.tests.helpers import wish
+
+ITEM = 1
+A, B, C = 1, 2, 3
+
+
+def sell(
+    batch: Sequence[Purchase],
+    available: int,
+    known: dict[tuple[int, UUID], Known] | None = None,
+    used: dict[tuple[int, int], int] | None = None,
+) -> list[Outcome]:
+    """Decide, and write to nowhere."""
+    decision = decide(batch, available, known or {}, used or {})
+    granted = [Granted(each, 100 + n, opened=n) for n, each in enumerate(decision.granted)]
+    return answers(decision, granted, len(batch))
+
+
+def got(outcomes: Sequence[Outcome]) -> list[str]:
+    return [
+        "replay" if isinstance(each, Granted) and each.replayed else type(each).__name__
+        for each in outcomes
+    ]
+
+
+def test_units_go_in_order_of_arrival():
+    batch = [wish(ITEM, buyer) for buyer in (C, A, B)]
+    outcomes = sell(batch, 2)
+    assert got(outcomes) == ["Granted", "Granted", "SoldOut"]
+    assert outcomes[2] == SoldOut(0)
+
+
+def test_ten_units_sell_to_ten_and_not_to_eleven():
+    batch = [wish(ITEM) for _ in range(11)]
+    assert got(sell(batch, 10)) == ["Granted"] * 10 + ["SoldOut"]
+
+
+def test_the_tail_goes_to_the_first_in_line_whom_it_fits():
+    batch = [wish(ITEM, quantity=quantity) for quantity in (3, 3, 2, 1)]
+    outcomes = sell(batch, 5)
+    assert got(outcomes) == ["Granted", "SoldOut", "Granted", "SoldOut"]
+    assert outcomes[1] == SoldOut(2)
+
+
+def test_the_limit_counts_what_the_same_batch_has_granted():
+    batch = [wish(ITEM, A, limit=3, quantity=quantity) for quantity in (2, 2, 1)]
+    outcomes = sell(batch, 100)
+    assert got(outcomes) == ["Granted", "LimitReached", "Granted"]
+    assert outcomes[1] == LimitReached(1)
+
+
+def test_the_limit_counts_what_was_bought_before():
+    assert sell([wish(ITEM, A, limit=3, quantity=2)], 9, used={(ITEM, A): 2}) == [LimitReached(1)]
+    assert got(sell([wish(ITEM, A, limit=3)], 9, used={(ITEM, A): 2})) == ["Granted"]
+
+
+def test_a_limit_that_was_lowered_leaves_nothing_and_not_less_than_nothing():
+    assert sell([wish(ITEM, A, limit=1)], 9, used={(ITEM, A): 5}) == [LimitReached(0)]
+
+
+def test_the_limit_is_a_buyers_own_in_each_scope():
+    batch = [wish(ITEM, A, limit=1, scope=1), wish(ITEM, A, limit=1, scope=2)]
+    batch += [wish(ITEM, B, limit=1, scope=1)]
+    assert got(sell(batch, 9)) == ["Granted"] * 3
+
+
+def test_a_buyer_at_the_limit_is_told_so_and_not_that_it_is_sold_out():
+    """The duplicate check comes before the stock: with stock left, nobody is told "sold out"."""
+    batch = [wish(ITEM, A, limit=1) for _ in range(100)]
+    assert got(sell(batch, 100)) == ["Granted"] + ["LimitReached"] * 99
+
+
+def test_the_same_key_twice_in_a_batch_is_one_purchase_and_its_replay():
+    one = wish(ITEM, A, limit=1)
+    first, again = sell([one, one], 5)
+    assert isinstance(first, Granted)
+    assert isinstance(again, Granted)
+    assert got([first, again]) == ["Granted", "replay"]
+    assert (again.reservation, again.opened) == (first.reservation, first.opened)
+
+
+def test_a_key_refused_in_this_batch_may_be_asked_again_in_it():
+    one = wish(ITEM, A, quantity=2)
+    assert got(sell([one, one], 1)) == ["SoldOut", "SoldOut"]
+
+
+def test_the_same_key_for_another_quantity_is_told_reused_within_a_batch():
+    one = wish(ITEM, A)
+    other = wish(ITEM, A, quantity=2, key=one.key)
+    assert got(sell([one, other], 5)) == ["Granted", "KeyReused"]
+
+
+def test_the_same_key_of_two_buyers_is_two_purchases():
+    one = wish(ITEM, A)
+    assert got(sell([one, wish(ITEM, B, key=one.key)], 5)) == ["Granted", "Granted"]
+
+
+def test_a_known_key_is_replayed_though_nothing_is_left_and_the_limit_is_reached():
+    one = wish(ITEM, A, limit=1)
+    known = {(A, one.key): Known(7, ITEM, ITEM, 1)}
+    [again] = sell([one], 0, known, {(ITEM, A): 1})
+    assert again == Granted(one, 7, replayed=True)
+
+
+@pytest.mark.parametrize(
+    "before", [Known(7, ITEM, ITEM, 2), Known(7, 9, ITEM, 1), Known(7, ITEM, 9, 1)]
+)
+def test_a_known_key_of_another_purchase_is_told_reused(before):
+    one = wish(ITEM, A)
+    assert sell([one], 5, {(A, one.key): before}) == [KeyReused()]
+
+
+def test_an_empty_or_negative_purchase_cannot_be_made():
+    for quantity in (0, -1):
+        with pytest.raises(ValueError, match="at least one unit"):
+            wish(ITEM, A, quantity=quantity)
+
+
+KEYS = [UUID(int=n) for n in range(4)]
+
+purchases = st.builds(
+    lambda buyer, key, quantity, limit, scope: wish(
+        ITEM, buyer, quantity, key=key, limit=limit, scope=scope
+    ),
+    st.integers(1, 4),
+    st.sampled_from(KEYS),
+    st.integers(1, 5),
+    st.integers(1, 8),
+    st.integers(1, 2),
+)
+batches = st.lists(purchases, max_size=30)
+stock = st.integers(0, 40)
+holdings = st.dictionaries(st.tuples(st.integers(1, 2), st.integers(1, 4)), st.integers(0, 8))
+grants = st.dictionaries(
+    st.tuples(st.integers(1, 4), st.sampled_from(KEYS)),
+    st.builds(Known, st.integers(1, 99), st.just(ITEM), st.integers(1, 2), st.integers(1, 5)),
+    max_size=5,
+)
+
+
+@given(batches, stock, grants, holdings)
+def test_never_more_units_are_granted_than_are_available(batch, available, known, used):
+    decision = decide(batch, available, known, used)
+    assert 0 <= decision.units <= available
+
+
+@given(batches, stock, grants, holdings)
+def test_nobody_is_granted_beyond_the_limit_that_the_purchase_names(batch, available, known, used):
+    decision = decide(batch, available, known, used)
+    held = Counter(used)
+    for purchase in decision.granted:
+        held[purchase.scope, purchase.buyer] += purchase.quantity
+        assert held[purchase.scope, purchase.buyer] <= purchase.limit
+
+
+@given(batches, stock, grants, holdings)
+def test_every_key_is_granted_once_and_never_again(batch, available, known, used):
+    granted = decide(batch, available, known, used).granted
+    identities = [(purchase.buyer, purchase.key) for purchase in granted]
+    assert len(set(identities)) == len(identities)
+    assert not set(identities) & set(known)
+
+
+@given(batches, stock, grants, holdings)
+def test_every_purchase_gets_one_answer_and_it_is_true(batch, available, known, used):
+    outcomes = sell(batch, available, known, used)
+    assert len(outcomes) == len(batch)
+    left, held = available, Counter(used)
+    granted: dict[tuple[int, UUID], Purchase] = {}
+    for purchase, outcome in zip(batch, outcomes, strict=True):
+        identity = (purchase.buyer, purchase.key)
+        allowance = (purchase.scope, purchase.buyer)
+        if isinstance(outcome, SoldOut):
+            assert outcome.available == left < purchase.quantity
+        elif isinstance(outcome, LimitReached):
+            assert outcome.left == max(purchase.limit - held[allowance], 0) < purchase.quantity
+        elif isinstance(outcome, KeyReused):
+            assert identity in known or granted[identity] != purchase
+        elif outcome.replayed:
+            assert identity in known or granted[identity].quantity == purchase.quantity
+        else:
+            assert outcome.purchase == purchase
+            granted[identity] = purchase
+            left -= purchase.quantity
+            held[allowance] += purchase.quantity
+    assert left >= 0
+
+
+@given(batches, stock, holdings)
+def test_serving_in_two_batches_grants_what_serving_in_one_does(batch, available, used):
+    """Whether two processes meet in one batch or follow each other decides nothing."""
+    together = decide(batch, available, {}, used).granted
+    half = len(batch) // 2
+    first = decide(batch[:half], available, {}, used)
+    held = Counter(used)
+    for purchase in first.granted:
+        held[purchase.scope, purchase.buyer] += purchase.quantity
+    known = {
+        (each.buyer, each.key): Known(n, each.item, each.scope, each.quantity)
+        for n, each in enumerate(first.granted)
+    }
+    second = decide(batch[half:], available - first.units, known, held)
+    assert together == first.granted + second.granted
+
+
+@given(st.lists(st.integers(1, 9), max_size=40), stock)
+def test_a_refused_purchase_would_not_have_fitted(quantities, available):
+    batch = [wish(ITEM, quantity=quantity) for quantity in quantities]
+    decision = decide(batch, available, {}, {})
+    left = available - decision.units
+    last_refused = [batch[position] for position in decision.refused]
+    assert all(left < purchase.quantity for purchase in last_refused)
