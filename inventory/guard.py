@@ -93,7 +93,9 @@ SELECT available, version FROM changed
 RESTOCK: LiteralString = """
 WITH changed AS (
     UPDATE inventory_item
-    SET total = total + %(units)s::bigint, available = available + %(units)s::bigint, version = version + 1
+    SET total = total + %(units)s::bigint,
+        available = available + %(units)s::bigint,
+        version = version + 1
     WHERE id = %(item)s
     RETURNING id, available, version
 ), moved AS (

@@ -19,7 +19,7 @@ admin.site.index_title = "Catalogue, stock and orders"
 
 
 @admin.register(Product)
-class ProductAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+class ProductAdmin(admin.ModelAdmin):
     """Products."""
 
     list_display = ("name", "slug", "list_price")
@@ -28,7 +28,7 @@ class ProductAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
 
 
 @admin.register(Sale)
-class SaleAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+class SaleAdmin(admin.ModelAdmin):
     """Sales. They can be paused at any time: the purchase's own transaction looks once more."""
 
     list_display = (

@@ -12,7 +12,7 @@ from django.contrib.auth.models import User
 
 from shop import orders, tokens
 from shop.buyers import create_synthetic_buyers
-from shop.models import Product, Sale
+from shop.models import Order, Product, Sale
 from shop.purchase import buy
 from shop.sales import database_time, open_sale
 
@@ -180,4 +180,5 @@ def _to_be_renewed(entry: Entry, sale: Sale, now: datetime) -> bool:
 def _sell(sale: Sale, buyers: Iterable[int]) -> None:
     """Sell a unit to each, as to any buyer."""
     for buyer in buyers:
-        orders.pay(buy(sale.pk, buyer, uuid4(), 1).order)
+        bought = buy(sale.pk, buyer, uuid4(), 1)
+        orders.pay(Order.objects.get(pk=bought.order.pk))

@@ -43,7 +43,11 @@ def test_a_host_that_was_named_on_purpose_may_be_loaded(monkeypatch: pytest.Monk
 
 
 def test_the_opening_is_judged_by_the_servers_clock_alone() -> None:
-    body = {"starts_at": "1999-01-01T00:00:10+00:00", "server_time": "1999-01-01T00:00:07Z", "limit": 2}
+    body = {
+        "starts_at": "1999-01-01T00:00:10+00:00",
+        "server_time": "1999-01-01T00:00:07Z",
+        "limit": 2,
+    }
     sale = Sale.from_json("1", body, asked=100.0, answered=100.2)
     assert sale.opens_at == pytest.approx(103.1)
     assert (sale.limit, sale.item) == (2, None)

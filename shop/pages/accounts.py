@@ -24,7 +24,7 @@ class SignIn(LoginView):
     redirect_authenticated_user = True
 
 
-class SignUp(RedirectURLMixin, FormView):  # type: ignore[type-arg]
+class SignUp(RedirectURLMixin, FormView):
     """Make an account, and be signed in."""
 
     form_class = SignUpForm

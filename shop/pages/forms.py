@@ -20,7 +20,7 @@ class BuyForm(forms.Form):
         return "idempotency_key_missing" if "key" in self.errors else "invalid_quantity"
 
 
-class SignUpForm(UserCreationForm):  # type: ignore[type-arg]
+class SignUpForm(UserCreationForm):
     """A new buyer. The address is for the confirmation mail, and may be left out."""
 
     class Meta:

@@ -43,7 +43,7 @@ def sale(request: HttpRequest, sale: int) -> HttpResponse:
         if not form.is_valid():
             raise Refusal(form.refusal())
         key, quantity = form.cleaned_data["key"], form.cleaned_data["quantity"]
-        return redirect(buy(sale, request.user.pk, key, quantity).order)
+        return redirect("order", buy(sale, request.user.pk, key, quantity).order.pk)
     except Refusal as refusal:
         return _refuse(request, sale, form, refusal.code)
 
