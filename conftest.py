@@ -9,6 +9,7 @@ import os
 from contextlib import ExitStack
 
 import django
+import pytest
 
 from shop.stack.embedded import private_servers
 from shop.stack.entry import SERVER_VARIABLES
@@ -44,3 +45,20 @@ _separate_parallel_workers()
 os.environ["SHOP_DEMO"] = "1"
 os.environ["DJANGO_SETTINGS_MODULE"] = "shop.settings"
 django.setup()
+
+
+def _nothing_may_be_skipped() -> bool:
+    """On CI every optional server and the browser are there: a skipped test is a hidden one."""
+    return os.environ.get("CI") == "true"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    skipped = terminalreporter.stats.get("skipped", [])
+    if skipped and _nothing_may_be_skipped():
+        terminalreporter.section("skipped on CI, which counts as failed", red=True)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter and reporter.stats.get("skipped") and _nothing_may_be_skipped():
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED

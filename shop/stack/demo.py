@@ -133,15 +133,18 @@ class Demo:
 
     def _stop(self) -> None:
         with shielded():
-            # The terminal may be gone (SIGHUP): what it cannot show must not keep us from stopping.
-            with suppress(OSError):
-                self.console.print("\nStopping …")
+            self._say_last("\nStopping …")
             if self.stack is not None:
                 self.stack.stop()
             if self.servers is not None:
                 self.servers.detach()
-            with suppress(OSError):
-                self.console.print("Everything is stopped.")
+            self._say_last("Everything is stopped.")
+
+    def _say_last(self, text: str) -> None:
+        # The terminal, or what the output is piped to, may be gone; rich then ends the process.
+        # What cannot be shown must not keep us from stopping.
+        with suppress(OSError, SystemExit):
+            self.console.print(text)
 
     # --- helpers ------------------------------------------------------------------------------
 

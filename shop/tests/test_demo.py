@@ -26,7 +26,7 @@ OPEN = "The shop is open"
 class RunningDemo:
     """A demo without proof run, with its data in `folder`, as the leader of a process group."""
 
-    def __init__(self, folder: Path, **variables: str) -> None:
+    def __init__(self, folder: Path, *, stdout: int | None = None, **variables: str) -> None:
         self.folder = folder
         self.log = folder.parent / "demo.out"
         ours = {variable.name for variable in environment.VARIABLES}
@@ -37,7 +37,7 @@ class RunningDemo:
                 cwd=environment.PROJECT,
                 env={**inherited, "SHOP_DATA": str(folder), "COLUMNS": "200", **variables},
                 stdin=subprocess.DEVNULL,
-                stdout=output,
+                stdout=output if stdout is None else stdout,
                 stderr=subprocess.STDOUT,
                 process_group=0,
             )
@@ -183,3 +183,13 @@ def test_a_taken_port_that_was_asked_for_is_named_and_nothing_is_left(folder):
         assert f"Port {port}, asked for by SHOP_PORT, is in use" in second.shown
         assert leftovers.find(parent) == []
     assert demo.end(signal.SIGINT) == 0
+
+
+def test_a_pipe_that_breaks_with_ctrl_c_keeps_nothing_running(folder):
+    # As `make demo | tee log`: Ctrl-C ends tee first, and the next line meets a broken pipe.
+    demo = RunningDemo(folder, stdout=subprocess.PIPE)
+    output = demo.process.stdout
+    assert output is not None
+    assert any(OPEN.encode() in line for line in output)
+    output.close()
+    demo.end(signal.SIGINT)
