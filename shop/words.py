@@ -174,13 +174,11 @@ PAGES: dict[str, Text] = {
     "minutes": Text("{minutes} minutes", "{minutes} 分钟"),
     "strategy": Text("Selling strategy", "售卖策略"),
     "until": Text("to", "至"),
-    "see_sale": Text("See the sale", "查看活动"),
     "back_to_sales": Text("All sales", "全部活动"),
     # buying
     "buy": Text("Buy now", "立即抢购"),
     "buying": Text("Ordering …", "正在下单……"),
     "not_open_yet": Text("Opens soon", "尚未开始"),
-    "not_for_sale": Text("Not for sale", "不可购买"),
     "sign_in_to_buy": Text("Sign in to buy", "登录后抢购"),
     "quantity": Text("Quantity", "数量"),
     "safe_to_click_twice": Text("Clicking twice orders once.", "重复点击只会下一单。"),
@@ -296,7 +294,7 @@ IN_PLACE_OF = {
 
 IN_BROWSER = (
     *("status_open", "status_not_started", "status_paused", "status_sold_out", "status_ended"),
-    *("starts_in", "ends_in", "days", "left", "buy", "buying", "not_open_yet", "not_for_sale"),
+    *("starts_in", "ends_in", "days", "left", "buy", "buying"),
     *("now_open", "safe_to_click_twice", "may_come_back", "seconds_to_go", "copied"),
 )
 """The texts that the pages' script writes."""

@@ -1,0 +1,47 @@
+"""Sales for tests, in every state."""
+
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import uuid4
+
+from django.contrib.auth.models import User
+
+from shop.models import Order, Sale
+from shop.purchase import buy
+from shop.sales import open_sale
+
+PASSWORD = "long enough 1"
+
+
+def a_sale(**different: Any) -> Sale:
+    """A sale of ten units that is open, unless something else is said."""
+    wanted: dict[str, Any] = {"stock": 10, "price": Decimal(999), "limit": 1, **different}
+    paused = wanted.pop("paused", False)
+    sale = open_sale(**wanted)
+    if paused:
+        Sale.objects.filter(pk=sale.pk).update(paused=True)
+    return sale
+
+
+def an_upcoming_sale(seconds: float = 3600, **different: Any) -> Sale:
+    return a_sale(starts_in=timedelta(seconds=seconds), **different)
+
+
+def an_ended_sale() -> Sale:
+    return a_sale(starts_in=timedelta(days=-2), lasts=timedelta(days=1))
+
+
+def a_sold_out_sale() -> Sale:
+    sale = a_sale(stock=1)
+    an_order(sale)
+    return sale
+
+
+def a_buyer(**different: Any) -> User:
+    name = f"buyer-{uuid4().hex[:8]}"
+    return User.objects.create_user(name, password=PASSWORD, **different)
+
+
+def an_order(sale: Sale, buyer: User | None = None, quantity: int = 1) -> Order:
+    return buy(sale.pk, (buyer or a_buyer()).pk, uuid4(), quantity).order

@@ -1,0 +1,221 @@
+"""The admin: what only services may write is not written by hand."""
+
+import re
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+from django.contrib.auth.models import Permission, User
+from django.urls import reverse
+from django.utils import timezone
+
+from inventory import outbox
+from inventory.audit import audit
+from inventory.models import Item, OutboxMessage, Reservation, StockMovement
+from inventory.redis import hint
+from shop.models import Mail, Order, Product, Sale
+from shop.tests.catalogue import a_buyer, a_sale, a_sold_out_sale, an_order
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+MODELS = (Product, Sale, Item, Reservation, Order, OutboxMessage, Mail, StockMovement)
+WRITTEN_BY_SERVICES = (Reservation, Order, OutboxMessage, Mail, StockMovement)
+
+
+def url(model, page, *args):
+    meta = model._meta
+    return reverse(f"admin:{meta.app_label}_{meta.model_name}_{page}", args=args)
+
+
+def run(client, model, action, *rows):
+    form = {"action": action, "_selected_action": [row.pk for row in rows]}
+    return client.post(url(model, "changelist"), form, follow=True)
+
+
+@pytest.fixture
+def rows():
+    """A row of everything."""
+    order = an_order(a_sale(stock=3))
+    mail = Mail.objects.create(order=order, kind=Mail.Kind.CONFIRMATION)
+    return {
+        Product: order.sale.product,
+        Sale: order.sale,
+        Item: order.sale.item,
+        Reservation: order.reservation,
+        Order: order,
+        Mail: mail,
+        OutboxMessage: OutboxMessage.objects.get(),
+        StockMovement: StockMovement.objects.last(),
+    }
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_every_table_is_listed_searched_and_shown(admin_client, rows, model):
+    assert admin_client.get(url(model, "changelist")).status_code == 200
+    assert admin_client.get(url(model, "changelist"), {"q": "1"}).status_code == 200
+    assert admin_client.get(url(model, "change", rows[model].pk)).status_code == 200
+
+
+@pytest.mark.parametrize("model", WRITTEN_BY_SERVICES)
+def test_what_services_write_is_neither_added_nor_changed_nor_deleted(admin_client, rows, model):
+    row = rows[model]
+    before = type(row).objects.filter(pk=row.pk).values().get()
+    for page, args in (("add", ()), ("change", (row.pk,)), ("delete", (row.pk,))):
+        assert admin_client.post(url(model, page, *args), {"post": "yes"}).status_code == 403
+    listed = admin_client.get(url(model, "changelist")).content.decode()
+    assert "delete_selected" not in listed
+    assert type(row).objects.filter(pk=row.pk).values().get() == before
+
+
+def test_a_new_item_gets_its_units_through_the_ledger(admin_client):
+    answer = admin_client.post(url(Item, "add"), {"name": "Kettle", "units": 25})
+    item = Item.objects.get(name="Kettle")
+    assert answer.status_code == 302
+    assert (item.total, item.available, item.ledger) == (25, 25, 25)
+    assert StockMovement.objects.get(item=item).reason == StockMovement.Reason.RESTOCK
+
+
+def test_counters_of_an_item_cannot_be_typed_over(admin_client, rows):
+    item = rows[Item]
+    form = {
+        "name": "Renamed",
+        "available": 99,
+        "total": 99,
+        "reserved": 0,
+        "fence": 0,
+        "version": 0,
+    }
+    admin_client.post(url(Item, "change", item.pk), form)
+    item.refresh_from_db()
+    assert (item.name, item.available, item.reserved, item.total) == ("Renamed", 2, 1, 3)
+    assert audit().balanced
+
+
+def test_an_item_is_not_deleted(admin_client, rows):
+    assert admin_client.post(url(Item, "delete", rows[Item].pk), {"post": "yes"}).status_code == 403
+
+
+def restock(client, item, units, total=None):
+    form = {"units": units, "total": item.total if total is None else total}
+    return client.post(url(Item, "restock", item.pk), form, follow=True)
+
+
+def test_a_restock_adds_units_and_takes_back_the_sold_out_hint(admin_client):
+    item = a_sold_out_sale().item
+    level = hint().read(item.pk)
+    assert level is not None
+    assert level.available == 0
+    text = restock(admin_client, item, 5).content.decode()
+    assert "Added 5 units: 5 are available." in text
+    level = hint().read(item.pk)
+    assert level is not None
+    assert level.available == 5
+    item.refresh_from_db()
+    assert (item.available, item.total) == (5, 6)
+    assert audit().balanced
+
+
+def test_a_restock_that_is_sent_twice_adds_once(admin_client, rows):
+    item = rows[Item]
+    restock(admin_client, item, 5)
+    assert "Nothing was added" in restock(admin_client, item, 5).content.decode()
+    assert Item.objects.get(pk=item.pk).total == 8
+
+
+@pytest.mark.parametrize("units", ["0", "-5", "many", "", "99999999999999999999"])
+def test_a_restock_of_nonsense_adds_nothing(admin_client, rows, units):
+    assert "errorlist" in restock(admin_client, rows[Item], units).content.decode()
+    assert Item.objects.get(pk=rows[Item].pk).total == 3
+
+
+def test_the_restock_action_leads_to_the_form_of_the_one_item(admin_client, rows):
+    answer = run(admin_client, Item, "restock_selected", rows[Item])
+    assert answer.redirect_chain[-1][0] == url(Item, "restock", rows[Item].pk)
+    assert "2 of 3 units are available" in answer.content.decode()
+    other = a_sale().item
+    answer = run(admin_client, Item, "restock_selected", rows[Item], other)
+    assert "Select one item" in answer.content.decode()
+
+
+def a_clerk(client, *permissions):
+    clerk = User.objects.create_user("clerk", is_staff=True)
+    clerk.user_permissions.set(Permission.objects.filter(codename__in=permissions))
+    client.force_login(clerk)
+
+
+def test_who_may_only_look_does_not_restock_pause_or_retry(client, rows):
+    a_clerk(client, "view_item", "view_sale", "view_outboxmessage")
+    assert restock(client, rows[Item], 5).status_code == 403
+    run(client, Sale, "pause", rows[Sale])
+    run(client, OutboxMessage, "retry", rows[OutboxMessage])
+    rows[Sale].refresh_from_db()
+    assert not rows[Sale].paused
+    assert Item.objects.get(pk=rows[Item].pk).total == 3
+
+
+def test_sales_are_paused_and_resumed(admin_client, rows):
+    sale = rows[Sale]
+    assert "1 sales are paused" in run(admin_client, Sale, "pause", sale).content.decode()
+    sale.refresh_from_db()
+    assert sale.paused
+    run(admin_client, Sale, "resume", sale)
+    sale.refresh_from_db()
+    assert not sale.paused
+
+
+def sale_form(**different):
+    product = Product.objects.create(name="Kettle", slug="kettle", list_price=50)
+    start = timezone.now()
+    return {
+        "product": product.pk,
+        "item": a_sale().item_id,
+        "price": "25",
+        "limit": "2",
+        "starts_at_0": start.date(),
+        "starts_at_1": "00:00",
+        "ends_at_1": "00:00",
+        "ends_at_0": start.date() + timedelta(days=2),
+        "hold": "00:15:00",
+        "strategy": "combining",
+        **different,
+    }
+
+
+def test_a_sale_is_created(admin_client):
+    admin_client.post(url(Sale, "add"), sale_form())
+    assert Sale.objects.get(product__slug="kettle").price == Decimal(25)
+
+
+def test_a_strategy_that_oversells_is_refused_outside_the_demo(admin_client, settings):
+    form = sale_form(strategy="naive")
+    settings.DEMO = False
+    answer = admin_client.post(url(Sale, "add"), form)
+    assert "it is for demonstrations only" in answer.content.decode()
+    settings.DEMO = True
+    admin_client.post(url(Sale, "add"), form)
+    assert Sale.objects.get(product__slug="kettle").strategy == "naive"
+
+
+def test_a_sale_keeps_its_item(admin_client, rows):
+    sale, form = rows[Sale], sale_form()
+    admin_client.post(url(Sale, "change", sale.pk), form)
+    changed = Sale.objects.get(pk=sale.pk)
+    assert changed.price == Decimal(25)
+    assert (changed.item_id, changed.product_id) == (sale.item_id, sale.product_id)
+
+
+def test_a_message_that_waits_after_a_failure_is_tried_again_at_once(admin_client, rows):
+    message = rows[OutboxMessage]
+    assert outbox.deliver({}) == 0  # no handler: it failed, and is put off
+    message.refresh_from_db()
+    assert message.error
+    later = message.not_before
+    assert "1 messages" in run(admin_client, OutboxMessage, "retry", message).content.decode()
+    message.refresh_from_db()
+    assert message.not_before < later
+    assert outbox.deliver({message.topic: lambda payload: None}) == 1
+
+
+def test_the_admin_is_for_staff(client):
+    client.force_login(a_buyer())
+    assert re.search("login", client.get(reverse("admin:index")).headers["Location"])
