@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from django.db import InterfaceError, OperationalError, connection, connections, transaction
+from psycopg_pool import PoolTimeout
 
 
 class CommitUnknown(Exception):
@@ -33,6 +34,11 @@ def committing() -> Iterator[None]:
         if at_commit:
             raise CommitUnknown(str(error)) from error
         raise
+
+
+def out_of_connections(error: Exception) -> bool:
+    """Whether an error means that the pool had no connection left: the wait is over already."""
+    return isinstance(error.__cause__, PoolTimeout)
 
 
 def lend_connections() -> None:

@@ -80,7 +80,7 @@ if environment.is_set("DATABASE_URL"):
         "pool": {
             "min_size": 1,
             "max_size": environment.number("DB_POOL_SIZE"),
-            "timeout": 10,
+            "timeout": 5,
             # A server that restarts is tried again every few seconds, not every few minutes.
             "reconnect_timeout": 5,
         },
@@ -93,6 +93,11 @@ REDIS_URL = environment.text("REDIS_URL")
 INVENTORY_MAX_BATCH = environment.number("INVENTORY_MAX_BATCH")
 INVENTORY_MAX_WAITING = environment.number("INVENTORY_MAX_WAITING")
 INVENTORY_MAX_WAIT = environment.number("INVENTORY_MAX_WAIT")
+
+# A load test plays thousands of buyers with few tokens, so the demo limits nobody by itself.
+SHOP_RATE_LIMIT = (
+    0 if DEMO and not environment.is_set("RATE_LIMIT") else environment.number("RATE_LIMIT")
+)
 
 # --- Celery -------------------------------------------------------------------------------------
 CELERY_BROKER_URL = environment.text("CELERY_BROKER_URL")

@@ -14,11 +14,13 @@ class Strategy(ABC):
     Attributes:
         name: what a sale names it by.
         safe: never oversells, whatever races and crashes; others are for demonstrations only.
+        fenced: its writes carry the fencing token of the item's lock.
         summary: one line for the admin and the documentation.
     """
 
     name: ClassVar[str]
     safe: ClassVar[bool] = True
+    fenced: ClassVar[bool] = False
     summary: ClassVar[str]
 
     @abstractmethod

@@ -57,6 +57,7 @@ class Combining(Strategy):
     """
 
     name = "combining"
+    fenced = True
     summary = "requests combined a process, one guarded transaction for all of them"
 
     def __init__(self, turnstile: Turnstile, hint: Hint) -> None:

@@ -22,7 +22,12 @@ from inventory.outcomes import (
 )
 from inventory.replay import find
 from inventory.strategies.base import Strategy
-from inventory.transactions import CommitUnknown, committing, forget_connection
+from inventory.transactions import (
+    CommitUnknown,
+    committing,
+    forget_connection,
+    out_of_connections,
+)
 
 
 class _Refused(Exception):
@@ -49,7 +54,9 @@ class SinglePurchase(Strategy):
     def _try_twice(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:
         try:
             return self._sell_once(purchase, on_granted)
-        except (OperationalError, InterfaceError):
+        except (OperationalError, InterfaceError) as error:
+            if out_of_connections(error):
+                raise Busy("everybody is waiting for a connection") from error
             # Nothing was written. The connection may just have been an old one.
             forget_connection()
         try:

@@ -17,6 +17,7 @@ from shop.api.problems import answer
 from shop.api.requests import api
 from shop.board import NoSuchSale, board
 from shop.buyers import create_synthetic_buyers
+from shop.limiter import limiter
 from shop.models import Order
 from shop.orders import Opened
 from shop.purchase import buy
@@ -54,6 +55,8 @@ def order_document(order: Order | Opened) -> dict[str, Any]:
 def place_order(request: HttpRequest, sale: int) -> HttpResponse:
     """Buy in a sale: 201 with the order, 200 with the same order for the same key."""
     buyer = requests.buyer(request)
+    if not limiter().allows(buyer):
+        raise Refusal("rate_limited")
     key = requests.idempotency_key(request)
     quantity = requests.whole_number(requests.body(request), "quantity", "invalid_quantity")
     bought = buy(sale, buyer, key, quantity)

@@ -8,6 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from rich.console import Console
 
+from shop.demo_data import LOGINS
 from shop.stack.demo import Demo
 from shop.stack.errors import StackError
 
@@ -33,7 +34,10 @@ class Command(BaseCommand):
         """Run until a signal comes; Ctrl-C is the normal end."""
         proof = [] if options["no_proof"] else shlex.split(options["proof"])
         try:
-            Demo(Console()).run(proof)
+            logins = [
+                (f"Sign in ({each.role})", f"{each.username} / {each.password}") for each in LOGINS
+            ]
+            Demo(Console()).run(proof, logins)
         except KeyboardInterrupt:
             return
         except StackError as error:

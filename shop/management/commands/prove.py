@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from rich.console import Console
@@ -70,6 +71,11 @@ class Command(BaseCommand):
         )
 
     def handle(self, **options: Any) -> None:  # noqa: D102
+        if not settings.DEMO:
+            raise CommandError(
+                "A proof fills the shop with synthetic buyers and orders. Against servers of your "
+                "own say that you mean it: SHOP_DEMO=1."
+            )
         seed = options["seed"] or random.SystemRandom().randrange(1, 2**31)
         crowd = Crowd(options["buyers"], options["mix"], seed, options["processes"])
         plan = Plan(crowd, options["stock"], options["limit"], options["strategy"])
