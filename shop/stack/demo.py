@@ -108,7 +108,7 @@ class Demo:
         table = Table(title="The shop is open", title_style="bold green", show_header=False)
         table.add_row("Shop", stack.url)
         table.add_row("Admin", f"{stack.url}/admin/")
-        table.add_row("API documentation", f"{stack.url}/api/v1/docs")
+        table.add_row("API documentation", f"{stack.url}/api/docs")
         table.add_row("Locust", stack.locust_url)
         for purpose, login in logins:
             table.add_row(purpose, escape(login))

@@ -8,6 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from rich.console import Console
 
+from shop.demo_data import LOGINS
 from shop.stack.demo import Demo
 from shop.stack.errors import StackError
 
@@ -31,9 +32,10 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Run until a signal comes; Ctrl-C is the normal end."""
+        logins = [(f"Sign in as {who.role}", f"{who.username} / {who.password}") for who in LOGINS]
         proof = [] if options["no_proof"] else shlex.split(options["proof"])
         try:
-            Demo(Console()).run(proof)
+            Demo(Console()).run(proof, logins)
         except KeyboardInterrupt:
             return
         except StackError as error:
