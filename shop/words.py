@@ -271,15 +271,15 @@ PAGES: dict[str, Text] = {
     "about_404": Text("It may be gone, or the address is wrong.", "内容可能已下架，或地址有误。"),
     "error_500": Text("Something went wrong on our side", "服务器出错了"),
     "about_500": Text(
-        "If you were buying, look at your orders first. Pressing the same button again is safe: "
-        "it cannot order twice.",
-        "如果您正在抢购，请先查看“我的订单”。再次点击同一按钮是安全的，不会重复下单。",
+        "If you were buying, reload this page: it asks for the same purchase again and cannot "
+        "order twice. Or look at your orders.",
+        "如果您正在抢购，请刷新本页：会再次提交同一笔购买，不会重复下单。也可以查看“我的订单”。",
     ),
     "error_503": Text("We are short of breath", "服务暂时不可用"),
     "about_503": Text(
-        "Please try again in a moment. Pressing the same button again is safe: "
-        "it cannot order twice.",
-        "请稍后重试。再次点击同一按钮是安全的，不会重复下单。",
+        "Please reload this page in a moment. If you were buying, it asks for the same purchase "
+        "again and cannot order twice.",
+        "请稍后刷新本页。如果您正在抢购，会再次提交同一笔购买，不会重复下单。",
     ),
 }
 """What pages say, by name."""

@@ -56,6 +56,8 @@ def _refuse(request: HttpRequest, sale: int, form: BuyForm, code: str) -> HttpRe
     quantity = form.cleaned_data.get("quantity", 1)
     response = _show(request, sale, key, quantity=quantity, refusal=message)
     response.status_code = words.PROBLEMS[code].status
+    # A refusal is an outcome, not an event: Django would write a log line for each of thousands.
+    response._has_been_logged = True  # type: ignore[attr-defined]
     if code in words.RETRY_AFTER:
         response.headers["Retry-After"] = str(words.RETRY_AFTER[code])
     return response

@@ -38,9 +38,9 @@ def a_sold_out_sale() -> Sale:
     return sale
 
 
-def a_buyer(**different: Any) -> User:
-    name = f"buyer-{uuid4().hex[:8]}"
-    return User.objects.create_user(name, password=PASSWORD, **different)
+def a_buyer(password: str | None = None) -> User:
+    """A buyer; one with a password takes a fifth of a second to make."""
+    return User.objects.create_user(f"buyer-{uuid4().hex[:8]}", password=password)
 
 
 def an_order(sale: Sale, buyer: User | None = None, quantity: int = 1) -> Order:

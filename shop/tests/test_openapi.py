@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 from django.http import HttpResponse
 from django.test import RequestFactory
-from jsonschema import Draft202012Validator
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from openapi_spec_validator import validate
 
 from inventory.models import Reservation
@@ -95,7 +95,7 @@ def call(client, transactional_db):
 
 
 def code_of(answer: HttpResponse) -> str:
-    return json.loads(answer.content)["code"]
+    return str(json.loads(answer.content)["code"])
 
 
 def test_the_document_is_valid_openapi():
@@ -279,7 +279,7 @@ def test_an_expired_order_is_answered_as_documented(call):
 
 
 def test_tokens_are_answered_as_documented(call):
-    buyer = a_buyer()
+    buyer = a_buyer(PASSWORD)
     login = {"username": buyer.username, "password": PASSWORD}
     made = call("post", "/api/v1/tokens", login)
     assert tokens.verify(made.json()["token"]) == buyer.pk

@@ -40,7 +40,7 @@ def browser(client, buyer):
 
 
 def page(answer) -> str:
-    return answer.content.decode()
+    return str(answer.content.decode())
 
 
 def key_on(text: str) -> str:
@@ -190,8 +190,8 @@ def test_the_form_sent_twice_at_once_is_the_same_purchase(buyer):
     assert Item.objects.get(pk=sale.item_id).available == 9
 
 
-def test_a_visitor_signs_in_first_and_comes_back_to_the_sale(client, buyer):
-    sale = a_sale()
+def test_a_visitor_signs_in_first_and_comes_back_to_the_sale(client):
+    sale, buyer = a_sale(), a_buyer(PASSWORD)
     answer = buy_by_form(client, sale)
     assert answer.headers["Location"] == f"/sign-in/?next={sale.get_absolute_url()}"
     form = {"username": buyer.username, "password": PASSWORD}
@@ -393,7 +393,8 @@ def test_who_signs_up_is_signed_in_and_goes_on(client):
     assert Order.objects.get().buyer == User.objects.get(username="new")
 
 
-def test_signing_in_or_up_leads_nowhere_else(client, buyer):
+def test_signing_in_or_up_leads_nowhere_else(client):
+    buyer = a_buyer(PASSWORD)
     form = {"username": "new", "password1": PASSWORD, "password2": PASSWORD}
     assert client.post("/sign-up/?next=//evil.example/", form).headers["Location"] == "/"
     login = {"username": buyer.username, "password": PASSWORD}

@@ -32,11 +32,9 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Run until a signal comes; Ctrl-C is the normal end."""
+        logins = [(f"Sign in as {who.role}", f"{who.username} / {who.password}") for who in LOGINS]
         proof = [] if options["no_proof"] else shlex.split(options["proof"])
         try:
-            logins = [
-                (f"Sign in ({each.role})", f"{each.username} / {each.password}") for each in LOGINS
-            ]
             Demo(Console()).run(proof, logins)
         except KeyboardInterrupt:
             return
