@@ -44,4 +44,5 @@ def a_buyer(password: str | None = None) -> User:
 
 
 def an_order(sale: Sale, buyer: User | None = None, quantity: int = 1) -> Order:
-    return buy(sale.pk, (buyer or a_buyer()).pk, uuid4(), quantity).order
+    bought = buy(sale.pk, (buyer or a_buyer()).pk, uuid4(), quantity)
+    return Order.objects.get(pk=bought.order.pk)

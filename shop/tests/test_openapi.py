@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 from django.http import HttpResponse
 from django.test import RequestFactory
-from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate
 
 from inventory.models import Reservation
