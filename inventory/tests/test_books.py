@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import uuid4
 
-import psycopg
 import pytest
 from psycopg import errors
 
