@@ -82,16 +82,17 @@ def find(sale: int) -> Offer | None:
 
 
 def shelves() -> list[Shelf]:
-    """What the home page shows, in one query."""
+    """What the home page shows, in one query; empty shelves are left out."""
     last = When(ends_at__lte=Now(), then=Value(2))
     late = When(item__available=0, then=Value(1))
     order = Case(last, late, default=Value(0))
     offers = list(_offers(Sale.objects.order_by(order, "-starts_at", "-pk")[:MOST_SHOWN]))
-    return [
+    full = [
         Shelf("on_now", _of(offers, "open", "paused")),
         Shelf("coming_up", _of(offers, "not_started")[::-1]),
         Shelf("over", _of(offers, "sold_out", "ended")[:MOST_GONE]),
     ]
+    return [shelf for shelf in full if shelf.offers]
 
 
 def _offers(sales: QuerySet[Sale]) -> Iterable[Offer]:

@@ -16,16 +16,20 @@ from shop.pages import offers
 from shop.pages.forms import BuyForm
 from shop.pages.language import reads_chinese
 from shop.purchase import buy
+from shop.sales import database_time
 from shop.words import Refusal
 
 
 @require_safe
 @never_cache
 def home(request: HttpRequest) -> HttpResponse:
-    """The sales, with countdowns."""
-    shelves = offers.shelves()
-    now = next((offer.now for shelf in shelves for offer in shelf.offers), None)
-    return render(request, "shop/home.html", {"shelves": shelves, "now": now})
+    """The sales, with countdowns.
+
+    What stands on the shelves is the same for everybody and is kept for a second (the template
+    calls ``shelves`` when it is not): at an opening, everybody looks at once.
+    """
+    context = {"shelves": offers.shelves, "now": database_time()}
+    return render(request, "shop/home.html", context)
 
 
 # Never cached, so that coming back to the page makes a new key: a click there is a new purchase,

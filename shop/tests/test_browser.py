@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
+from django.core.cache import cache
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from inventory.models import Item
@@ -48,6 +49,7 @@ def buyer():
 @pytest.fixture
 def open_page(chromium, live_server, client, buyer):
     """Opens pages as the buyer; what the browser complains of fails the test."""
+    cache.clear()
     client.force_login(buyer)
     contexts, complaints = [], []
 

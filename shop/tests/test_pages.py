@@ -2,11 +2,13 @@
 
 import re
 import threading
+import time
 from datetime import timedelta
 from uuid import UUID, uuid4
 
 import pytest
 from django.contrib.auth.models import User
+from django.core.cache import cache
 from django.db import OperationalError, connection
 from django.test import Client
 from django.urls import reverse
@@ -26,6 +28,11 @@ from shop.tests.catalogue import (
 )
 
 pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_kept():
+    cache.clear()
 
 
 @pytest.fixture
@@ -79,13 +86,29 @@ def test_the_home_page_of_an_empty_shop_says_so(client):
     assert words.PAGES["no_sales"].en in page(client.get("/"))
 
 
-def test_the_home_page_costs_one_query_however_many_sales_there_are(
+def test_the_home_page_costs_two_queries_however_many_sales_there_are(
     client, django_assert_num_queries
 ):
     for _ in range(5):
         a_sale()
-    with django_assert_num_queries(1):
+    with django_assert_num_queries(2):
         client.get("/")
+
+
+def test_the_shelves_are_kept_for_a_second_in_each_language(client, monkeypatch):
+    now = time.time()
+    monkeypatch.setattr("time.time", lambda: now)
+    first = a_sale()
+    assert words.PAGES["status_open"].en in page(client.get("/"))
+    second = a_sale()
+    text = page(client.get("/"))
+    assert f'data-sale="{first.pk}"' in text
+    assert f'data-sale="{second.pk}"' not in text
+    chinese = page(client.get("/", headers={"Accept-Language": "zh"}))
+    assert words.PAGES["status_open"].zh in chinese
+    assert f'data-sale="{second.pk}"' in chinese
+    now += 1.1
+    assert f'data-sale="{second.pk}"' in page(client.get("/"))
 
 
 def test_a_sale_page_costs_one_query_for_a_visitor(client, django_assert_num_queries):
