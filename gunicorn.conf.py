@@ -31,7 +31,8 @@ control_socket_disable = True
 
 def post_fork(server: object, worker: object) -> None:
     """In a new worker, before it serves."""
-    # Not above: psycopg must not be loaded before gevent has patched what it is built on.
-    from shop import gevent_psycopg
+    if type(worker).__name__ == "GeventWorker":
+        # Not above: psycopg must not be loaded before gevent has patched what it is built on.
+        from shop import gevent_psycopg
 
-    gevent_psycopg.install()
+        gevent_psycopg.install()

@@ -49,7 +49,7 @@ def lend_connections() -> None:
     """
     # Only those that exist: merely to name the default one would make it.
     for existing in connections.all(initialized_only=True):
-        if not existing.in_atomic_block:
+        if existing.connection is not None and not existing.in_atomic_block:
             existing.close()
 
 

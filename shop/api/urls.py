@@ -5,8 +5,8 @@ from django.urls import path
 from shop.api import views
 
 urlpatterns = [
-    path("sales/<int:sale>", views.show_sale),
     path("sales/<int:sale>/orders", views.place_order),
+    path("sales/<int:sale>", views.show_sale),
     path("orders/<int:order>", views.show_order),
     path("orders/<int:order>/payment", views.pay_order),
     path("orders/<int:order>/cancel", views.cancel_order),
