@@ -72,7 +72,23 @@ def count(command: dict[str, Any]) -> None:
     say(metrics=metrics.read())
 
 
-COMMANDS: dict[str, Callable[[dict[str, Any]], None]] = {"sell": sell, "metrics": count}
+def deliver(command: dict[str, Any]) -> None:
+    """Deliver the outbox; the effect of each message is another one."""
+    from inventory import outbox
+
+    def handle(payload: Any) -> None:
+        outbox.emit("effect", payload)
+        if command.get("stop") == "before_commit":
+            stand_still("before_commit")
+
+    say(done=outbox.deliver({"cause": handle}))
+
+
+COMMANDS: dict[str, Callable[[dict[str, Any]], None]] = {
+    "sell": sell,
+    "metrics": count,
+    "deliver": deliver,
+}
 
 
 def main() -> None:
