@@ -97,7 +97,7 @@ class Board:
         """
         notice = self._notices.get(sale)
         if notice is not None:
-            if time.monotonic() < self._fresh_until[sale]:
+            if time.monotonic() < self._fresh_until.get(sale, 0.0):
                 return notice
             # One request looks again; those that come meanwhile use what is there.
             self._fresh_until[sale] = time.monotonic() + FRESH
@@ -119,8 +119,10 @@ class Board:
         notice = Notice(*(sale, *fields, clock))
         if len(self._notices) >= MOST_SALES:
             self._notices.clear()
-        self._notices[sale] = notice
+            self._fresh_until.clear()
+        # In this order: whoever finds a notice finds until when it is fresh.
         self._fresh_until[sale] = time.monotonic() + FRESH
+        self._notices[sale] = notice
         return notice
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from uuid import UUID
 
-from django.db import InterfaceError, OperationalError
+from django.contrib.auth.models import User
+from django.db import IntegrityError, InterfaceError, OperationalError
 
 from inventory import services
 from inventory.guard import NoSuchItem
@@ -76,6 +77,11 @@ def _buy(purchase: Purchase, notice: Notice) -> Bought:
         raise Refusal("outcome_unknown") from error
     except NoSuchItem:
         raise Refusal("not_found") from None
+    except IntegrityError:
+        if User.objects.filter(pk=purchase.buyer).exists():
+            raise
+        # A token outlives a buyer who was deleted.
+        raise Refusal("unauthorized") from None
     if isinstance(outcome, Granted):
         if outcome.opened is not None:
             return Bought(outcome.opened, outcome.replayed)

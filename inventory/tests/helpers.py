@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -68,8 +69,8 @@ def crowd(sell: Callable[[Purchase], T], purchases: Sequence[Purchase], threads:
 
     def shop(mine: Sequence[Purchase]) -> list[Any]:
         with ThreadPoolExecutor(1) as own:
-            futures = [own.submit(sell, purchase) for purchase in mine]
-            own.submit(connection.close)
+            # As a request does, each gives its connection back.
+            futures = [own.submit(on_this_thread, partial(sell, each)) for each in mine]
         return [future.exception() or future.result() for future in futures]
 
     answers: list[Any] = []
@@ -136,3 +137,16 @@ def outsider() -> Iterator[psycopg.Connection]:
         autocommit=True,
     ) as session:
         yield session
+
+
+def wait_until_blocked(sessions: int) -> None:
+    """Return when that many sessions of this database wait for a lock of PostgreSQL's."""
+    waiting = (
+        "SELECT count(*) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    )
+    deadline = time.monotonic() + PATIENCE
+    with outsider() as session:
+        while session.execute(waiting).fetchone() != (sessions,):
+            assert time.monotonic() < deadline, "nobody came to wait"
+            time.sleep(0.005)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
@@ -23,6 +24,9 @@ LARGEST_BODY = 16 * 1024
 """Bytes. The largest real request has a few hundred."""
 
 LARGEST_ID = 2**63 - 1
+
+# What JSON can write and a database cannot: the NUL, and halves of characters.
+NO_TEXT = re.compile("[\0\ud800-\udfff]")
 
 View = Callable[..., HttpResponse]
 
@@ -124,6 +128,6 @@ def text(document: dict[str, Any], name: str, *, longest: int = 1000) -> str:
         Refusal: 422.
     """
     value = document.get(name)
-    if not isinstance(value, str) or not 0 < len(value) <= longest or "\0" in value:
+    if not isinstance(value, str) or not 0 < len(value) <= longest or NO_TEXT.search(value):
         raise Refusal("invalid_request")
     return value

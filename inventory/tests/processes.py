@@ -1,0 +1,223 @@
+"""Processes for tests: a second shop, and a proxy that loses what it should carry."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from django.db import connection
+
+from inventory.outcomes import Purchase
+from inventory.tests.helpers import PATIENCE
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+
+class Worker:
+    """A process of the shop that sells when it is told to."""
+
+    def __init__(self, **setup: Any) -> None:
+        setup["database"] = connection.settings_dict["NAME"]
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "inventory.tests.worker", json.dumps(setup)],
+            cwd=PROJECT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def hear(self) -> dict[str, Any]:
+        """Its next line."""
+        assert self.process.stdout is not None
+        # The test's own time-out ends a wait for a worker that says nothing.
+        line = self.process.stdout.readline()
+        assert line, f"the worker ended with {self.process.wait()}"
+        document: dict[str, Any] = json.loads(line)
+        return document
+
+    def tell(self, **command: Any) -> None:
+        """Send it a line."""
+        assert self.process.stdin is not None
+        print(json.dumps(command), file=self.process.stdin, flush=True)
+
+    def start(
+        self,
+        purchases: Sequence[Purchase],
+        *,
+        by: str = "combining",
+        threads: int = 1,
+        stop: str = "",
+    ) -> None:
+        """Let it sell; `answers` says what came of it, unless it is to stop on the way."""
+        told = [
+            (
+                str(each.key),
+                {
+                    "item": each.item,
+                    "buyer": each.buyer,
+                    "quantity": each.quantity,
+                    "limit": each.limit,
+                    "scope": each.scope,
+                },
+            )
+            for each in purchases
+        ]
+        self.tell(do="sell", purchases=told, by=by, threads=threads, stop=stop)
+
+    def answers(self) -> list[tuple[str, str]]:
+        """Kind and text of each answer, in any order."""
+        return [(kind, text) for kind, text in self.hear()["answers"]]
+
+    def kinds(self) -> Counter[str]:
+        """How many answers of each kind."""
+        return Counter(kind for kind, _ in self.answers())
+
+    def metrics(self) -> dict[str, float]:
+        """Its counters."""
+        self.tell(do="metrics")
+        counters: dict[str, float] = self.hear()["metrics"]
+        return counters
+
+    def kill(self) -> None:
+        """As the kernel does when memory is short: nothing is cleaned up."""
+        self.process.kill()
+        self.process.wait(PATIENCE)
+
+    def close(self) -> None:
+        """End it, if it has not ended."""
+        if self.process.poll() is None:
+            self.process.kill()
+        with self.process:
+            pass
+
+
+@contextmanager
+def workers(count: int, **setup: Any) -> Iterator[list[Worker]]:
+    """Start workers, all ready when the block begins; they end with it."""
+    with ExitStack() as stack:
+        started = []
+        for _ in range(count):
+            started.append(Worker(**setup))
+            stack.callback(started[-1].close)
+        for worker in started:
+            assert worker.hear()["ready"] == worker.process.pid
+        yield started
+
+
+class Proxy:
+    """Stands between a worker and PostgreSQL, and cuts connections at a chosen COMMIT.
+
+    Attributes:
+        lose: what happens at the next commits, first come first: ``"answer"`` passes the COMMIT
+            on, waits until the server has answered it, and then cuts; ``"request"`` cuts instead
+            of passing it on.
+        closed: refuse new connections, as a server that is gone.
+        close_after: be like that from the next commit that is cut.
+        lost: how many commits were cut.
+    """
+
+    def __init__(self) -> None:
+        settings = connection.settings_dict
+        self._server = (settings["HOST"], int(settings["PORT"]))
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self.lose: list[str] = []
+        self.closed = False
+        self.close_after = False
+        self.lost = 0
+        self._open: list[socket.socket] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        """Cut everything."""
+        self._listener.close()
+        for side in self._open:
+            _cut(side)
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return  # closed
+            if self.closed:
+                client.close()
+                continue
+            server = socket.create_connection(self._server)
+            self._open += [client, server]
+            answered = threading.Event()
+            for carry in (self._requests, self._answers):
+                threading.Thread(target=carry, args=(client, server, answered), daemon=True).start()
+
+    def _requests(
+        self, client: socket.socket, server: socket.socket, answered: threading.Event
+    ) -> None:
+        for data in _received(client):
+            if b"COMMIT\0" not in data or not self.lose:
+                _send(server, data)
+                continue
+            self.closed = self.close_after
+            if self.lose.pop(0) == "answer":
+                answered.clear()
+                self._hold = answered
+                _send(server, data)
+                assert answered.wait(PATIENCE)
+            self.lost += 1
+            for side in [*self._open] if self.closed else [client]:
+                _cut(side)
+        _cut(server)
+
+    _hold: threading.Event | None = None
+
+    def _answers(
+        self, client: socket.socket, server: socket.socket, answered: threading.Event
+    ) -> None:
+        for data in _received(server):
+            if self._hold is answered:
+                self._hold = None
+                answered.set()  # and the answer goes nowhere
+                break
+            _send(client, data)
+        _cut(client)
+
+
+def _received(side: socket.socket) -> Iterator[bytes]:
+    while True:
+        try:
+            data = side.recv(65536)
+        except OSError:
+            return  # cut by the other thread
+        if not data:
+            return
+        yield data
+
+
+def _send(side: socket.socket, data: bytes) -> None:
+    try:
+        side.sendall(data)
+    except OSError:
+        _cut(side)
+
+
+def _cut(side: socket.socket) -> None:
+    with suppress(OSError):  # the other end may have gone first
+        side.shutdown(socket.SHUT_RDWR)
+    side.close()
+
+
+@contextmanager
+def proxy() -> Iterator[Proxy]:
+    """A proxy before the test's database."""
+    between = Proxy()
+    try:
+        yield between
+    finally:
+        between.close()

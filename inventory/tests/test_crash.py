@@ -1,0 +1,215 @@
+"""Processes killed, connections cut, tokens overtaken: the same key always gets the truth."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from inventory import batch, services
+from inventory.metrics import metrics
+from inventory.models import Item
+from inventory.outcomes import Granted, SoldOut, StaleToken
+from inventory.redis import client, item_lock
+from inventory.strategies import CLASSES
+from inventory.tests.helpers import (
+    at_once,
+    book,
+    kinds,
+    open_nothing,
+    outsider,
+    problems,
+    reserved,
+    wish,
+)
+from inventory.tests.processes import proxy, workers
+from locking import LockLost
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+SAFE = [name for name, strategy in CLASSES.items() if strategy.safe and name != "redis_lock"]
+SHORT = 0.3
+"""Seconds of the killed process's lease: how long the others wait for a dead holder."""
+
+
+# --- a process dies ----------------------------------------------------------------------------
+
+
+def test_a_lock_holder_killed_before_its_commit_sold_nothing_and_the_key_buys_once(stock):
+    item = stock(2)
+    mine = wish(item)
+    with workers(1, lease=SHORT) as [shop]:
+        shop.start([mine], stop="before_commit")
+        assert shop.hear() == {"at": "before_commit"}
+        shop.kill()
+    assert reserved(item) == 0
+    answer = services.reserve(mine, open_nothing)
+    assert isinstance(answer, Granted)
+    assert not answer.replayed
+    assert (book(item).available, book(item).held) == (1, 1)
+
+
+def test_a_lock_holder_killed_after_its_commit_has_sold_and_the_key_is_told_so(stock):
+    item = stock(2)
+    mine = wish(item)
+    with workers(1, lease=SHORT) as [shop]:
+        shop.start([mine], stop="after_commit")
+        assert shop.hear() == {"at": "after_commit"}
+        shop.kill()
+    assert reserved(item) == 1
+    answer = services.reserve(mine, open_nothing)
+    assert isinstance(answer, Granted)
+    assert answer.replayed
+    assert (book(item).available, book(item).held) == (1, 1)
+
+
+def test_the_lock_of_a_killed_holder_is_waited_out_and_the_next_sells_under_its_own(stock):
+    item = stock(3)
+    with workers(1, lease=SHORT) as [shop]:
+        shop.start([wish(item)], stop="after_commit")
+        assert shop.hear() == {"at": "after_commit"}
+        before = Item.objects.get(pk=item).fence
+        shop.kill()
+    assert isinstance(services.reserve(wish(item), open_nothing), Granted)
+    assert Item.objects.get(pk=item).fence > before > 0
+
+
+# --- a holder is overtaken ---------------------------------------------------------------------
+
+
+def test_a_holder_that_was_overtaken_changes_nothing_with_its_stale_token(stock):
+    item = stock(5)
+    paused = item_lock(f"item:{item}").acquire(timeout=1)
+    assert item_lock(f"item:{item}").force_release("the test's holder is paused past its lease")
+    with item_lock(f"item:{item}").acquire(timeout=1) as next_one:
+        batch.sell([wish(item)], open_nothing, next_one.token)
+    before = Item.objects.values().get(pk=item)
+    with pytest.raises(StaleToken):
+        batch.sell([wish(item)], open_nothing, paused.token)
+    assert Item.objects.values().get(pk=item) == before
+    assert reserved(item) == 1
+    with pytest.raises(LockLost):
+        paused.release()
+
+
+def test_an_overtaken_batch_is_sold_again_without_the_lock(stock):
+    item = stock(5)
+    future = 10**18  # a token from long after this test
+    batch.sell([wish(item)], open_nothing, future)
+    before = metrics.read()
+    assert isinstance(services.reserve(wish(item), open_nothing), Granted)
+    assert metrics.read()["stale_token"] - before.get("stale_token", 0) == 1
+    assert Item.objects.get(pk=item).fence == future
+    assert book(item).available == 3
+
+
+def test_the_fence_is_not_lower_after_redis_lost_everything(stock):
+    item = stock(5)
+    services.reserve(wish(item), open_nothing)
+    before = Item.objects.get(pk=item).fence
+    client().flushdb()
+    assert isinstance(services.reserve(wish(item), open_nothing), Granted)
+    assert Item.objects.get(pk=item).fence > before
+
+
+def test_the_lock_is_given_back_after_the_commit_and_not_before(stock, monkeypatch):
+    """At the moment of the release, others must already see what was sold."""
+    from locking.backends.redis import RedisLease
+
+    item = stock(1)
+    seen = []
+    release = RedisLease.release
+
+    def look_and_release(lease):
+        with outsider() as session:
+            seen.append(
+                session.execute(
+                    "SELECT available FROM inventory_item WHERE id = %s", [item]
+                ).fetchone()
+            )
+        release(lease)
+
+    monkeypatch.setattr(RedisLease, "release", look_and_release)
+    services.reserve(wish(item), open_nothing)
+    assert seen == [(0,)]
+
+
+# --- the database's connection is cut ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("lose", ["answer", "request"])
+def test_a_cut_at_the_commit_is_never_told_as_a_failure(lose, stock):
+    """Whether the server had committed or not, the buyer gets the one unit that was asked for."""
+    with proxy() as between, workers(1, port=between.port) as [shop]:
+        for n, by in enumerate(SAFE, 1):
+            item = stock(3)
+            mine = wish(item)
+            between.lose = [lose]
+            shop.start([mine], by=by)
+            assert shop.kinds() == {"Granted": 1}, by
+            assert between.lost == n
+            assert (book(item).available, reserved(item)) == (2, 1), by
+
+
+@pytest.mark.parametrize("lose", ["answer", "request"])
+def test_a_cut_at_the_commit_of_a_batch_leaves_every_answer_true(lose, stock):
+    item = stock(30)
+    purchases = [wish(item) for _ in range(60)]
+    with proxy() as between, workers(1, port=between.port) as [shop]:
+        between.lose = [lose, lose]
+        shop.start(purchases, threads=30)
+        assert shop.kinds() == {"Granted": 30, "SoldOut": 30}
+        assert between.lost == 2
+        assert shop.metrics()["commit_unknown"] == 2
+    assert (book(item).available, reserved(item)) == (0, 30)
+
+
+@pytest.mark.parametrize(("lose", "sold"), [("answer", 1), ("request", 0)])
+def test_where_the_database_stays_away_the_outcome_is_unknown_until_the_key_is_asked_again(
+    lose, sold, stock
+):
+    item = stock(3)
+    mine = wish(item)
+    with proxy() as between, workers(1, port=between.port, pool_timeout=0.5) as [shop]:
+        between.lose, between.close_after = [lose], True
+        shop.start([mine])
+        assert shop.kinds() == {"OutcomeUnknown": 1}
+        assert reserved(item) == sold
+        between.closed = False
+        shop.start([mine])
+        assert shop.kinds() == {"Granted": 1}
+    assert (book(item).available, reserved(item)) == (2, 1)
+
+
+def test_a_database_that_was_never_there_is_busy_and_nothing_is_written(stock):
+    item = stock(3)
+    with proxy() as between, workers(1, port=between.port, pool_timeout=0.5) as [shop]:
+        between.closed = True
+        shop.start([wish(item)])
+        assert shop.kinds() == {"Busy": 1}
+    assert (book(item).available, reserved(item)) == (3, 0)
+
+
+@pytest.mark.parametrize("by", SAFE)
+def test_a_session_terminated_in_the_middle_of_a_batch_is_tried_again(by, stock):
+    item = stock(5)
+    terminated: list[bool] = []
+
+    def terminate_once(granted):
+        if not terminated:
+            terminated.append(True)
+            with outsider() as session:
+                session.execute(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                    " WHERE datname = current_database() AND state = 'idle in transaction'"
+                )
+            Item.objects.get(pk=item)  # finds the connection gone
+        return open_nothing(granted)
+
+    answers = at_once(
+        [partial(services.reserve, wish(item), terminate_once, by=by) for _ in range(8)]
+    )
+    assert kinds(answers) == {"Granted": 5, "SoldOut": 3}
+    assert (book(item).available, reserved(item)) == (0, 5)
+    assert problems(item) == []
+    assert SoldOut(0) in answers

@@ -1,0 +1,277 @@
+"""The sold-out hint and the circuit: cheap refusals, never one that is not true."""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+
+import pytest
+import redis
+
+from inventory import batch, services
+from inventory import circuit as circuit_module
+from inventory.circuit import Circuit
+from inventory.guard import Level
+from inventory.hint import LIFETIME, Hint
+from inventory.holders import Holders
+from inventory.metrics import metrics
+from inventory.outcomes import Granted, SoldOut
+from inventory.redis import client, hint
+from inventory.tests.helpers import at_once, book, crowd, kinds, open_nothing, wish
+from inventory.tests.processes import workers
+from locking.tests.servers import free_port
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+ITEM = 10**12
+"""An item of the hint's own tests, which need no row."""
+
+
+def sell(purchase):
+    return services.reserve(purchase, open_nothing)
+
+
+@pytest.fixture
+def no_batches(monkeypatch):
+    """Make every look at the database by a purchase a failure."""
+
+    def refuse(*arguments):
+        raise AssertionError("the database was asked")
+
+    def forbid() -> None:
+        monkeypatch.setattr(batch, "sell", refuse)
+
+    return forbid
+
+
+@pytest.fixture
+def register():
+    """The hints, without any of the item under test."""
+    client().delete(f"stock:{{{ITEM}}}")
+    yield hint()
+    client().delete(f"stock:{{{ITEM}}}")
+
+
+# --- the register ------------------------------------------------------------------------------
+
+
+def test_what_was_published_is_read(register):
+    assert register.read(ITEM) is None
+    assert register.publish(ITEM, Level(0, 7))
+    assert register.read(ITEM) == Level(0, 7)
+
+
+def test_an_old_level_does_not_overwrite_a_newer_one(register):
+    """A slow writer's "sold out" that arrives after the restock has published."""
+    register.publish(ITEM, Level(5, 8))
+    assert not register.publish(ITEM, Level(0, 7))
+    assert register.read(ITEM) == Level(5, 8)
+
+
+def test_a_hint_ends_by_itself(register):
+    register.publish(ITEM, Level(0, 7))
+    assert 0 < client().pttl(f"stock:{{{ITEM}}}") <= LIFETIME * 1000
+
+
+def test_many_writers_at_once_leave_the_newest(register):
+    levels = [Level(n % 3, n) for n in range(1, 41)]
+    at_once([partial(register.publish, ITEM, level) for level in levels])
+    assert register.read(ITEM) == levels[-1]
+
+
+def test_without_redis_nothing_is_read_and_nothing_is_said_to_be_there():
+    nowhere = redis.Redis.from_url(f"redis://127.0.0.1:{free_port()}/0")
+    away = Hint(nowhere, Circuit())
+    assert away.read(ITEM) is None
+    assert not away.publish(ITEM, Level(0, 1))
+
+
+# --- set, used, removed ------------------------------------------------------------------------
+
+
+def test_the_hint_is_set_when_the_last_unit_is_committed_and_not_before(stock):
+    item = stock(2)
+    sell(wish(item))
+    assert hint().read(item) is None
+    sell(wish(item))
+    level = hint().read(item)
+    assert level is not None
+    assert level.available == 0
+
+
+def test_a_sold_out_item_is_refused_without_the_database(stock, no_batches):
+    item = stock(1)
+    sell(wish(item))
+    assert sell(wish(item)) == SoldOut(0)
+    before = metrics.read().get("refused_by_hint", 0)
+    no_batches()
+    assert kinds(crowd(sell, [wish(item) for _ in range(200)], 20)) == {"SoldOut": 200}
+    assert metrics.read()["refused_by_hint"] - before == 200
+
+
+def test_with_admission_off_the_database_answers(stock, settings):
+    item = stock(1)
+    sell(wish(item))
+    settings.INVENTORY_LINES = ["lock", "guard"]
+    before = metrics.read().get("refused_by_hint", 0)
+    assert sell(wish(item)) == SoldOut(0)
+    assert metrics.read().get("refused_by_hint", 0) == before
+
+
+def test_who_holds_a_reservation_gets_it_again_while_sold_out(stock):
+    item = stock(2)
+    mine = wish(item, limit=1)
+    first = sell(mine)
+    sell(wish(item))
+    assert sell(wish(item)) == SoldOut(0)
+    again = sell(mine)
+    assert (again.replayed, again.reservation) == (True, first.reservation)
+
+
+def test_holders_and_newcomers_in_one_crowd_each_get_the_truth(stock):
+    item = stock(50)
+    mine = [wish(item) for _ in range(50)]
+    crowd(sell, mine, 10)
+    newcomers = [wish(item) for _ in range(50)]
+    answers = crowd(sell, [*mine, *newcomers], 20)
+    assert kinds(answers) == {"Granted": 50, "SoldOut": 50}
+    assert {each.purchase.key for each in answers if isinstance(each, Granted)} == {
+        each.key for each in mine
+    }
+
+
+def test_a_restock_removes_the_hint_before_it_returns(stock):
+    item = stock(1)
+    sell(wish(item))
+    assert sell(wish(item)) == SoldOut(0)
+    services.restock(item, 2)
+    level = hint().read(item)
+    assert level is None or level.available == 2
+    assert isinstance(sell(wish(item)), Granted)
+
+
+def test_a_release_removes_the_hint_before_it_returns(stock):
+    item = stock(1)
+    granted = sell(wish(item))
+    assert sell(wish(item)) == SoldOut(0)
+    services.release([granted.reservation], lambda released: None)
+    assert isinstance(sell(wish(item)), Granted)
+    assert book(item).available == 0
+
+
+def test_after_a_restock_another_process_sells_at_once_and_exactly(stock):
+    item = stock(5)
+    with workers(1) as [other]:
+        for round_ in range(1, 6):
+            other.start([wish(item) for _ in range(8)], threads=4)
+            assert other.kinds() == {"Granted": 5, "SoldOut": 3}
+            assert sell(wish(item)) == SoldOut(0)
+            assert book(item).held == 5 * round_
+            services.restock(item, 5)
+        assert other.metrics().get("refused_by_hint", 0) > 0
+    assert book(item).available == 5
+
+
+def test_buyers_and_restocks_at_once_sell_exactly_everything(stock):
+    item = stock(10)
+    done = threading.Event()
+
+    def restock() -> None:
+        for _ in range(20):
+            services.restock(item, 2)
+        done.set()
+
+    def buy_until_all_is_there() -> int:
+        bought = 0
+        while True:
+            all_there = done.is_set()
+            if isinstance(sell(wish(item)), Granted):
+                bought += 1
+            elif all_there:
+                return bought
+
+    bought = at_once([*[buy_until_all_is_there] * 12, restock])[:-1]
+    assert sum(bought) == 50
+    assert (book(item).available, book(item).total) == (0, 50)
+
+
+def test_a_hint_that_was_lost_costs_a_look_and_nothing_else(stock):
+    item = stock(1)
+    sell(wish(item))
+    client().delete(f"stock:{{{item}}}")
+    assert sell(wish(item)) == SoldOut(0)
+
+
+def test_holders_are_read_once_for_each_time_the_item_runs_out(stock, django_assert_num_queries):
+    item = stock(3)
+    for buyer in (1, 2, 3):
+        sell(wish(item, buyer))
+    holders = Holders()
+    with django_assert_num_queries(1):
+        assert holders.of(item, Level(0, 5)) == frozenset({1, 2, 3})
+        assert holders.of(item, Level(0, 5)) == frozenset({1, 2, 3})
+    with django_assert_num_queries(1):
+        holders.of(item, Level(0, 6))
+
+
+def test_too_many_holders_are_not_remembered(stock, monkeypatch):
+    monkeypatch.setattr("inventory.holders.MOST_HOLDERS", 2)
+    item = stock(3)
+    mine = [wish(item, buyer) for buyer in (1, 2, 3)]
+    for each in mine:
+        sell(each)
+    assert Holders().of(item, Level(0, 5)) is None
+    assert [sell(each).replayed for each in mine] == [True] * 3
+    assert sell(wish(item)) == SoldOut(0)
+
+
+# --- the circuit -------------------------------------------------------------------------------
+
+
+class Clock:
+    now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(circuit_module, "time", clock)
+    return clock
+
+
+def test_a_redis_that_failed_is_left_alone_for_a_while_and_then_asked_by_one(clock):
+    asked = []
+    circuit = Circuit()
+
+    def fail() -> str:
+        asked.append(clock.now)
+        raise redis.ConnectionError
+
+    for moment in (0.0, 0.1, 0.9, 1.1, 1.2, 2.2):
+        clock.now = moment
+        assert circuit.ask(fail, otherwise="no answer") == "no answer"
+    assert asked == [0.0, 1.1, 2.2]
+    assert circuit.open
+
+
+def test_a_redis_that_is_back_is_used_again(clock):
+    circuit = Circuit()
+
+    def fail() -> str:
+        raise redis.TimeoutError
+
+    circuit.ask(fail, otherwise="")
+    clock.now = 1.5
+    assert circuit.ask(lambda: "answer", otherwise="") == "answer"
+    assert not circuit.open
+    assert circuit.ask(lambda: "answer", otherwise="") == "answer"
+
+
+def test_a_mistake_in_the_question_is_no_outage():
+    circuit = Circuit()
+    with pytest.raises(ZeroDivisionError):
+        circuit.ask(lambda: 1 / 0, otherwise=0.0)
+    assert not circuit.open

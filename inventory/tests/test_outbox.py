@@ -1,0 +1,194 @@
+"""The outbox: every message takes effect once, whatever crashes, fails, or commits late."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from datetime import UTC, datetime
+from functools import partial
+
+import pytest
+from django.db import transaction
+from django.db.models import Value
+
+from inventory import outbox
+from inventory.models import OutboxMessage
+from inventory.tests.helpers import PATIENCE, at_once, outsider
+from inventory.tests.processes import workers
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+INSERT = "INSERT INTO inventory_outboxmessage (topic, payload) VALUES ('cause', %s)"
+
+
+def emit(*payloads: object, topic: str = "cause") -> None:
+    with transaction.atomic():
+        for payload in payloads:
+            outbox.emit(topic, payload)
+
+
+def effects() -> Counter[object]:
+    return Counter(OutboxMessage.objects.filter(topic="effect").values_list("payload", flat=True))
+
+
+def take_effect(payload: object) -> None:
+    """An effect in the transaction that marks the message done: a row to count."""
+    outbox.emit("effect", payload)
+
+
+def deliver(**how) -> int:
+    return outbox.deliver({"cause": take_effect, "effect": lambda payload: None}, **how)
+
+
+def test_a_message_is_handled_with_its_payload_and_then_done():
+    seen: list[object] = []
+    emit({"orders": [1, 2]})
+    assert outbox.pending() == 1
+    assert outbox.deliver({"cause": seen.append}) == 1
+    assert seen == [{"orders": [1, 2]}]
+    message = OutboxMessage.objects.get()
+    assert (message.attempts, message.error) == (1, "")
+    assert message.done is not None
+    assert (outbox.pending(), outbox.deliver({"cause": seen.append})) == (0, 0)
+
+
+def test_a_message_is_written_with_its_cause_or_not_at_all():
+    def cause_that_fails() -> None:
+        with transaction.atomic():
+            outbox.emit("cause", 1)
+            raise ValueError("the cause did not happen")
+
+    with pytest.raises(ValueError, match="did not happen"):
+        cause_that_fails()
+    assert outbox.pending() == 0
+
+
+def test_a_message_without_a_transaction_is_refused():
+    with pytest.raises(transaction.TransactionManagementError):
+        outbox.emit("cause", 1)
+
+
+def test_a_message_that_fails_is_put_off_and_the_others_go_on():
+    def handle(payload: object) -> None:
+        if payload == "bad":
+            raise ValueError("cannot be done")
+        take_effect(payload)
+
+    emit("one", "bad", "two")
+    assert outbox.deliver({"cause": handle, "effect": lambda payload: None}) >= 2
+    assert effects() == {"one": 1, "two": 1}
+    bad = OutboxMessage.objects.get(payload="bad")
+    assert (bad.done, bad.attempts, bad.error) == (None, 1, "ValueError: cannot be done")
+    assert bad.not_before > bad.created
+
+
+def test_the_pause_grows_with_each_failure_up_to_a_bound(monkeypatch):
+    def fail(payload: object) -> None:
+        raise ValueError
+
+    emit("bad")
+    now = datetime(2100, 1, 1, tzinfo=UTC)
+    pauses = []
+    for _ in range(12):
+        monkeypatch.setattr(outbox, "Now", partial(Value, now))
+        assert outbox.deliver({"cause": fail}, most=1) == 0
+        due = OutboxMessage.objects.get().not_before
+        pauses.append(due - now)
+        now = due
+    assert pauses[:3] == [outbox.FIRST_PAUSE, 2 * outbox.FIRST_PAUSE, 4 * outbox.FIRST_PAUSE]
+    assert pauses == sorted(pauses)
+    assert pauses[-1] == outbox.LONGEST_PAUSE
+
+
+def test_a_message_that_failed_is_done_later():
+    attempts: list[object] = []
+
+    def fail_once(payload: object) -> None:
+        attempts.append(payload)
+        if len(attempts) == 1:
+            raise ValueError
+        take_effect(payload)
+
+    emit("one")
+    assert outbox.deliver({"cause": fail_once}) == 0
+    assert effects() == {}, "what the failed attempt wrote is gone"
+    OutboxMessage.objects.update(not_before="2020-01-01T00:00Z")
+    assert outbox.deliver({"cause": fail_once}, most=1) == 1
+    assert effects() == {"one": 1}
+    assert OutboxMessage.objects.get(topic="cause").error == ""
+
+
+def test_a_topic_that_nobody_handles_stays_and_says_so():
+    emit(1, topic="unheard of")
+    assert deliver() == 0
+    message = OutboxMessage.objects.get()
+    assert (message.done, message.attempts) == (None, 1)
+    assert "unheard of" in message.error
+
+
+def test_no_more_than_asked_are_handled_in_one_go():
+    emit(*range(5))
+    assert [outbox.deliver({"cause": lambda payload: None}, most=2) for _ in range(4)] == [
+        2,
+        2,
+        1,
+        0,
+    ]
+
+
+def test_several_workers_at_once_handle_each_message_once():
+    emit(*range(120))
+    assert sum(at_once([partial(outbox.deliver, {"cause": take_effect}, most=120)] * 6)) <= 120
+    outbox.deliver({"cause": take_effect})
+    assert effects() == dict.fromkeys(range(120), 1)
+
+
+def test_a_message_that_commits_late_is_not_skipped():
+    """The other transaction took its id first and commits last."""
+    with outsider() as slow:
+        slow.execute("BEGIN")
+        slow.execute(INSERT, ['"early id"'])
+        emit("late id")
+        deliver()
+        assert effects() == {"late id": 1}
+        slow.execute("COMMIT")
+    deliver()
+    assert effects() == {"early id": 1, "late id": 1}
+    ids = list(OutboxMessage.objects.filter(topic="cause").order_by("pk").values_list("payload"))
+    assert ids == [("early id",), ("late id",)]
+
+
+def test_a_message_held_by_a_slow_worker_is_not_waited_for():
+    emit("held", "free")
+    with outsider() as other:
+        other.execute("BEGIN")
+        other.execute("SELECT FROM inventory_outboxmessage WHERE payload = '\"held\"' FOR UPDATE")
+        deliver()
+        assert effects() == {"free": 1}
+        other.execute("COMMIT")
+    deliver()
+    assert effects() == {"free": 1, "held": 1}
+
+
+def test_a_worker_killed_between_the_effect_and_done_leaves_neither():
+    emit("one")
+    with workers(1) as [worker]:
+        worker.tell(do="deliver", stop="before_commit")
+        assert worker.hear() == {"at": "before_commit"}
+        worker.kill()
+    assert effects() == {}
+    deadline = time.monotonic() + PATIENCE
+    while not effects():  # the server notices the death of its client in its own time
+        deliver()
+        assert time.monotonic() < deadline
+    assert effects() == {"one": 1}
+    assert outbox.pending() == 0
+
+
+def test_marking_it_done_before_the_effect_would_lose_it():
+    """The control of the test above: the order in which it must not be done."""
+    emit("one")
+    OutboxMessage.objects.update(done="2020-01-01T00:00Z")  # and then the worker dies
+    deliver()
+    assert effects() == {}
+    assert outbox.pending() == 0

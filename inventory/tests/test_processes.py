@@ -1,0 +1,123 @@
+"""Several processes sell one item: exact with the lock, without it, and without Redis."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+
+import pytest
+
+from inventory.outcomes import Purchase
+from inventory.tests.helpers import book, keys_of, problems, reserved, wait_until_blocked, wish
+from inventory.tests.processes import Worker, workers
+from locking.tests.servers import free_port
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def race(shops: list[Worker], purchases: list[Purchase], **how) -> Counter[str]:
+    """Share purchases out among processes that sell at the same time; how they were answered."""
+    for n, shop in enumerate(shops):
+        shop.start(purchases[n :: len(shops)], **how)
+    return sum((shop.kinds() for shop in shops), Counter())
+
+
+def assert_exact(item: int, stock: int, answered: Counter[str], asked: int) -> None:
+    assert answered == {"Granted": stock, "SoldOut": asked - stock}
+    assert (book(item).available, book(item).held, reserved(item)) == (0, stock, stock)
+
+
+@pytest.mark.parametrize("by", ["combining", "guard", "row_lock"])
+def test_two_processes_without_the_lock_sell_exactly_what_there_is(by, stock):
+    item = stock(300)
+    purchases = [wish(item) for _ in range(800)]
+    with workers(2, lines=["guard"]) as shops:
+        answered = race(shops, purchases, by=by, threads=8)
+    assert_exact(item, 300, answered, 800)
+
+
+def test_three_processes_at_the_items_lock_sell_exactly_what_there_is(stock):
+    item = stock(1000)
+    purchases = [wish(item) for _ in range(3000)]
+    with workers(3) as shops:
+        answered = race(shops, purchases, threads=50)
+        for shop in shops:
+            counted = shop.metrics()
+            assert counted["lock_wait_count"] >= 1
+            assert counted.get("without_lock", 0) < counted["batches"]
+    assert_exact(item, 1000, answered, 3000)
+
+
+def test_two_processes_without_redis_sell_exactly_what_there_is_and_say_so(stock):
+    item = stock(300)
+    nowhere = {"REDIS_URL": f"redis://127.0.0.1:{free_port()}/0"}
+    with workers(2, environment=nowhere) as shops:
+        answered = race(shops, [wish(item) for _ in range(800)], threads=20)
+        for shop in shops:
+            counted = shop.metrics()
+            assert counted["redis_unavailable"] >= 1
+            assert counted["without_lock"] == counted["batches"]
+            # The breaker: Redis is not asked once a batch.
+            assert counted["redis_unavailable"] < counted["without_lock"]
+    assert_exact(item, 300, answered, 800)
+
+
+def test_a_process_with_the_lock_and_one_without_redis_stay_exact_together(stock):
+    item = stock(200)
+    nowhere = {"REDIS_URL": f"redis://127.0.0.1:{free_port()}/0"}
+    with workers(1) as locked, workers(1, environment=nowhere) as alone:
+        answered = race([*locked, *alone], [wish(item) for _ in range(600)], threads=20)
+    assert_exact(item, 200, answered, 600)
+
+
+@pytest.mark.parametrize("lines", [["guard"], ["lock", "guard"]], ids=["unlocked", "locked"])
+def test_a_buyer_in_two_processes_gets_no_more_than_the_limit(lines, stock):
+    item = stock(1000)
+    limited = partial(wish, item, limit=3)
+    purchases = [limited(buyer) for _ in range(10) for buyer in range(1, 41)]
+    with workers(2, lines=lines) as shops:
+        answered = race(shops, purchases, threads=8)
+    assert answered == {"Granted": 120, "LimitReached": 280}
+    assert book(item).held == 120
+
+
+def test_the_same_keys_in_two_processes_are_each_sold_once(stock):
+    item = stock(1000)
+    purchases = [wish(item, limit=1) for _ in range(200)]
+    with workers(2, lines=["guard"]) as shops:
+        for shop in shops:
+            shop.start(purchases, threads=8)
+        answered = shops[0].kinds() + shops[1].kinds()
+    assert answered == {"Granted": 400}
+    assert keys_of(item) == {purchase.key for purchase in purchases}
+    assert book(item).held == 200
+
+
+def test_with_the_guard_and_the_lock_off_two_processes_oversell_and_the_audit_says_so(stock):
+    """The control of the tests above: what the guard prevents does happen without it."""
+    item = stock(20)
+    with workers(2, lines=[]) as shops:
+        first, second = shops
+        # Both have read before either commits, so no luck is needed for the race.
+        first.start([wish(item, quantity=15)], stop="before_commit")
+        assert first.hear() == {"at": "before_commit"}
+        second.start([wish(item, quantity=15)])
+        wait_until_blocked(1)
+        first.tell(go="on")
+        assert first.kinds() == {"Granted": 1}
+        assert second.kinds() == {"Granted": 1}
+    assert any("oversold by 10: 30 of 20" in problem for problem in problems(item))
+
+
+def test_with_the_guard_on_the_same_meeting_sells_to_one(stock):
+    item = stock(20)
+    with workers(2, lines=["guard"]) as shops:
+        first, second = shops
+        first.start([wish(item, quantity=15)], stop="before_commit")
+        assert first.hear() == {"at": "before_commit"}
+        second.start([wish(item, quantity=15)])
+        wait_until_blocked(1)
+        first.tell(go="on")
+        assert first.kinds() == {"Granted": 1}
+        assert second.answers() == [("SoldOut", "SoldOut(available=5)")]
+    assert book(item).available == 5

@@ -1,0 +1,122 @@
+"""Another process of the shop, told what to do line by line: `python -m inventory.tests.worker`.
+
+It reads one JSON object a line from its input and writes one for each. A test that wants it stopped
+in the middle of a purchase gives the point's name; the process then says so and stands still there,
+to be killed by a signal or told to go on by a line.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+from unittest import mock
+from urllib.parse import urlsplit
+from uuid import UUID
+
+STOPS = ("before_commit", "after_commit")
+
+
+def say(**message: Any) -> None:
+    """Write an answer."""
+    print(json.dumps(message), flush=True)
+
+
+def hear() -> dict[str, Any]:
+    """Read a command; an empty one at the end of the input."""
+    document: dict[str, Any] = json.loads(sys.stdin.readline() or "{}")
+    return document
+
+
+def stand_still(at: str) -> None:
+    """Tell the test, and wait for it."""
+    say(at=at)
+    hear()
+
+
+def sell(command: dict[str, Any]) -> None:
+    """Sell the purchases of a command on some threads; answers in any order."""
+    from inventory import batch, services
+    from inventory.tests.helpers import crowd, open_nothing, wish
+
+    stop = command.get("stop")
+
+    def on_granted(granted: Sequence[Any]) -> list[str]:
+        if stop == "before_commit":
+            stand_still(stop)
+        return open_nothing(granted)
+
+    real = batch.sell
+
+    def sell_and_stop(*arguments: Any) -> Any:
+        sold = real(*arguments)
+        if stop == "after_commit":
+            stand_still(stop)
+        return sold
+
+    def reserve(purchase: Any) -> Any:
+        return services.reserve(purchase, on_granted, by=command["by"])
+
+    purchases = [wish(key=UUID(key), **more) for key, more in command["purchases"]]
+    with mock.patch.object(batch, "sell", sell_and_stop):
+        answers = crowd(reserve, purchases, command["threads"])
+    say(answers=[[type(answer).__name__, repr(answer)] for answer in answers])
+
+
+def count(command: dict[str, Any]) -> None:
+    """Say what this process has counted."""
+    from inventory.metrics import metrics
+
+    say(metrics=metrics.read())
+
+
+def deliver(command: dict[str, Any]) -> None:
+    """Deliver the outbox; the effect of each message is another one."""
+    from inventory import outbox
+
+    def handle(payload: Any) -> None:
+        outbox.emit("effect", payload)
+        if command.get("stop") == "before_commit":
+            stand_still("before_commit")
+
+    say(done=outbox.deliver({"cause": handle}))
+
+
+COMMANDS: dict[str, Callable[[dict[str, Any]], None]] = {
+    "sell": sell,
+    "metrics": count,
+    "deliver": deliver,
+}
+
+
+def main() -> None:
+    """Set up as the test says, then obey."""
+    setup = json.loads(sys.argv[1])
+    url = urlsplit(os.environ["DATABASE_URL"])
+    server = f"{url.username}:{url.password}@{url.hostname}:{setup.get('port', url.port)}"
+    os.environ["DATABASE_URL"] = f"postgres://{server}/{setup['database']}"
+    os.environ.update(setup.get("environment", {}))
+    import django
+
+    django.setup()
+    from django.conf import settings
+
+    settings.INVENTORY_LINES = setup.get("lines", ["admission", "lock", "guard"])
+    # Seconds for which a purchase waits for a database that is away.
+    settings.DATABASES["default"]["OPTIONS"]["pool"]["timeout"] = setup.get("pool_timeout", 10)
+    if "lease" in setup:
+        import inventory.redis
+
+        mock.patch.object(inventory.redis, "LEASE", setup["lease"]).start()
+    from inventory.strategies import strategy
+
+    strategy("combining")  # loaded before the test's race begins, not in the middle of it
+    say(ready=os.getpid())
+    while command := hear():
+        COMMANDS[command["do"]](command)
+
+
+if __name__ == "__main__":
+    main()
