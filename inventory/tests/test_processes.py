@@ -29,11 +29,11 @@ def assert_exact(item: int, stock: int, answered: Counter[str], asked: int) -> N
 
 @pytest.mark.parametrize("by", ["combining", "guard", "row_lock"])
 def test_two_processes_without_the_lock_sell_exactly_what_there_is(by, stock):
-    item = stock(300)
-    purchases = [wish(item) for _ in range(800)]
+    item = stock(150)
+    purchases = [wish(item) for _ in range(400)]
     with workers(2, lines=["guard"]) as shops:
         answered = race(shops, purchases, by=by, threads=8)
-    assert_exact(item, 300, answered, 800)
+    assert_exact(item, 150, answered, 400)
 
 
 def test_three_processes_at_the_items_lock_sell_exactly_what_there_is(stock):

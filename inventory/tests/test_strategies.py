@@ -49,8 +49,8 @@ def sell(purchase, by="combining"):
     ("by", "units", "buyers", "threads"),
     [
         ("combining", 2000, 5000, 250),
-        ("guard", 400, 1000, 16),
-        ("row_lock", 400, 1000, 16),
+        ("guard", 200, 500, 16),
+        ("row_lock", 200, 500, 16),
         ("redis_lock", 20, 40, 8),
     ],
 )

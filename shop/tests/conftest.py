@@ -10,7 +10,6 @@ from uuid import uuid4
 
 import pytest
 from django.contrib.auth.models import User
-from django.http import HttpResponse
 from django.test import Client
 
 from shop import tokens
@@ -26,18 +25,17 @@ class Buyer:
         self.user = User.objects.create(username=name, password="!")
         self.token = tokens.issue(self.user.pk)
 
-    def call(self, method: str, path: str, body: Any = None, **headers: str) -> HttpResponse:
+    def call(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
         """Call the API; a body that is no bytes is sent as JSON."""
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         sent = {"authorization": f"Bearer {self.token}", **headers}
-        answer: Any = Client().generic(
+        return Client().generic(
             method,
             f"/api/v1/{path}",
             b"" if body is None else data,
             "application/json",
             headers={name.replace("_", "-"): value for name, value in sent.items()},
         )
-        return answer  # type: ignore[no-any-return]
 
     def buy(self, sale: Sale, quantity: Any = 1, key: object = None, **headers: str) -> Any:
         """Place an order."""
