@@ -8,7 +8,10 @@ ends by itself. A filter, never the truth.
 
 from __future__ import annotations
 
+import time
+
 from redis import Redis
+from redis.exceptions import RedisError
 
 from inventory.circuit import Circuit
 from inventory.guard import Level
@@ -17,6 +20,9 @@ LIFETIME = 5.0
 """Seconds that a hint may be believed when nothing renews it. A crash between a restock's commit
 and its publication costs refusals for this long; a sold-out item costs a transaction a process
 this often."""
+
+RETRY = 0.1
+"""Seconds between tries of a publication that must not be lost."""
 
 # KEYS[1] the register: a hash of version and available
 # ARGV[1] version  ARGV[2] available  ARGV[3] lifetime in ms
@@ -50,6 +56,24 @@ class Hint:
         either, and it ends by itself.
         """
         return self._circuit.ask(lambda: self._write(item, level), otherwise=False)
+
+    def publish_surely(self, item: int, level: Level) -> None:
+        """Return when nobody can read an older hint: this one is there, or the older have ended.
+
+        Takes up to :data:`LIFETIME` seconds while Redis does not answer.
+        """
+        ended = time.monotonic() + LIFETIME
+        while True:
+            # Past the circuit: what another caller met a moment ago is no answer to this one.
+            try:
+                self._write(item, level)
+            except RedisError:
+                left = ended - time.monotonic()
+                if left <= 0:
+                    return
+                time.sleep(min(RETRY, left))
+            else:
+                return
 
     def read(self, item: int) -> Level | None:
         """The level last published; None if there is none, it is too old, or Redis is away."""

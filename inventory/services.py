@@ -60,7 +60,7 @@ def restock(item: int, units: int) -> guard.Level:
     """
     with transaction.atomic():
         level = guard.restock(item, units)
-    hint().publish(item, level)
+    hint().publish_surely(item, level)
     return level
 
 

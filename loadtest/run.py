@@ -149,13 +149,12 @@ class Run:
 
 def find_sale(address: tuple[str, int], sale: str) -> Sale:
     """Ask the shop about the sale. Raises `RunImpossible` if there is none to be loaded."""
-    asked = time.monotonic()
     answer = _ask(address, "GET", f"/api/v1/sales/{sale}", None)
     answered = time.monotonic()
     if answer.status != 200:
         raise RunImpossible(f"there is no sale {sale!r} ({answer.status} {answer.code})")
     try:
-        return Sale.from_json(sale, answer.body, asked=asked, answered=answered)
+        return Sale.from_json(sale, answer.body, answered=answered)
     except SaleUnusable as error:
         raise RunImpossible(str(error)) from error
 

@@ -23,11 +23,11 @@ class Sale:
     opens_at: float
 
     @classmethod
-    def from_json(cls, sale: str, body: dict[str, Any], *, asked: float, answered: float) -> Sale:
-        """Read `GET /api/v1/sales/{id}`, asked and answered at these monotonic times in seconds.
+    def from_json(cls, sale: str, body: dict[str, Any], *, answered: float) -> Sale:
+        """Read `GET /api/v1/sales/{id}`, answered at this monotonic time in seconds.
 
         Clocks of buyers differ; only the difference between the server's own two times counts. The
-        server read its clock between the two; the middle is off by half the trip at most.
+        server read its clock between the two, so counted from the later one nobody is too early.
         """
         try:
             opens = datetime.fromisoformat(body["starts_at"])
@@ -40,7 +40,7 @@ class Sale:
             id=sale,
             item=None if item is None else str(item),
             limit=limit,
-            opens_at=(asked + answered) / 2 + (opens - now).total_seconds(),
+            opens_at=answered + (opens - now).total_seconds(),
         )
 
     def wait_for_opening(self, sleep: Callable[[float], None] = time.sleep) -> None:

@@ -113,6 +113,10 @@ CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 # Two queues, so that a backlog of mails does not hold back the sweeps that return unpaid stock.
 CELERY_TASK_DEFAULT_QUEUE = "followup"
 CELERY_TASK_ROUTES = {"shop.tasks.sweep_*": {"queue": "sweep"}}
+CELERY_TASK_ROUTES = {
+    "shop.follow_up": {"queue": "followup"},
+    "shop.expire_orders": {"queue": "sweep"},
+}
 # The sweeps are what makes follow-up certain; nudges (shop/nudge.py) only make it quick. A sweep
 # that no worker took before the next one is dropped.
 CELERY_BEAT_SCHEDULE = {

@@ -8,13 +8,13 @@ from shop import followup, orders
 from shop.celery import app
 
 
-@app.task(name="shop.follow_up", queue="followup")
+@app.task(name="shop.follow_up")
 def follow_up() -> int:
     """Deliver the outbox and send the mails that are owed."""
     return followup.follow_up()
 
 
-@app.task(name="shop.expire_orders", queue="sweep")
+@app.task(name="shop.expire_orders")
 def expire_orders() -> int:
     """Expire orders whose time to pay has passed."""
     return orders.expire()

@@ -48,8 +48,8 @@ def test_the_opening_is_judged_by_the_servers_clock_alone() -> None:
         "server_time": "1999-01-01T00:00:07Z",
         "limit": 2,
     }
-    sale = Sale.from_json("1", body, asked=100.0, answered=100.2)
-    assert sale.opens_at == pytest.approx(103.1)
+    sale = Sale.from_json("1", body, answered=100.2)
+    assert sale.opens_at == pytest.approx(103.2)
     assert (sale.limit, sale.item) == (2, None)
 
 
@@ -72,7 +72,7 @@ def test_an_answer_that_lacks_a_field_is_named(missing: str) -> None:
     body = {"starts_at": "2026-01-01T00:00:00Z", "server_time": "2026-01-01T00:00:00Z", "limit": 1}
     del body[missing]
     with pytest.raises(SaleUnusable, match=missing):
-        Sale.from_json("1", body, asked=0, answered=0)
+        Sale.from_json("1", body, answered=0)
 
 
 def test_weights_replace_those_of_the_mix() -> None:
