@@ -98,7 +98,12 @@ class Combiner(Generic[Wish, Answer]):
         if not ticket.leads:
             # Without a time-out of its own, which would be a timer for each request: whoever
             # leads answers those that have waited too long.
-            ticket.turn.acquire()
+            try:
+                ticket.turn.acquire()
+            except BaseException:
+                # This thread is being ended while it waits (a greenlet can be).
+                self._leave(line, ticket)
+                raise
         if ticket.leads:
             self._lead(line, ticket)
         if isinstance(ticket.answer, BaseException):
@@ -146,6 +151,14 @@ class Combiner(Generic[Wish, Answer]):
             # First the lead, so that the next batch starts while these answers go out.
             self._pass_on(line)
             self._deliver(batch, answers, failure)
+
+    def _leave(self, line: _Line[Wish, Answer], ticket: _Ticket[Wish, Answer]) -> None:
+        """Take a wish out of its line, and hand the lead on if it had just been given that."""
+        with self._mutex:
+            if ticket in line.waiting:
+                line.waiting.remove(ticket)
+        if ticket.leads:
+            self._pass_on(line)
 
     def _pass_on(self, line: _Line[Wish, Answer]) -> None:
         with self._mutex:

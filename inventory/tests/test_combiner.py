@@ -11,7 +11,7 @@ from itertools import chain
 
 import pytest
 
-from inventory.combiner import Combiner
+from inventory.combiner import Combiner, _Ticket
 from inventory.outcomes import Busy, OutcomeUnknown
 from inventory.tests.helpers import PATIENCE, at_once, in_thread, kinds
 
@@ -221,6 +221,58 @@ def test_when_the_leading_thread_is_ended_its_batch_is_told_unknown_and_the_line
     with pytest.raises(OutcomeUnknown, match="ended"):
         follower()
     assert third() == 3
+    assert not combiner._lines
+
+
+class Ended(BaseException):
+    """What ends a thread or a greenlet from outside."""
+
+
+class EndedWhileWaiting:
+    """A ticket's turn whose thread is ended instead of getting it."""
+
+    def __init__(self, when: threading.Event) -> None:
+        self.when = when
+
+    def acquire(self) -> None:
+        assert self.when.wait(PATIENCE)
+        raise Ended
+
+    def release(self) -> None:
+        """Nobody is there any more to be let go."""
+
+
+@pytest.mark.parametrize("given_the_lead", [False, True])
+def test_who_is_ended_while_waiting_leaves_the_line_to_the_others(
+    given_the_lead, pool, monkeypatch
+):
+    served, end = [], threading.Event()
+    make_ticket = _Ticket.__init__
+
+    def make_ticket_to_be_ended(ticket, wish):
+        make_ticket(ticket, wish)
+        if wish == 2:
+            ticket.turn = EndedWhileWaiting(end)
+
+    monkeypatch.setattr(_Ticket, "__init__", make_ticket_to_be_ended)
+    go_on = threading.Semaphore(0)
+
+    def serve(name, take):
+        assert go_on.acquire(timeout=PATIENCE)
+        served.append(list(take()))
+        return served[-1]
+
+    combiner = make(serve, max_batch=1)
+    leader, ended, last = queue_up(combiner, [1, 2, 3], pool)
+    if given_the_lead:
+        go_on.release()
+        assert leader() == 1
+    end.set()
+    with pytest.raises(Ended):
+        ended()
+    go_on.release(2)
+    assert (leader(), last()) == (1, 3)
+    assert served == [[1], [3]]
     assert not combiner._lines
 
 
