@@ -26,7 +26,7 @@ demo: $(VENV)/.run  ## start the whole shop, prove it once, stay up until Ctrl-C
 	@exec $(BIN)/python manage.py demo $(ARGS)
 
 test: $(VENV)/.dev  ## set up and pass the tests
-	@$(BIN)/python -m pytest -n 4 --dist worksteal $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
 
 prove: $(VENV)/.run  ## a sale under load, judged (ARGS="--buyers 2000 --stock 100")
 	@$(BIN)/python manage.py prove $(ARGS)

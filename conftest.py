@@ -45,6 +45,9 @@ _separate_parallel_workers()
 os.environ["SHOP_DEMO"] = "1"
 os.environ["DJANGO_SETTINGS_MODULE"] = "shop.settings"
 django.setup()
+# Workers of pytest-xdist inherit the environment. Were this in it, pytest-django would read their
+# settings before this file has given each its own Redis databases.
+del os.environ["DJANGO_SETTINGS_MODULE"]
 
 
 def _nothing_may_be_skipped() -> bool:

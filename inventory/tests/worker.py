@@ -97,6 +97,7 @@ def main() -> None:
     url = urlsplit(os.environ["DATABASE_URL"])
     server = f"{url.username}:{url.password}@{url.hostname}:{setup.get('port', url.port)}"
     os.environ["DATABASE_URL"] = f"postgres://{server}/{setup['database']}"
+    os.environ["DJANGO_SETTINGS_MODULE"] = "shop.settings"
     os.environ.update(setup.get("environment", {}))
     import django
 
