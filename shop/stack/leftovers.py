@@ -7,11 +7,13 @@ which may belong to somebody else by now.
 from __future__ import annotations
 
 import signal
+import time
 from pathlib import Path
 
 import psutil
 
 MARK = "SHOP_STACK_FOLDER"
+POLL = 0.05  # seconds between two looks
 
 
 def find(folder: Path) -> list[psutil.Process]:
@@ -31,10 +33,9 @@ def find(folder: Path) -> list[psutil.Process]:
     return found
 
 
-def wait(folder: Path, seconds: float) -> list[psutil.Process]:
-    """Wait until no process of `folder` is left; return those that are, after `seconds`."""
-    _, alive = psutil.wait_procs(find(folder), timeout=seconds)
-    return list(alive)
+def wait(folder: Path, seconds: float) -> None:
+    """Wait until no process of `folder` is left, or `seconds` have passed."""
+    _wait(find(folder), seconds)
 
 
 def stop(folder: Path, seconds: float = 10) -> None:
@@ -43,10 +44,29 @@ def stop(folder: Path, seconds: float = 10) -> None:
     for process in processes:
         # PostgreSQL's fast shutdown is SIGINT; at SIGTERM it waits for its clients to leave.
         _send(process, signal.SIGINT if _is_postgres(process) else signal.SIGTERM)
-    _, alive = psutil.wait_procs(processes, timeout=seconds)
-    for process in alive:
+    stubborn = _wait(processes, seconds)
+    for process in stubborn:
         _send(process, signal.SIGKILL)
-    psutil.wait_procs(alive, timeout=seconds)
+    _wait(stubborn, seconds)
+
+
+def _wait(processes: list[psutil.Process], seconds: float) -> list[psutil.Process]:
+    """Return those of `processes` that still live after `seconds`."""
+    deadline = time.monotonic() + seconds
+    while (alive := [process for process in processes if _lives(process)]) and (
+        time.monotonic() < deadline
+    ):
+        time.sleep(POLL)
+    return alive
+
+
+def _lives(process: psutil.Process) -> bool:
+    # A zombie has ended. It stays one for good where process 1 collects no orphans, as in a
+    # container without an init.
+    try:
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _is_postgres(process: psutil.Process) -> bool:

@@ -55,7 +55,6 @@ def program(folder: Path, port: int) -> Program:
         user=SYSTEM_USER if _is_root() else None,
         stop_signal="INT",  # fast shutdown: ends the connections, then writes a checkpoint
         stop_seconds=30,
-        priority=10,
     )
 
 

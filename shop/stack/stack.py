@@ -103,7 +103,7 @@ class Stack:
         self.supervisor.wait_until(name, probes[name], seconds, may_die=may_die)
 
     def stop(self) -> None:
-        """Stop all processes: those that bring work first, then those that do it."""
+        """Stop all processes at once: each may be cut off anywhere, and the books still balance."""
         with shielded():
             self.supervisor.stop()
 
@@ -123,7 +123,6 @@ class Stack:
         return f"shop-{self.port}@127.0.0.1"  # unique among the workers of one broker
 
     def _program(self, name: str) -> Program:
-        # What starts last (the highest priority) stops first: Locust, web, beat, worker.
         schedule = self.supervisor.folder / "beat-schedule"
         commands = {
             "celery": (
@@ -143,7 +142,6 @@ class Stack:
             command=[sys.executable, "-m", *commands[name]],
             folder=environment.PROJECT,
             stop_seconds=15,  # beyond gunicorn's graceful time-out
-            priority=100 + list(commands).index(name),
         )
 
 

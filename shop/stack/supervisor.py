@@ -48,7 +48,6 @@ class Program:
         folder: working folder, the supervisor's own unless given.
         stop_signal: the signal that asks it to end ("TERM", "INT").
         stop_seconds: after which it is killed.
-        priority: low starts first and stops last.
     """
 
     name: str
@@ -58,7 +57,6 @@ class Program:
     folder: Path | None = None
     stop_signal: str = "TERM"
     stop_seconds: int = 10
-    priority: int = 100
 
 
 @dataclass(frozen=True)
@@ -113,9 +111,10 @@ class Supervisor:
             time.sleep(POLL)
 
     def stop(self) -> None:
-        """Stop every program, in order and bounded, then supervisord, then whatever is left."""
+        """Stop every program, then supervisord, then whatever is left; bounded."""
         if self.is_running():
             with suppress(StackError):  # it is going away already
+                self._call("stopAllProcesses")  # all at once: `shutdown` stops one after another
                 self._call("shutdown")
             leftovers.wait(self.folder, seconds=60)
         leftovers.stop(self.folder)
@@ -241,16 +240,20 @@ def _state(information: Mapping[str, Any]) -> ProcessState:
 
 
 def _configuration(supervisor: Supervisor, programs: Sequence[Program]) -> str:
-    """Return supervisord's configuration. Percent signs are doubled: it expands %(name)s."""
+    """Return supervisord's configuration.
+
+    Percent signs are doubled, since it expands %(name)s. Paths of logs are relative to the folder
+    it runs in: it expands them twice, and would stumble over a percent sign in the folder's name.
+    """
 
     def quoted(text: object) -> str:
         return str(text).replace("%", "%%")
 
     sections = [
         "[supervisord]",
-        f"logfile = {quoted(supervisor.log_file('supervisord'))}",
+        "logfile = logs/supervisord.log",
         "logfile_maxbytes = 1MB\nlogfile_backups = 1",
-        f"pidfile = {quoted(supervisor.folder / 'supervisord.pid')}",
+        "pidfile = supervisord.pid",
         f"[unix_http_server]\nfile = {quoted(supervisor.socket)}\nchmod = 0700",
         "[rpcinterface:supervisor]",
         "supervisor.rpcinterface_factory = supervisor.rpcinterface:make_main_rpcinterface",
@@ -263,14 +266,13 @@ def _configuration(supervisor: Supervisor, programs: Sequence[Program]) -> str:
             f"[program:{program.name}]",
             f"command = {quoted(shlex.join(program.command))}",
             f"environment = {environment}",
-            f"priority = {program.priority}",
             f"stopsignal = {program.stop_signal}",
             f"stopwaitsecs = {program.stop_seconds}",
             # Whatever it forked dies with it when it must be killed.
             "killasgroup = true",
             "autorestart = true\nstartsecs = 1\nstartretries = 10",
             "redirect_stderr = true",
-            f"stdout_logfile = {quoted(supervisor.log_file(program.name))}",
+            f"stdout_logfile = logs/{program.name}.log",
             "stdout_logfile_maxbytes = 5MB\nstdout_logfile_backups = 2",
         ]
         if program.user:

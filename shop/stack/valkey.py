@@ -42,7 +42,7 @@ def program(folder: Path, port: int) -> Program:
         configuration,
         CONFIGURATION.format(port=port, password=_password(folder), folder=quoted),
     )
-    return Program(name="valkey", command=[str(get_binary_path()), str(configuration)], priority=10)
+    return Program(name="valkey", command=[str(get_binary_path()), str(configuration)])
 
 
 def url(folder: Path, port: int, database: int) -> str:

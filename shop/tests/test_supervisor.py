@@ -95,6 +95,13 @@ def test_a_new_start_clears_away_what_a_killed_supervisor_left(supervisor):
     heir.stop()
 
 
+def test_blanks_and_percent_signs_in_the_folder_are_no_trouble(supervisor):
+    odd = Supervisor(supervisor.folder / "100% my shop")
+    odd.start([python("sleeper", SLEEPER)], os.environ)
+    wait_for(lambda: "I am up" in odd.log_tail("sleeper"))
+    odd.stop()
+
+
 def test_a_long_path_does_not_break_the_control_socket(supervisor):
     deep = Supervisor(supervisor.folder / ("d" * 100))
     assert len(str(deep.socket)) <= SOCKET_PATH_LIMIT
