@@ -158,8 +158,10 @@ def _put_back(released: Iterable[Released]) -> dict[int, guard.Level]:
 
 
 def _publish(levels: dict[int, guard.Level]) -> None:
+    # Surely: on an older hint a buyer would be refused while units are there, and one who gets
+    # such a unit and asks again would be told that it was sold out.
     for item, level in levels.items():
-        hint().publish(item, level)
+        hint().publish_surely(item, level)
 
 
 def _require_transaction() -> None:

@@ -1,8 +1,8 @@
 """``redis_lock``: the textbook. A lock of redis-py around read, check and the guarded write.
 
 The lock is given back after the commit, not inside the transaction: released earlier, the next
-holder would read the old number. It polls every millisecond here; its default of 100 ms would
-sell ten units a second. Nobody is served in order, and a buyer may starve.
+holder would read the old number. Every waiting buyer polls, nobody is served in order, and one may
+starve.
 """
 
 from redis.exceptions import LockError, RedisError
@@ -16,11 +16,12 @@ from inventory.strategies.single import SinglePurchase
 LEASE = 10.0
 """Seconds; many times what one purchase takes."""
 
-PATIENCE = 10.0
-"""Seconds to wait for the lock, like the combiner's own bound."""
+PATIENCE = 5.0
+"""Seconds to wait for the lock; less than a buyer's client waits for an answer."""
 
 POLL = 0.001
-"""Seconds between tries."""
+"""Seconds between tries. What people set who find the default of 100 ms slow; with many waiting
+buyers it is the slower one, see docs/bench.md."""
 
 
 class RedisLock(SinglePurchase):
