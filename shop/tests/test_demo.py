@@ -113,7 +113,7 @@ def test_after_a_killed_demo_the_next_one_takes_over_and_leaves_nothing(folder):
 
     demo = RunningDemo(folder)
     demo.wait_until_open()
-    assert not any(orphan.is_running() for orphan in orphans)
+    assert not set(orphans) & set(leftovers.find(folder))
     assert demo.url == killed.url
     assert demo.end(signal.SIGINT) == 0
 
