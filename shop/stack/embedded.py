@@ -20,7 +20,7 @@ from typing import IO
 
 from shop.stack import leftovers, postgres, valkey
 from shop.stack.folder import alone, exclusive, make_folder, taken, write_private
-from shop.stack.ports import is_free, next_free
+from shop.stack.ports import claim, next_free, release
 from shop.stack.private import private_folder
 from shop.stack.signals import shielded
 from shop.stack.supervisor import Supervisor
@@ -104,7 +104,7 @@ class EmbeddedServers:
         if not self.supervisor.is_running():
             leftovers.stop(self.folder)  # first, since they hold the ports
             ports = {
-                name: port if is_free(port) else next_free(port)
+                name: port if claim(port) else next_free(port)
                 for name, port in self._ports().items()
             }
             write_private(self.folder / "ports.json", json.dumps(ports))
@@ -118,6 +118,7 @@ class EmbeddedServers:
             name = server.__name__.rpartition(".")[2]
             ready = partial(server.answers, self.folder, ports[name])
             self.supervisor.wait_until(name, ready, READY_SECONDS)
+        release(*ports.values())
         postgres.create_database(self.folder, ports["postgres"])
 
     def _ports(self) -> dict[str, int]:

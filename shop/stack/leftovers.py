@@ -12,8 +12,11 @@ from pathlib import Path
 
 import psutil
 
+from shop.stack.errors import StackError
+
 MARK = "SHOP_STACK_FOLDER"
 POLL = 0.05  # seconds between two looks
+AGAIN = 2.0  # seconds until a process is asked again
 
 
 def find(folder: Path) -> list[psutil.Process]:
@@ -39,25 +42,25 @@ def wait(folder: Path, seconds: float) -> None:
 
 
 def stop(folder: Path, seconds: float = 10) -> None:
-    """Ask every process of `folder` to end, and kill after `seconds` those that do not."""
-    processes = find(folder)
-    for process in processes:
-        # PostgreSQL's fast shutdown is SIGINT; at SIGTERM it waits for its clients to leave.
-        _send(process, signal.SIGINT if _is_postgres(process) else signal.SIGTERM)
-    stubborn = _wait(processes, seconds)
-    for process in stubborn:
-        _send(process, signal.SIGKILL)
-    _wait(stubborn, seconds)
+    """Ask every process of `folder` to end, and kill after `seconds` those that do not.
+
+    Looks and asks again and again: a supervisor that is just starting forks new processes
+    meanwhile, and one that is just being forked does not hear its first signal.
+    """
+    start = time.monotonic()
+    while processes := find(folder):
+        waited = time.monotonic() - start
+        if waited > 2 * seconds:
+            raise StackError(f"These processes cannot even be killed: {processes}")
+        for process in processes:
+            _send(process, signal.SIGKILL if waited > seconds else _request(process))
+        _wait(processes, AGAIN)
 
 
-def _wait(processes: list[psutil.Process], seconds: float) -> list[psutil.Process]:
-    """Return those of `processes` that still live after `seconds`."""
+def _wait(processes: list[psutil.Process], seconds: float) -> None:
     deadline = time.monotonic() + seconds
-    while (alive := [process for process in processes if _lives(process)]) and (
-        time.monotonic() < deadline
-    ):
+    while any(map(_lives, processes)) and time.monotonic() < deadline:
         time.sleep(POLL)
-    return alive
 
 
 def _lives(process: psutil.Process) -> bool:
@@ -67,6 +70,11 @@ def _lives(process: psutil.Process) -> bool:
         return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return False
+
+
+def _request(process: psutil.Process) -> signal.Signals:
+    # PostgreSQL's fast shutdown is SIGINT; at SIGTERM it waits for its clients to leave.
+    return signal.SIGINT if _is_postgres(process) else signal.SIGTERM
 
 
 def _is_postgres(process: psutil.Process) -> bool:

@@ -1,13 +1,24 @@
-"""Ports on 127.0.0.1: the one asked for, or the next free one."""
+"""Ports on 127.0.0.1: the one asked for, or the next free one.
+
+A free port is claimed until its server listens. Two commands that start at once would otherwise
+both find the same port free, and one of their servers would never come up.
+"""
 
 from __future__ import annotations
 
+import os
 import socket
+import tempfile
+from pathlib import Path
+from typing import IO
 
 from shop import environment
 from shop.stack.errors import PortTaken, StackError
+from shop.stack.folder import taken
 
 SEARCHED = 200  # ports above the default that are tried before giving up
+
+_claims: dict[int, IO[str]] = {}
 
 
 def is_free(port: int, address: str = "127.0.0.1") -> bool:
@@ -21,14 +32,31 @@ def is_free(port: int, address: str = "127.0.0.1") -> bool:
     return True
 
 
+def claim(port: int) -> bool:
+    """Take `port` if it is free and no other command is about to use it; say whether it was."""
+    lock = (_claims_folder() / str(port)).open("a")
+    if taken(lock) and is_free(port):
+        _claims[port] = lock  # held until `release`, or until this process ends
+        return True
+    lock.close()
+    return False
+
+
+def release(*ports: int) -> None:
+    """Give up the claims on `ports`, whose servers listen now or never will."""
+    for port in ports:
+        if port in _claims:
+            _claims.pop(port).close()
+
+
 def next_free(first: int) -> int:
-    """Return the first free port from `first` on.
+    """Claim and return the first free port from `first` on.
 
     Raises:
         StackError: `SEARCHED` ports in a row are taken.
     """
     for port in range(first, first + SEARCHED):
-        if is_free(port):
+        if claim(port):
             return port
     raise StackError(f"No free port between {first} and {first + SEARCHED - 1}.")
 
@@ -45,3 +73,11 @@ def asked_or_free(variable: str) -> int:
     if not is_free(port):
         raise PortTaken(variable, port)
     return port
+
+
+def _claims_folder() -> Path:
+    folder = Path(tempfile.gettempdir()) / f"shop-{os.getuid()}-ports"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.is_symlink() or folder.stat().st_uid != os.getuid():
+        raise StackError(f"{folder} belongs to somebody else.")
+    return folder

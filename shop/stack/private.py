@@ -6,7 +6,7 @@ import fcntl
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from shop import environment
@@ -21,8 +21,8 @@ def private_folder() -> Iterator[Path]:
     Folders whose owner was killed are cleared away on the way.
     """
     parent = _parent()
-    with exclusive(parent / "start.lock"):
-        clear_abandoned()
+    with _alone_with(parent):
+        _clear_abandoned(parent)
         folder = make_folder(Path(tempfile.mkdtemp(dir=parent)))
         owner = (folder / "owner.lock").open("a")
         fcntl.flock(owner, fcntl.LOCK_EX)
@@ -30,22 +30,31 @@ def private_folder() -> Iterator[Path]:
         try:
             yield folder
         finally:
-            _clear(folder)
+            leftovers.stop(folder)
+            # Not while others look for abandoned folders: half deleted, it would look like one.
+            with _alone_with(parent):
+                shutil.rmtree(folder)
 
 
 def clear_abandoned() -> None:
-    """Stop and delete what owners left behind that were killed: their lock is free."""
-    for folder in _parent().iterdir():
+    """Stop and delete what owners left behind that were killed."""
+    parent = _parent()
+    with _alone_with(parent):
+        _clear_abandoned(parent)
+
+
+def _alone_with(parent: Path) -> AbstractContextManager[None]:
+    return exclusive(parent / "start.lock")
+
+
+def _clear_abandoned(parent: Path) -> None:
+    for folder in parent.iterdir():
         if not folder.is_dir():
             continue
-        with alone(folder / "owner.lock") as abandoned:
+        with alone(folder / "owner.lock") as abandoned:  # its owner's lock is free
             if abandoned:
-                _clear(folder)
-
-
-def _clear(folder: Path) -> None:
-    leftovers.stop(folder)
-    shutil.rmtree(folder)
+                leftovers.stop(folder)
+                shutil.rmtree(folder)
 
 
 def _parent() -> Path:

@@ -23,7 +23,7 @@ from kombu.exceptions import OperationalError
 
 from shop import environment
 from shop.stack.embedded import ServerUrls
-from shop.stack.ports import next_free
+from shop.stack.ports import next_free, release
 from shop.stack.signals import shielded
 from shop.stack.supervisor import Program, Supervisor
 
@@ -85,6 +85,7 @@ class Stack:
         self.supervisor.start([self._program(name) for name in names], everything)
         for name in names:
             self.wait_until_ready(name, may_die=False)
+        release(self.port, self.locust_port)
 
     def wait_until_ready(
         self, name: str, seconds: float = READY_SECONDS, *, may_die: bool = True
@@ -106,6 +107,7 @@ class Stack:
         """Stop all processes at once: each may be cut off anywhere, and the books still balance."""
         with shielded():
             self.supervisor.stop()
+            release(self.port, self.locust_port)
 
     def __enter__(self) -> Self:
         return self

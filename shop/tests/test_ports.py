@@ -1,11 +1,14 @@
 """Ports: what was asked for, or the next free one."""
 
 import socket
+import subprocess
+import sys
 
 import pytest
 
+from shop import environment
 from shop.stack.errors import PortTaken
-from shop.stack.ports import asked_or_free, is_free
+from shop.stack.ports import asked_or_free, is_free, next_free, release
 
 
 @pytest.fixture
@@ -36,3 +39,27 @@ def test_a_port_nobody_asked_for_gives_way_to_what_runs_there(monkeypatch):
         second = asked_or_free("SHOP_PORT")
     assert second > first
     assert is_free(second)
+
+
+def test_two_commands_that_start_at_once_are_never_given_the_same_port():
+    script = """
+import sys
+from shop.stack.ports import next_free
+print(next_free(int(sys.argv[1])), flush=True)
+sys.stdin.readline()
+"""
+    first = next_free(28000)
+    command = [sys.executable, "-c", script, str(first)]
+    with subprocess.Popen(
+        command, cwd=environment.PROJECT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout is not None
+        claimed = int(other.stdout.readline())
+        assert claimed > first
+        assert is_free(claimed)  # nothing listens there yet, and still:
+        above = next_free(claimed)
+        assert above > claimed
+        other.kill()
+    release(first, above)
+    assert next_free(first) == first
+    release(first)

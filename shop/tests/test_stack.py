@@ -45,7 +45,7 @@ def migrate(urls: ServerUrls) -> None:
 
 
 def is_gone(process: psutil.Process) -> bool:
-    return not process.is_running()
+    return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
 
 
 def runs_anew(stack: Stack, name: str, old_pid: int) -> bool:

@@ -62,9 +62,8 @@ def test_a_process_that_cannot_start_fails_with_its_last_log_lines(supervisor):
 def test_a_process_that_ignores_the_request_to_end_is_killed(supervisor):
     supervisor.start([python("stubborn", STUBBORN, stop_seconds=1)], os.environ)
     wait_for(lambda: "I am up" in supervisor.log_tail("stubborn"))
-    process = psutil.Process(supervisor.state("stubborn").pid)
     supervisor.stop()
-    assert not process.is_running()
+    assert leftovers.find(supervisor.folder) == []
 
 
 def test_percent_signs_quotes_and_blanks_reach_the_process_unchanged(supervisor):
@@ -86,12 +85,12 @@ def test_a_new_start_clears_away_what_a_killed_supervisor_left(supervisor):
     orphan = psutil.Process(supervisor.state("sleeper").pid)
     psutil.Process(orphan.ppid()).kill()
     wait_for(lambda: not supervisor.is_running())
-    assert orphan.is_running()
+    assert orphan in leftovers.find(supervisor.folder)
 
     heir = Supervisor(supervisor.folder)
     heir.start([python("sleeper", SLEEPER)], os.environ)
     wait_for(lambda: running(heir, "sleeper"))
-    assert not orphan.is_running()
+    assert orphan not in leftovers.find(supervisor.folder)
     heir.stop()
 
 
