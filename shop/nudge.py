@@ -42,6 +42,12 @@ class Nudge:
         threading.Thread(target=self._send, name="nudge", daemon=True).start()
 
     def _send(self) -> None:
+        try:
+            self._send_once()
+        finally:
+            self._under_way.release()
+
+    def _send_once(self) -> None:
         # Here, since the Celery app does not come to be without a broker's address, which not
         # every management command has.
         from shop.tasks import follow_up
@@ -51,8 +57,6 @@ class Nudge:
         except (OperationalError, RedisError, OSError) as error:
             log.warning("the broker does not answer (%s); the sweep will follow up", error)
             self._next = time.monotonic() + PAUSE_AFTER_FAILURE
-        finally:
-            self._under_way.release()
 
 
 nudge = Nudge()
