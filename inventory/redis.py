@@ -6,13 +6,13 @@ from functools import cache
 
 import redis
 from django.conf import settings
-from locking.backends.redis import RedisLock
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from inventory.circuit import Circuit
 from inventory.hint import Hint
 from inventory.turnstile import LEASE
+from locking.backends.redis import RedisLock
 
 TIMEOUT = 0.5
 """Seconds for an answer. A healthy Redis takes one millisecond; one that takes longer than this

@@ -7,11 +7,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from locking.backends.redis import RedisLock
-
 from inventory.circuit import Circuit
 from inventory.metrics import metrics
 from locking import LockError, LockTimeout
+from locking.backends.redis import RedisLock
 
 LEASE = 2.0
 """Seconds. A batch takes milliseconds; a holder that is paused for longer is overtaken, and its
