@@ -91,3 +91,10 @@ def test_a_value_of_the_wrong_kind_is_named_with_its_variable(monkeypatch, read,
     monkeypatch.setenv(name, value)
     with pytest.raises(ImproperlyConfigured, match=f"{name} must be .*{value}"):
         read(name)
+
+
+def test_the_readme_lists_every_variable_with_its_default_and_meaning():
+    readme = (environment.PROJECT / "README.md").read_text(encoding="utf-8")
+    for each in environment.VARIABLES:
+        default = f"`{each.default}`" if each.default else ""
+        assert f"| `{each.name}` | {default} | {each.meaning} |" in readme
