@@ -112,7 +112,6 @@ CELERY_TASK_REJECT_ON_WORKER_LOST = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 # Two queues, so that a backlog of mails does not hold back the sweeps that return unpaid stock.
 CELERY_TASK_DEFAULT_QUEUE = "followup"
-CELERY_TASK_ROUTES = {"shop.tasks.sweep_*": {"queue": "sweep"}}
 CELERY_TASK_ROUTES = {
     "shop.follow_up": {"queue": "followup"},
     "shop.expire_orders": {"queue": "sweep"},
@@ -160,7 +159,6 @@ EMAIL_BACKEND = "django.core.mail.backends." + (
 # --- Language, time, static files, log ----------------------------------------------------------
 LANGUAGE_CODE = "en"
 LANGUAGES = [("en", "English"), ("zh-hans", "简体中文")]
-LOCALE_PATHS = [BASE_DIR / "shop" / "locale"]
 USE_TZ = True
 TIME_ZONE = "UTC"
 
