@@ -10,8 +10,9 @@ from django.db.models.functions import Now
 from django.http import HttpRequest
 
 from inventory.admin import ReadOnly
+from shop import words
 from shop.board import why_closed
-from shop.models import Mail, Order, Product, Sale
+from shop.models import Mail, Order, OrderLine, Product, Sale
 
 admin.site.site_header = "Flash sale administration"
 admin.site.site_title = "Flash sale"
@@ -80,15 +81,41 @@ class SaleAdmin(admin.ModelAdmin):
         self.message_user(request, f"{count} sales are resumed.")
 
 
+class LinesInline(admin.TabularInline):
+    """What an order is of."""
+
+    model = OrderLine
+    fields = readonly_fields = ("sale", "quantity", "amount", "reservation")
+    extra = 0
+    can_delete = False
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Nobody."""
+        return False
+
+
 @admin.register(Order)
 class OrderAdmin(ReadOnly):
     """Orders."""
 
-    list_display = ("id", "sale", "buyer", "quantity", "amount", "status", "pay_before", "created")
+    list_display = ("id", "what", "buyer", "amount", "status", "pay_before", "created")
     list_filter = ("status", "created")
-    list_select_related = ("sale__product", "buyer")
-    search_fields = ("=id", "=buyer__username", "=sale__id", "=reservation__key")
+    list_select_related = ("buyer",)
+    search_fields = (
+        *("=id", "=buyer__username", "=lines__sale__id"),
+        "=lines__reservation__key",
+    )
     ordering = ("-id",)
+    inlines = (LinesInline,)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Order]:
+        """With the lines, in one query for the page."""
+        return Order.objects.with_lines()
+
+    @admin.display(description="what")
+    def what(self, order: Order) -> str:
+        """Quantities and products."""
+        return words.listing((line.quantity, line.sale.product.name) for line in order.lines.all())
 
 
 @admin.register(Mail)

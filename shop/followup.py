@@ -54,7 +54,8 @@ def send_mails() -> int:
     with transaction.atomic():
         owed = (
             Mail.objects.select_for_update(skip_locked=True, of=("self",))
-            .select_related("order__buyer", "order__sale__product")
+            .select_related("order__buyer")
+            .prefetch_related("order__lines__sale__product")
             .filter(sent__isnull=True)
             .order_by("created")[:MAILS_AT_ONCE]
         )
@@ -76,8 +77,7 @@ def _message(mail: Mail) -> EmailMessage:
     subject, body = words.mail(
         mail.kind,
         order=order.pk,
-        product=order.sale.product.name,
-        quantity=order.quantity,
+        what=words.listing((line.quantity, line.sale.product.name) for line in order.lines.all()),
         amount=order.amount,
         pay_before=order.pay_before,
     )

@@ -108,7 +108,7 @@ def _replay_or_refuse(purchase: Purchase, closed: str) -> Bought:
 
 def _replay(reservation: int) -> Bought:
     try:
-        return Bought(Order.objects.get(reservation=reservation), replayed=True)
+        return Bought(Order.objects.get(lines=reservation), replayed=True)
     except (OperationalError, InterfaceError) as error:
         raise Refusal("outcome_unknown") from error
 

@@ -34,10 +34,11 @@ FROM inventory_reservation WHERE scope = %s
 """
 ORDERS = """
 SELECT shop_order.id::text, reservation_id::text, sale_id::text, reservation.item_id::text,
-       buyer_id::text, reservation.key::text, shop_order.quantity,
-       (amount * 100)::bigint, status, shop_order.created::text
-FROM shop_order
-JOIN inventory_reservation AS reservation ON reservation.id = shop_order.reservation_id
+       buyer_id::text, reservation.key::text, line.quantity,
+       (line.amount * 100)::bigint, status, shop_order.created::text
+FROM shop_orderline AS line
+JOIN shop_order ON shop_order.id = line.order_id
+JOIN inventory_reservation AS reservation ON reservation.id = line.reservation_id
 WHERE sale_id = %s
 """
 MOVEMENTS = """
@@ -46,7 +47,7 @@ FROM inventory_stockmovement WHERE item_id = (SELECT item_id FROM shop_sale WHER
 """
 EFFECTS = """
 SELECT shop_mail.order_id::text, kind, count(*)
-FROM shop_mail JOIN shop_order ON shop_order.id = shop_mail.order_id
+FROM shop_mail JOIN shop_orderline AS line ON line.order_id = shop_mail.order_id
 WHERE sale_id = %s AND sent IS NOT NULL GROUP BY 1, 2
 """
 # A message names its orders; it belongs to the sale if one of them does.
@@ -54,14 +55,14 @@ OUTBOX = """
 SELECT DISTINCT message.id::text, message.topic, message.done IS NOT NULL
 FROM inventory_outboxmessage AS message
 CROSS JOIN LATERAL jsonb_array_elements_text(message.payload -> 'orders') AS told (id)
-JOIN shop_order ON shop_order.id = told.id::bigint
+JOIN shop_orderline AS line ON line.order_id = told.id::bigint
 WHERE sale_id = %s
 """
 OWED = """
-SELECT count(*) FROM shop_order
+SELECT count(DISTINCT order_id) FROM shop_orderline AS line
 WHERE sale_id = %s AND NOT EXISTS (
     SELECT FROM shop_mail
-    WHERE order_id = shop_order.id AND kind = 'confirmation' AND sent IS NOT NULL)
+    WHERE order_id = line.order_id AND kind = 'confirmation' AND sent IS NOT NULL)
 """
 
 TABLES: tuple[tuple[type[Any], LiteralString], ...] = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -103,23 +104,28 @@ def text(code: str, *, chinese: bool) -> str:
 
 MAILS = {
     "confirmation": (
-        "Order {order}: {quantity} × {product} / 订单 {order}：{quantity} × {product}",
+        "Order {order}: {what} / 订单 {order}：{what}",
         (
-            "You have reserved {quantity} × {product} for {amount}.\n"
+            "You have reserved {what} for {amount}.\n"
             "Please pay before {pay_before:%Y-%m-%d %H:%M} UTC; after that the order expires.\n\n"
-            "您已抢到 {quantity} × {product}，金额 {amount}。\n"
+            "您已抢到 {what}，金额 {amount}。\n"
             "请在 {pay_before:%Y-%m-%d %H:%M}（UTC）之前付款，逾期订单将自动取消。\n"
         ),
     ),
     "expired": (
         "Order {order} has expired / 订单 {order} 已过期",
         (
-            "Order {order} ({quantity} × {product}) was not paid in time and has expired.\n\n"
-            "订单 {order}（{quantity} × {product}）未在规定时间内付款，已过期。\n"
+            "Order {order} ({what}) was not paid in time and has expired.\n\n"
+            "订单 {order}（{what}）未在规定时间内付款，已过期。\n"
         ),
     ),
 }
 """Subject and body by kind of mail; both languages, for a mail has no Accept-Language."""
+
+
+def listing(lines: Iterable[tuple[int, str]]) -> str:
+    """What an order is of, from the quantity and the product of each line."""
+    return ", ".join(f"{quantity} × {product}" for quantity, product in lines)
 
 
 def mail(kind: str, **figures: object) -> tuple[str, str]:

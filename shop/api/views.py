@@ -48,6 +48,10 @@ def order_document(order: Order | Opened) -> dict[str, Any]:
         "status": order.status,
         "pay_before": order.pay_before.isoformat(),
         "created": order.created.isoformat(),
+        "lines": [
+            {"sale": line.sale_id, "quantity": line.quantity, "amount": number(line.amount)}
+            for line in order.each_line()
+        ],
     }
 
 
@@ -139,7 +143,7 @@ def make_buyers(request: HttpRequest) -> HttpResponse:
 def _own_order(request: HttpRequest, order: int) -> Order:
     buyer = requests.buyer(request)
     # Another buyer's order is not found, rather than forbidden: ids are not to be counted.
-    found = Order.objects.filter(pk=order, buyer=buyer).first()
+    found = Order.objects.filter(pk=order, buyer=buyer).prefetch_related("lines").first()
     if found is None:
         raise Refusal("not_found")
     return found

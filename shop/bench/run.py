@@ -156,7 +156,7 @@ class Bench:
         if sale is None:
             return 0, 0
         [book] = audit([sale.item_id]).items
-        orders = Order.objects.filter(sale=sale).count()
+        orders = Order.objects.filter(lines__sale=sale).count()
         expected = 0 if row.expected == 409 else promised
         # A request without an answer may have bought.
         lost = max(expected - orders, 0) + max(orders - expected - unanswered, 0)

@@ -26,7 +26,7 @@ A_PAGE = 20
 @login_required
 def mine(request: HttpRequest) -> HttpResponse:
     """The buyer's orders, the newest first."""
-    found = Order.objects.filter(buyer=request.user.pk).select_related("sale__product")
+    found = Order.objects.filter(buyer=request.user.pk).with_lines()
     page = Paginator(found.order_by("-pk"), A_PAGE).get_page(request.GET.get("page"))
     return render(request, "shop/orders.html", {"page": page})
 
@@ -67,7 +67,7 @@ def refund(request: HttpRequest, order: int) -> HttpResponse:
 
 def _own(request: HttpRequest, order: int) -> Order:
     # Another buyer's order is not found, rather than forbidden: ids are not to be counted.
-    own = Order.objects.filter(buyer=request.user.pk).select_related("sale__product")
+    own = Order.objects.filter(buyer=request.user.pk).with_lines()
     return get_object_or_404(own, pk=order)
 
 

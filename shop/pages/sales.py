@@ -75,6 +75,6 @@ def _show(
         raise Http404
     mine = Order.objects.none()
     if request.user.is_authenticated:
-        mine = Order.objects.filter(sale=sale, buyer=request.user.pk).order_by("-pk")[:10]
+        mine = Order.objects.filter(lines__sale=sale, buyer=request.user.pk).order_by("-pk")[:10]
     context = {"offer": offer, "key": key, "quantity": quantity, "refusal": refusal, "mine": mine}
     return render(request, "shop/sale.html", context)

@@ -36,12 +36,13 @@ def run(client, model, action, *rows):
 def rows():
     """A row of everything."""
     order = an_order(a_sale(stock=3))
+    line = order.lines.get()
     mail = Mail.objects.create(order=order, kind=Mail.Kind.CONFIRMATION)
     return {
-        Product: order.sale.product,
-        Sale: order.sale,
-        Item: order.sale.item,
-        Reservation: order.reservation,
+        Product: line.sale.product,
+        Sale: line.sale,
+        Item: line.sale.item,
+        Reservation: line.reservation,
         Order: order,
         Mail: mail,
         OutboxMessage: OutboxMessage.objects.get(),

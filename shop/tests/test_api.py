@@ -63,6 +63,7 @@ def test_a_purchase_is_answered_with_its_order(ann, sale):
         "quantity": 2,
         "amount": 1998,
         "status": "awaiting_payment",
+        "lines": [{"sale": sale.pk, "quantity": 2, "amount": 1998}],
     }
     assert pay_before - created == timedelta(minutes=15)
     assert Item.objects.get(pk=sale.item_id).available == 8

@@ -269,7 +269,7 @@ def test_an_order_is_cancelled_as_documented(call):
 def test_an_expired_order_is_answered_as_documented(call):
     buyer = a_buyer()
     order = an_order(a_sale(), buyer)
-    held = Reservation.objects.get(pk=order.reservation_id)
+    held = Reservation.objects.get(orderline__order=order)
     held.deadline -= timedelta(days=1)
     held.save(update_fields=["deadline"])
     assert orders.expire() == 1

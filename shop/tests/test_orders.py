@@ -24,7 +24,7 @@ from inventory.tests.helpers import (
 )
 from shop import orders
 from shop.models import Order, Sale
-from shop.orders import WrongState
+from shop.orders import WrongState, changing
 from shop.purchase import Bought, buy
 from shop.words import Refusal
 
@@ -47,12 +47,12 @@ def order(sale: Sale, buyer: int, quantity: int = 1) -> Order:
 
 def make_due(*found: Order) -> None:
     """Let the time to pay pass."""
-    reservations = Reservation.objects.filter(order__in=found)
+    reservations = Reservation.objects.filter(orderline__order__in=found)
     reservations.update(deadline="2020-01-01T00:00Z")
 
 
 def statuses(sale: Sale) -> dict[str, int]:
-    found = list(Order.objects.filter(sale=sale).values_list("status", flat=True))
+    found = list(Order.objects.filter(lines__sale=sale).values_list("status", flat=True))
     return {status: found.count(status) for status in set(found)}
 
 
@@ -71,7 +71,7 @@ def test_a_crowd_of_buyers_gets_exactly_as_many_orders_as_there_are_units(sale_o
     answers = at_once(calls)
     assert kinds(answers) == {"Bought": 25, "Refusal": 35}
     assert {each.code for each in answers if isinstance(each, Refusal)} == {"sold_out"}
-    assert Order.objects.filter(sale=sale).count() == 25
+    assert Order.objects.filter(lines__sale=sale).count() == 25
     assert book(sale.item_id).held == 25
     told = {each.order.pk for each in answers if isinstance(each, Bought)}
     assert told == set(Order.objects.values_list("pk", flat=True))
@@ -104,7 +104,7 @@ def test_of_two_buyers_for_one_unit_only_one_has_anything_to_pay(sale_of, buyers
     sale = sale_of(1)
     answers = at_once([partial(buy, sale.pk, buyer, uuid4(), 1) for buyer in buyers[:2]])
     assert kinds(answers) == {"Bought": 1, "Refusal": 1}
-    assert orders.pay(Order.objects.get(sale=sale)).status == Status.PAID
+    assert orders.pay(Order.objects.get(lines__sale=sale)).status == Status.PAID
     assert (book(sale.item_id).available, book(sale.item_id).confirmed) == (0, 1)
 
 
@@ -214,7 +214,7 @@ def test_what_is_not_due_or_is_paid_does_not_expire(sale, buyers):
 def test_expiring_in_small_pieces_expires_everything(sale_of, buyers):
     sale = sale_of(100)
     make_due(*[order(sale, buyer) for buyer in buyers[:7]])
-    counts = [services.expire(orders._expire_orders, most=3) for _ in range(4)]
+    counts = [services.expire(changing._expire_orders, most=3) for _ in range(4)]
     assert counts == [3, 3, 1, 0]
     assert book(sale.item_id).available == 100
 
@@ -310,4 +310,4 @@ def test_buying_cancelling_and_expiring_all_at_once_leaves_balanced_books(sale_o
         pass
     assert (book(sale.item_id).available, book(sale.item_id).held) == (10, 0)
     assert Item.objects.get(pk=sale.item_id).reserved == 0
-    assert sum(returns(sale)) == Order.objects.filter(sale=sale).count()
+    assert sum(returns(sale)) == Order.objects.filter(lines__sale=sale).count()

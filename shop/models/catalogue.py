@@ -1,4 +1,4 @@
-"""What a shop adds to stock: products, sales with a price and a window, orders, mails."""
+"""What is sold: products, and sales with a price and a window."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 from django.urls import reverse
 
-from inventory.models import Item, Reservation
+from inventory.models import Item
 from inventory.strategies import CLASSES, DEFAULT
 
 STRATEGIES = [(name, f"{name}: {kind.summary}") for name, kind in CLASSES.items()]
@@ -79,76 +79,3 @@ class Sale(models.Model):
     def get_absolute_url(self) -> str:
         """The sale's page."""
         return reverse("sale", args=[self.pk])
-
-
-class Order(models.Model):
-    """A reservation plus what is to be paid for it. Opened in the reservation's transaction."""
-
-    class Status(models.TextChoices):
-        """Where an order stands; only guarded updates move it."""
-
-        AWAITING_PAYMENT = "awaiting_payment", "awaiting payment"
-        PAID = "paid", "paid"
-        EXPIRED = "expired", "expired"
-        CANCELLED = "cancelled", "cancelled"
-        REFUNDED = "refunded", "refunded"
-
-    reservation = models.OneToOneField(Reservation, on_delete=models.PROTECT)
-    sale = models.ForeignKey(Sale, on_delete=models.PROTECT)
-    buyer = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT)
-    quantity = models.PositiveIntegerField()
-    amount = models.DecimalField(max_digits=14, decimal_places=2)
-    status = models.CharField(
-        max_length=16, choices=Status.choices, default=Status.AWAITING_PAYMENT
-    )
-    pay_before = models.DateTimeField()
-    created = models.DateTimeField(db_default=Now())
-
-    class Meta:
-        constraints = [
-            models.CheckConstraint(
-                condition=Q(
-                    status__in=["awaiting_payment", "paid", "expired", "cancelled", "refunded"]
-                ),
-                name="shop_order_status_known",
-            ),
-        ]
-
-    def __str__(self) -> str:
-        return f"order {self.pk}"
-
-    def get_absolute_url(self) -> str:
-        """The order's page, for its buyer."""
-        return reverse("order", args=[self.pk])
-
-
-class Mail(models.Model):
-    """A mail owed to a buyer. The row is the follow-up's effect: one of a kind for an order.
-
-    Sending happens after the row was committed and may, after a crash, happen twice; the
-    Message-ID is made from the row, so that mail programs show it once.
-    """
-
-    class Kind(models.TextChoices):
-        """What the mail says."""
-
-        CONFIRMATION = "confirmation", "order received"
-        EXPIRED = "expired", "order expired"
-
-    order = models.ForeignKey(Order, on_delete=models.PROTECT)
-    kind = models.CharField(max_length=20, choices=Kind.choices)
-    created = models.DateTimeField(db_default=Now())
-    sent = models.DateTimeField(null=True, blank=True)
-
-    class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["order", "kind"], name="shop_mail_one_of_a_kind"),
-        ]
-        indexes = [
-            models.Index(
-                fields=["created"], condition=Q(sent__isnull=True), name="shop_mail_unsent"
-            ),
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.kind} for order {self.order_id}"
