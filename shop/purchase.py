@@ -108,9 +108,13 @@ def _replay_or_refuse(purchase: Purchase, closed: str) -> Bought:
 
 def _replay(reservation: int) -> Bought:
     try:
-        return Bought(Order.objects.get(lines=reservation), replayed=True)
+        order = Order.objects.with_lines().get(lines=reservation)
     except (OperationalError, InterfaceError) as error:
         raise Refusal("outcome_unknown") from error
+    if order.sale_id is None:
+        # The key of a cart, of which this is the first line.
+        raise Refusal("idempotency_key_reused")
+    return Bought(order, replayed=True)
 
 
 def _why_declined(sales: Board, notice: Notice) -> str:

@@ -35,6 +35,11 @@ PROBLEMS: dict[str, Problem] = {
     "invalid_request": Problem(
         422, "The request lacks something or has the wrong type.", "请求缺少参数或类型错误。"
     ),
+    "invalid_cart": Problem(
+        422,
+        "A cart has 1 to 20 lines, each of another sale.",
+        "购物车须包含 1 到 20 行商品，且每个活动只能出现一次。",
+    ),
     "idempotency_key_reused": Problem(
         422,
         "This Idempotency-Key belongs to a different purchase.",

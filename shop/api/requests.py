@@ -16,6 +16,7 @@ from django.views.decorators.csrf import csrf_exempt
 
 from shop import tokens
 from shop.api.problems import problem
+from shop.checkout import Wanted
 from shop.words import Refusal
 
 log = logging.getLogger(__name__)
@@ -119,6 +120,24 @@ def whole_number(document: dict[str, Any], name: str, code: str) -> int:
     if type(value) is not int:
         raise Refusal(code)
     return value
+
+
+def cart(document: dict[str, Any]) -> list[Wanted]:
+    """The lines of a cart: ``{"lines": [{"sale": 1, "quantity": 2}]}``.
+
+    Raises:
+        Refusal: 422.
+    """
+    lines = document.get("lines")
+    if not isinstance(lines, list) or not all(isinstance(line, dict) for line in lines):
+        raise Refusal("invalid_cart")
+    wanted = []
+    for line in lines:
+        sale = whole_number(line, "sale", "invalid_cart")
+        if not 0 < sale <= LARGEST_ID:
+            raise Refusal("invalid_cart")
+        wanted.append(Wanted(sale, whole_number(line, "quantity", "invalid_quantity")))
+    return wanted
 
 
 def text(document: dict[str, Any], name: str, *, longest: int = 1000) -> str:

@@ -7,6 +7,7 @@ from shop.api import views
 urlpatterns = [
     path("sales/<int:sale>/orders", views.place_order),
     path("sales/<int:sale>", views.show_sale),
+    path("orders", views.place_cart),
     path("orders/<int:order>", views.show_order),
     path("orders/<int:order>/payment", views.pay_order),
     path("orders/<int:order>/cancel", views.cancel_order),

@@ -17,10 +17,11 @@ from shop.api.problems import answer
 from shop.api.requests import api
 from shop.board import NoSuchSale, board
 from shop.buyers import create_synthetic_buyers
+from shop.checkout import check_out
 from shop.limiter import limiter
 from shop.models import Order
 from shop.orders import Opened
-from shop.purchase import buy
+from shop.purchase import Bought, buy
 from shop.words import Refusal
 
 MOST_SYNTHETIC_BUYERS = 20_000
@@ -63,8 +64,17 @@ def place_order(request: HttpRequest, sale: int) -> HttpResponse:
         raise Refusal("rate_limited")
     key = requests.idempotency_key(request)
     quantity = requests.whole_number(requests.body(request), "quantity", "invalid_quantity")
-    bought = buy(sale, buyer, key, quantity)
-    return as_json(order_document(bought.order), status=200 if bought.replayed else 201)
+    return _bought(buy(sale, buyer, key, quantity))
+
+
+@api("POST")
+def place_cart(request: HttpRequest) -> HttpResponse:
+    """Buy in several sales, all or nothing: 201 with the order, 200 with it for the same key."""
+    buyer = requests.buyer(request)
+    if not limiter().allows(buyer):
+        raise Refusal("rate_limited")
+    key = requests.idempotency_key(request)
+    return _bought(check_out(buyer, key, requests.cart(requests.body(request))))
 
 
 @api("GET")
@@ -138,6 +148,10 @@ def make_buyers(request: HttpRequest) -> HttpResponse:
     if not 1 <= count <= MOST_SYNTHETIC_BUYERS:
         raise Refusal("invalid_request")
     return as_json({"tokens": create_synthetic_buyers(count)}, status=201)
+
+
+def _bought(bought: Bought) -> HttpResponse:
+    return as_json(order_document(bought.order), status=200 if bought.replayed else 201)
 
 
 def _own_order(request: HttpRequest, order: int) -> Order:

@@ -1,6 +1,7 @@
 """Orders: opened with their reservations, then paid, cancelled, refunded or expired."""
 
 from shop.orders.books import mismatches
+from shop.orders.carts import open_cart
 from shop.orders.changing import EXPIRED, WrongState, cancel, expire, pay, refund
 from shop.orders.opening import OPENED, Opened, open_orders
 
@@ -12,6 +13,7 @@ __all__ = [
     "cancel",
     "expire",
     "mismatches",
+    "open_cart",
     "open_orders",
     "pay",
     "refund",
