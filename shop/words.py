@@ -210,6 +210,21 @@ PAGES: dict[str, Text] = {
         "暂时无法确认是否抢购成功。请再次点击按钮查询：这是同一笔购买，不会重复下单。",
     ),
     "stale_form": Text("This page was out of date. Please try again.", "页面已过期，请重试。"),
+    # the cart
+    "cart": Text("Cart", "购物车"),
+    "add_to_cart": Text("Or put it into the cart", "或加入购物车"),
+    "empty_cart": Text("Your cart is empty.", "购物车是空的。"),
+    "change": Text("Change", "修改"),
+    "remove": Text("Remove", "移除"),
+    "total": Text("Total", "合计"),
+    "buy_all": Text("Buy all for {total}", "全部购买 {total}"),
+    "all_or_nothing": Text(
+        "You get all of it, or nothing is ordered.", "要么全部抢到，要么不下单。"
+    ),
+    "whole_cart_stays": Text(
+        "stands in the way; nothing was ordered. Change or remove it and try again.",
+        "无法购买，因此未下单。请修改或移除后重试。",
+    ),
     # orders
     "order": Text("Order", "订单"),
     "product": Text("Product", "商品"),

@@ -81,6 +81,11 @@ def find(sale: int) -> Offer | None:
     return next(iter(_offers(Sale.objects.filter(pk=sale))), None)
 
 
+def of(sales: Iterable[int]) -> list[Offer]:
+    """The sales of these ids, as far as there are any, in the order of their ids."""
+    return list(_offers(Sale.objects.filter(pk__in=list(sales)).order_by("pk")))
+
+
 def shelves() -> list[Shelf]:
     """What the home page shows, in one query; empty shelves are left out."""
     last = When(ends_at__lte=Now(), then=Value(2))
