@@ -10,6 +10,7 @@ from django.conf import settings
 from django.contrib.auth import authenticate
 from django.http import HttpRequest, HttpResponse
 
+from inventory import marks
 from inventory.models import Item
 from shop import orders, tokens
 from shop.api import requests
@@ -64,6 +65,7 @@ def place_order(request: HttpRequest, sale: int) -> HttpResponse:
     key = requests.idempotency_key(request)
     quantity = requests.whole_number(requests.body(request), "quantity", "invalid_quantity")
     bought = buy(sale, buyer, key, quantity)
+    marks.reach(marks.BEFORE_ANSWER)
     return as_json(order_document(bought.order), status=200 if bought.replayed else 201)
 
 
