@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -66,6 +66,7 @@ class Plan:
         minutes: that the sale lasts, restocked whenever it has run out; 0: until everybody is
             through, or every fault has been there once.
         faults: names of those that are injected meanwhile.
+        left_out: those that cannot be injected here, and what they lack.
     """
 
     crowd: Crowd
@@ -74,6 +75,7 @@ class Plan:
     strategy: str
     minutes: float = 0.0
     faults: tuple[str, ...] = ()
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def lasts(self) -> bool:
@@ -160,6 +162,7 @@ class Result:
                 {**fault.to_json(), "recovery": recovery}
                 for fault, recovery in zip(self.faults, self.recoveries, strict=True)
             ],
+            "left_out": dict(plan.left_out),
             "operations": self.operations,
             "minutes": plan.minutes,
             "properties": judged["properties"],

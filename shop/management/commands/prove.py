@@ -116,17 +116,25 @@ class Command(BaseCommand):
 def _plan(console: Console, options: dict[str, Any]) -> Plan:
     seed = options["seed"] or random.SystemRandom().randrange(1, 2**31)
     faults = tuple(dict.fromkeys(options["fault"]))
+    lacking = left_out(FAULTS if options["faults"] else faults, arena.has())
     if options["faults"]:
-        lacking = left_out(FAULTS, arena.has())
         for name, what in lacking.items():
             console.print(f"[yellow]Left out: {name}[/] needs {what}.")
         faults = tuple(name for name in FAULTS if name not in lacking)
-    elif lacking := left_out(faults, arena.has()):
+    elif lacking:
         raise CommandError("; ".join(f"{name} needs {what}" for name, what in lacking.items()))
     stays = bool(faults or options["minutes"])
     crowd = Crowd(options["buyers"], options["mix"], seed, options["processes"], stays)
     stock = options["stock"] or (1000 if stays else 100)
-    return Plan(crowd, stock, options["limit"], options["strategy"], options["minutes"], faults)
+    return Plan(
+        crowd,
+        stock,
+        options["limit"],
+        options["strategy"],
+        options["minutes"],
+        faults,
+        lacking,
+    )
 
 
 def _prove(console: Console, plan: Plan, where: Arena, folder: Path) -> Result:
@@ -175,5 +183,8 @@ def _repeat(plan: Plan) -> str:
     )
     if plan.minutes:
         arguments += f" --minutes {plan.minutes:g}"
-    arguments += "".join(f" --fault {name}" for name in plan.faults)
+    if set(plan.faults) | set(plan.left_out) == set(FAULTS):
+        arguments += " --faults all"
+    else:
+        arguments += "".join(f" --fault {name}" for name in plan.faults)
     return f'make prove ARGS="{arguments}"'
