@@ -97,6 +97,9 @@ INVENTORY_MAX_BATCH = environment.number("INVENTORY_MAX_BATCH")
 INVENTORY_MAX_WAITING = environment.number("INVENTORY_MAX_WAITING")
 INVENTORY_MAX_WAIT = environment.number("INVENTORY_MAX_WAIT")
 
+# Set by `manage.py prove` for its own processes, never in production.
+INVENTORY_MARKS = environment.text("SHOP_MARKS") if DEMO else ""
+
 # A load test plays thousands of buyers with few tokens, so the demo limits nobody by itself.
 SHOP_RATE_LIMIT = (
     0 if DEMO and not environment.is_set("RATE_LIMIT") else environment.number("RATE_LIMIT")

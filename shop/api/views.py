@@ -10,6 +10,7 @@ from django.conf import settings
 from django.contrib.auth import authenticate
 from django.http import HttpRequest, HttpResponse
 
+from inventory import marks
 from inventory.models import Item
 from shop import orders, tokens
 from shop.api import requests
@@ -151,6 +152,7 @@ def make_buyers(request: HttpRequest) -> HttpResponse:
 
 
 def _bought(bought: Bought) -> HttpResponse:
+    marks.reach(marks.BEFORE_ANSWER)
     return as_json(order_document(bought.order), status=200 if bought.replayed else 201)
 
 
