@@ -216,7 +216,7 @@ def test_the_language_is_switched_on_the_page(open_page):
 
 def test_the_documentation_shows_every_call_and_asks_nobody_else(open_page):
     page = open_page("/api/docs")
-    expect(page.locator(".opblock")).to_have_count(8)
+    expect(page.locator(".opblock")).to_have_count(12)
     page.locator("#operations-Orders-placeOrder").click()
     expect(page.get_by_text("Idempotency-Key").first).to_be_visible()
 
