@@ -11,7 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import InterfaceError, OperationalError
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponseBase
 from django.views.decorators.csrf import csrf_exempt
 
 from shop import tokens
@@ -29,7 +29,7 @@ LARGEST_ID = 2**63 - 1
 # What JSON can write and a database cannot: the NUL, and halves of characters.
 NO_TEXT = re.compile("[\0\ud800-\udfff]")
 
-View = Callable[..., HttpResponse]
+View = Callable[..., HttpResponseBase]
 
 
 def api(method: str) -> Callable[[View], View]:
@@ -38,7 +38,7 @@ def api(method: str) -> Callable[[View], View]:
     def decorate(view: View) -> View:
         @csrf_exempt
         @wraps(view)
-        def wrapped(request: HttpRequest, **arguments: Any) -> HttpResponse:
+        def wrapped(request: HttpRequest, **arguments: Any) -> HttpResponseBase:
             if request.method != method:
                 response = problem(request, "method_not_allowed")
                 response.headers["Allow"] = method

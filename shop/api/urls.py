@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from shop.api import views
+from shop.api import demo, views
 
 urlpatterns = [
     path("sales/<int:sale>/orders", views.place_order),
@@ -14,4 +14,8 @@ urlpatterns = [
     path("orders/<int:order>/refund", views.refund_order),
     path("tokens", views.make_token),
     path("demo/buyers", views.make_buyers),
+    path("demo/strategies", demo.list_strategies),
+    path("demo/sales", demo.make_sale),
+    path("demo/sales/<int:sale>/figures", demo.show_figures),
+    path("demo/sales/<int:sale>/snapshot", demo.show_snapshot),
 ]

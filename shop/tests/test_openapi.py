@@ -307,6 +307,49 @@ def test_synthetic_buyers_are_answered_as_documented(call, settings):
     assert code_of(call("post", "/api/v1/demo/buyers", {"count": 3})) == "not_found"
 
 
+def test_a_load_tests_sale_is_made_and_watched_as_documented(call, client, settings):
+    wish = {"stock": 7, "limit": 2, "strategy": "guard", "starts_in": 0.5, "hold": 60}
+    made = call("post", "/api/v1/demo/sales", wish).json()
+    path = f"/api/v1/demo/sales/{made['sale']}"
+    figures = call("get", f"{path}/figures").json()
+    assert (figures["item"], figures["available"], figures["strategy"]) == (
+        made["item"],
+        7,
+        "guard",
+    )
+    lines = b"".join(client.get(f"{path}/snapshot").streaming_content).splitlines()
+    assert [json.loads(line)["kind"] for line in lines] == [
+        *("snapshot", "item", "sale", "movement", "end")
+    ]
+    strategies = call("get", "/api/v1/demo/strategies").json()["strategies"]
+    assert strategies[0]["name"] == "combining"
+    assert code_of(call("get", "/api/v1/demo/sales/999999999/figures")) == "not_found"
+    assert code_of(call("get", "/api/v1/demo/sales/999999999/snapshot")) == "not_found"
+    settings.DEMO = False
+    for name in ("figures", "snapshot"):
+        assert code_of(call("get", f"{path}/{name}")) == "not_found"
+    assert code_of(call("get", "/api/v1/demo/strategies")) == "not_found"
+    assert code_of(call("post", "/api/v1/demo/sales", wish)) == "not_found"
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        {"stock": -1},
+        {"stock": 1_000_001},
+        {"stock": True},
+        {"limit": 0},
+        {"strategy": "hope"},
+        {"strategy": ["naive"]},
+        {"starts_in": -1},
+        {"hold": "long"},
+        {"hold": False},
+    ],
+)
+def test_a_sale_that_cannot_be_made_is_answered_as_documented(call, wish):
+    assert code_of(call("post", "/api/v1/demo/sales", wish)) == "invalid_request"
+
+
 def test_the_document_is_served_and_cached(client):
     answer = client.get("/api/v1/openapi.json")
     assert answer.content == DESCRIPTION
