@@ -8,6 +8,7 @@ in front only saves them from meeting here.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import LiteralString
 from uuid import UUID
 
@@ -96,13 +97,47 @@ def sell(
         Exception: whatever the database or ``on_granted`` raised; nothing was written.
     """
     with committing():
-        decision, level = _decide(batch, token)
-        granted: list[Granted] = []
-        if decision.granted:
-            granted, level = _write(decision, level, token)
-            for grant, opened in zip(granted, on_granted(granted), strict=True):
-                grant.opened = opened
-    return answers(decision, granted, len(batch)), level
+        written = write(batch, token)
+        open_all(written.granted, on_granted)
+    return written.answers(), written.level
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a batch came to, before its commit.
+
+    Attributes:
+        granted: purchases that were written, in order of arrival; repeated keys are not.
+        level: the item's level afterwards.
+    """
+
+    batch: Sequence[Purchase]
+    decision: Decision
+    granted: list[Granted]
+    level: guard.Level
+
+    def answers(self) -> list[Outcome]:
+        """One outcome for each purchase of the batch; call it when all is opened."""
+        return answers(self.decision, self.granted, len(self.batch))
+
+
+def write(batch: Sequence[Purchase], token: int | None) -> Written:
+    """Decide a batch and write what it is granted, in the caller's transaction.
+
+    Args and errors as for :func:`sell`.
+    """
+    decision, level = _decide(batch, token)
+    granted: list[Granted] = []
+    if decision.granted:
+        granted, level = _write(decision, level, token)
+    return Written(batch, decision, granted, level)
+
+
+def open_all(granted: Sequence[Granted], on_granted: OnGranted) -> None:
+    """Let the shop open what it needs for each grant, in the same transaction."""
+    if granted:
+        for grant, opened in zip(granted, on_granted(granted), strict=True):
+            grant.opened = opened
 
 
 def _decide(batch: Sequence[Purchase], token: int | None) -> tuple[Decision, guard.Level]:

@@ -11,7 +11,7 @@ from redis.retry import Retry
 
 from inventory.circuit import Circuit
 from inventory.hint import Hint
-from inventory.turnstile import LEASE
+from inventory.turnstile import LEASE, Turnstile
 from locking.backends.redis import RedisLock
 
 TIMEOUT = 0.5
@@ -46,3 +46,9 @@ def hint() -> Hint:
 def item_lock(name: str) -> RedisLock:
     """The lock of that name. Not renewed: a batch is over long before its lease."""
     return RedisLock(client(), name, lease=LEASE, renew=False)
+
+
+@cache
+def turnstile() -> Turnstile:
+    """What lets one process at a time in to an item."""
+    return Turnstile(item_lock, circuit())

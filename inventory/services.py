@@ -1,4 +1,4 @@
-"""What a shop calls: reserve, confirm, release, restock."""
+"""What a shop calls: reserve (one item or several together), confirm, release, restock."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from inventory.outcomes import OnGranted, Outcome, Purchase
 from inventory.redis import hint
 from inventory.replay import find
 from inventory.strategies import DEFAULT, strategy
+from inventory.together import reserve_together
 
 State = Reservation.State
 RECLAIM = StockMovement.Reason.RECLAIM
@@ -264,6 +265,7 @@ __all__ = [
     "reclaim",
     "release",
     "reserve",
+    "reserve_together",
     "restock",
     "stock",
 ]

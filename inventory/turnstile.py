@@ -4,8 +4,8 @@ The guard decides in either case.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 
 from inventory.circuit import Circuit
 from inventory.metrics import metrics
@@ -56,3 +56,14 @@ class Turnstile:
                 # The lease ended early, or Redis is gone. What was written has been decided by
                 # the guard, so this is something to count and nothing to fail for.
                 metrics.count("lock_lost")
+
+    @contextmanager
+    def enter_all(self, items: Iterable[int]) -> Iterator[dict[int, int | None]]:
+        """Hold the locks of several items inside the block; yields their tokens by item.
+
+        Everyone takes them in ascending order, so nobody waits in a circle (as
+        :func:`locking.acquire_all` does for locks that one cannot do without; here each may be
+        missing, and its loss is no error).
+        """
+        with ExitStack() as stack:
+            yield {item: stack.enter_context(self.enter(item)) for item in sorted(set(items))}

@@ -89,6 +89,9 @@ if environment.is_set("DATABASE_URL"):
 
 REDIS_URL = environment.text("REDIS_URL")
 
+# The seam to a real payment provider; see `shop/payments/provider.py`.
+PAYMENT_PROVIDER = "shop.payments.http.HttpProvider"
+
 # --- Stock --------------------------------------------------------------------------------------
 INVENTORY_MAX_BATCH = environment.number("INVENTORY_MAX_BATCH")
 INVENTORY_MAX_WAITING = environment.number("INVENTORY_MAX_WAITING")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from functools import cache
 
-from inventory.redis import circuit, hint, item_lock
+from inventory.redis import hint, turnstile
 from inventory.strategies.base import Strategy
 from inventory.strategies.combining import Combining
 from inventory.strategies.guarded import Guard
 from inventory.strategies.naive import Naive
 from inventory.strategies.redis_lock import RedisLock
 from inventory.strategies.row_lock import RowLock
-from inventory.turnstile import Turnstile
 
 CLASSES: dict[str, type[Strategy]] = {
     strategy.name: strategy for strategy in (Combining, Guard, RowLock, RedisLock, Naive)
@@ -30,7 +29,7 @@ def strategy(name: str) -> Strategy:
     """
     kind = CLASSES[name]
     if kind is Combining:
-        return Combining(Turnstile(item_lock, circuit()), hint())
+        return Combining(turnstile(), hint())
     return kind()
 
 

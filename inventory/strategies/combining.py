@@ -4,12 +4,11 @@ the holder sells to its whole queue in one guarded transaction.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 from django.conf import settings
-from django.db import Error, InterfaceError, OperationalError
+from django.db import Error
 
 from inventory import batch, guard
 from inventory.combiner import Combiner, Take
@@ -27,18 +26,12 @@ from inventory.outcomes import (
     StaleToken,
 )
 from inventory.strategies.base import Strategy
+from inventory.surely import surely
 from inventory.switches import switches
-from inventory.transactions import CommitUnknown, forget_connection, lend_connections
+from inventory.transactions import lend_connections
 from inventory.turnstile import Turnstile
 
 Answer = Outcome | Exception
-
-PATIENCE = 2.0
-"""Seconds in which a batch is tried again when nothing was written: the lock was overtaken, the
-connection was an old one, the database is just coming back. Less than the buyers will wait."""
-
-PAUSE = 0.05
-"""Seconds between two tries, for a database that is starting."""
 
 
 class _Line(NamedTuple):
@@ -157,36 +150,11 @@ class Combining(Strategy):
     def _sell_surely(
         self, wishes: Sequence[Purchase], line: _Line, token: int | None
     ) -> Sequence[Outcome]:
-        """Sell a batch, again if nothing was written, and find out when that is not known."""
-        unknown = False
-        failure: Exception | None = None
-        give_up = time.monotonic() + PATIENCE
-        while failure is None or time.monotonic() < give_up:
-            try:
-                outcomes, level = batch.sell(wishes, line.on_granted, token)
-            except CommitUnknown as error:
-                # Trying again is the look-up: what was committed is known by its key now. It
-                # starts with the row's lock, so it waits for a commit that is still under way.
-                metrics.count("commit_unknown")
-                unknown, failure = True, error
-                forget_connection()
-            except (OperationalError, InterfaceError) as error:
-                failure = error
-                forget_connection()
-                time.sleep(PAUSE)
-            except batch.LimitRaced as error:
-                failure = error
-            except StaleToken as error:
-                # Overtaken while paused. Nothing was written; on without the lock, for the
-                # queue behind it belongs to somebody else by now.
-                metrics.count("stale_token")
-                failure, token = error, None
-            else:
-                if level.available == 0:
-                    self._ran_out.add(line.item)
-                    self._hint.publish(line.item, level)
-                lend_connections()
-                return outcomes
-        if unknown:
-            raise OutcomeUnknown("the database could not be asked again") from failure
-        raise Busy("the database cannot be reached") from failure
+        outcomes, level = surely(
+            lambda fenced: batch.sell(wishes, line.on_granted, token if fenced else None)
+        )
+        if level.available == 0:
+            self._ran_out.add(line.item)
+            self._hint.publish(line.item, level)
+        lend_connections()
+        return outcomes

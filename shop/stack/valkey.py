@@ -29,6 +29,8 @@ maxmemory 512mb
 maxmemory-policy noeviction
 maxclients 10000
 tcp-backlog 511
+# Its title would overwrite its environment, by which `leftovers` knows whose process it is.
+set-proc-title no
 """
 
 

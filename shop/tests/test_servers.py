@@ -117,16 +117,15 @@ def test_servers_whose_supervisor_was_killed_are_replaced_and_keep_their_data():
         servers = EmbeddedServers(parent / "servers")
         with psycopg.connect(servers.attach().database, autocommit=True) as client:
             client.execute("CREATE TABLE kept (id int)")
-        (supervisord,) = (
-            process
-            for process in leftovers.find(servers.folder)
-            if "supervisor.supervisord" in process.cmdline()
-        )
+        started = leftovers.find(servers.folder)
+        (supervisord,) = (p for p in started if "supervisor.supervisord" in p.cmdline())
+        assert {state.pid for state in servers.supervisor.states()} < {p.pid for p in started}
         supervisord.kill()
         supervisord.wait(30)
         with user_of(servers.folder) as heir:
             with psycopg.connect(servers.urls.database) as client:
                 assert client.execute("SELECT count(*) FROM kept").fetchone() == (0,)
+            assert not set(started) & set(leftovers.find(servers.folder))
             servers.detach()
             leave(heir)
         assert leftovers.find(servers.folder) == []
