@@ -133,6 +133,11 @@ def expire(on_released: OnReleased, *, most: int = 500) -> int:
     return len(release(ids, on_released, only_due=True)) if ids else 0
 
 
+def may_come_back(item: int) -> bool:
+    """Whether units of an item are held that nobody has confirmed: they may be available again."""
+    return Reservation.objects.filter(item=item, state=State.HELD).exists()
+
+
 def _release_rows(reservations: Sequence[int], was: State, only_due: bool) -> list[Released]:
     candidates = Reservation.objects.filter(pk__in=reservations, state=was)
     if only_due:
@@ -175,6 +180,7 @@ __all__ = [
     "confirm",
     "expire",
     "find",
+    "may_come_back",
     "release",
     "reserve",
     "restock",
