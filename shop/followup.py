@@ -18,7 +18,7 @@ from django.db import transaction
 from django.db.models.functions import Now
 
 from inventory import outbox
-from shop import orders, words
+from shop import expiry, orders, words
 from shop.models import Mail
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,12 @@ def _owes(kind: Kind) -> Callable[[Any], None]:
     return handle
 
 
-HANDLERS = {orders.OPENED: _owes(Kind.CONFIRMATION), orders.EXPIRED: _owes(Kind.EXPIRED)}
+def _opened(payload: Any) -> None:
+    _owes(Kind.CONFIRMATION)(payload)
+    expiry.enter(payload["orders"])
+
+
+HANDLERS = {orders.OPENED: _opened, orders.EXPIRED: _owes(Kind.EXPIRED)}
 """By topic of the outbox message."""
 
 

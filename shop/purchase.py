@@ -23,6 +23,7 @@ from inventory.outcomes import (
     SoldOut,
 )
 from shop.board import Board, NoSuchSale, Notice, board
+from shop.comebacks import comebacks
 from shop.models import Order
 from shop.orders import Opened, open_orders
 from shop.words import Refusal
@@ -87,10 +88,17 @@ def _buy(purchase: Purchase, notice: Notice) -> Bought:
             return Bought(outcome.opened, outcome.replayed)
         return _replay(outcome.reservation)
     if isinstance(outcome, SoldOut):
-        raise Refusal("sold_out", available=outcome.available)
+        raise _sold_out(purchase.item, outcome)
     if isinstance(outcome, LimitReached):
         raise Refusal("limit_reached", left=outcome.left)
     raise Refusal("idempotency_key_reused")
+
+
+def _sold_out(item: int, outcome: SoldOut) -> Refusal:
+    figures = {"available": outcome.available}
+    if comebacks().may(item):
+        figures["may_come_back"] = True
+    return Refusal("sold_out", **figures)
 
 
 def _replay_or_refuse(purchase: Purchase, closed: str) -> Bought:

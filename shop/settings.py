@@ -120,12 +120,18 @@ CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_TASK_DEFAULT_QUEUE = "followup"
 CELERY_TASK_ROUTES = {
     "shop.follow_up": {"queue": "followup"},
-    "shop.expire_orders": {"queue": "sweep"},
+    "shop.expire_due": {"queue": "expiry"},
+    "shop.expire_orders": {"queue": "expiry"},
 }
 # The sweeps are what makes follow-up certain; nudges (shop/nudge.py) only make it quick. A sweep
 # that no worker took before the next one is dropped.
 CELERY_BEAT_SCHEDULE = {
     "follow up": {"task": "shop.follow_up", "schedule": 2.0, "options": {"expires": 10}},
+    "expire what is due": {
+        "task": "shop.expire_due",
+        "schedule": 1.0,
+        "options": {"expires": 5},
+    },
     "expire orders": {"task": "shop.expire_orders", "schedule": 5.0, "options": {"expires": 10}},
 }
 CELERY_TASK_TIME_LIMIT = 60

@@ -4,7 +4,7 @@ None carries anything: which orders are due and which messages are open, the dat
 task may be lost, doubled, or run by several workers at once, and nothing is lost or doubled.
 """
 
-from shop import followup, orders
+from shop import expiry, followup, orders
 from shop.celery import app
 
 
@@ -12,6 +12,12 @@ from shop.celery import app
 def follow_up() -> int:
     """Deliver the outbox and send the mails that are owed."""
     return followup.follow_up()
+
+
+@app.task(name="shop.expire_due")
+def expire_due() -> int:
+    """Expire the orders that the delay queue says are due."""
+    return expiry.expire_due()
 
 
 @app.task(name="shop.expire_orders")

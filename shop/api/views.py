@@ -10,7 +10,7 @@ from django.conf import settings
 from django.contrib.auth import authenticate
 from django.http import HttpRequest, HttpResponse
 
-from inventory import marks
+from inventory import marks, services
 from inventory.models import Item
 from shop import orders, tokens
 from shop.api import requests
@@ -86,7 +86,7 @@ def show_sale(request: HttpRequest, sale: int) -> HttpResponse:
     except NoSuchSale:
         raise Refusal("not_found") from None
     available = Item.objects.values_list("available", flat=True).get(pk=notice.item)
-    closed = notice.closed()
+    status = notice.closed() or ("open" if available else "sold_out")
     return as_json(
         {
             "id": sale,
@@ -95,8 +95,9 @@ def show_sale(request: HttpRequest, sale: int) -> HttpResponse:
             "limit": notice.limit,
             "starts_at": notice.starts_at.isoformat(),
             "ends_at": notice.ends_at.isoformat(),
-            "status": closed or ("open" if available else "sold_out"),
+            "status": status,
             "available": available,
+            "may_come_back": status == "sold_out" and services.may_come_back(notice.item),
             "server_time": notice.now().isoformat(),
         }
     )

@@ -2,7 +2,7 @@
 
 from shop.orders.books import mismatches
 from shop.orders.carts import open_cart
-from shop.orders.changing import EXPIRED, WrongState, cancel, expire, pay, refund
+from shop.orders.changing import EXPIRED, WrongState, cancel, expire, expire_those, pay, refund
 from shop.orders.opening import OPENED, Opened, open_orders
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "WrongState",
     "cancel",
     "expire",
+    "expire_those",
     "mismatches",
     "open_cart",
     "open_orders",

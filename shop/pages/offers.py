@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import Case, QuerySet, Value, When
+from django.db.models import Case, Exists, OuterRef, QuerySet, Value, When
 from django.db.models.functions import Now
 
+from inventory.models import Reservation
 from shop.board import why_closed
 from shop.models import Sale
 
@@ -25,6 +26,7 @@ class Offer:
 
     sale: Sale
     now: datetime
+    held: bool
 
     @property
     def available(self) -> int:
@@ -40,6 +42,16 @@ class Offer:
     def status(self) -> str:
         """Where the sale stands, in the words of the API."""
         return why_closed(self.sale, self.now) or ("open" if self.available else "sold_out")
+
+    @property
+    def may_come_back(self) -> bool:
+        """Whether all are taken, but some are not paid for."""
+        return self.status == "sold_out" and self.held
+
+    @property
+    def badge(self) -> str:
+        """The status as the page names it."""
+        return "may_come_back" if self.may_come_back else self.status
 
     @property
     def counts_down(self) -> bool:
@@ -101,8 +113,13 @@ def shelves() -> list[Shelf]:
 
 
 def _offers(sales: QuerySet[Sale]) -> Iterable[Offer]:
-    rows = sales.select_related("product", "item").annotate(now=Now())
-    return (Offer(sale, sale.now) for sale in rows)
+    held = Reservation.objects.filter(item=OuterRef("item"), state=Reservation.State.HELD)
+    # Asked only of what is sold out: for the others the answer is of no use.
+    sold_out = When(item__available=0, then=Exists(held))
+    rows = sales.select_related("product", "item").annotate(
+        now=Now(), held=Case(sold_out, default=Value(False))
+    )
+    return (Offer(sale, sale.now, sale.held) for sale in rows)
 
 
 def _of(offers: Iterable[Offer], *statuses: str) -> list[Offer]:

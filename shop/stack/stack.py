@@ -131,7 +131,7 @@ class Stack:
         schedule = self.supervisor.folder / "beat-schedule"
         commands = {
             "celery": (
-                *("celery", "-A", "shop", "worker", "-n", self._node, "-Q", "followup,sweep"),
+                *("celery", "-A", "shop", "worker", "-n", self._node, "-Q", "followup,expiry"),
                 *("-c", environment.text("CELERY_CONCURRENCY"), "--loglevel", "INFO"),
                 *("--without-gossip", "--without-mingle"),
             ),

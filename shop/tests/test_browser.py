@@ -176,7 +176,7 @@ def test_a_sale_that_sells_out_meanwhile_says_so_and_comes_back(open_page):
     sale = a_sale(stock=1)
     page = open_page(sale.get_absolute_url())
     an_order(sale)
-    expect(buy_button(page)).to_have_text(words.PAGES["status_sold_out"].en)
+    expect(buy_button(page)).to_have_text(words.PAGES["status_may_come_back"].en)
     expect(buy_button(page)).to_be_disabled()
     expect(page.locator("[data-left]")).to_have_text("0 of 1 left")
     restock(sale.item_id, 1)
@@ -189,7 +189,7 @@ def test_a_refusal_is_read_out_on_the_page(open_page):
     page = open_page(sale.get_absolute_url(), javascript=False)
     an_order(sale)
     buy_button(page).click()
-    expect(page.get_by_role("alert")).to_have_text(words.PROBLEMS["sold_out"].en)
+    expect(page.get_by_role("alert")).to_have_text(words.PAGES["gone_for_now"].en)
 
 
 def test_an_order_is_cancelled(open_page, buyer):
