@@ -28,8 +28,8 @@ class Command(BaseCommand):
     help = (
         "Hold one sale after the other under random faults, each against a fresh shop and judged "
         "on its own. The same command goes on where it was stopped. A broken property stops "
-        "nothing: its round's folder is kept. Exit code: 0 all rounds passed, 1 a property is broken, 2 a "
-        "round could not be judged."
+        "nothing: its round's folder is kept. Exit code: 0 all rounds passed, 1 a property is "
+        "broken, 2 a round could not be judged."
     )
     requires_system_checks: list[str] = []
     requires_migrations_checks = False
