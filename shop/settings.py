@@ -91,6 +91,13 @@ REDIS_URL = environment.text("REDIS_URL")
 
 # The seam to a real payment provider; see `shop/payments/provider.py`.
 PAYMENT_PROVIDER = "shop.payments.http.HttpProvider"
+PSP_URL = environment.text("PSP_URL") or (
+    f"http://127.0.0.1:{environment.PSP_PORT}" if DEMO else ""
+)
+PSP_KEY = environment.text("PSP_KEY") or (kept_secret("psp-key") if DEMO else "")
+PSP_WEBHOOK_SECRET = environment.text("PSP_WEBHOOK_SECRET") or (
+    kept_secret("psp-webhook-secret") if DEMO else ""
+)
 
 # --- Stock --------------------------------------------------------------------------------------
 INVENTORY_MAX_BATCH = environment.number("INVENTORY_MAX_BATCH")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any
 from uuid import uuid4
@@ -15,6 +15,7 @@ from django.test import Client
 from shop import tokens
 from shop.models import Sale
 from shop.sales import open_sale
+from shop.tests.psp import KEY, SECRET, Psp, running_psp
 
 
 class Buyer:
@@ -85,3 +86,21 @@ def sale_of(db: None) -> Callable[..., Sale]:
 def sale(sale_of: Callable[..., Sale]) -> Sale:
     """Ten units, two for each buyer, at 999."""
     return sale_of()
+
+
+@pytest.fixture(scope="session")
+def _running_psp() -> Iterator[Psp]:
+    with running_psp() as psp:
+        yield psp
+
+
+@pytest.fixture
+def psp(_running_psp: Psp, settings: Any) -> Iterator[Psp]:
+    """The payment provider, well-behaved at first, with the shop's settings pointing there.
+
+    It sends no webhooks unless told where to: ``psp.behave(webhook_url=…)``.
+    """
+    settings.PSP_URL, settings.PSP_KEY = _running_psp.url, KEY
+    settings.PSP_WEBHOOK_SECRET = SECRET
+    yield _running_psp
+    _running_psp.forget()

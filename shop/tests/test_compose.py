@@ -37,6 +37,9 @@ def production(tmp_path_factory):
             "SHOP_DATA": str(tmp_path_factory.mktemp("data")),
             "SECRET_KEY": "only-for-this-test",
             "ALLOWED_HOSTS": "shop.example",
+            "PSP_URL": "http://127.0.0.1:1",
+            "PSP_KEY": "only-for-this-test",
+            "PSP_WEBHOOK_SECRET": "only-for-this-test",
             **servers.urls.as_environment(),
         }
 
