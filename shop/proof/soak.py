@@ -185,7 +185,10 @@ class Soak:
                 code = process.wait(60 * self._wish.round_minutes + GRACE)
             except subprocess.TimeoutExpired:
                 process.terminate()
-                process.wait(60)
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(60)
+                process.kill()
+                process.wait()
                 return "the round did not end"
             finally:
                 with self._lock:
