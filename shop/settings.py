@@ -104,8 +104,10 @@ INVENTORY_MAX_BATCH = environment.number("INVENTORY_MAX_BATCH")
 INVENTORY_MAX_WAITING = environment.number("INVENTORY_MAX_WAITING")
 INVENTORY_MAX_WAIT = environment.number("INVENTORY_MAX_WAIT")
 
-# Set by `manage.py prove` for its own processes, never in production.
+# Set by `manage.py prove` for its own processes; production has every line and no marked points.
 INVENTORY_MARKS = environment.text("SHOP_MARKS") if DEMO else ""
+if DEMO:
+    INVENTORY_LINES = environment.names("INVENTORY_LINES")
 
 # A load test plays thousands of buyers with few tokens, so the demo limits nobody by itself.
 SHOP_RATE_LIMIT = (

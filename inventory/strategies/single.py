@@ -86,6 +86,7 @@ class SinglePurchase(Strategy):
         if (known := find(purchase)) is not None:
             return known
         self.take(purchase)
+        marks.reach(marks.LOCKED)
         self._count(purchase)
         reservation = Reservation.objects.create(
             item_id=purchase.item,
