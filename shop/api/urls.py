@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from shop.api import views
+from shop.api import views, webhooks
 
 urlpatterns = [
     path("sales/<int:sale>/orders", views.place_order),
@@ -11,6 +11,7 @@ urlpatterns = [
     path("orders/<int:order>/payment", views.pay_order),
     path("orders/<int:order>/cancel", views.cancel_order),
     path("orders/<int:order>/refund", views.refund_order),
+    path("webhooks/psp", webhooks.receive),
     path("tokens", views.make_token),
     path("demo/buyers", views.make_buyers),
 ]

@@ -109,7 +109,8 @@ def _shop(console: Console) -> Iterator[str]:
     urls = ServerUrls(*(environment.text(name) for name in entry.SERVER_VARIABLES))
     with private_folder() as folder, Stack(folder, urls) as stack:
         with console.status("Starting the shop …"):
-            stack.start("celery", "beat", "web")
+            stack.start("psp", "celery", "beat", "web")
+        settings.PSP_URL = stack.psp_url
         yield stack.url
 
 
