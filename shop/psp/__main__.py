@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from contextlib import suppress
+from typing import Any
 from urllib.parse import urlsplit
 
 import django
@@ -32,10 +32,9 @@ def main() -> None:
     django.setup()
     try:
         _refuse_unsafe_start()
-        _make_database(DATABASE_URL)
+        _prepare_database()
     except (ImproperlyConfigured, psycopg.Error) as error:
         raise SystemExit(f"error: {error}") from error
-    call_command("migrate", verbosity=0, interactive=False)
     command = ["gunicorn", "-c", "python:shop.psp.serving", *sys.argv[1:], "shop.psp.wsgi"]
     os.execv(sys.executable, [sys.executable, "-m", *command])
 
@@ -49,22 +48,27 @@ def _refuse_unsafe_start() -> None:
     behaviour.default()
 
 
-def _make_database(url: str) -> None:
-    """Create the database where it is missing; wait for a server that is just starting."""
-    name = urlsplit(url).path.removeprefix("/")
+def _prepare_database() -> None:
+    """Create the database where it is missing, and its tables. One process at a time does."""
+    name = urlsplit(DATABASE_URL).path.removeprefix("/")
+    with _server() as server:
+        server.execute("SELECT pg_advisory_lock(hashtext('psp'))")
+        known = server.execute("SELECT 1 FROM pg_database WHERE datname = %s", [name])
+        if known.fetchone() is None:
+            server.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        call_command("migrate", verbosity=0, interactive=False)
+
+
+def _server() -> psycopg.Connection[tuple[Any, ...]]:
+    """A connection to the server's own database; one that is just starting is waited for."""
     deadline = time.monotonic() + PATIENCE
     while True:
         try:
-            server = psycopg.connect(_beside(url, "postgres"), autocommit=True, connect_timeout=5)
-            break
+            return psycopg.connect(_beside(DATABASE_URL, "postgres"), autocommit=True)
         except psycopg.OperationalError:
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.2)
-    with server, suppress(psycopg.errors.DuplicateDatabase):
-        known = server.execute("SELECT 1 FROM pg_database WHERE datname = %s", [name])
-        if known.fetchone() is None:
-            server.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
 
 
 def _beside(url: str, database: str) -> str:
