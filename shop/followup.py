@@ -19,11 +19,12 @@ from django.db.models.functions import Now
 
 from inventory import outbox
 from shop import orders, words
-from shop.models import Mail
+from shop.models import Mail, OrderEvent
 
 log = logging.getLogger(__name__)
 
 Kind = Mail.Kind
+Event = OrderEvent.Kind
 
 MAILS_AT_ONCE = 200
 """Mails in one transaction: what a crash may send twice."""
@@ -37,7 +38,23 @@ def _owes(kind: Kind) -> Callable[[Any], None]:
     return handle
 
 
-HANDLERS = {orders.OPENED: _owes(Kind.CONFIRMATION), orders.EXPIRED: _owes(Kind.EXPIRED)}
+def _nothing(payload: Any) -> None:
+    """For what nobody has to be told about; a real shop would tell its warehouse here."""
+
+
+MAILED = {
+    Event.EXPIRED: Kind.EXPIRED,
+    Event.PAID: Kind.PAID,
+    Event.PAID_LATE: Kind.PAID,
+    Event.REFUNDED: Kind.REFUNDED,
+    Event.MONEY_OWED: Kind.TOO_LATE,
+}
+"""What happened to an order, and the mail that it owes."""
+
+HANDLERS = {orders.OPENED: _owes(Kind.CONFIRMATION)}
+HANDLERS |= {
+    orders.topic(event): _owes(MAILED[event]) if event in MAILED else _nothing for event in Event
+}
 """By topic of the outbox message."""
 
 

@@ -117,12 +117,18 @@ CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_TASK_DEFAULT_QUEUE = "followup"
 CELERY_TASK_ROUTES = {
     "shop.follow_up": {"queue": "followup"},
+    "shop.settle_payments": {"queue": "followup"},
     "shop.expire_orders": {"queue": "sweep"},
 }
 # The sweeps are what makes follow-up certain; nudges (shop/nudge.py) only make it quick. A sweep
 # that no worker took before the next one is dropped.
 CELERY_BEAT_SCHEDULE = {
     "follow up": {"task": "shop.follow_up", "schedule": 2.0, "options": {"expires": 10}},
+    "settle payments": {
+        "task": "shop.settle_payments",
+        "schedule": 2.0,
+        "options": {"expires": 10},
+    },
     "expire orders": {"task": "shop.expire_orders", "schedule": 5.0, "options": {"expires": 10}},
 }
 CELERY_TASK_TIME_LIMIT = 60
