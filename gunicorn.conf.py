@@ -29,6 +29,22 @@ errorlog = "-"
 control_socket_disable = True
 
 
+def on_starting(server: object) -> None:
+    """In the master, before there are workers."""
+    if environment.switch("SHOP_DEMO"):
+        from shop import meters
+
+        meters.forget()
+
+
+def post_worker_init(worker: object) -> None:
+    """In a new worker, when it is about to serve."""
+    if environment.switch("SHOP_DEMO"):
+        from shop import meters
+
+        meters.publish()
+
+
 def post_fork(server: object, worker: object) -> None:
     """In a new worker, before it serves."""
     if type(worker).__name__ == "GeventWorker":

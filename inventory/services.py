@@ -192,6 +192,11 @@ def expire(on_released: OnReleased, *, most: int = 500) -> int:
     return len(release(ids, on_released, only_due=True)) if ids else 0
 
 
+def may_come_back(item: int) -> bool:
+    """Whether units of an item are held that nobody has confirmed: they may be available again."""
+    return Reservation.objects.filter(item=item, state=State.HELD).exists()
+
+
 def due(most: int = 500) -> list[int]:
     """Held reservations whose deadline has passed, by the database's clock; the oldest first."""
     found = Reservation.objects.filter(state=State.HELD, deadline__lte=Now()).order_by("deadline")
@@ -269,6 +274,7 @@ __all__ = [
     "due_of",
     "expire",
     "find",
+    "may_come_back",
     "reclaim",
     "release",
     "reserve",

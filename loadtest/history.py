@@ -8,7 +8,8 @@ A call leaves two lines, paired by `call`:
 
 The event of the second line is what the client may conclude (see `classify`). A call without a
 second line was cut short, which is to say *unknown*. Times are nanoseconds of the machine's
-monotonic clock, which all its processes share.
+monotonic clock, which all its processes share. In an open loop a first line may also say when the
+buyer meant to ask (`due`), which can be earlier than when they did.
 """
 
 from __future__ import annotations
@@ -98,8 +99,13 @@ class Recorder:
         attempt: int = 1,
         quantity: int = 0,
         order: str | None = None,
+        due: int | None = None,
     ) -> None:
-        """Record that a request is about to be sent; `call` must be unique in the whole run."""
+        """Record that a request is about to be sent; `call` must be unique in the whole run.
+
+        `due` is when a buyer of an open loop meant to ask, in ns of the monotonic clock.
+        """
+        meant = "" if due is None else f',"due":{due}'
         with self._lock:
             # Put together by hand: an encoder of whole objects costs five times as much, and
             # recording must not slow down what it records.
@@ -107,7 +113,7 @@ class Recorder:
                 f'{{"event":"invoke","time":{time.monotonic_ns()},"call":{_quote(call)},'
                 f'"op":{_quote(op)},"client":{_quote(client)},"buyer":{_quote(buyer)},'
                 f'"key":{_quote(key)},"attempt":{attempt},"sale":{_text(sale)},'
-                f'"item":{_text(item)},"quantity":{quantity},"order":{_text(order)}}}\n'
+                f'"item":{_text(item)},"quantity":{quantity},"order":{_text(order)}{meant}}}\n'
             ).encode()
             self._write()
 
@@ -164,6 +170,7 @@ class Operation:
     status: int = 0
     code: str = ""
     order: str | None = None
+    due: int | None = None
 
 
 def events(*paths: str | Path) -> Iterator[dict[str, Any]]:
@@ -231,6 +238,8 @@ def _parse(raw: bytes, path: Path, number: int) -> dict[str, Any]:
         for name in numbers:
             if type(line[name]) is not int or not 0 <= line[name] < NEVER:
                 raise TypeError(f"{name} is not a count")
+        if type(line.get("due", 0)) is not int:
+            raise TypeError("due is not a time")
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise HistoryError(f"{path}:{number}: not a history line: {error!r}") from error
     return line
@@ -249,6 +258,7 @@ def _invoked(line: dict[str, Any]) -> Operation:
         quantity=line["quantity"],
         start=line["time"],
         order=line["order"],
+        due=line.get("due"),
     )
 
 

@@ -18,7 +18,7 @@ from django.db import transaction
 from django.db.models.functions import Now
 
 from inventory import outbox
-from shop import orders, words
+from shop import expiry, orders, words
 from shop.models import Mail, OrderEvent
 
 log = logging.getLogger(__name__)
@@ -38,22 +38,32 @@ def _owes(kind: Kind) -> Callable[[Any], None]:
     return handle
 
 
+def _opened(payload: Any) -> None:
+    _owes(Kind.CONFIRMATION)(payload)
+    expiry.enter(payload["orders"])
+
+
+def _settled(payload: Any) -> None:
+    expiry.leave(payload["orders"])
+
+
+def _paid(payload: Any) -> None:
+    _owes(Kind.PAID)(payload)
+    _settled(payload)
+
+
 def _nothing(payload: Any) -> None:
     """For what nobody has to be told about; a real shop would tell its warehouse here."""
 
 
-MAILED = {
-    Event.EXPIRED: Kind.EXPIRED,
-    Event.PAID: Kind.PAID,
-    Event.PAID_LATE: Kind.PAID,
-    Event.REFUNDED: Kind.REFUNDED,
-    Event.MONEY_OWED: Kind.TOO_LATE,
-}
-"""What happened to an order, and the mail that it owes."""
-
-HANDLERS = {orders.OPENED: _owes(Kind.CONFIRMATION)}
-HANDLERS |= {
-    orders.topic(event): _owes(MAILED[event]) if event in MAILED else _nothing for event in Event
+HANDLERS = {orders.topic(event): _nothing for event in Event} | {
+    orders.OPENED: _opened,
+    orders.topic(Event.PAID): _paid,
+    orders.topic(Event.PAID_LATE): _paid,
+    orders.topic(Event.CANCELLED): _settled,
+    orders.topic(Event.EXPIRED): _owes(Kind.EXPIRED),
+    orders.topic(Event.REFUNDED): _owes(Kind.REFUNDED),
+    orders.topic(Event.MONEY_OWED): _owes(Kind.TOO_LATE),
 }
 """By topic of the outbox message."""
 

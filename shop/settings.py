@@ -97,6 +97,9 @@ INVENTORY_MAX_BATCH = environment.number("INVENTORY_MAX_BATCH")
 INVENTORY_MAX_WAITING = environment.number("INVENTORY_MAX_WAITING")
 INVENTORY_MAX_WAIT = environment.number("INVENTORY_MAX_WAIT")
 
+# Set by `manage.py prove` for its own processes, never in production.
+INVENTORY_MARKS = environment.text("SHOP_MARKS") if DEMO else ""
+
 # A load test plays thousands of buyers with few tokens, so the demo limits nobody by itself.
 SHOP_RATE_LIMIT = (
     0 if DEMO and not environment.is_set("RATE_LIMIT") else environment.number("RATE_LIMIT")
@@ -118,7 +121,8 @@ CELERY_TASK_DEFAULT_QUEUE = "followup"
 CELERY_TASK_ROUTES = {
     "shop.follow_up": {"queue": "followup"},
     "shop.settle_payments": {"queue": "followup"},
-    "shop.expire_orders": {"queue": "sweep"},
+    "shop.expire_due": {"queue": "expiry"},
+    "shop.expire_orders": {"queue": "expiry"},
 }
 # The sweeps are what makes follow-up certain; nudges (shop/nudge.py) only make it quick. A sweep
 # that no worker took before the next one is dropped.
@@ -128,6 +132,11 @@ CELERY_BEAT_SCHEDULE = {
         "task": "shop.settle_payments",
         "schedule": 2.0,
         "options": {"expires": 10},
+    },
+    "expire what is due": {
+        "task": "shop.expire_due",
+        "schedule": 1.0,
+        "options": {"expires": 5},
     },
     "expire orders": {"task": "shop.expire_orders", "schedule": 5.0, "options": {"expires": 10}},
 }

@@ -84,12 +84,18 @@ def write(path: Path, sale: int, *, items_only: bool = False) -> None:
         sale: id of the sale.
         items_only: what a snapshot during a run needs.
     """
+    with path.open("w", encoding="utf-8") as file:
+        file.writelines(lines(sale, items_only=items_only))
+
+
+def lines(sale: int, *, items_only: bool = False) -> Iterator[str]:
+    """The lines of a snapshot, read as they are asked for; the arguments are those of ``write``."""
     tables = TABLES[:1] if items_only else TABLES
     with transaction.atomic():
         with connection.cursor() as cursor:
             cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         header = snapshot.Header(time.monotonic_ns(), FOLLOW_UP)
-        snapshot.write(path, header, _rows(tables, sale))
+        yield from snapshot.lines(header, _rows(tables, sale))
 
 
 def read_item(sale: int) -> snapshot.Item:
@@ -105,8 +111,10 @@ def owed(sale: int) -> int:
 
 
 def _rows(tables: tuple[tuple[type[Any], LiteralString], ...], sale: int) -> Iterator[Any]:
-    with connection.cursor() as cursor:
-        for kind, statement in tables:
+    for kind, statement in tables:
+        # One that stays in the server where it can: a table may be larger than memory.
+        in_parts = connection.in_atomic_block
+        with connection.chunked_cursor() if in_parts else connection.cursor() as cursor:
             cursor.execute(statement, [sale])
-            for row in cursor.fetchall():
+            for row in cursor:
                 yield kind(*row)

@@ -4,7 +4,7 @@ None carries anything: which orders are due and which messages are open, the dat
 task may be lost, doubled, or run by several workers at once, and nothing is lost or doubled.
 """
 
-from shop import followup, orders
+from shop import expiry, followup, orders
 from shop.celery import app
 from shop.payments import recovery
 
@@ -19,6 +19,12 @@ def follow_up() -> int:
 def settle_payments() -> int:
     """Ask the payment provider about what is pending with it."""
     return recovery.settle()
+
+
+@app.task(name="shop.expire_due")
+def expire_due() -> int:
+    """Expire the orders that the delay queue says are due."""
+    return expiry.expire_due()
 
 
 @app.task(name="shop.expire_orders")

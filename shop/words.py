@@ -35,6 +35,11 @@ PROBLEMS: dict[str, Problem] = {
     "invalid_request": Problem(
         422, "The request lacks something or has the wrong type.", "请求缺少参数或类型错误。"
     ),
+    "invalid_cart": Problem(
+        422,
+        "A cart has 1 to 20 lines, each of another sale.",
+        "购物车须包含 1 到 20 行商品，且每个活动只能出现一次。",
+    ),
     "idempotency_key_reused": Problem(
         422,
         "This Idempotency-Key belongs to a different purchase.",
@@ -198,6 +203,7 @@ PAGES: dict[str, Text] = {
     "status_not_started": Text("Coming up", "即将开始"),
     "status_paused": Text("Paused", "已暂停"),
     "status_sold_out": Text("Sold out", "已售罄"),
+    "status_may_come_back": Text("All taken, may come back", "已抢光，可能补货"),
     "status_ended": Text("Ended", "已结束"),
     "starts_in": Text("Starts in", "距开始"),
     "ends_in": Text("Ends in", "距结束"),
@@ -226,7 +232,13 @@ PAGES: dict[str, Text] = {
     ),
     "page_reloads": Text("This page reloads when the sale opens.", "活动开始时页面会自动刷新。"),
     "may_come_back": Text(
-        "Units that are not paid for in time come back here.", "超时未付款的商品会重新上架。"
+        "Some orders are not paid yet. What is not paid for in time comes back here.",
+        "还有订单未付款，超时未付款的商品会重新上架。",
+    ),
+    "gone_for_now": Text(
+        "Not enough are left for now. Some orders are not paid yet: "
+        "what is not paid for in time comes back.",
+        "库存暂时不足。还有订单未付款，超时未付款的商品会重新上架。",
     ),
     "you_bought": Text("Your orders in this sale", "您在本活动的订单"),
     "now_open": Text("The sale is open.", "活动已开始。"),
@@ -237,6 +249,21 @@ PAGES: dict[str, Text] = {
         "暂时无法确认是否抢购成功。请再次点击按钮查询：这是同一笔购买，不会重复下单。",
     ),
     "stale_form": Text("This page was out of date. Please try again.", "页面已过期，请重试。"),
+    # the cart
+    "cart": Text("Cart", "购物车"),
+    "add_to_cart": Text("Or put it into the cart", "或加入购物车"),
+    "empty_cart": Text("Your cart is empty.", "购物车是空的。"),
+    "change": Text("Change", "修改"),
+    "remove": Text("Remove", "移除"),
+    "total": Text("Total", "合计"),
+    "buy_all": Text("Buy all for {total}", "全部购买 {total}"),
+    "all_or_nothing": Text(
+        "You get all of it, or nothing is ordered.", "要么全部抢到，要么不下单。"
+    ),
+    "whole_cart_stays": Text(
+        "stands in the way; nothing was ordered. Change or remove it and try again.",
+        "无法购买，因此未下单。请修改或移除后重试。",
+    ),
     # orders
     "order": Text("Order", "订单"),
     "product": Text("Product", "商品"),
@@ -364,6 +391,13 @@ PAGES: dict[str, Text] = {
 """What pages say, by name."""
 
 
+MAY_COME_BACK = Text(
+    "Some orders are not paid yet. What is not paid for in time goes back on sale.",
+    "还有订单未付款，超时未付款的商品会重新上架。",
+)
+"""The detail of ``sold_out`` while unpaid reservations are out."""
+
+
 IN_PLACE_OF = {
     "idempotency_key_missing": "stale_form",
     "idempotency_key_reused": "stale_form",
@@ -372,7 +406,8 @@ IN_PLACE_OF = {
 """Codes whose message speaks of headers, and what a page says instead."""
 
 IN_BROWSER = (
-    *("status_open", "status_not_started", "status_paused", "status_sold_out", "status_ended"),
+    *("status_open", "status_not_started", "status_paused", "status_ended"),
+    *("status_sold_out", "status_may_come_back"),
     *("starts_in", "ends_in", "days", "left", "buy", "buying"),
     *("now_open", "safe_to_click_twice", "may_come_back", "seconds_to_go", "copied"),
 )
@@ -391,8 +426,16 @@ def say(name: str, *, chinese: bool, **values: object) -> str:
     return (page_text.zh if chinese else page_text.en).format(**values)
 
 
-def refusal(code: str, *, chinese: bool) -> str:
-    """What a page says about a code: its reader has a button to press, and no header to send."""
+def refusal(code: str, *, chinese: bool, may_come_back: int = False, **_: int) -> str:
+    """What a page says about a code: its reader has a button to press, and no header to send.
+
+    Args:
+        code: one of ``PROBLEMS``.
+        chinese: in Chinese rather than English.
+        may_come_back: orders are not paid whose units may go back on sale.
+    """
+    if may_come_back:
+        return say("gone_for_now", chinese=chinese)
     if code in IN_PLACE_OF:
         return say(IN_PLACE_OF[code], chinese=chinese)
     return text(code, chinese=chinese)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from django.conf import settings
 from django.db import Error
 
-from inventory import batch, guard
+from inventory import batch, guard, marks
 from inventory.combiner import Combiner, Take
 from inventory.hint import Hint
 from inventory.holders import Holders
@@ -83,6 +83,7 @@ class Combining(Strategy):
         if not switches().lock:
             return self._sell(name, wishes or take(), refused, token=None)
         with self._turnstile.enter(name.item) as token:
+            marks.reach(marks.LOCKED)
             # Taken only now: whoever came while the lock was waited for is in the batch.
             return self._sell(name, wishes or take(), refused, token)
 

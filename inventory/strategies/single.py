@@ -8,7 +8,7 @@ from django.db import Error, IntegrityError, InterfaceError, OperationalError
 from django.db.models import F
 from django.db.models.functions import Now
 
-from inventory import guard
+from inventory import guard, marks
 from inventory.models import BuyerQuota, Reservation
 from inventory.outcomes import (
     Busy,
@@ -68,7 +68,10 @@ class SinglePurchase(Strategy):
     def _sell_once(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:
         try:
             with committing():
-                return self._sell_in_transaction(purchase, on_granted)
+                outcome = self._sell_in_transaction(purchase, on_granted)
+                marks.reach(marks.BEFORE_COMMIT)
+            marks.reach(marks.AFTER_COMMIT)
+            return outcome
         except _Refused as refused:
             return refused.outcome
         except guard.OutOfStock as out:

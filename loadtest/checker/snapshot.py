@@ -190,13 +190,18 @@ def _row(values: dict[str, Any]) -> Row:
 def write(path: str | Path, header: Header, rows: Iterable[Row]) -> None:
     """Write a snapshot; rows may come from a generator, they are not kept."""
     with Path(path).open("w", encoding="utf-8") as file:
-        start: dict[str, Any] = {"kind": "snapshot", "version": VERSION, **asdict(header)}
-        file.write(json.dumps(start, separators=(",", ":")) + "\n")
-        number = 0
-        for row in rows:
-            file.write(to_json(row) + "\n")
-            number += 1
-        file.write(f'{{"kind":"end","rows":{number}}}\n')
+        file.writelines(lines(header, rows))
+
+
+def lines(header: Header, rows: Iterable[Row]) -> Iterator[str]:
+    """The lines of a snapshot, one by one, for whoever sends them somewhere."""
+    start: dict[str, Any] = {"kind": "snapshot", "version": VERSION, **asdict(header)}
+    yield json.dumps(start, separators=(",", ":")) + "\n"
+    number = 0
+    for row in rows:
+        yield to_json(row) + "\n"
+        number += 1
+    yield f'{{"kind":"end","rows":{number}}}\n'
 
 
 def read(path: str | Path) -> tuple[Header, Iterator[Row]]:

@@ -11,11 +11,12 @@ from typing import Any
 from uuid import UUID
 
 from django.db import InterfaceError, OperationalError
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponseBase
 from django.views.decorators.csrf import csrf_exempt
 
 from shop import tokens
 from shop.api.problems import problem
+from shop.checkout import Wanted
 from shop.words import Refusal
 
 log = logging.getLogger(__name__)
@@ -28,7 +29,7 @@ LARGEST_ID = 2**63 - 1
 # What JSON can write and a database cannot: the NUL, and halves of characters.
 NO_TEXT = re.compile("[\0\ud800-\udfff]")
 
-View = Callable[..., HttpResponse]
+View = Callable[..., HttpResponseBase]
 
 
 def api(method: str) -> Callable[[View], View]:
@@ -37,7 +38,7 @@ def api(method: str) -> Callable[[View], View]:
     def decorate(view: View) -> View:
         @csrf_exempt
         @wraps(view)
-        def wrapped(request: HttpRequest, **arguments: Any) -> HttpResponse:
+        def wrapped(request: HttpRequest, **arguments: Any) -> HttpResponseBase:
             if request.method != method:
                 response = problem(request, "method_not_allowed")
                 response.headers["Allow"] = method
@@ -119,6 +120,24 @@ def whole_number(document: dict[str, Any], name: str, code: str) -> int:
     if type(value) is not int:
         raise Refusal(code)
     return value
+
+
+def cart(document: dict[str, Any]) -> list[Wanted]:
+    """The lines of a cart: ``{"lines": [{"sale": 1, "quantity": 2}]}``.
+
+    Raises:
+        Refusal: 422.
+    """
+    lines = document.get("lines")
+    if not isinstance(lines, list) or not all(isinstance(line, dict) for line in lines):
+        raise Refusal("invalid_cart")
+    wanted = []
+    for line in lines:
+        sale = whole_number(line, "sale", "invalid_cart")
+        if not 0 < sale <= LARGEST_ID:
+            raise Refusal("invalid_cart")
+        wanted.append(Wanted(sale, whole_number(line, "quantity", "invalid_quantity")))
+    return wanted
 
 
 def text(document: dict[str, Any], name: str, *, longest: int = 1000) -> str:

@@ -10,6 +10,7 @@ from django.conf import settings
 from django.contrib.auth import authenticate
 from django.http import HttpRequest, HttpResponse
 
+from inventory import marks, services
 from inventory.models import Item
 from shop import changes, tokens
 from shop.api import requests
@@ -17,10 +18,11 @@ from shop.api.problems import answer
 from shop.api.requests import api
 from shop.board import NoSuchSale, board
 from shop.buyers import create_synthetic_buyers
+from shop.checkout import check_out
 from shop.limiter import limiter
 from shop.models import Order
 from shop.orders import Opened, Part
-from shop.purchase import MOST_UNITS, buy
+from shop.purchase import MOST_UNITS, Bought, buy
 from shop.words import Refusal
 
 MOST_SYNTHETIC_BUYERS = 20_000
@@ -69,8 +71,17 @@ def place_order(request: HttpRequest, sale: int) -> HttpResponse:
         raise Refusal("rate_limited")
     key = requests.idempotency_key(request)
     quantity = requests.whole_number(requests.body(request), "quantity", "invalid_quantity")
-    bought = buy(sale, buyer, key, quantity)
-    return as_json(order_document(bought.order), status=200 if bought.replayed else 201)
+    return _bought(buy(sale, buyer, key, quantity))
+
+
+@api("POST")
+def place_cart(request: HttpRequest) -> HttpResponse:
+    """Buy in several sales, all or nothing: 201 with the order, 200 with it for the same key."""
+    buyer = requests.buyer(request)
+    if not limiter().allows(buyer):
+        raise Refusal("rate_limited")
+    key = requests.idempotency_key(request)
+    return _bought(check_out(buyer, key, requests.cart(requests.body(request))))
 
 
 @api("GET")
@@ -81,7 +92,7 @@ def show_sale(request: HttpRequest, sale: int) -> HttpResponse:
     except NoSuchSale:
         raise Refusal("not_found") from None
     available = Item.objects.values_list("available", flat=True).get(pk=notice.item)
-    closed = notice.closed()
+    status = notice.closed() or ("open" if available else "sold_out")
     return as_json(
         {
             "id": sale,
@@ -90,8 +101,9 @@ def show_sale(request: HttpRequest, sale: int) -> HttpResponse:
             "limit": notice.limit,
             "starts_at": notice.starts_at.isoformat(),
             "ends_at": notice.ends_at.isoformat(),
-            "status": closed or ("open" if available else "sold_out"),
+            "status": status,
             "available": available,
+            "may_come_back": status == "sold_out" and services.may_come_back(notice.item),
             "server_time": notice.now().isoformat(),
         }
     )
@@ -146,6 +158,11 @@ def make_buyers(request: HttpRequest) -> HttpResponse:
     if not 1 <= count <= MOST_SYNTHETIC_BUYERS:
         raise Refusal("invalid_request")
     return as_json({"tokens": create_synthetic_buyers(count)}, status=201)
+
+
+def _bought(bought: Bought) -> HttpResponse:
+    marks.reach(marks.BEFORE_ANSWER)
+    return as_json(order_document(bought.order), status=200 if bought.replayed else 201)
 
 
 def _own_order(request: HttpRequest, order: int) -> Order:

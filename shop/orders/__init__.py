@@ -1,6 +1,7 @@
 """Orders: opened with their reservations, then paid, fulfilled, returned, cancelled or expired."""
 
 from shop.orders.books import mismatches
+from shop.orders.carts import open_cart
 from shop.orders.ending import cancel, expire, expire_those
 from shop.orders.fulfilling import fulfil
 from shop.orders.moving import WrongState, topic
@@ -22,6 +23,7 @@ __all__ = [
     "expire_those",
     "fulfil",
     "mismatches",
+    "open_cart",
     "open_orders",
     "pay",
     "refund",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from uuid import UUID
 
+from django.db import InterfaceError, OperationalError
 from django.db.models import F
 
 from inventory import services
@@ -14,6 +16,8 @@ from shop.models import Order, OrderEvent, OrderLine
 from shop.orders.alone import alone
 from shop.orders.moving import WrongState, note, orders_of, take
 from shop.orders.parts import Part, once, written_off
+
+log = logging.getLogger(__name__)
 
 HELD = Reservation.State.HELD
 Status = Order.Status
@@ -79,8 +83,25 @@ def expire() -> int:
     """Expire orders whose time to pay has passed; how many were. Safe to run anywhere, any time."""
     total = 0
     while due := services.due():
-        total += _expire(due)
+        expired = _expire_or_split(due)
+        total += expired
+        if not expired:
+            break
     return total
+
+
+def _expire_or_split(due: Sequence[int]) -> int:
+    """Expire what can be expired; one that cannot be does not keep the others' units."""
+    try:
+        return _expire(due)
+    except (OperationalError, InterfaceError):
+        raise
+    except Exception:
+        if len(due) == 1:
+            log.exception("reservation %s could not be expired", due[0])
+            return 0
+        middle = len(due) // 2
+        return _expire_or_split(due[:middle]) + _expire_or_split(due[middle:])
 
 
 def expire_those(orders: Iterable[int]) -> int:

@@ -12,7 +12,7 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from shop.stack.folder import alone, exclusive, make_folder, taken, write_privat
 from shop.stack.ports import claim, next_free, release
 from shop.stack.private import private_folder
 from shop.stack.signals import shielded
+from shop.stack.small_disk import small_disk
 from shop.stack.supervisor import Supervisor
 
 READY_SECONDS = 60  # PostgreSQL may have to recover from a crash first
@@ -48,8 +49,9 @@ class ServerUrls:
 class EmbeddedServers:
     """The servers of one folder: the first to attach starts them, the last to detach stops them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, disk: Path | None = None) -> None:
         self.folder = make_folder(folder.resolve())
+        self.disk = disk  # a file system of its own for the database's tables, or none
         self.supervisor = Supervisor(self.folder)
         self._in_use: IO[str] | None = None
         self._owner = 0
@@ -109,7 +111,7 @@ class EmbeddedServers:
             }
             write_private(self.folder / "ports.json", json.dumps(ports))
             programs = [
-                postgres.program(self.folder, ports["postgres"]),
+                postgres.program(self.folder, ports["postgres"], self.disk),
                 valkey.program(self.folder, ports["valkey"]),
             ]
             self.supervisor.start(programs, os.environ)
@@ -130,14 +132,20 @@ class EmbeddedServers:
 
 
 @contextmanager
-def private_servers() -> Iterator[EmbeddedServers]:
+def private_servers(*, with_small_disk: bool = False) -> Iterator[EmbeddedServers]:
     """Yield fresh servers of one's own, for tests and proofs; afterwards their data is deleted.
+
+    Args:
+        with_small_disk: give the database a small disk of its own, where that can be done.
 
     Raises:
         StackError: they do not come up.
     """
-    with private_folder() as folder:
-        servers = EmbeddedServers(folder / "servers")
+    with private_folder() as folder, ExitStack() as cleanup:
+        disk = None
+        if with_small_disk:
+            disk = cleanup.enter_context(small_disk(make_folder(folder / "disk")))
+        servers = EmbeddedServers(folder / "servers", disk=disk)
         servers.attach()
         try:
             yield servers

@@ -39,13 +39,18 @@ SERVER_SETTINGS = {
 }
 
 
-def program(folder: Path, port: int) -> Program:
+def data_folder(folder: Path, disk: Path | None = None) -> Path:
+    """Return where the server over `folder` keeps its tables: there, or on a disk of its own."""
+    return (disk or folder) / "postgres"
+
+
+def program(folder: Path, port: int, disk: Path | None = None) -> Program:
     """Return the server over `folder` on `port`, creating the database cluster if there is none.
 
     Raises:
         StackError: the cluster cannot be made, with what `initdb` said.
     """
-    data = folder / "postgres"
+    data = data_folder(folder, disk)
     if not (data / "PG_VERSION").exists():
         _create(data, kept_secret("postgres-password", folder))
     options = [f"--{name}={value}" for name, value in SERVER_SETTINGS.items()]

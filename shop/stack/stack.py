@@ -40,6 +40,7 @@ class Stack:
         port: of the shop; the next free one unless given.
         locust_port: of the Locust page; likewise.
         extra: environment variables for every process, beyond the present ones.
+        of: environment variables of single processes, by name.
     """
 
     def __init__(
@@ -50,12 +51,14 @@ class Stack:
         port: int | None = None,
         locust_port: int | None = None,
         extra: Mapping[str, str] | None = None,
+        of: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
         self.supervisor = Supervisor(folder)
         self.urls = urls
         self.port = port or next_free(environment.number("SHOP_PORT"))
         self.locust_port = locust_port or next_free(environment.number("LOCUST_PORT"))
         self.extra = dict(extra or {})
+        self.of = dict(of or {})
 
     @property
     def url(self) -> str:
@@ -128,7 +131,7 @@ class Stack:
         schedule = self.supervisor.folder / "beat-schedule"
         commands = {
             "celery": (
-                *("celery", "-A", "shop", "worker", "-n", self._node, "-Q", "followup,sweep"),
+                *("celery", "-A", "shop", "worker", "-n", self._node, "-Q", "followup,expiry"),
                 *("-c", environment.text("CELERY_CONCURRENCY"), "--loglevel", "INFO"),
                 *("--without-gossip", "--without-mingle"),
             ),
@@ -142,6 +145,7 @@ class Stack:
         return Program(
             name=name,
             command=[sys.executable, "-m", *commands[name]],
+            environment=self.of.get(name, {}),
             folder=environment.PROJECT,
             stop_seconds=15,  # beyond gunicorn's graceful time-out
         )

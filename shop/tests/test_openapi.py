@@ -136,7 +136,7 @@ def test_every_problem_stands_under_its_own_status():
 
 def test_every_operation_is_named_and_answers_only_with_known_statuses():
     names = [operation["operationId"] for _, _, operation in operations()]
-    assert len(names) == len(set(names)) == 8
+    assert len(names) == len(set(names))
     known = {str(status.value) for status in HTTPStatus}
     assert all(set(operation["responses"]) <= known for _, _, operation in operations())
 
@@ -190,6 +190,17 @@ def test_a_refused_purchase_is_answered_as_documented(call, make, code):
     path = f"/api/v1/sales/{sale.pk}/orders"
     answer = call("post", path, {"quantity": quantity}, buyer=buyer, **key_header())
     assert code_of(answer) == code
+
+
+def test_a_cart_its_replay_and_its_refusals_are_answered_as_documented(call):
+    sales, buyer, send = [a_sale(), a_sold_out_sale()], a_buyer(), key_header()
+    lines = [{"sale": sale.pk, "quantity": 1} for sale in sales]
+    path = "/api/v1/orders"
+    first = call("post", path, {"lines": lines[:1]}, buyer=buyer, **send)
+    again = call("post", path, {"lines": lines[:1]}, buyer=buyer, **send)
+    assert (first.status_code, again.status_code, again.json()) == (201, 200, first.json())
+    assert code_of(call("post", path, {"lines": lines}, buyer=buyer, **send)) == "sold_out"
+    assert code_of(call("post", path, {"lines": []}, buyer=buyer, **send)) == "invalid_cart"
 
 
 def key_header():
@@ -294,6 +305,49 @@ def test_synthetic_buyers_are_answered_as_documented(call, settings):
     assert code_of(call("post", "/api/v1/demo/buyers", {"count": 0})) == "invalid_request"
     settings.DEMO = False
     assert code_of(call("post", "/api/v1/demo/buyers", {"count": 3})) == "not_found"
+
+
+def test_a_load_tests_sale_is_made_and_watched_as_documented(call, client, settings):
+    wish = {"stock": 7, "limit": 2, "strategy": "guard", "starts_in": 0.5, "hold": 60}
+    made = call("post", "/api/v1/demo/sales", wish).json()
+    path = f"/api/v1/demo/sales/{made['sale']}"
+    figures = call("get", f"{path}/figures").json()
+    assert (figures["item"], figures["available"], figures["strategy"]) == (
+        made["item"],
+        7,
+        "guard",
+    )
+    lines = b"".join(client.get(f"{path}/snapshot").streaming_content).splitlines()
+    assert [json.loads(line)["kind"] for line in lines] == [
+        *("snapshot", "item", "sale", "movement", "end")
+    ]
+    strategies = call("get", "/api/v1/demo/strategies").json()["strategies"]
+    assert strategies[0]["name"] == "combining"
+    assert code_of(call("get", "/api/v1/demo/sales/999999999/figures")) == "not_found"
+    assert code_of(call("get", "/api/v1/demo/sales/999999999/snapshot")) == "not_found"
+    settings.DEMO = False
+    for name in ("figures", "snapshot"):
+        assert code_of(call("get", f"{path}/{name}")) == "not_found"
+    assert code_of(call("get", "/api/v1/demo/strategies")) == "not_found"
+    assert code_of(call("post", "/api/v1/demo/sales", wish)) == "not_found"
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        {"stock": -1},
+        {"stock": 1_000_001},
+        {"stock": True},
+        {"limit": 0},
+        {"strategy": "hope"},
+        {"strategy": ["naive"]},
+        {"starts_in": -1},
+        {"hold": "long"},
+        {"hold": False},
+    ],
+)
+def test_a_sale_that_cannot_be_made_is_answered_as_documented(call, wish):
+    assert code_of(call("post", "/api/v1/demo/sales", wish)) == "invalid_request"
 
 
 def test_the_document_is_served_and_cached(client):

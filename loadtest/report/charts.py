@@ -1,0 +1,208 @@
+"""What happened, as charts over the same stretch of time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from math import ceil, floor, log10
+from typing import Any
+
+from loadtest.report.bins import Latencies
+from loadtest.report.gather import Evidence, Stock
+from loadtest.report.svg import HEIGHT, WIDTH, Chart, Key, Point, area, bar, line, stairs, ticks
+from loadtest.report.svg import upright as upright_line
+
+# Marks in the distribution, and how they are called.
+_PERCENTILES = ((0.5, "p50"), (0.9, "p90"), (0.99, "p99"), (0.999, "p99.9"))
+
+
+def number(value: float) -> str:
+    """A count or a rate for people."""
+    return f"{value:,.0f}" if value >= 10 or value == int(value) else f"{value:.1f}"
+
+
+def duration(milliseconds: float | None) -> str:
+    """A time for people."""
+    if milliseconds is None:
+        return "–"
+    if milliseconds >= 1000:
+        return f"{milliseconds / 1000:.3g} s"
+    return f"{milliseconds:.3g} ms"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The stretch of time that all charts show, in ns."""
+
+    start: int
+    end: int
+
+    def place(self, moment: float) -> float:
+        """Where a moment is, from 0 to 1."""
+        return min(max((moment - self.start) / (self.end - self.start), 0.0), 1.0)
+
+    def labels(self) -> list[tuple[float, str]]:
+        """A label at each round second that fits."""
+        seconds = (self.end - self.start) / 1e9
+        marks = [tick for tick in ticks(seconds, most=5) if tick <= seconds * 1.001]
+        return [(min(tick / seconds, 1.0), f"{tick:g} s") for tick in marks]
+
+
+class Charts:
+    """The charts of one run, and the values that the script shows under the pointer."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self._evidence = evidence
+        self._span = Span(evidence.start, max(evidence.end, evidence.start + 1))
+        self.values: dict[str, Any] = {"seconds": (self._span.end - self._span.start) / 1e9}
+
+    def html(self) -> str:
+        """All of them."""
+        charts = [self._stock(), self._rate(), self._latency()]
+        distribution = _distribution(self._evidence)
+        return "".join(chart.html() for chart in (*charts, distribution) if chart)
+
+    def _chart(self, identity: str, title: str, *keys: Key) -> Chart:
+        return Chart(identity, title, keys, below=self._span.labels(), bands=self._bands())
+
+    def _bands(self) -> str:
+        bands = []
+        for order, fault in enumerate(self._evidence.faults, start=1):
+            left, right = self._span.place(fault.start), self._span.place(fault.end)
+            bands.append(
+                f'<rect class="fault" x="{left * WIDTH:.1f}" y="0" height="{HEIGHT:g}" '
+                f'width="{max(right - left, 0.002) * WIDTH:.1f}">'
+                f"<title>{order}: {escape(fault.name)}</title></rect>"
+            )
+        return "".join(bands)
+
+    def _stock(self) -> Chart | None:
+        stock = self._evidence.stock
+        if not stock:
+            return None
+        levels = [(each.confirmed, each.held, max(each.available, 0)) for each in stock]
+        top = ticks(max(*(each.total for each in stock), *(sum(level) for level in levels), 1))
+        keys = Key("confirmed", "paid"), Key("held", "held"), Key("available", "available")
+        chart = self._chart("stock", "Stock, in units", *keys)
+        places = [self._span.place(each.at) for each in stock]
+        lower = [(place, 0.0) for place in places]
+        for layer, key in enumerate(keys):
+            upper = [
+                (place, sum(level[: layer + 1]) / top[-1])
+                for place, level in zip(places, levels, strict=True)
+            ]
+            chart.marks.append(area(stairs(upper, 1.0), stairs(lower, 1.0), key.colour))
+            lower = upper
+        totals = [(place, each.total / top[-1]) for place, each in zip(places, stock, strict=True)]
+        chart.marks += [line(stairs(totals, 1.0), "total"), self._oversold(stock, top[-1])]
+        chart.left = _left(top)
+        if any(each.held + each.confirmed > each.total for each in stock):
+            chart.note = "Red: units that were sold and did not exist."
+        self.values["stock"] = {
+            "at": [round(place, 4) for place in places],
+            "values": [list(values) for values in zip(*levels, strict=True)],
+        }
+        return chart
+
+    def _oversold(self, stock: list[Stock], top: float) -> str:
+        """What was sold above the total, in red."""
+        upper, lower = [], []
+        for each in stock:
+            place, total = self._span.place(each.at), each.total / top
+            upper.append((place, max((each.held + each.confirmed) / top, total)))
+            lower.append((place, total))
+        return area(stairs(upper, 1.0), stairs(lower, 1.0), "oversold")
+
+    def _rate(self) -> Chart:
+        timeline = self._evidence.timeline
+        seconds = timeline.width / 1e9
+        rates = [(b.ok / seconds, b.fail / seconds, b.info / seconds) for b in timeline.bins]
+        top = ticks(max((sum(rate) for rate in rates), default=0))
+        keys = Key("ok", "accepted"), Key("fail", "refused"), Key("info", "unknown")
+        chart = self._chart("rate", "Answers to purchases, each second", *keys)
+        edges = [self._span.place(timeline.origin + n * timeline.width) for n in range(len(rates))]
+        end = self._span.place(timeline.origin + len(rates) * timeline.width)
+        lower: list[Point] = [(place, 0.0) for place in edges]
+        for layer, key in enumerate(keys):
+            upper = [
+                (place, sum(rate[: layer + 1]) / top[-1])
+                for place, rate in zip(edges, rates, strict=True)
+            ]
+            chart.marks.append(area(stairs(upper, end), stairs(lower, end), key.colour))
+            lower = upper
+        chart.left = _left(top)
+        self.values["rate"] = {
+            "at": [round(place, 4) for place in edges],
+            "values": [[round(rate[layer], 1) for rate in rates] for layer in range(3)],
+        }
+        return chart
+
+    def _latency(self) -> Chart | None:
+        timeline = self._evidence.timeline
+        seen = [b.latencies for b in timeline.bins if b.latencies.count]
+        if not seen:
+            return None
+        low = floor(log10(max(min(each.percentile(0.5) or 1 for each in seen), 0.1)))
+        high = max(ceil(log10(max(each.percentile(0.99) or 1 for each in seen))), low + 1)
+        keys = Key("p50", "half below"), Key("p99", "99 of 100 below")
+        meant = ", from when the buyer meant to ask" if self._evidence.open_loop else ""
+        chart = self._chart("latency", f"Latency of purchases{meant}", *keys)
+        middles = [
+            self._span.place(timeline.origin + (n + 0.5) * timeline.width)
+            for n in range(len(timeline.bins))
+        ]
+        shown = []
+        for key, share in zip(keys, (0.5, 0.99), strict=True):
+            curve = [b.latencies.percentile(share) for b in timeline.bins]
+            points = [
+                None if value is None else (place, _log_place(value, low, high))
+                for place, value in zip(middles, curve, strict=True)
+            ]
+            chart.marks.append(line(points, key.colour))
+            shown.append([None if value is None else duration(value) for value in curve])
+        chart.left = [
+            ((power - low) / (high - low), duration(10.0**power)) for power in range(low, high + 1)
+        ]
+        self.values["latency"] = {"at": [round(place, 4) for place in middles], "values": shown}
+        return chart
+
+
+def _distribution(evidence: Evidence) -> Chart | None:
+    latencies = evidence.delays if evidence.open_loop else evidence.latencies
+    steps = list(latencies.steps())
+    if not steps:
+        return None
+    low, high = log10(steps[0][0]), log10(steps[-1][1])
+    top = ticks(max(count for _, _, count in steps))
+    chart = Chart(
+        "distribution", "How long purchases took, and how many", _percentile_keys(latencies)
+    )
+    for start, end, count in steps:
+        left, right = _log_place(start, low, high), _log_place(end, low, high)
+        title = f"{duration(start)} to {duration(end)}: {number(count)}"
+        chart.marks.append(bar(left, right, count / top[-1], "ok", title))
+    for share, name in _PERCENTILES:
+        value = latencies.percentile(share) or 0.1
+        chart.marks.append(
+            upright_line(_log_place(value, low, high), "mark", f"{name}: {duration(value)}")
+        )
+    chart.left = _left(top)
+    powers = range(ceil(low - 1e-9), floor(high + 1e-9) + 1)
+    chart.below = [(_log_place(10.0**p, low, high), duration(10.0**p)) for p in powers]
+    return chart
+
+
+def _percentile_keys(latencies: Latencies) -> list[Key]:
+    keys = [
+        Key("mark", f"{name} {duration(latencies.percentile(share))}")
+        for share, name in _PERCENTILES
+    ]
+    return [*keys, Key("none", f"longest {duration(latencies.longest)}")]
+
+
+def _left(values: list[float]) -> list[tuple[float, str]]:
+    return [(value / values[-1], number(value)) for value in values]
+
+
+def _log_place(value: float, low: float, high: float) -> float:
+    return min(max((log10(max(value, 1e-3)) - low) / (high - low), 0.0), 1.0)

@@ -1,0 +1,138 @@
+"""From the files of a run to what its report shows, in one pass and bounded memory."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from loadtest.checker import FaultLogError, snapshot
+from loadtest.history import NEVER, OK, Operation, events, operations
+from loadtest.report.bins import Latencies, Timeline
+
+# Kinds of answers that are listed; a shop gone mad may give thousands.
+_MOST_KINDS = 60
+_OTHERS = ("…", "others", "")
+# Points of the stock's curve: what a chart can show.
+MOST_POINTS = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Stock:
+    """All items together at a moment, in ns and units."""
+
+    at: int
+    total: int
+    available: int
+    held: int
+    confirmed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What was done to the shop, from when to when in ns."""
+
+    name: str
+    start: int
+    end: int
+
+
+@dataclass(slots=True)
+class Evidence:
+    """What a report shows of a run. Times are ns of the clock of its history.
+
+    Attributes:
+        timeline: purchases by when they were answered.
+        latencies: of all purchases that were answered.
+        delays: the same counted from when the buyer meant to ask; empty in a closed loop.
+        answers: how often each (call, answer, outcome) came.
+    """
+
+    start: int
+    end: int
+    timeline: Timeline
+    latencies: Latencies = field(default_factory=Latencies)
+    delays: Latencies = field(default_factory=Latencies)
+    answers: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    stock: list[Stock] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+
+    @property
+    def open_loop(self) -> bool:
+        """Whether buyers came at times of their own."""
+        return self.delays.count > 0
+
+
+def gather(
+    histories: Sequence[str | Path],
+    *,
+    during: Sequence[str | Path] = (),
+    final: str | Path | None = None,
+    faults: str | Path | None = None,
+) -> Evidence:
+    """Read a run; the arguments are those of `loadtest.checker.judge`.
+
+    Raises `HistoryError`, `SnapshotError`, `FaultLogError` for files that cannot be understood,
+    `OSError` for those that cannot be read.
+    """
+    start = next((line["time"] for line in events(*histories)), 0)
+    evidence = Evidence(start, start, Timeline(start))
+    for operation in operations(*histories):
+        _count(evidence, operation)
+    evidence.stock = _stock(_thinned(during), final)
+    evidence.faults = _faults(Path(faults)) if faults else []
+    ends = (fault.end for fault in evidence.faults)
+    evidence.end = max(evidence.end, *ends, start + 1) if evidence.faults else evidence.end
+    return evidence
+
+
+def _count(evidence: Evidence, operation: Operation) -> None:
+    answer = str(operation.status) if operation.outcome == OK else operation.code
+    kind = (operation.op, answer or str(operation.status or "no answer"), operation.outcome)
+    known = kind in evidence.answers or len(evidence.answers) < _MOST_KINDS
+    evidence.answers[kind if known else _OTHERS] += 1
+    ended = operation.end != NEVER
+    moment = operation.end if ended else operation.start
+    evidence.end = max(evidence.end, moment)
+    if operation.op != "order":
+        return
+    bin_ = evidence.timeline.at(moment)
+    setattr(bin_, operation.outcome, getattr(bin_, operation.outcome) + 1)
+    if ended:
+        waited = (operation.end - (operation.due or operation.start)) / 1e6
+        bin_.latencies.add(waited)
+        evidence.latencies.add((operation.end - operation.start) / 1e6)
+        if operation.due is not None:
+            evidence.delays.add(waited)
+
+
+def _thinned(paths: Sequence[str | Path]) -> Sequence[str | Path]:
+    return paths[:: 1 + len(paths) // MOST_POINTS]
+
+
+def _stock(during: Iterable[str | Path], final: str | Path | None) -> list[Stock]:
+    paths = [*during, *([final] if final else [])]
+    return sorted((_stock_of(path) for path in paths), key=lambda stock: stock.at)
+
+
+def _stock_of(path: str | Path) -> Stock:
+    header, rows = snapshot.read(path)
+    sums = [0, 0, 0, 0]
+    for row in rows:
+        if isinstance(row, snapshot.Item):
+            figures = (row.total, row.available, row.held, row.confirmed)
+            sums = [a + b for a, b in zip(sums, figures, strict=True)]
+    return Stock(header.taken_at, *sums)
+
+
+def _faults(path: Path) -> list[Fault]:
+    found = []
+    for number, line in enumerate(path.read_text().splitlines(), start=1):
+        try:
+            values = json.loads(line)
+            found.append(Fault(str(values["fault"]), int(values["start"]), int(values["end"])))
+        except (ValueError, KeyError, TypeError) as error:
+            raise FaultLogError(f"{path}:{number}: {error!r}") from error
+    return found

@@ -1,0 +1,168 @@
+"""The report: one file that shows what the run's files say, however long the run was."""
+
+from __future__ import annotations
+
+import json
+import re
+from html import escape
+from html.parser import HTMLParser
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from loadtest.checker import FAIL, NAMES, UNKNOWN, judge
+from loadtest.checker import snapshot as s
+from loadtest.history import Recorder
+from loadtest.report import Story, gather, write
+from loadtest.report.__main__ import main
+from loadtest.report.bins import BINS, Latencies, Timeline
+from loadtest.report.meanings import MEANINGS
+from loadtest.report.svg import ticks
+from loadtest.tests.simulated_run import Simulation, World
+
+JUDGED = [name for name in NAMES if name not in ("P12", "P13")]
+# What would make a browser ask somebody.
+OUTSIDE = re.compile(r"https?://|\bsrc\s*=|@import|url\(|<link(?! rel=\"icon\" href=\"data:,\")")
+CLOSED = {"br", "hr", "img", "input", "link", "meta"}
+
+
+class Page(HTMLParser):
+    """Reads a page; fails where the tags do not fit together."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.scripts: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        if tag not in CLOSED:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in CLOSED:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] == "script":
+            self.scripts.append(data)
+
+
+def a_run() -> World:
+    return Simulation(Random(3), stock=4, limit=1, clients=20).run()
+
+
+def test_a_report_says_all_that_was_judged_and_asks_nobody(tmp_path: Path) -> None:
+    files = a_run().write(tmp_path / "run")
+    verdict = judge(**files, properties=JUDGED)
+    evidence = gather(files["histories"], during=files["during"], final=files["snapshot"])
+    write(tmp_path / "r.html", Story("A title", repeat="make prove"), verdict, evidence)
+    text = (tmp_path / "r.html").read_text()
+    page = Page(text)
+    assert not OUTSIDE.search(text)
+    assert "A title" in text
+    assert "make prove" in text
+    for finding in verdict.properties:
+        assert f'id="{finding.id}"' in text
+        assert escape(MEANINGS[finding.id]) in text
+    values = json.loads(page.scripts[0])
+    assert set(values) == {"seconds", "stock", "rate", "latency"}
+    assert len(values["stock"]["at"]) == len(files["during"]) + 1
+
+
+def test_every_property_has_its_meaning() -> None:
+    assert set(MEANINGS) == set(NAMES)
+
+
+def test_what_a_shop_answers_cannot_become_part_of_the_page(tmp_path: Path) -> None:
+    evil = "</script><script>alert(1)</script>"
+    recorder = Recorder(tmp_path / "h.jsonl")
+    recorder.invoke("c#1", "order", client="c", buyer="c", key=evil, sale="1", quantity=1)
+    recorder.complete("c#1", "order", status=500, code=evil)
+    recorder.close()
+    faults = tmp_path / "faults"
+    faults.write_text(json.dumps({"fault": evil, "start": 1, "end": 2}) + "\n")
+    evidence = gather([tmp_path / "h.jsonl"], faults=faults)
+    write(tmp_path / "r.html", Story(evil, evil, {evil: evil}, evil), None, evidence)
+    text = (tmp_path / "r.html").read_text()
+    assert len(Page(text).scripts) == 2
+    assert "<script>alert" not in text
+
+
+def test_a_broken_property_shows_its_evidence_and_the_units_that_do_not_exist(
+    tmp_path: Path,
+) -> None:
+    world = a_run()
+    (item,) = world.of(s.Item)
+    world.change(item, held=item.held + 3)
+    files = world.write(tmp_path / "run")
+    verdict = judge(**files, properties=JUDGED)
+    assert verdict.verdict == FAIL
+    evidence = gather(files["histories"], final=files["snapshot"])
+    write(tmp_path / "r.html", Story("t"), verdict, evidence)
+    text = (tmp_path / "r.html").read_text()
+    assert "BROKEN" in text
+    assert "units that were sold and did not exist" in text
+    assert "<details open>" in text
+
+
+def test_a_run_without_a_verdict_is_shown_as_unknown(tmp_path: Path) -> None:
+    write(tmp_path / "r.html", Story("t", reason="no final read"), None, None)
+    text = (tmp_path / "r.html").read_text()
+    assert "COULD NOT BE JUDGED" in text
+    assert "no final read" in text
+    assert "PROVED" not in text
+
+
+def test_in_an_open_loop_latency_counts_from_when_the_buyer_meant_to_ask(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "h.jsonl")
+    recorder.invoke("c#1", "order", client="c", buyer="c", key="k", sale="1", quantity=1, due=1)
+    recorder.complete("c#1", "order", status=201, order="1")
+    recorder.close()
+    evidence = gather([tmp_path / "h.jsonl"])
+    assert evidence.open_loop
+    assert evidence.delays.longest > 1000 > evidence.latencies.longest
+
+
+def test_bins_widen_so_that_a_long_run_needs_no_more_of_them() -> None:
+    timeline = Timeline(1_000)
+    moments = [1_000 + n * 7_000_000 for n in range(100_000)]
+    for moment in moments:
+        timeline.at(moment).ok += 1
+    timeline.at(0).ok += 1
+    assert len(timeline.bins) <= BINS
+    assert sum(each.ok for each in timeline.bins) == len(moments) + 1
+    assert (moments[-1] - 1_000) // timeline.width == len(timeline.bins) - 1
+
+
+def test_percentiles_are_right_to_an_eighth() -> None:
+    random = Random(1)
+    values = sorted(random.lognormvariate(2, 1.5) for _ in range(20_000))
+    latencies = Latencies()
+    for value in values:
+        latencies.add(value)
+    for share in (0.01, 0.5, 0.9, 0.99, 1.0):
+        exact = values[min(int(share * len(values)), len(values) - 1)]
+        assert latencies.percentile(share) == pytest.approx(exact, rel=0.125)
+
+
+@pytest.mark.parametrize("top", [0, 0.3, 1, 7, 99, 100, 101, 12_345])
+def test_an_axis_has_a_few_round_ticks_up_to_its_top(top: float) -> None:
+    marks = ticks(top)
+    assert marks[0] == 0
+    assert marks[-1] >= top
+    assert 2 <= len(marks) <= 6
+
+
+def test_the_command_judges_and_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = a_run().write(tmp_path / "run")
+    output = tmp_path / "r.html"
+    history = [str(path) for path in files["histories"]]
+    arguments = [*history, "--snapshot", str(files["snapshot"]), "--output", str(output)]
+    assert main(arguments) == 2
+    assert capsys.readouterr().out == f"{UNKNOWN}: {output}\n"
+    Page(output.read_text())
+    assert main([*history, "--snapshot", str(tmp_path / "nothing")]) == 2

@@ -1,0 +1,148 @@
+"""Calls for load tests, which exist in demo mode only: fresh sales, figures, snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from decimal import Decimal
+from functools import wraps
+from typing import Any
+
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
+
+from inventory.models import Reservation
+from inventory.strategies import CLASSES, DEFAULT
+from shop import meters, snapshot
+from shop.api import requests
+from shop.api.requests import View, api
+from shop.api.views import as_json
+from shop.models import Sale
+from shop.sales import open_sale
+from shop.words import Refusal
+
+MOST_UNITS = 1_000_000
+LONGEST = 24 * 60 * 60
+"""Seconds until a sale opens, or to pay in it."""
+
+PRICE = Decimal(999)
+
+
+def demo_api(method: str) -> Callable[[View], View]:
+    """Like ``api``, and not there outside demo mode."""
+
+    def decorate(view: View) -> View:
+        @api(method)
+        @wraps(view)
+        def wrapped(request: HttpRequest, **arguments: Any) -> HttpResponseBase:
+            if not settings.DEMO:
+                raise Refusal("not_found")
+            return view(request, **arguments)
+
+        return wrapped
+
+    return decorate
+
+
+@demo_api("GET")
+def list_strategies(request: HttpRequest) -> HttpResponse:
+    """Every way of selling, the default first."""
+    return as_json(
+        {
+            "strategies": [
+                {
+                    "name": name,
+                    "safe": kind.safe,
+                    "fenced": kind.fenced,
+                    "summary": kind.summary,
+                }
+                for name, kind in sorted(CLASSES.items(), key=lambda each: each[0] != DEFAULT)
+            ]
+        }
+    )
+
+
+@demo_api("POST")
+def make_sale(request: HttpRequest) -> HttpResponse:
+    """Open a fresh sale, with an item of its own."""
+    document = requests.body(request)
+    strategy = document.get("strategy", DEFAULT)
+    if strategy not in list(CLASSES):
+        raise Refusal("invalid_request")
+    try:
+        sale = open_sale(
+            stock=_within(document, "stock", 100, MOST_UNITS),
+            price=PRICE,
+            limit=_within(document, "limit", 1, MOST_UNITS, least=1),
+            strategy=strategy,
+            starts_in=_seconds(document, "starts_in", 0),
+            hold=_seconds(document, "hold", 900),
+        )
+    except ValidationError:
+        raise Refusal("invalid_request") from None
+    return as_json({"sale": sale.pk, "item": sale.item_id}, status=201)
+
+
+@demo_api("GET")
+def show_figures(request: HttpRequest, sale: int) -> HttpResponse:
+    """What a sale has come to, and what the web processes have counted."""
+    found = _sale(sale)
+    item, counted = snapshot.read_item(sale), meters.read()
+    return as_json(
+        {
+            "sale": sale,
+            "item": found.item_id,
+            "strategy": found.strategy,
+            "total": item.total,
+            "available": item.available,
+            "held": item.held,
+            "confirmed": item.confirmed,
+            "ledger_sum": item.ledger_sum,
+            "fence": item.fence,
+            "oversold": max(0, item.held + item.confirmed - item.total),
+            "purchases": Reservation.objects.filter(scope=sale).count(),
+            "owed": snapshot.owed(sale),
+            "processes": counted.processes,
+            "degraded": counted.degraded,
+            "counters": dict(counted.counters),
+        }
+    )
+
+
+@demo_api("GET")
+def show_snapshot(request: HttpRequest, sale: int) -> StreamingHttpResponse:
+    """All tables of a sale from one moment, for ``loadtest.checker``."""
+    _sale(sale)
+    lines = snapshot.lines(sale)
+    # The first line is asked for here, where a database that is away can still be answered.
+    first = next(lines)
+    return StreamingHttpResponse(_chain(first, lines), content_type="application/x-ndjson")
+
+
+def _chain(first: str, lines: Any) -> Any:
+    yield first
+    yield from lines
+
+
+def _sale(pk: int) -> Sale:
+    found = Sale.objects.filter(pk=pk).first()
+    if found is None:
+        raise Refusal("not_found")
+    return found
+
+
+def _within(document: dict[str, Any], name: str, default: int, most: int, least: int = 0) -> int:
+    if name not in document:
+        return default
+    value = requests.whole_number(document, name, "invalid_request")
+    if not least <= value <= most:
+        raise Refusal("invalid_request")
+    return value
+
+
+def _seconds(document: dict[str, Any], name: str, default: float) -> timedelta:
+    value = document.get(name, default)
+    if type(value) not in (int, float) or not 0 <= value <= LONGEST:
+        raise Refusal("invalid_request")
+    return timedelta(seconds=value)
