@@ -203,6 +203,12 @@ def due(most: int = 500) -> list[int]:
     return list(found.values_list("pk", flat=True)[:most])
 
 
+def due_of(reservations: Iterable[int]) -> list[int]:
+    """Those of these reservations that are held although their deadline has passed."""
+    found = Reservation.objects.filter(pk__in=list(reservations), state=State.HELD)
+    return list(found.filter(deadline__lte=Now()).values_list("pk", flat=True))
+
+
 def _release_rows(
     reservations: Sequence[int], was: State, only_due: bool, units: int | None
 ) -> list[Released]:
@@ -265,6 +271,7 @@ __all__ = [
     "Released",
     "confirm",
     "due",
+    "due_of",
     "expire",
     "find",
     "may_come_back",

@@ -19,11 +19,12 @@ from django.db.models.functions import Now
 
 from inventory import outbox
 from shop import expiry, orders, words
-from shop.models import Mail
+from shop.models import Mail, OrderEvent
 
 log = logging.getLogger(__name__)
 
 Kind = Mail.Kind
+Event = OrderEvent.Kind
 
 MAILS_AT_ONCE = 200
 """Mails in one transaction: what a crash may send twice."""
@@ -42,7 +43,28 @@ def _opened(payload: Any) -> None:
     expiry.enter(payload["orders"])
 
 
-HANDLERS = {orders.OPENED: _opened, orders.EXPIRED: _owes(Kind.EXPIRED)}
+def _settled(payload: Any) -> None:
+    expiry.leave(payload["orders"])
+
+
+def _paid(payload: Any) -> None:
+    _owes(Kind.PAID)(payload)
+    _settled(payload)
+
+
+def _nothing(payload: Any) -> None:
+    """For what nobody has to be told about; a real shop would tell its warehouse here."""
+
+
+HANDLERS = {orders.topic(event): _nothing for event in Event} | {
+    orders.OPENED: _opened,
+    orders.topic(Event.PAID): _paid,
+    orders.topic(Event.PAID_LATE): _paid,
+    orders.topic(Event.CANCELLED): _settled,
+    orders.topic(Event.EXPIRED): _owes(Kind.EXPIRED),
+    orders.topic(Event.REFUNDED): _owes(Kind.REFUNDED),
+    orders.topic(Event.MONEY_OWED): _owes(Kind.TOO_LATE),
+}
 """By topic of the outbox message."""
 
 

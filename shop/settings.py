@@ -129,6 +129,7 @@ CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_TASK_DEFAULT_QUEUE = "followup"
 CELERY_TASK_ROUTES = {
     "shop.follow_up": {"queue": "followup"},
+    "shop.settle_payments": {"queue": "followup"},
     "shop.expire_due": {"queue": "expiry"},
     "shop.expire_orders": {"queue": "expiry"},
 }
@@ -136,6 +137,11 @@ CELERY_TASK_ROUTES = {
 # that no worker took before the next one is dropped.
 CELERY_BEAT_SCHEDULE = {
     "follow up": {"task": "shop.follow_up", "schedule": 2.0, "options": {"expires": 10}},
+    "settle payments": {
+        "task": "shop.settle_payments",
+        "schedule": 2.0,
+        "options": {"expires": 10},
+    },
     "expire what is due": {
         "task": "shop.expire_due",
         "schedule": 1.0,

@@ -6,12 +6,19 @@ task may be lost, doubled, or run by several workers at once, and nothing is los
 
 from shop import expiry, followup, orders
 from shop.celery import app
+from shop.payments import recovery
 
 
 @app.task(name="shop.follow_up")
 def follow_up() -> int:
     """Deliver the outbox and send the mails that are owed."""
     return followup.follow_up()
+
+
+@app.task(name="shop.settle_payments")
+def settle_payments() -> int:
+    """Ask the payment provider about what is pending with it."""
+    return recovery.settle()
 
 
 @app.task(name="shop.expire_due")

@@ -65,8 +65,9 @@ PROBLEMS: dict[str, Problem] = {
     ),
     "outcome_unknown": Problem(
         503,
-        "We cannot tell whether you got one. Retry with the same Idempotency-Key to find out.",
-        "暂时无法确认是否抢购成功，请用同一个 Idempotency-Key 重试查询。",
+        "We cannot tell yet what came of it. Send the same request again to find out, with the "
+        "same Idempotency-Key if it had one.",
+        "暂时无法确认结果，请重新发送同一请求查询（如有 Idempotency-Key，请使用同一个值）。",
     ),
     "not_yet": Problem(
         503,
@@ -81,7 +82,14 @@ PROBLEMS: dict[str, Problem] = {
         409, "The time to pay has passed.", "订单已超时，未在规定时间内支付。"
     ),
     "order_cancelled": Problem(409, "The order was cancelled.", "订单已取消。"),
+    "order_fulfilled": Problem(409, "The order was handed over already.", "订单已完成交付。"),
+    "order_refund_pending": Problem(
+        409, "The order was returned; the money is on its way back.", "订单已退货，正在退款。"
+    ),
     "order_refunded": Problem(409, "The order was refunded.", "订单已退款。"),
+    "payment_declined": Problem(
+        409, "The payment was declined; nothing was charged.", "付款被拒绝，未产生扣款。"
+    ),
 }
 """By code. Codes are stable: clients branch on them."""
 
@@ -130,6 +138,30 @@ MAILS = {
         (
             "Order {order} ({what}) was not paid in time and has expired.\n\n"
             "订单 {order}（{what}）未在规定时间内付款，已过期。\n"
+        ),
+    ),
+    "paid": (
+        "Order {order} is paid / 订单 {order} 已付款",
+        (
+            "We have received your payment for order {order} ({what}). Thank you!\n\n"
+            "我们已收到订单 {order}（{what}）的付款，感谢您的购买！\n"
+        ),
+    ),
+    "refunded": (
+        "Order {order} is refunded / 订单 {order} 已退款",
+        (
+            "You returned order {order} ({what}), and your money is back.\n\n"
+            "您已退回订单 {order}（{what}），款项已原路退回。\n"
+        ),
+    ),
+    "money_owed": (
+        "Your payment for order {order} goes back / 订单 {order} 的付款将退回",
+        (
+            "Your payment for order {order} ({what}) came when it could no longer be used in "
+            "full: the time to pay had passed and everything was sold, or you had cancelled. What "
+            "is too much goes back to you by itself; there is nothing that you need to do.\n\n"
+            "您为订单 {order}（{what}）支付的款项到账时已无法全部使用：付款时限已过且商品售罄，"
+            "或订单已被您取消。多付的款项将自动原路退回，您无需任何操作。\n"
         ),
     ),
 }
@@ -260,6 +292,8 @@ PAGES: dict[str, Text] = {
     "order_paid": Text("Paid", "已付款"),
     "order_expired": Text("Expired", "已过期"),
     "order_cancelled": Text("Cancelled", "已取消"),
+    "order_fulfilled": Text("Handed over", "已交付"),
+    "order_refund_pending": Text("Refund on its way", "退款中"),
     "order_refunded": Text("Refunded", "已退款"),
     "about_awaiting_payment": Text(
         "It is yours. It is kept for you until the time to pay has passed.",
@@ -270,8 +304,47 @@ PAGES: dict[str, Text] = {
         "It was not paid in time, so it went back on sale.", "未在规定时间内付款，商品已重新上架。"
     ),
     "about_cancelled": Text("You cancelled this order.", "您已取消此订单。"),
-    "about_refunded": Text(
+    "about_fulfilled": Text("You have it. Enjoy!", "商品已交付，祝您使用愉快！"),
+    "about_refund_pending": Text(
         "You returned this order; your money is on its way back.", "您已退货，款项将原路退回。"
+    ),
+    "about_refunded": Text(
+        "You returned this order, and your money is back.", "您已退货，款项已原路退回。"
+    ),
+    "payment_under_way": Text(
+        "The payment is under way; this page will show when it has arrived.",
+        "付款处理中，到账后本页会显示结果。",
+    ),
+    "unknown_look_again": Text(
+        "The payment provider has not answered yet. Please try again in a moment: nothing is "
+        "charged or refunded twice.",
+        "支付服务暂未响应，请稍后再试：不会重复扣款或重复退款。",
+    ),
+    "refunded_so_far": Text("Refunded", "已退款金额"),
+    "given_back": Text("{quantity} of them given back", "其中已退 {quantity} 件"),
+    "cancel_some": Text("Cancel some", "取消部分"),
+    "return_some": Text("Return some", "部分退货"),
+    # the timeline of an order
+    "timeline": Text("What happened", "订单动态"),
+    "event_opened": Text("Ordered", "已下单"),
+    "event_paid": Text("Paid", "已付款"),
+    "event_paid_late": Text(
+        "Paid after the time had passed; there was still one for you", "超时付款，商品仍为您留出"
+    ),
+    "event_fulfilled": Text("Handed over", "已交付"),
+    "event_expired": Text("Not paid in time", "超时未付款"),
+    "event_cancelled": Text("Cancelled", "已取消"),
+    "event_returned": Text("Returned", "已退货"),
+    "event_refunded": Text("Refund complete", "退款完成"),
+    "event_payment_failed": Text("Payment failed; nothing was charged", "付款失败，未扣款"),
+    "event_part_cancelled": Text("Part of it cancelled", "已取消部分商品"),
+    "event_part_returned": Text("Part of it returned", "已退回部分商品"),
+    "event_money_owed": Text(
+        "Paid too late or too much; the money goes back", "付款过迟或多付，款项将退回"
+    ),
+    "event_money_back": Text("Money given back", "款项已退回"),
+    "event_refund_failed": Text(
+        "The money could not be given back; we are looking into it", "退款未成功，我们正在处理"
     ),
     # accounts
     "no_account": Text("No account yet?", "还没有账户？"),

@@ -21,6 +21,9 @@ class Mail(models.Model):
 
         CONFIRMATION = "confirmation", "order received"
         EXPIRED = "expired", "order expired"
+        PAID = "paid", "payment received"
+        REFUNDED = "refunded", "money given back"
+        TOO_LATE = "money_owed", "paid too late or too much"
 
     order = models.ForeignKey(Order, on_delete=models.PROTECT)
     kind = models.CharField(max_length=20, choices=Kind.choices)

@@ -26,6 +26,12 @@ class LineForm(forms.Form):
     quantity = forms.IntegerField(min_value=0, max_value=MOST_UNITS)
 
 
+class PartForm(BuyForm):
+    """A part of an order: how many of which line, under the key that was written into the page."""
+
+    sale = forms.IntegerField(min_value=1)
+
+
 class SignUpForm(UserCreationForm):
     """A new buyer. The address is for the confirmation mail, and may be left out."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from decimal import Decimal
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
 import pytest
@@ -14,7 +14,9 @@ from django.test import Client
 
 from shop import tokens
 from shop.models import Sale
+from shop.payments.provider import provider
 from shop.sales import open_sale
+from shop.tests.provider import Till
 from shop.tests.psp import KEY, SECRET, Psp, running_psp
 
 
@@ -58,6 +60,15 @@ class Buyer:
     def get(self, path: str, **headers: str) -> Any:
         """GET."""
         return self.call("GET", path, **headers)
+
+
+@pytest.fixture(autouse=True)
+def till(settings: Any) -> Iterator[Till]:
+    """The payment provider of every test: inside the process, with a ledger to count in."""
+    settings.PAYMENT_PROVIDER = "shop.tests.provider.Till"
+    provider.cache_clear()
+    yield cast(Till, provider())
+    provider.cache_clear()
 
 
 @pytest.fixture
