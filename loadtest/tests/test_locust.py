@@ -24,7 +24,18 @@ JUDGED = [f"P{number}" for number in range(1, 11)] + ["P13"]
 def run_locust(url: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [
         *(sys.executable, "-m", "locust", "-f", str(ROOT / "loadtest" / "locustfile.py")),
-        *("--headless", "--only-summary", "--host", url, "--users", "60", "--spawn-rate", "100"),
+        *(
+            "--headless",
+            "--only-summary",
+            "--host",
+            url,
+            "--sale",
+            "1",
+            "--users",
+            "60",
+            "--spawn-rate",
+            "100",
+        ),
         *("--history", str(folder), "--seed", "7", "--until-done", "--run-time", "40s"),
         *arguments,
     ]
@@ -99,7 +110,8 @@ def test_a_bug_in_the_shop_turns_its_property_red(
 
 @pytest.mark.parametrize("mix", sorted(set(MIXES) - {"rush", "all"}))
 def test_every_mix_does_what_it_is_named_for(mix: str, tmp_path: Path) -> None:
-    shop, folder = FakeShop(stock=40, limit=2, opens_in=2), tmp_path / "history"
+    opens_in = 5 if mix == "bots" else 2  # bots are there before it
+    shop, folder = FakeShop(stock=40, limit=2, opens_in=opens_in), tmp_path / "history"
     with serving(shop) as url:
         done = run_locust(url, folder, "--mix", mix)
     assert done.returncode == 0, done.stderr

@@ -156,6 +156,9 @@ class Stack:
             "locust": (
                 *("locust", "-f", "loadtest/locustfile.py", "--host", self.url),
                 *("--web-host", "127.0.0.1", "--web-port", str(self.locust_port)),
+                # What the page's form starts with. A run ends by itself and gets its verdict.
+                *("--users", "500", "--spawn-rate", "100", "--until-done"),
+                *("--runs", str(environment.data_folder() / "loadtest")),
             ),
         }
         return Program(
