@@ -13,7 +13,7 @@ from inventory.circuit import Circuit
 from inventory.guard import Level
 from inventory.outcomes import Busy, Granted, SoldOut
 from inventory.preloaded import Counter
-from inventory.redis import client, counter, hint
+from inventory.redis import client, counter, hint, turnstile
 from inventory.strategies.preload import Preload
 from inventory.tests.helpers import at_once, book, crowd, in_thread, kinds, open_nothing, wish
 from inventory.tests.processes import workers
@@ -72,7 +72,7 @@ def test_a_purchase_that_fails_gives_its_ticket_back(stock):
 
 def test_without_redis_nothing_is_sold(stock):
     nowhere = redis.Redis(port=free_port(), socket_connect_timeout=0.1)
-    shop = Preload(None, hint(), Counter(nowhere, Circuit()))
+    shop = Preload(turnstile(), hint(), Counter(nowhere, Circuit()))
     item = stock(1)
     with pytest.raises(Busy):
         shop.sell(wish(item), open_nothing)
@@ -127,7 +127,9 @@ def test_a_ticket_ends_and_the_next_load_counts_its_units_again(stock, monkeypat
     monkeypatch.setattr(preloaded, "TICKET", 0.0)
     item = stock(3)
     counter().load(item, Level(3, 1))
-    assert counter().admit(wish(item)).what == "granted"
+    admission = counter().admit(wish(item))
+    assert admission is not None
+    assert admission.what == "granted"
     assert left(item) == 2
     client().delete(f"preload:{{{item}}}")
     counter().load(item, Level(3, 1))
