@@ -48,7 +48,7 @@ class SinglePurchase(Strategy):
             forget_connection()
             try:
                 return self._sell_once(purchase, on_granted)
-            except (Error, CommitUnknown) as error:
+            except (Error, CommitUnknown, Busy) as error:
                 raise OutcomeUnknown(str(unknown)) from error
 
     def _try_twice(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:
