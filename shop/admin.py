@@ -9,10 +9,10 @@ from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.http import HttpRequest
 
-from inventory.admin import ReadOnly
+from inventory.admin_retried import ReadOnly, Retried, StateFilter
 from shop import words
 from shop.board import why_closed
-from shop.models import Mail, Order, OrderLine, Product, Sale
+from shop.models import Mail, Order, OrderLine, Product, Run, Sale
 
 admin.site.site_header = "Flash sale administration"
 admin.site.site_title = "Flash sale"
@@ -119,10 +119,24 @@ class OrderAdmin(ReadOnly):
 
 
 @admin.register(Mail)
-class MailAdmin(ReadOnly):
+class MailAdmin(Retried):
     """Mails that are owed, and when they were sent."""
 
-    list_display = ("id", "order", "kind", "created", "sent")
-    list_filter = ("kind", ("sent", admin.EmptyFieldListFilter))
+    ended = "sent"
+    list_display = ("id", "order", "kind", "state", "attempts", "created", "sent", "error")
+    list_filter = (StateFilter, "kind")
     search_fields = ("=id", "=order__id")
     ordering = ("-id",)
+
+
+@admin.register(Run)
+class RunAdmin(ReadOnly):
+    """What the tasks of Celery did last."""
+
+    list_display = ("task", "last", "took", "result", "runs", "failures", "last_failure", "error")
+    ordering = ("task",)
+
+    @admin.display(description="took", ordering="seconds")
+    def took(self, run: Run) -> str:
+        """How long the last run took."""
+        return f"{run.seconds:.3f} s"

@@ -1,7 +1,8 @@
-"""What a shop adds to stock: products, sales with a price and a window, orders, mails."""
+"""What a shop adds to stock: products, sales with a price and a window, orders, mails, runs of tasks."""
 
 from shop.models.catalogue import STRATEGIES, Product, Sale, check_strategy
 from shop.models.mails import Mail
 from shop.models.orders import Order, OrderLine
+from shop.models.runs import Run
 
-__all__ = ["STRATEGIES", "Mail", "Order", "OrderLine", "Product", "Sale", "check_strategy"]
+__all__ = ["STRATEGIES", "Mail", "Order", "OrderLine", "Product", "Run", "Sale", "check_strategy"]
