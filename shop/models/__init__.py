@@ -1,4 +1,4 @@
-"""What a shop adds to stock: products, sales with a price and a window, orders, mails, runs of tasks."""
+"""What a shop adds to stock: products, sales with a price and a window, orders, mails, tasks."""
 
 from shop.models.catalogue import STRATEGIES, Product, Sale, check_strategy
 from shop.models.mails import Mail
