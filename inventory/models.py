@@ -155,13 +155,15 @@ class OutboxMessage(models.Model):
     """What must happen after a commit, written in that same commit.
 
     Done means that the consumer's transaction said so, not that something was published: a
-    broker may lose what it was given.
+    broker may lose what it was given. Dead means that it failed too often to be tried again by
+    itself; it is kept, for somebody to look at and to try again.
     """
 
     topic = models.CharField(max_length=50)
     payload = models.JSONField()
     created = models.DateTimeField(db_default=Now())
     done = models.DateTimeField(null=True, blank=True)
+    dead = models.DateTimeField(null=True, blank=True)
     attempts = models.PositiveIntegerField(db_default=0)
     not_before = models.DateTimeField(db_default=Now(), help_text="back-off after a failure")
     error = models.TextField(blank=True, db_default="")
@@ -169,7 +171,12 @@ class OutboxMessage(models.Model):
     class Meta:
         indexes = [
             models.Index(
-                fields=["not_before"], condition=Q(done__isnull=True), name="inventory_outbox_todo"
+                fields=["not_before"],
+                condition=Q(done__isnull=True, dead__isnull=True),
+                name="inventory_outbox_todo",
+            ),
+            models.Index(
+                fields=["dead"], condition=Q(dead__isnull=False), name="inventory_outbox_dead"
             ),
         ]
 

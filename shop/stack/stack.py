@@ -30,6 +30,7 @@ from shop.stack.signals import shielded
 from shop.stack.supervisor import Program, Supervisor
 
 READY_SECONDS = 60
+QUEUES = "expiry,followup,mail"  # of shop/celeryconfig.py; one worker serves them all
 ALL = ("psp", "web", "celery", "beat", "locust")
 
 
@@ -146,7 +147,7 @@ class Stack:
         schedule = self.supervisor.folder / "beat-schedule"
         commands = {
             "celery": (
-                *("celery", "-A", "shop", "worker", "-n", self._node, "-Q", "followup,expiry"),
+                *("celery", "-A", "shop", "worker", "-n", self._node, "-Q", QUEUES),
                 *("-c", environment.text("CELERY_CONCURRENCY"), "--loglevel", "INFO"),
                 *("--without-gossip", "--without-mingle"),
             ),
@@ -166,6 +167,8 @@ class Stack:
             command=[sys.executable, "-m", *commands[name]],
             environment=self.of.get(name, {}),
             folder=environment.PROJECT,
+            # Celery hands running tasks back instead of waiting for them (celeryconfig.py).
+            stop_signal="QUIT" if name == "celery" else "TERM",
             stop_seconds=15,  # beyond gunicorn's graceful time-out
         )
 

@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('shop', '0002_order_lines'),
+        ('shop', '0005_webhooks'),
     ]
 
     operations = [
