@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any, TypeVar, get_args
 from urllib.parse import quote
@@ -102,11 +102,15 @@ def refund_of(document: dict[str, Any]) -> ProviderRefund:
     return _checked(_refund, document)
 
 
-def open_ledger() -> urllib3.BaseHTTPResponse:
-    """The provider's ledger, to be read line by line and then closed.
+def ledger_lines() -> Iterator[dict[str, Any]]:
+    """Everything that the provider says it moved, oldest first.
+
+    Yields:
+        ``id``, ``order``, ``intent``, ``operation`` (capture or refund), and ``amount`` in the
+        smallest unit of money.
 
     Raises:
-        PaymentUnknown: it is not to be had.
+        PaymentUnknown: it does not tell, or not all of it.
     """
     try:
         response = _client().request(
@@ -116,12 +120,29 @@ def open_ledger() -> urllib3.BaseHTTPResponse:
             retries=False,
             preload_content=False,
         )
-    except urllib3.exceptions.HTTPError as error:
-        raise PaymentUnknown(str(error)) from error
+        try:
+            yield from _complete(response)
+        finally:
+            response.close()
+            response.release_conn()
+    except (urllib3.exceptions.HTTPError, ValueError) as error:
+        raise PaymentUnknown(f"no ledger: {error!r}") from error
+
+
+def _complete(response: urllib3.BaseHTTPResponse) -> Iterator[dict[str, Any]]:
+    """The ledger's lines; its last one says how many there are, so that none is missed."""
     if response.status != 200:
-        response.close()
-        raise PaymentUnknown(f"the ledger was answered with {response.status}")
-    return response
+        raise ValueError(f"answered with {response.status}")
+    count, end = 0, None
+    for text in response:
+        line = json.loads(text)
+        if "lines" in line:
+            end = line["lines"]
+        else:
+            count += 1
+            yield line
+    if end != count:
+        raise ValueError(f"broken off after {count} lines")
 
 
 def _call(method: str, path: str, *, key: str = "", body: Any = None) -> Any:
