@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any, TypeVar, get_args
 from urllib.parse import quote
@@ -16,6 +16,7 @@ from urllib.parse import quote
 import urllib3
 from django.conf import settings
 
+from inventory.transactions import lend_connections
 from shop.payments.provider import (
     Intent,
     IntentStatus,
@@ -34,10 +35,10 @@ TIMEOUT = urllib3.Timeout(connect=1.0, read=5.0)
 CONNECTIONS = 64
 """Of a process. More than that wait for one, no longer than for an answer."""
 
-DEFINITE = {400, 402, 404, 409}
-"""Refusals that say that nothing was moved and nothing will be. Not among them: 401 and 403, for a
-wrong key of ours says nothing about the buyer's money, and 422, for the first request under that
-key may have moved some."""
+DEFINITE = {402, 409}
+"""Refusals that say that nothing was moved and nothing will be. Not among them: 400, 401, 403 and
+404, for a mistake of ours (a wrong key, another provider's address) says nothing about the buyer's
+money; and 422, for the first request under that key may have moved some."""
 
 MINOR = 100
 """Smallest units of money in one of the shop's currency."""
@@ -102,11 +103,15 @@ def refund_of(document: dict[str, Any]) -> ProviderRefund:
     return _checked(_refund, document)
 
 
-def open_ledger() -> urllib3.BaseHTTPResponse:
-    """The provider's ledger, to be read line by line and then closed.
+def ledger_lines() -> Iterator[dict[str, Any]]:
+    """Everything that the provider says it moved, oldest first.
+
+    Yields:
+        ``id``, ``order``, ``intent``, ``operation`` (capture or refund), and ``amount`` in the
+        smallest unit of money.
 
     Raises:
-        PaymentUnknown: it is not to be had.
+        PaymentUnknown: it does not tell, or not all of it.
     """
     try:
         response = _client().request(
@@ -116,16 +121,35 @@ def open_ledger() -> urllib3.BaseHTTPResponse:
             retries=False,
             preload_content=False,
         )
-    except urllib3.exceptions.HTTPError as error:
-        raise PaymentUnknown(str(error)) from error
+        try:
+            yield from _complete(response)
+        finally:
+            response.close()
+            response.release_conn()
+    except (urllib3.exceptions.HTTPError, ValueError) as error:
+        raise PaymentUnknown(f"no ledger: {error!r}") from error
+
+
+def _complete(response: urllib3.BaseHTTPResponse) -> Iterator[dict[str, Any]]:
+    """The ledger's lines; its last one says how many there are, so that none is missed."""
     if response.status != 200:
-        response.close()
-        raise PaymentUnknown(f"the ledger was answered with {response.status}")
-    return response
+        raise ValueError(f"answered with {response.status}")
+    count, end = 0, None
+    for text in response:
+        line = json.loads(text)
+        if "lines" in line:
+            end = line["lines"]
+        else:
+            count += 1
+            yield line
+    if end != count:
+        raise ValueError(f"broken off after {count} lines")
 
 
 def _call(method: str, path: str, *, key: str = "", body: Any = None) -> Any:
     """Ask; the document of a definite yes."""
+    # Of this wait the database need know nothing: others can have the connection.
+    lend_connections()
     try:
         answer = _client().request(
             *(method, f"{settings.PSP_URL}/v1/{path}"),

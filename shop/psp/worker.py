@@ -56,6 +56,8 @@ def _run(bell: Event, work: Callable[[], int], upcoming: str) -> None:
             wait = _seconds_until(upcoming)
         except Error:
             log.warning("the database failed; again in a moment", exc_info=True)
+        except Exception:  # nobody would start this thread again
+            log.exception("failed; again in a moment")
         finally:
             connection.close()
         bell.wait(wait)

@@ -21,6 +21,10 @@ from shop.tests.processes import wait_for
 
 COMPOSE: dict[str, Any] = yaml.safe_load((environment.PROJECT / "docker-compose.yml").read_text())
 SERVICES: dict[str, Any] = COMPOSE["services"]
+SECRETS = (
+    *("SECRET_KEY", "POSTGRES_PASSWORD", "REDIS_PASSWORD", "ALLOWED_HOSTS"),
+    *("PSP_URL", "PSP_KEY", "PSP_WEBHOOK_SECRET"),
+)
 OURS = {name for name, service in SERVICES.items() if service.get("image") == "flash-sale"}
 
 
@@ -107,6 +111,21 @@ def test_the_web_service_serves_and_passes_its_own_health_check(production, tmp_
             assert answer.stdout == str(status), host
 
 
+def test_the_payment_provider_serves_makes_its_database_and_takes_no_orders_to_misbehave(
+    production, tmp_path
+):
+    port = next_free(18790)
+    arguments = [part.replace("0.0.0.0:8000", f"127.0.0.1:{port}") for part in command("psp")]
+    check = SERVICES["psp"]["healthcheck"]["test"][3].replace("8000", str(port))
+    with running(arguments, production, tmp_path / "log"):
+        wait_for(lambda: run([sys.executable, "-c", check], production).returncode == 0)
+        key = f"Authorization: Bearer {production['PSP_KEY']}"
+        for path, status in (("ledger", "200"), ("behaviour", "404")):
+            url = f"http://127.0.0.1:{port}/v1/{path}"
+            ask = ["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "-H", key, url]
+            assert run(ask, production).stdout == status, path
+
+
 @pytest.mark.parametrize("service", ["celery", "celery-expiry"])
 def test_the_celery_services_answer_a_ping(service, production, tmp_path):
     name = f"{service}@compose-test"
@@ -141,7 +160,7 @@ def test_some_worker_listens_to_every_queue():
 
 def test_every_secret_must_be_given_and_has_no_default():
     text = (environment.PROJECT / "docker-compose.yml").read_text()
-    for name in ("SECRET_KEY", "POSTGRES_PASSWORD", "REDIS_PASSWORD", "ALLOWED_HOSTS"):
+    for name in SECRETS:
         uses = re.findall(rf"\$\{{{name}([^}}]*)\}}", text)
         assert uses, name
         assert all(use.startswith(":?") for use in uses), name

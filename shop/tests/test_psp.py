@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from decimal import Decimal
 from typing import Any
 from uuid import uuid4
@@ -9,6 +10,8 @@ from uuid import uuid4
 import psycopg
 import pytest
 
+from loadtest.checker import snapshot
+from shop.payments import ledger
 from shop.payments.http import HttpProvider
 from shop.payments.provider import Intent, PaymentDeclined, PaymentUnknown
 from shop.tests.processes import wait_for
@@ -161,6 +164,28 @@ def test_the_ledger_cannot_be_changed_nor_hold_what_must_not_be(psp):
         with pytest.raises(psycopg.DatabaseError):
             psp.sql(statement, *values)
     assert psp.ledger(10) == [(10, "capture", 1000)]
+
+
+def test_the_checker_gets_the_ledger_of_a_sales_orders_and_money_that_has_no_order(
+    psp, sale, ann, tmp_path
+):
+    other = ann.order(sale)
+    bought = ann.order(sale)
+    lost = bought + 1_000_000  # the shop does not know it
+    for order in (other, bought, lost):
+        captured(order)
+    ledger.write(tmp_path / "ledger", [bought])
+    _, rows = snapshot.read(tmp_path / "ledger")
+    assert [(row.kind, *list(asdict(row).values())[1:]) for row in rows] == [
+        ("payment", str(bought), "capture", 1000),
+        ("payment", str(lost), "capture", 1000),
+    ]
+
+
+def test_a_ledger_that_is_not_to_be_had_is_unknown(psp, settings, tmp_path):
+    settings.PSP_KEY = "wrong"
+    with pytest.raises(PaymentUnknown, match="401"):
+        ledger.write(tmp_path / "ledger", [1])
 
 
 def test_a_refund_beyond_the_capture_is_refused_by_the_ledger_itself(psp):
