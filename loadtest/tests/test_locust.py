@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 import time
@@ -39,6 +40,11 @@ def run_locust(url: str, folder: Path, *arguments: str) -> subprocess.CompletedP
         *("--history", str(folder), "--seed", "7", "--until-done", "--run-time", "40s"),
         *arguments,
     ]
+    if "--processes" in arguments:
+        # Another test's master may have Locust's own port.
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            port = str(probe.getsockname()[1])
+        command += ["--master-port", port, "--master-bind-port", port]
     # From another folder, since Locust is given the file by its path.
     return subprocess.run(
         command, capture_output=True, text=True, timeout=90, check=False, cwd=folder.parent
