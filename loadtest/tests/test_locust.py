@@ -132,6 +132,22 @@ def test_every_mix_does_what_it_is_named_for(mix: str, tmp_path: Path) -> None:
     assert FAIL not in {each.verdict for each in verdict.properties}, verdict.to_json()
 
 
+def test_in_an_open_loop_buyers_come_at_times_of_their_own(tmp_path: Path) -> None:
+    shop, folder = FakeShop(stock=10), tmp_path / "history"
+    with serving(shop) as url:
+        done = run_locust(url, folder, "--arrivals", "100")
+    assert done.returncode == 0, done.stderr
+    calls = [each for each in operations(*folder.iterdir()) if each.due is not None]
+    dues = sorted(each.due for each in calls if each.due is not None)
+    # One a buyer: what they do next follows from what they are told.
+    assert len(calls) == len({each.buyer for each in calls}) == len(set(dues)) == 60
+    assert all(each.start >= (each.due or 0) for each in calls)
+    # Sixty at a hundred a second; far from it only in one run of many millions.
+    assert 0.2 < (dues[-1] - dues[0]) / 1e9 < 1.5
+    verdict = judged(shop, folder)
+    assert FAIL not in {each.verdict for each in verdict.properties}, verdict.to_json()
+
+
 def test_the_same_seed_makes_the_same_buyers(tmp_path: Path) -> None:
     def asked(number: int) -> list[tuple[str, str]]:
         folder = tmp_path / str(number)
