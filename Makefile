@@ -31,6 +31,9 @@ test: $(VENV)/.dev  ## set up and pass the tests
 prove: $(VENV)/.run  ## a sale under load, judged (ARGS="--buyers 2000 --stock 100")
 	@$(BIN)/python manage.py prove $(ARGS)
 
+soak: $(VENV)/.run  ## hours of random faults (ARGS="--minutes 60 --folder .data/soak")
+	@exec $(BIN)/python manage.py soak $(ARGS)
+
 bench: $(VENV)/.run  ## every strategy beside the ceiling
 	@$(BIN)/python manage.py bench $(ARGS)
 

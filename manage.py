@@ -8,8 +8,11 @@ import sys
 NEED_NO_SERVER = {
     *("help", "version", "check", "makemigrations", "makemessages", "compilemessages"),
     *("collectstatic", "diffsettings", "startapp", "startproject", "findstatic", "test"),
-    *("lesson", "explore", "bench_locks", "reset"),
+    *("lesson", "explore", "bench_locks", "reset", "soak"),
 }
+
+# A proof under faults breaks its servers: it gets its own.
+BREAKS_SERVERS = ("--fault", "--control")
 
 
 def main() -> None:
@@ -20,7 +23,11 @@ def main() -> None:
 
     from shop.stack import entry
 
-    entry.prepare(needs_servers=command not in NEED_NO_SERVER and not asks_help)
+    breaks = command == "prove" and any(word.startswith(BREAKS_SERVERS) for word in sys.argv)
+    entry.prepare(
+        needs_servers=command not in NEED_NO_SERVER and not asks_help,
+        private=breaks and not asks_help,
+    )
 
     from django.core.management import execute_from_command_line
 

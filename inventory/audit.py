@@ -14,8 +14,8 @@ SELECT item.id, item.total, item.available, item.reserved, item.ledger,
 FROM inventory_item AS item
 LEFT JOIN (
     SELECT item_id,
-           sum(quantity) FILTER (WHERE state = 'held') AS held,
-           sum(quantity) FILTER (WHERE state = 'confirmed') AS confirmed
+           sum(quantity - returned) FILTER (WHERE state = 'held') AS held,
+           sum(quantity - returned) FILTER (WHERE state = 'confirmed') AS confirmed
     FROM inventory_reservation GROUP BY item_id
 ) AS units ON units.item_id = item.id
 LEFT JOIN (
@@ -26,7 +26,8 @@ ORDER BY item.id
 """
 
 QUOTAS = """
-SELECT quota.scope, quota.buyer, quota.used, COALESCE(sum(reservation.quantity), 0)
+SELECT quota.scope, quota.buyer, quota.used,
+       COALESCE(sum(reservation.quantity - reservation.returned), 0)
 FROM inventory_buyerquota AS quota
 LEFT JOIN inventory_reservation AS reservation
        ON reservation.scope = quota.scope AND reservation.buyer = quota.buyer
@@ -35,7 +36,7 @@ LEFT JOIN inventory_reservation AS reservation
 WHERE %(items)s::bigint[] IS NULL OR quota.scope IN (
     SELECT scope FROM inventory_reservation WHERE item_id = ANY(%(items)s))
 GROUP BY quota.scope, quota.buyer, quota.used
-HAVING quota.used <> COALESCE(sum(reservation.quantity), 0)
+HAVING quota.used <> COALESCE(sum(reservation.quantity - reservation.returned), 0)
 """
 
 

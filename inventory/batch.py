@@ -14,7 +14,7 @@ from uuid import UUID
 
 from django.db import connection
 
-from inventory import guard, sql
+from inventory import guard, marks, sql
 from inventory.outcomes import Granted, OnGranted, Outcome, Purchase, StaleToken
 from inventory.rules import Decision, Known, answers, decide
 from inventory.switches import switches
@@ -99,6 +99,8 @@ def sell(
     with committing():
         written = write(batch, token)
         open_all(written.granted, on_granted)
+    if written.granted:
+        marks.reach(marks.AFTER_COMMIT)
     return written.answers(), written.level
 
 
@@ -138,6 +140,7 @@ def open_all(granted: Sequence[Granted], on_granted: OnGranted) -> None:
     if granted:
         for grant, opened in zip(granted, on_granted(granted), strict=True):
             grant.opened = opened
+        marks.reach(marks.BEFORE_COMMIT)
 
 
 def _decide(batch: Sequence[Purchase], token: int | None) -> tuple[Decision, guard.Level]:

@@ -59,7 +59,7 @@ WITH changed AS (
     RETURNING id, available, version
 ), moved AS (
     INSERT INTO inventory_stockmovement (item_id, delta, reason, token)
-    SELECT id, -%(units)s::bigint, 'sale', %(token)s::bigint FROM changed
+    SELECT id, -%(units)s::bigint, %(reason)s, %(token)s::bigint FROM changed
 )
 SELECT available, version FROM changed
 """
@@ -90,6 +90,22 @@ WITH changed AS (
 SELECT available, version FROM changed
 """
 
+# Returned units that nobody may have again leave the total. The ledger says both: they came back,
+# and they went. What is available has not moved, and neither has its version.
+WRITE_OFF: LiteralString = """
+WITH changed AS (
+    UPDATE inventory_item SET total = total - %(units)s::bigint
+    WHERE id = %(item)s
+    RETURNING id, available, version
+), moved AS (
+    INSERT INTO inventory_stockmovement (item_id, delta, reason)
+    SELECT id, delta, reason
+    FROM changed, (VALUES (%(units)s::bigint, 'release'), (-%(units)s::bigint, 'write_off'))
+        AS movement (delta, reason)
+)
+SELECT available, version FROM changed
+"""
+
 RESTOCK: LiteralString = """
 WITH changed AS (
     UPDATE inventory_item
@@ -106,20 +122,21 @@ SELECT available, version FROM changed
 """
 
 
-def take(item: int, units: int, *, token: int | None = None) -> Level:
-    """Take units for a sale, if that many are there.
+def take(item: int, units: int, *, token: int | None = None, reason: Reason = Reason.SALE) -> Level:
+    """Take units, if that many are there.
 
     Args:
         item: id of the item.
         units: how many, at least 1.
         token: fencing token of the item's lock; None when selling without the lock.
+        reason: what the ledger says.
 
     Raises:
         OutOfStock: fewer are available.
         StaleToken: a newer holder of the lock has written.
         NoSuchItem: no such item.
     """
-    level = _change(TAKE, item, units, token)
+    level = _change(TAKE, item, units, token, reason)
     if level is None:
         raise _why_refused(item, token)
     return level
@@ -145,6 +162,15 @@ def put_back(item: int, units: int) -> Level:
     return _change_or_raise(PUT_BACK, item, units)
 
 
+def write_off(item: int, units: int) -> Level:
+    """Drop returned units from the total. The caller has moved their reservations as well.
+
+    Raises:
+        NoSuchItem: no such item.
+    """
+    return _change_or_raise(WRITE_OFF, item, units)
+
+
 def restock(item: int, units: int) -> Level:
     """Add new units, which also raises the total.
 
@@ -155,13 +181,13 @@ def restock(item: int, units: int) -> Level:
 
 
 def _change(
-    statement: LiteralString, item: int, units: int, token: int | None = None
+    statement: LiteralString, item: int, units: int, token: int | None = None, reason: str = ""
 ) -> Level | None:
     if units < 1:
         raise ValueError(f"stock moves by at least one unit, not {units}")
     if not connection.in_atomic_block:
         raise transaction.TransactionManagementError("the guard runs in its caller's transaction")
-    parameters: dict[str, Any] = {"item": item, "units": units, "token": token}
+    parameters: dict[str, Any] = {"item": item, "units": units, "token": token, "reason": reason}
     with connection.wrap_database_errors, sql.cursor() as cursor:
         row = cursor.execute(statement, parameters).fetchone()
     return Level(*row) if row else None

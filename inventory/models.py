@@ -18,7 +18,7 @@ class Item(models.Model):
     """What stock is counted for: one row, and the row that everybody wants during a sale."""
 
     name = models.CharField(max_length=200)
-    total = models.BigIntegerField(help_text="units ever stocked; only a restock moves it")
+    total = models.BigIntegerField(help_text="units stocked and not written off")
     available = models.BigIntegerField(help_text="units that may still be reserved")
     reserved = models.BigIntegerField(
         default=0, editable=False, help_text="units held or confirmed; kept by a trigger"
@@ -52,7 +52,11 @@ class Item(models.Model):
 
 
 class Reservation(models.Model):
-    """Units held for a buyer until a deadline: held, then confirmed or released."""
+    """Units held for a buyer until a deadline: held, then confirmed or released.
+
+    Live are ``quantity - returned`` units of one that is held or confirmed, and none of a released
+    one. The quantity stays what was granted, for by it a repeated key is recognised.
+    """
 
     class State(models.TextChoices):
         """Where a reservation stands; only guarded updates move it."""
@@ -65,7 +69,10 @@ class Reservation(models.Model):
     scope = models.BigIntegerField(help_text="what the limit applies to; the shop's sale")
     buyer = models.BigIntegerField(help_text="the shop's buyer")
     key = models.UUIDField(help_text="idempotency key, the buyer's own")
-    quantity = models.PositiveIntegerField()
+    quantity = models.PositiveIntegerField(help_text="units granted; never changes")
+    returned = models.PositiveIntegerField(
+        db_default=0, help_text="of these, units given back while the others were kept"
+    )
     state = models.CharField(max_length=9, choices=State.choices, default=State.HELD)
     token = models.BigIntegerField(null=True, help_text="fencing token it was granted under")
     deadline = models.DateTimeField(help_text="when a held reservation may be released")
@@ -78,6 +85,10 @@ class Reservation(models.Model):
             ),
             models.CheckConstraint(
                 condition=Q(quantity__gte=1), name="inventory_reservation_quantity_positive"
+            ),
+            models.CheckConstraint(
+                condition=Q(returned__lt=F("quantity")),
+                name="inventory_reservation_some_kept",
             ),
             models.CheckConstraint(
                 condition=Q(state__in=["held", "confirmed", "released"]),
@@ -125,6 +136,8 @@ class StockMovement(models.Model):
         RESTOCK = "restock", "restock"
         SALE = "sale", "sale"
         RELEASE = "release", "release"
+        RECLAIM = "reclaim", "taken again"
+        WRITE_OFF = "write_off", "written off"
 
     item = models.ForeignKey(Item, on_delete=models.PROTECT)
     delta = models.BigIntegerField()
@@ -142,13 +155,15 @@ class OutboxMessage(models.Model):
     """What must happen after a commit, written in that same commit.
 
     Done means that the consumer's transaction said so, not that something was published: a
-    broker may lose what it was given.
+    broker may lose what it was given. Dead means that it failed too often to be tried again by
+    itself; it is kept, for somebody to look at and to try again.
     """
 
     topic = models.CharField(max_length=50)
     payload = models.JSONField()
     created = models.DateTimeField(db_default=Now())
     done = models.DateTimeField(null=True, blank=True)
+    dead = models.DateTimeField(null=True, blank=True)
     attempts = models.PositiveIntegerField(db_default=0)
     not_before = models.DateTimeField(db_default=Now(), help_text="back-off after a failure")
     error = models.TextField(blank=True, db_default="")
@@ -156,9 +171,44 @@ class OutboxMessage(models.Model):
     class Meta:
         indexes = [
             models.Index(
-                fields=["not_before"], condition=Q(done__isnull=True), name="inventory_outbox_todo"
+                fields=["not_before"],
+                condition=Q(done__isnull=True, dead__isnull=True),
+                name="inventory_outbox_todo",
+            ),
+            models.Index(
+                fields=["dead"], condition=Q(dead__isnull=False), name="inventory_outbox_dead"
             ),
         ]
 
     def __str__(self) -> str:
         return f"{self.topic} {self.pk}"
+
+
+class StockUnit(models.Model):
+    """A unit put out for the strategy ``unit_rows`` to be claimed; gone when it is sold."""
+
+    item = models.ForeignKey(Item, on_delete=models.CASCADE)
+
+    def __str__(self) -> str:
+        return f"a unit of item {self.item_id}"
+
+
+class StockBucket(models.Model):
+    """A part of an item's stock, for the strategy ``buckets``; all of them make what is available,
+    except for what came back since they were last dealt out.
+    """
+
+    pk = models.CompositePrimaryKey("item_id", "number")
+    item = models.ForeignKey(Item, on_delete=models.CASCADE)
+    number = models.PositiveSmallIntegerField()
+    available = models.BigIntegerField()
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(available__gte=0), name="inventory_stockbucket_not_negative"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.available} of item {self.item_id} in bucket {self.number}"

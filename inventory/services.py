@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Sequence
 from dataclasses import dataclass
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 
 from inventory import guard
-from inventory.models import BuyerQuota, Item, Reservation
+from inventory.models import BuyerQuota, Item, Reservation, StockMovement
 from inventory.outcomes import OnGranted, Outcome, Purchase
 from inventory.redis import hint
 from inventory.replay import find
@@ -19,6 +19,7 @@ from inventory.strategies import DEFAULT, strategy
 from inventory.together import reserve_together
 
 State = Reservation.State
+RECLAIM = StockMovement.Reason.RECLAIM
 
 
 def reserve(purchase: Purchase, on_granted: OnGranted, *, by: str = DEFAULT) -> Outcome:
@@ -65,20 +66,70 @@ def restock(item: int, units: int) -> guard.Level:
     return level
 
 
-def confirm(reservation: int) -> bool:
+def confirm(reservation: int, *, late: bool = False) -> bool:
     """Make a held reservation final. Must run in the caller's transaction.
+
+    Args:
+        reservation: its id.
+        late: also when its deadline has passed, as long as nobody has released it.
 
     Returns:
         False if it is not held any more, or its deadline has passed, by the database's clock.
     """
     _require_transaction()
-    held = Reservation.objects.filter(pk=reservation, state=State.HELD, deadline__gt=Now())
+    held = Reservation.objects.filter(pk=reservation, state=State.HELD)
+    if not late:
+        held = held.filter(deadline__gt=Now())
     return held.update(state=State.CONFIRMED) == 1
+
+
+class OutOfReach(Exception):
+    """Released units cannot be had again: they are sold, or the buyer is at the limit without."""
+
+
+def reclaim(reservations: Iterable[int]) -> None:
+    """Take the units of released reservations once more, and make them final; all or none.
+
+    For a payment that arrived when the reservations had run out. Units are taken through the
+    guard and the buyer's limit, like any others. Must run in the caller's transaction, which on
+    an exception has to be rolled back.
+
+    Raises:
+        OutOfReach: too few are left, the buyer is at the limit, or one is not released.
+    """
+    _require_transaction()
+    wanted = set(reservations)
+    released = Reservation.objects.filter(pk__in=wanted, state=State.RELEASED)
+    _lock_items(released)
+    fields = ("pk", "item", "buyer", "scope", F("quantity") - F("returned"))
+    found = list(released.select_for_update(no_key=True).order_by("pk").values_list(*fields))
+    if len(found) < len(wanted):
+        raise OutOfReach
+    units: dict[int, int] = defaultdict(int)
+    for _, item, buyer, scope, quantity in found:
+        units[item] += quantity
+        _count(scope, buyer, quantity)
+    try:
+        levels = {item: guard.take(item, units[item], reason=RECLAIM) for item in sorted(units)}
+    except guard.OutOfStock as error:
+        raise OutOfReach from error
+    released.update(state=State.CONFIRMED)
+    transaction.on_commit(lambda: _hint(levels))
+
+
+def _count(scope: int, buyer: int, units: int) -> None:
+    quota = BuyerQuota.objects.filter(scope=scope, buyer=buyer, used__lte=F("allowed") - units)
+    if not quota.update(used=F("used") + units):
+        raise OutOfReach
 
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """A reservation whose units are available again."""
+    """A reservation that was released, or partly so.
+
+    Attributes:
+        quantity: units that it gave back.
+    """
 
     reservation: int
     item: int
@@ -96,22 +147,30 @@ def release(
     *,
     was: State = State.HELD,
     only_due: bool = False,
+    units: int | None = None,
+    written_off: Collection[int] = (),
 ) -> list[Released]:
     """Put the units of reservations back, each exactly once however often this is asked.
+
+    Locks the items, then the reservations, each in order of their ids; the caller's rows come
+    last, in ``on_released``.
 
     Args:
         reservations: ids.
         on_released: what the shop does about those that were released, in the same transaction.
         was: the state they must be in; others are left alone.
         only_due: leave alone those whose deadline has not passed, by the database's clock.
+        units: of each, only so many, and the others are kept; those that have fewer are left
+            alone. Asked twice, this returns twice as many: ``on_released`` must know better.
+        written_off: ids of those whose units nobody gets again: they leave the total.
 
     Returns:
         Those that this call released.
     """
     wanted = list(reservations)
     with transaction.atomic():
-        released = _release_rows(wanted, was, only_due)
-        levels = _put_back(released)
+        released = _release_rows(wanted, was, only_due, units)
+        levels = _put_back(released, frozenset(written_off))
         if released:
             on_released(released)
     # Before anybody is told, so that nobody is refused on a hint from before.
@@ -129,33 +188,64 @@ def expire(on_released: OnReleased, *, most: int = 500) -> int:
     Returns:
         How many were released; ``most`` means that there may be more.
     """
-    due = Reservation.objects.filter(state=State.HELD, deadline__lte=Now()).order_by("deadline")
-    ids = list(due.values_list("pk", flat=True)[:most])
+    ids = due(most)
     return len(release(ids, on_released, only_due=True)) if ids else 0
 
 
-def _release_rows(reservations: Sequence[int], was: State, only_due: bool) -> list[Released]:
+def may_come_back(item: int) -> bool:
+    """Whether units of an item are held that nobody has confirmed: they may be available again."""
+    return Reservation.objects.filter(item=item, state=State.HELD).exists()
+
+
+def due(most: int = 500) -> list[int]:
+    """Held reservations whose deadline has passed, by the database's clock; the oldest first."""
+    found = Reservation.objects.filter(state=State.HELD, deadline__lte=Now()).order_by("deadline")
+    return list(found.values_list("pk", flat=True)[:most])
+
+
+def due_of(reservations: Iterable[int]) -> list[int]:
+    """Those of these reservations that are held although their deadline has passed."""
+    found = Reservation.objects.filter(pk__in=list(reservations), state=State.HELD)
+    return list(found.filter(deadline__lte=Now()).values_list("pk", flat=True))
+
+
+def _release_rows(
+    reservations: Sequence[int], was: State, only_due: bool, units: int | None
+) -> list[Released]:
     candidates = Reservation.objects.filter(pk__in=reservations, state=was)
     if only_due:
         candidates = candidates.filter(deadline__lte=Now())
-    items = set(candidates.values_list("item", flat=True))
+    _lock_items(candidates)
+    rows = candidates.select_for_update(no_key=True).order_by("pk")
+    fields = ("pk", "item", "buyer", F("quantity") - F("returned"), "scope")
+    found = [row for row in rows.values_list(*fields) if units is None or row[3] >= units]
+    whole = [row[0] for row in found if units is None or row[3] == units]
+    parts = [row[0] for row in found if row[0] not in whole]
+    moved = candidates.filter(pk__in=whole).update(state=State.RELEASED)
+    moved += candidates.filter(pk__in=parts).update(returned=F("returned") + units)
+    assert moved == len(found), "rows that this transaction has locked cannot change"
+    released = [Released(pk, item, buyer, units or live) for pk, item, buyer, live, _ in found]
+    for each, (*_, scope) in zip(released, found, strict=True):
+        quota = BuyerQuota.objects.filter(scope=scope, buyer=each.buyer)
+        quota.update(used=F("used") - each.quantity)
+    return released
+
+
+def _lock_items(reservations: QuerySet[Reservation]) -> None:
     # Items first and in one order: every transaction that touches several locks them so, and
     # therefore none can wait in a circle.
+    items = set(reservations.values_list("item", flat=True))
     list(Item.objects.select_for_update(no_key=True).filter(pk__in=items).order_by("pk"))
-    rows = candidates.select_for_update(no_key=True).order_by("pk")
-    found = list(rows.values_list("pk", "item", "buyer", "quantity", "scope"))
-    moved = candidates.filter(pk__in=[row[0] for row in found]).update(state=State.RELEASED)
-    assert moved == len(found), "rows that this transaction has locked cannot change"
-    for _, _, buyer, quantity, scope in found:
-        BuyerQuota.objects.filter(scope=scope, buyer=buyer).update(used=F("used") - quantity)
-    return [Released(*row[:4]) for row in found]
 
 
-def _put_back(released: Iterable[Released]) -> dict[int, guard.Level]:
-    units: dict[int, int] = defaultdict(int)
+def _put_back(released: Iterable[Released], written_off: Container[int]) -> dict[int, guard.Level]:
+    back: dict[int, int] = defaultdict(int)
+    gone: dict[int, int] = defaultdict(int)
     for each in released:
-        units[each.item] += each.quantity
-    return {item: guard.put_back(item, units[item]) for item in sorted(units)}
+        (gone if each.reservation in written_off else back)[each.item] += each.quantity
+    for item in sorted(gone):
+        guard.write_off(item, gone[item])
+    return {item: guard.put_back(item, back[item]) for item in sorted(back)}
 
 
 def _publish(levels: dict[int, guard.Level]) -> None:
@@ -165,6 +255,11 @@ def _publish(levels: dict[int, guard.Level]) -> None:
         hint().publish_surely(item, level)
 
 
+def _hint(levels: dict[int, guard.Level]) -> None:
+    for item, level in levels.items():
+        hint().publish(item, level)
+
+
 def _require_transaction() -> None:
     if not transaction.get_connection().in_atomic_block:
         raise transaction.TransactionManagementError("this runs in its caller's transaction")
@@ -172,10 +267,15 @@ def _require_transaction() -> None:
 
 __all__ = [
     "OnReleased",
+    "OutOfReach",
     "Released",
     "confirm",
+    "due",
+    "due_of",
     "expire",
     "find",
+    "may_come_back",
+    "reclaim",
     "release",
     "reserve",
     "reserve_together",

@@ -25,6 +25,10 @@ from loadtest.tally import Tally
 ALLOWED_HOST = "LOADTEST_ALLOW_HOST"
 # Tokens fetched at once: few enough not to hold the shop up, enough to ask seldom.
 TOKENS_AT_ONCE = 500
+# A shop that is being broken gives no tokens for a while: seconds until it is given up on, and
+# between two tries.
+TOKEN_PATIENCE = 60.0
+TOKEN_PAUSE = 0.5
 # Buyers do not all press in the same microsecond, in seconds.
 REACTION_TIME = 0.05
 
@@ -71,10 +75,21 @@ class Tokens:
             return self._left.popleft()
 
     def _fetch(self) -> list[str]:
-        answer = _ask(
-            self._address, "POST", "/api/v1/demo/buyers", {"count": TOKENS_AT_ONCE}, timeout=60.0
-        )
-        tokens = answer.body.get("tokens")
+        give_up = time.monotonic() + TOKEN_PATIENCE
+        while True:
+            answer = _ask(
+                self._address,
+                "POST",
+                "/api/v1/demo/buyers",
+                {"count": TOKENS_AT_ONCE},
+                timeout=60.0,
+            )
+            tokens = answer.body.get("tokens")
+            # Buyers that nobody was told of do no harm, so that this may be asked again.
+            hopeless = 400 <= answer.status < 500 or time.monotonic() > give_up
+            if tokens or hopeless:
+                break
+            time.sleep(TOKEN_PAUSE)
         if answer.status not in (200, 201) or not tokens:
             raise RunImpossible(
                 f"the shop gives no buyers ({answer.status} {answer.code}); has it SHOP_DEMO=1?"

@@ -22,9 +22,9 @@ CLAIM = 60.0
 """Seconds in which popped ids have to be acknowledged: longer than the work on a batch takes, short
 enough that a crashed consumer's batch is not missed."""
 
-ENQUEUE, TOP, POP, ACKNOWLEDGE, DEQUEUE, SIZE = (
+ENQUEUE, TOP, POP, ACKNOWLEDGE, DEQUEUE, DISCARD, SIZE = (
     Script.load(f"queue_{name}")
-    for name in ("enqueue", "top", "pop", "acknowledge", "dequeue", "size")
+    for name in ("enqueue", "top", "pop", "acknowledge", "dequeue", "discard", "size")
 )
 
 
@@ -87,6 +87,14 @@ class DelayQueue:
     def dequeue(self, one: str, score: float) -> bool:
         """Take a waiting id out, for good; False if it is gone, or its score is another by now."""
         return bool(self._run(DEQUEUE, one, _ms(score)))
+
+    def discard(self, ids: Iterable[str]) -> int:
+        """Take ids out, whenever they were due; how many were in the queue, waiting or in flight.
+
+        For ids whose cause is gone. A consumer that has popped one goes on with it all the same.
+        """
+        known = [str(one) for one in ids]
+        return int(self._run(DISCARD, *known)) if known else 0
 
     def __len__(self) -> int:
         """How many ids wait, due or not."""

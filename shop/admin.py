@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.http import HttpRequest
 
-from inventory.admin import ReadOnly
-from shop import words
+from inventory.admin_retried import ReadOnly, Retried, StateFilter
+from shop import orders, words
 from shop.board import why_closed
-from shop.models import Mail, Order, OrderLine, Product, Sale
+from shop.models import (
+    Mail,
+    Order,
+    OrderEvent,
+    OrderLine,
+    Payment,
+    Product,
+    Refund,
+    Run,
+    Sale,
+)
+from shop.payments.provider import PaymentUnknown
 
 admin.site.site_header = "Flash sale administration"
 admin.site.site_title = "Flash sale"
@@ -47,6 +59,7 @@ class SaleAdmin(admin.ModelAdmin):
         (None, {"fields": ("product", "item", "price", "limit")}),
         ("Window", {"fields": ("starts_at", "ends_at", "paused")}),
         ("How it is sold", {"fields": ("strategy", "hold")}),
+        ("What comes back", {"fields": ("restock_cancelled", "restock_returned")}),
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Sale]:
@@ -81,17 +94,42 @@ class SaleAdmin(admin.ModelAdmin):
         self.message_user(request, f"{count} sales are resumed.")
 
 
-class LinesInline(admin.TabularInline):
-    """What an order is of."""
+class RowsInline(admin.TabularInline):
+    """Rows of an order that only services write."""
 
-    model = OrderLine
-    fields = readonly_fields = ("sale", "quantity", "amount", "reservation")
     extra = 0
     can_delete = False
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Nobody."""
         return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Nobody."""
+        return False
+
+
+class LinesInline(RowsInline):
+    """What an order is of."""
+
+    model = OrderLine
+    fields = ("sale", "quantity", "returned", "amount", "reservation")
+    readonly_fields = ("returned",)
+
+
+class EventsInline(RowsInline):
+    """What happened to an order."""
+
+    model = OrderEvent
+    verbose_name_plural = "timeline"
+    fields = ("created", "kind", "quantity", "amount", "line")
+
+
+class PaymentsInline(RowsInline):
+    """What was taken for an order."""
+
+    model = Payment
+    fields = ("created", "state", "amount", "owed_back", "intent", "settled")
 
 
 @admin.register(Order)
@@ -106,7 +144,8 @@ class OrderAdmin(ReadOnly):
         "=lines__reservation__key",
     )
     ordering = ("-id",)
-    inlines = (LinesInline,)
+    inlines = (LinesInline, EventsInline, PaymentsInline)
+    actions = ("fulfil",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Order]:
         """With the lines, in one query for the page."""
@@ -117,12 +156,71 @@ class OrderAdmin(ReadOnly):
         """Quantities and products."""
         return words.listing((line.quantity, line.sale.product.name) for line in order.lines.all())
 
+    def has_fulfil_permission(self, request: HttpRequest) -> bool:
+        """Who may change orders, although these pages let nobody type over them."""
+        return request.user.has_perm("shop.change_order")
+
+    @admin.action(description="Mark as handed over", permissions=["fulfil"])
+    def fulfil(self, request: HttpRequest, chosen: QuerySet[Order]) -> None:
+        """Note that paid orders were handed over; others are left alone."""
+        for order in chosen:
+            try:
+                orders.fulfil(order)
+            except orders.WrongState as wrong:
+                self.message_user(request, f"Order {order.pk} is {wrong.status}.", messages.WARNING)
+            else:
+                self.message_user(request, f"Order {order.pk} is handed over.")
+
+
+@admin.register(Refund)
+class RefundAdmin(ReadOnly):
+    """Money on its way back."""
+
+    list_display = ("id", "order", "amount", "reason", "state", "attempts", "created", "settled")
+    list_filter = ("state", "reason", "created")
+    list_select_related = ("payment",)
+    search_fields = ("=id", "=payment__order__id", "=number", "=key")
+    ordering = ("-id",)
+    actions = ("retry",)
+
+    @admin.display(description="order")
+    def order(self, refund: Refund) -> int:
+        """Whose it is."""
+        return refund.payment.order_id
+
+    def has_retry_permission(self, request: HttpRequest) -> bool:
+        """Who may change refunds, although these pages let nobody type over them."""
+        return request.user.has_perm("shop.change_refund")
+
+    @admin.action(description="Try failed refunds again", permissions=["retry"])
+    def retry(self, request: HttpRequest, chosen: QuerySet[Refund]) -> None:
+        """Ask the provider once more, as for another refund."""
+        for refund in chosen.filter(state=Refund.State.FAILED):
+            with suppress(PaymentUnknown):  # then the sweep asks again
+                orders.retry(refund)
+            refund.refresh_from_db()
+            self.message_user(request, f"Refund {refund.pk} is {refund.state}.")
+
 
 @admin.register(Mail)
-class MailAdmin(ReadOnly):
+class MailAdmin(Retried):
     """Mails that are owed, and when they were sent."""
 
-    list_display = ("id", "order", "kind", "created", "sent")
-    list_filter = ("kind", ("sent", admin.EmptyFieldListFilter))
+    ended = "sent"
+    list_display = ("id", "order", "kind", "state", "attempts", "created", "sent", "error")
+    list_filter = (StateFilter, "kind")
     search_fields = ("=id", "=order__id")
     ordering = ("-id",)
+
+
+@admin.register(Run)
+class RunAdmin(ReadOnly):
+    """What the tasks of Celery did last."""
+
+    list_display = ("task", "last", "took", "result", "runs", "failures", "last_failure", "error")
+    ordering = ("task",)
+
+    @admin.display(description="took", ordering="seconds")
+    def took(self, run: Run) -> str:
+        """How long the last run took."""
+        return f"{run.seconds:.3f} s"

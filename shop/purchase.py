@@ -23,6 +23,7 @@ from inventory.outcomes import (
     SoldOut,
 )
 from shop.board import Board, NoSuchSale, Notice, board
+from shop.comebacks import comebacks
 from shop.models import Order
 from shop.orders import Opened, open_orders
 from shop.words import Refusal
@@ -87,10 +88,17 @@ def _buy(purchase: Purchase, notice: Notice) -> Bought:
             return Bought(outcome.opened, outcome.replayed)
         return _replay(outcome.reservation)
     if isinstance(outcome, SoldOut):
-        raise Refusal("sold_out", available=outcome.available)
+        raise _sold_out(purchase.item, outcome)
     if isinstance(outcome, LimitReached):
         raise Refusal("limit_reached", left=outcome.left)
     raise Refusal("idempotency_key_reused")
+
+
+def _sold_out(item: int, outcome: SoldOut) -> Refusal:
+    figures = {"available": outcome.available}
+    if comebacks().may(item):
+        figures["may_come_back"] = True
+    return Refusal("sold_out", **figures)
 
 
 def _replay_or_refuse(purchase: Purchase, closed: str) -> Bought:
@@ -108,9 +116,13 @@ def _replay_or_refuse(purchase: Purchase, closed: str) -> Bought:
 
 def _replay(reservation: int) -> Bought:
     try:
-        return Bought(Order.objects.get(lines=reservation), replayed=True)
+        order = Order.objects.with_lines().get(lines=reservation)
     except (OperationalError, InterfaceError) as error:
         raise Refusal("outcome_unknown") from error
+    if order.sale_id is None:
+        # The key of a cart, of which this is the first line.
+        raise Refusal("idempotency_key_reused")
+    return Bought(order, replayed=True)
 
 
 def _why_declined(sales: Board, notice: Notice) -> str:

@@ -17,8 +17,8 @@ FOLLOW_UP = (str(Mail.Kind.CONFIRMATION),)
 
 ITEM = """
 SELECT item.id::text, item.total, item.available,
-       COALESCE(sum(quantity) FILTER (WHERE state = 'held'), 0)::bigint,
-       COALESCE(sum(quantity) FILTER (WHERE state = 'confirmed'), 0)::bigint,
+       COALESCE(sum(quantity - returned) FILTER (WHERE state = 'held'), 0)::bigint,
+       COALESCE(sum(quantity - returned) FILTER (WHERE state = 'confirmed'), 0)::bigint,
        (SELECT COALESCE(sum(delta), 0) FROM inventory_stockmovement
          WHERE item_id = item.id)::bigint,
        item.fence

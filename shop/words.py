@@ -25,6 +25,9 @@ PROBLEMS: dict[str, Problem] = {
         "请在 Idempotency-Key 请求头中提供 UUID，重试时使用同一个值。",
     ),
     "unauthorized": Problem(401, "Send a valid buyer token.", "请提供有效的买家令牌。"),
+    "bad_signature": Problem(
+        401, "This is not signed by the payment provider.", "请求签名无效或已过期。"
+    ),
     "wrong_credentials": Problem(401, "User name or password is wrong.", "用户名或密码错误。"),
     "not_found": Problem(404, "There is nothing here.", "没有找到您要的内容。"),
     "method_not_allowed": Problem(405, "This method is not supported here.", "不支持该请求方法。"),
@@ -34,6 +37,11 @@ PROBLEMS: dict[str, Problem] = {
     ),
     "invalid_request": Problem(
         422, "The request lacks something or has the wrong type.", "请求缺少参数或类型错误。"
+    ),
+    "invalid_cart": Problem(
+        422,
+        "A cart has 1 to 20 lines, each of another sale.",
+        "购物车须包含 1 到 20 行商品，且每个活动只能出现一次。",
     ),
     "idempotency_key_reused": Problem(
         422,
@@ -57,8 +65,14 @@ PROBLEMS: dict[str, Problem] = {
     ),
     "outcome_unknown": Problem(
         503,
-        "We cannot tell whether you got one. Retry with the same Idempotency-Key to find out.",
-        "暂时无法确认是否抢购成功，请用同一个 Idempotency-Key 重试查询。",
+        "We cannot tell yet what came of it. Send the same request again to find out, with the "
+        "same Idempotency-Key if it had one.",
+        "暂时无法确认结果，请重新发送同一请求查询（如有 Idempotency-Key，请使用同一个值）。",
+    ),
+    "not_yet": Problem(
+        503,
+        "This is about something not written down yet; tell again.",
+        "相关记录尚未写入，请稍后重试。",
     ),
     "internal_error": Problem(500, "Something went wrong on our side.", "服务器内部错误。"),
     # the order
@@ -68,7 +82,14 @@ PROBLEMS: dict[str, Problem] = {
         409, "The time to pay has passed.", "订单已超时，未在规定时间内支付。"
     ),
     "order_cancelled": Problem(409, "The order was cancelled.", "订单已取消。"),
+    "order_fulfilled": Problem(409, "The order was handed over already.", "订单已完成交付。"),
+    "order_refund_pending": Problem(
+        409, "The order was returned; the money is on its way back.", "订单已退货，正在退款。"
+    ),
     "order_refunded": Problem(409, "The order was refunded.", "订单已退款。"),
+    "payment_declined": Problem(
+        409, "The payment was declined; nothing was charged.", "付款被拒绝，未产生扣款。"
+    ),
 }
 """By code. Codes are stable: clients branch on them."""
 
@@ -87,7 +108,7 @@ class Refusal(Exception):
         self.more = more
 
 
-RETRY_AFTER = {"busy": 1, "outcome_unknown": 2, "rate_limited": 1}
+RETRY_AFTER = {"busy": 1, "outcome_unknown": 2, "rate_limited": 1, "not_yet": 1}
 """Seconds after which a client may ask again, for the codes where that helps."""
 
 
@@ -117,6 +138,30 @@ MAILS = {
         (
             "Order {order} ({what}) was not paid in time and has expired.\n\n"
             "订单 {order}（{what}）未在规定时间内付款，已过期。\n"
+        ),
+    ),
+    "paid": (
+        "Order {order} is paid / 订单 {order} 已付款",
+        (
+            "We have received your payment for order {order} ({what}). Thank you!\n\n"
+            "我们已收到订单 {order}（{what}）的付款，感谢您的购买！\n"
+        ),
+    ),
+    "refunded": (
+        "Order {order} is refunded / 订单 {order} 已退款",
+        (
+            "You returned order {order} ({what}), and your money is back.\n\n"
+            "您已退回订单 {order}（{what}），款项已原路退回。\n"
+        ),
+    ),
+    "money_owed": (
+        "Your payment for order {order} goes back / 订单 {order} 的付款将退回",
+        (
+            "Your payment for order {order} ({what}) came when it could no longer be used in "
+            "full: the time to pay had passed and everything was sold, or you had cancelled. What "
+            "is too much goes back to you by itself; there is nothing that you need to do.\n\n"
+            "您为订单 {order}（{what}）支付的款项到账时已无法全部使用：付款时限已过且商品售罄，"
+            "或订单已被您取消。多付的款项将自动原路退回，您无需任何操作。\n"
         ),
     ),
 }
@@ -166,6 +211,7 @@ PAGES: dict[str, Text] = {
     "status_not_started": Text("Coming up", "即将开始"),
     "status_paused": Text("Paused", "已暂停"),
     "status_sold_out": Text("Sold out", "已售罄"),
+    "status_may_come_back": Text("All taken, may come back", "已抢光，可能补货"),
     "status_ended": Text("Ended", "已结束"),
     "starts_in": Text("Starts in", "距开始"),
     "ends_in": Text("Ends in", "距结束"),
@@ -194,7 +240,13 @@ PAGES: dict[str, Text] = {
     ),
     "page_reloads": Text("This page reloads when the sale opens.", "活动开始时页面会自动刷新。"),
     "may_come_back": Text(
-        "Units that are not paid for in time come back here.", "超时未付款的商品会重新上架。"
+        "Some orders are not paid yet. What is not paid for in time comes back here.",
+        "还有订单未付款，超时未付款的商品会重新上架。",
+    ),
+    "gone_for_now": Text(
+        "Not enough are left for now. Some orders are not paid yet: "
+        "what is not paid for in time comes back.",
+        "库存暂时不足。还有订单未付款，超时未付款的商品会重新上架。",
     ),
     "you_bought": Text("Your orders in this sale", "您在本活动的订单"),
     "now_open": Text("The sale is open.", "活动已开始。"),
@@ -205,6 +257,21 @@ PAGES: dict[str, Text] = {
         "暂时无法确认是否抢购成功。请再次点击按钮查询：这是同一笔购买，不会重复下单。",
     ),
     "stale_form": Text("This page was out of date. Please try again.", "页面已过期，请重试。"),
+    # the cart
+    "cart": Text("Cart", "购物车"),
+    "add_to_cart": Text("Or put it into the cart", "或加入购物车"),
+    "empty_cart": Text("Your cart is empty.", "购物车是空的。"),
+    "change": Text("Change", "修改"),
+    "remove": Text("Remove", "移除"),
+    "total": Text("Total", "合计"),
+    "buy_all": Text("Buy all for {total}", "全部购买 {total}"),
+    "all_or_nothing": Text(
+        "You get all of it, or nothing is ordered.", "要么全部抢到，要么不下单。"
+    ),
+    "whole_cart_stays": Text(
+        "stands in the way; nothing was ordered. Change or remove it and try again.",
+        "无法购买，因此未下单。请修改或移除后重试。",
+    ),
     # orders
     "order": Text("Order", "订单"),
     "product": Text("Product", "商品"),
@@ -225,6 +292,8 @@ PAGES: dict[str, Text] = {
     "order_paid": Text("Paid", "已付款"),
     "order_expired": Text("Expired", "已过期"),
     "order_cancelled": Text("Cancelled", "已取消"),
+    "order_fulfilled": Text("Handed over", "已交付"),
+    "order_refund_pending": Text("Refund on its way", "退款中"),
     "order_refunded": Text("Refunded", "已退款"),
     "about_awaiting_payment": Text(
         "It is yours. It is kept for you until the time to pay has passed.",
@@ -235,8 +304,47 @@ PAGES: dict[str, Text] = {
         "It was not paid in time, so it went back on sale.", "未在规定时间内付款，商品已重新上架。"
     ),
     "about_cancelled": Text("You cancelled this order.", "您已取消此订单。"),
-    "about_refunded": Text(
+    "about_fulfilled": Text("You have it. Enjoy!", "商品已交付，祝您使用愉快！"),
+    "about_refund_pending": Text(
         "You returned this order; your money is on its way back.", "您已退货，款项将原路退回。"
+    ),
+    "about_refunded": Text(
+        "You returned this order, and your money is back.", "您已退货，款项已原路退回。"
+    ),
+    "payment_under_way": Text(
+        "The payment is under way; this page will show when it has arrived.",
+        "付款处理中，到账后本页会显示结果。",
+    ),
+    "unknown_look_again": Text(
+        "The payment provider has not answered yet. Please try again in a moment: nothing is "
+        "charged or refunded twice.",
+        "支付服务暂未响应，请稍后再试：不会重复扣款或重复退款。",
+    ),
+    "refunded_so_far": Text("Refunded", "已退款金额"),
+    "given_back": Text("{quantity} of them given back", "其中已退 {quantity} 件"),
+    "cancel_some": Text("Cancel some", "取消部分"),
+    "return_some": Text("Return some", "部分退货"),
+    # the timeline of an order
+    "timeline": Text("What happened", "订单动态"),
+    "event_opened": Text("Ordered", "已下单"),
+    "event_paid": Text("Paid", "已付款"),
+    "event_paid_late": Text(
+        "Paid after the time had passed; there was still one for you", "超时付款，商品仍为您留出"
+    ),
+    "event_fulfilled": Text("Handed over", "已交付"),
+    "event_expired": Text("Not paid in time", "超时未付款"),
+    "event_cancelled": Text("Cancelled", "已取消"),
+    "event_returned": Text("Returned", "已退货"),
+    "event_refunded": Text("Refund complete", "退款完成"),
+    "event_payment_failed": Text("Payment failed; nothing was charged", "付款失败，未扣款"),
+    "event_part_cancelled": Text("Part of it cancelled", "已取消部分商品"),
+    "event_part_returned": Text("Part of it returned", "已退回部分商品"),
+    "event_money_owed": Text(
+        "Paid too late or too much; the money goes back", "付款过迟或多付，款项将退回"
+    ),
+    "event_money_back": Text("Money given back", "款项已退回"),
+    "event_refund_failed": Text(
+        "The money could not be given back; we are looking into it", "退款未成功，我们正在处理"
     ),
     # accounts
     "no_account": Text("No account yet?", "还没有账户？"),
@@ -291,6 +399,13 @@ PAGES: dict[str, Text] = {
 """What pages say, by name."""
 
 
+MAY_COME_BACK = Text(
+    "Some orders are not paid yet. What is not paid for in time goes back on sale.",
+    "还有订单未付款，超时未付款的商品会重新上架。",
+)
+"""The detail of ``sold_out`` while unpaid reservations are out."""
+
+
 IN_PLACE_OF = {
     "idempotency_key_missing": "stale_form",
     "idempotency_key_reused": "stale_form",
@@ -299,7 +414,8 @@ IN_PLACE_OF = {
 """Codes whose message speaks of headers, and what a page says instead."""
 
 IN_BROWSER = (
-    *("status_open", "status_not_started", "status_paused", "status_sold_out", "status_ended"),
+    *("status_open", "status_not_started", "status_paused", "status_ended"),
+    *("status_sold_out", "status_may_come_back"),
     *("starts_in", "ends_in", "days", "left", "buy", "buying"),
     *("now_open", "safe_to_click_twice", "may_come_back", "seconds_to_go", "copied"),
 )
@@ -318,8 +434,16 @@ def say(name: str, *, chinese: bool, **values: object) -> str:
     return (page_text.zh if chinese else page_text.en).format(**values)
 
 
-def refusal(code: str, *, chinese: bool) -> str:
-    """What a page says about a code: its reader has a button to press, and no header to send."""
+def refusal(code: str, *, chinese: bool, may_come_back: int = False, **_: int) -> str:
+    """What a page says about a code: its reader has a button to press, and no header to send.
+
+    Args:
+        code: one of ``PROBLEMS``.
+        chinese: in Chinese rather than English.
+        may_come_back: orders are not paid whose units may go back on sale.
+    """
+    if may_come_back:
+        return say("gone_for_now", chinese=chinese)
     if code in IN_PLACE_OF:
         return say(IN_PLACE_OF[code], chinese=chinese)
     return text(code, chinese=chinese)

@@ -7,7 +7,7 @@ starve.
 
 from redis.exceptions import LockError, RedisError
 
-from inventory import guard
+from inventory import guard, marks
 from inventory.models import Item
 from inventory.outcomes import Busy, OnGranted, Outcome, Purchase
 from inventory.redis import client
@@ -42,6 +42,7 @@ class RedisLock(SinglePurchase):
                 raise Busy(f"no lock within {PATIENCE} s")
         except RedisError as error:
             raise Busy("Redis cannot be reached") from error
+        marks.reach(marks.LOCKED)
         try:
             return super().sell(purchase, on_granted)
         finally:

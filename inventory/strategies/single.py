@@ -8,7 +8,7 @@ from django.db import Error, IntegrityError, InterfaceError, OperationalError
 from django.db.models import F
 from django.db.models.functions import Now
 
-from inventory import guard
+from inventory import guard, marks
 from inventory.models import BuyerQuota, Reservation
 from inventory.outcomes import (
     Busy,
@@ -48,7 +48,7 @@ class SinglePurchase(Strategy):
             forget_connection()
             try:
                 return self._sell_once(purchase, on_granted)
-            except (Error, CommitUnknown) as error:
+            except (Error, CommitUnknown, Busy) as error:
                 raise OutcomeUnknown(str(unknown)) from error
 
     def _try_twice(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:
@@ -68,7 +68,10 @@ class SinglePurchase(Strategy):
     def _sell_once(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:
         try:
             with committing():
-                return self._sell_in_transaction(purchase, on_granted)
+                outcome = self._sell_in_transaction(purchase, on_granted)
+                marks.reach(marks.BEFORE_COMMIT)
+            marks.reach(marks.AFTER_COMMIT)
+            return outcome
         except _Refused as refused:
             return refused.outcome
         except guard.OutOfStock as out:
@@ -83,6 +86,7 @@ class SinglePurchase(Strategy):
         if (known := find(purchase)) is not None:
             return known
         self.take(purchase)
+        marks.reach(marks.LOCKED)
         self._count(purchase)
         reservation = Reservation.objects.create(
             item_id=purchase.item,

@@ -115,3 +115,115 @@ def test_nothing_asked_is_nothing_released():
 def test_a_restock_of_what_is_not_there_is_refused():
     with pytest.raises(guard.NoSuchItem):
         services.restock(0, 1)
+
+
+# --- giving back a part, writing off, taking again ----------------------------------------------
+
+
+def reclaim(*reservations: int) -> None:
+    with transaction.atomic():
+        services.reclaim(reservations)
+
+
+def test_a_part_that_is_given_back_is_available_and_the_rest_is_kept(stock):
+    item = stock(5)
+    mine = reserve(item, 1, 3)
+    assert release(mine, units=1) == [services.Released(mine, item, 1, 1)]
+    assert (book(item).available, book(item).held) == (3, 2)
+    assert BuyerQuota.objects.get(buyer=1).used == 2
+    assert release(mine) == [services.Released(mine, item, 1, 2)]
+    assert (book(item).available, book(item).held) == (5, 0)
+
+
+def test_the_last_part_that_is_given_back_releases_the_reservation(stock):
+    item = stock(5)
+    mine = reserve(item, 1, 2)
+    release(mine, units=1)
+    release(mine, units=1)
+    assert Reservation.objects.get(pk=mine).state == State.RELEASED
+    assert release(mine, units=1) == []
+    assert book(item).available == 5
+
+
+def test_no_more_is_given_back_than_there_is(stock):
+    item = stock(5)
+    mine = reserve(item, 1, 2)
+    assert release(mine, units=3) == []
+    assert book(item).held == 2
+
+
+def test_parts_given_back_at_once_never_add_up_to_more_than_was_reserved(stock):
+    item = stock(10)
+    mine = reserve(item, 1, 7)
+    answers = at_once([partial(release, mine, units=2) for _ in range(8)])
+    assert sum(len(answer) for answer in answers) == 3
+    assert (book(item).available, book(item).held) == (9, 1)
+
+
+def test_the_key_of_a_reservation_of_which_a_part_came_back_still_gets_its_first_answer(stock):
+    item = stock(5)
+    bought = wish(item, 1, 3)
+    first = services.reserve(bought, open_nothing)
+    release(first.reservation, units=1)  # type: ignore[union-attr]
+    again = services.reserve(bought, open_nothing)
+    assert (again.replayed, again.reservation) == (True, first.reservation)  # type: ignore[union-attr]
+
+
+def test_units_that_are_written_off_leave_the_total_and_the_limit_and_are_not_sold_again(stock):
+    item = stock(5)
+    mine, other = reserve(item, 1, 3), reserve(item, 2, 2)
+    assert len(release(mine, other, written_off=[mine])) == 2
+    assert (book(item).total, book(item).available, book(item).ledger) == (2, 2, 2)
+    moved = StockMovement.objects.filter(item=item).order_by("pk").values_list("delta", "reason")
+    assert list(moved)[-3:] == [(3, "release"), (-3, "write_off"), (2, "release")]
+    assert BuyerQuota.objects.get(buyer=1).used == 0
+
+
+def test_released_units_are_taken_again_while_some_are_left(stock):
+    item = stock(1)
+    mine = reserve(item)
+    release(mine)
+    reclaim(mine)
+    assert (book(item).available, book(item).confirmed) == (0, 1)
+    assert BuyerQuota.objects.get(buyer=1).used == 1
+    with pytest.raises(services.OutOfReach):
+        reclaim(mine)
+
+
+def test_units_that_somebody_else_has_by_now_are_not_taken_again(stock):
+    item = stock(1)
+    mine = reserve(item, 1)
+    release(mine)
+    reserve(item, 2)
+    with pytest.raises(services.OutOfReach):
+        reclaim(mine)
+    assert (book(item).held, book(item).confirmed) == (1, 0)
+
+
+def test_units_are_not_taken_again_beyond_the_buyers_limit(stock):
+    item = stock(5)
+    granted = services.reserve(wish(item, 1, limit=1), open_nothing)
+    release(granted.reservation)  # type: ignore[union-attr]
+    services.reserve(wish(item, 1, limit=1), open_nothing)
+    with pytest.raises(services.OutOfReach):
+        reclaim(granted.reservation)  # type: ignore[union-attr]
+    assert (book(item).held, book(item).confirmed) == (1, 0)
+
+
+def test_reservations_taken_again_together_are_taken_all_or_none(stock):
+    items = [stock(1), stock(1)]
+    mine = [reserve(item) for item in items]
+    release(*mine)
+    reserve(items[1], 2)
+    with pytest.raises(services.OutOfReach):
+        reclaim(*mine)
+    assert [book(item).available for item in items] == [1, 0]
+
+
+def test_of_many_who_take_the_same_units_again_at_once_one_does(stock):
+    item = stock(3)
+    mine = reserve(item)
+    release(mine)
+    answers = at_once([partial(reclaim, mine) for _ in range(8)])
+    assert sum(answer is None for answer in answers) == 1
+    assert (book(item).available, book(item).confirmed) == (2, 1)

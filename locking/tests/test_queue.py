@@ -165,3 +165,15 @@ def test_pop_takes_no_more_than_asked(valkey, count):
     queue.enqueue("abcde", -1)
     assert len(queue.pop(count)) == count
     assert len(queue) == 5 - count
+
+
+def test_discarded_ids_are_gone_whether_they_waited_or_were_in_flight(valkey):
+    queue = DelayQueue(valkey, "orders")
+    queue.enqueue(["a", "b"], 0)
+    queue.enqueue(["c"], 60)
+    (taken,) = queue.pop(1)
+    assert queue.discard([]) == 0
+    assert queue.discard([taken.id, "c", "never heard of"]) == 2
+    assert queue.acknowledge([taken]) == 0
+    assert [one.id for one in queue.top(10)] == ["b"]
+    assert (len(queue), queue.in_flight()) == (1, 0)

@@ -48,4 +48,6 @@ def _encode(code: str, chinese: bool, more: dict[str, Any]) -> bytes:
         "code": code,
         **more,
     }
+    if more.get("may_come_back"):
+        members["detail"] = words.MAY_COME_BACK.zh if chinese else words.MAY_COME_BACK.en
     return json.dumps(members, ensure_ascii=False).encode()

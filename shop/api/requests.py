@@ -16,6 +16,7 @@ from django.views.decorators.csrf import csrf_exempt
 
 from shop import tokens
 from shop.api.problems import problem
+from shop.checkout import Wanted
 from shop.words import Refusal
 
 log = logging.getLogger(__name__)
@@ -97,16 +98,25 @@ def body(request: HttpRequest) -> dict[str, Any]:
     Raises:
         Refusal: 413 if it is too large, 400 if it is no JSON, 422 if it is no object.
     """
-    length = request.META.get("CONTENT_LENGTH") or "0"
-    if not length.isdecimal() or int(length) > LARGEST_BODY:
-        raise Refusal("too_large")
     try:
-        document = json.loads(request.body or b"{}")
+        document = json.loads(raw_body(request) or b"{}")
     except (ValueError, RecursionError):
         raise Refusal("malformed") from None
     if not isinstance(document, dict):
         raise Refusal("invalid_request")
     return document
+
+
+def raw_body(request: HttpRequest) -> bytes:
+    """The request's body as it came.
+
+    Raises:
+        Refusal: 413 if it is too large.
+    """
+    length = request.META.get("CONTENT_LENGTH") or "0"
+    if not length.isdecimal() or int(length) > LARGEST_BODY:
+        raise Refusal("too_large")
+    return request.body
 
 
 def whole_number(document: dict[str, Any], name: str, code: str) -> int:
@@ -119,6 +129,24 @@ def whole_number(document: dict[str, Any], name: str, code: str) -> int:
     if type(value) is not int:
         raise Refusal(code)
     return value
+
+
+def cart(document: dict[str, Any]) -> list[Wanted]:
+    """The lines of a cart: ``{"lines": [{"sale": 1, "quantity": 2}]}``.
+
+    Raises:
+        Refusal: 422.
+    """
+    lines = document.get("lines")
+    if not isinstance(lines, list) or not all(isinstance(line, dict) for line in lines):
+        raise Refusal("invalid_cart")
+    wanted = []
+    for line in lines:
+        sale = whole_number(line, "sale", "invalid_cart")
+        if not 0 < sale <= LARGEST_ID:
+            raise Refusal("invalid_cart")
+        wanted.append(Wanted(sale, whole_number(line, "quantity", "invalid_quantity")))
+    return wanted
 
 
 def text(document: dict[str, Any], name: str, *, longest: int = 1000) -> str:

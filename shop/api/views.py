@@ -10,24 +10,26 @@ from django.conf import settings
 from django.contrib.auth import authenticate
 from django.http import HttpRequest, HttpResponse
 
+from inventory import marks, services
 from inventory.models import Item
-from shop import orders, tokens
+from shop import changes, tokens
 from shop.api import requests
 from shop.api.problems import answer
 from shop.api.requests import api
 from shop.board import NoSuchSale, board
 from shop.buyers import create_synthetic_buyers
+from shop.checkout import check_out
 from shop.limiter import limiter
 from shop.models import Order
-from shop.orders import Opened
-from shop.purchase import buy
+from shop.orders import Opened, Part
+from shop.purchase import MOST_UNITS, Bought, buy
 from shop.words import Refusal
 
 MOST_SYNTHETIC_BUYERS = 20_000
 """In one call of the demo's buyers."""
 
 
-def number(amount: Decimal) -> int | float:
+def number(amount: Decimal | int) -> int | float:
     """An amount as a JSON number; whole ones without a point."""
     whole = int(amount)
     return whole if whole == amount else float(amount)
@@ -48,8 +50,14 @@ def order_document(order: Order | Opened) -> dict[str, Any]:
         "status": order.status,
         "pay_before": order.pay_before.isoformat(),
         "created": order.created.isoformat(),
+        "refunded": number(order.refunded),
         "lines": [
-            {"sale": line.sale_id, "quantity": line.quantity, "amount": number(line.amount)}
+            {
+                "sale": line.sale_id,
+                "quantity": line.quantity,
+                "returned": line.returned,
+                "amount": number(line.amount),
+            }
             for line in order.each_line()
         ],
     }
@@ -63,8 +71,17 @@ def place_order(request: HttpRequest, sale: int) -> HttpResponse:
         raise Refusal("rate_limited")
     key = requests.idempotency_key(request)
     quantity = requests.whole_number(requests.body(request), "quantity", "invalid_quantity")
-    bought = buy(sale, buyer, key, quantity)
-    return as_json(order_document(bought.order), status=200 if bought.replayed else 201)
+    return _bought(buy(sale, buyer, key, quantity))
+
+
+@api("POST")
+def place_cart(request: HttpRequest) -> HttpResponse:
+    """Buy in several sales, all or nothing: 201 with the order, 200 with it for the same key."""
+    buyer = requests.buyer(request)
+    if not limiter().allows(buyer):
+        raise Refusal("rate_limited")
+    key = requests.idempotency_key(request)
+    return _bought(check_out(buyer, key, requests.cart(requests.body(request))))
 
 
 @api("GET")
@@ -75,7 +92,7 @@ def show_sale(request: HttpRequest, sale: int) -> HttpResponse:
     except NoSuchSale:
         raise Refusal("not_found") from None
     available = Item.objects.values_list("available", flat=True).get(pk=notice.item)
-    closed = notice.closed()
+    status = notice.closed() or ("open" if available else "sold_out")
     return as_json(
         {
             "id": sale,
@@ -84,8 +101,9 @@ def show_sale(request: HttpRequest, sale: int) -> HttpResponse:
             "limit": notice.limit,
             "starts_at": notice.starts_at.isoformat(),
             "ends_at": notice.ends_at.isoformat(),
-            "status": closed or ("open" if available else "sold_out"),
+            "status": status,
             "available": available,
+            "may_come_back": status == "sold_out" and services.may_come_back(notice.item),
             "server_time": notice.now().isoformat(),
         }
     )
@@ -99,20 +117,22 @@ def show_order(request: HttpRequest, order: int) -> HttpResponse:
 
 @api("POST")
 def pay_order(request: HttpRequest, order: int) -> HttpResponse:
-    """Pay an order."""
-    return _change(orders.pay, _own_order(request, order))
+    """Pay an order; it still awaits its payment while the provider works on that."""
+    return as_json(order_document(changes.pay(_own_order(request, order))))
 
 
 @api("POST")
 def cancel_order(request: HttpRequest, order: int) -> HttpResponse:
-    """Give up an order that was not paid."""
-    return _change(orders.cancel, _own_order(request, order))
+    """Give up an order that was not paid, or a part of it."""
+    found = _own_order(request, order)
+    return as_json(order_document(changes.cancel(found, _part(request))))
 
 
 @api("POST")
 def refund_order(request: HttpRequest, order: int) -> HttpResponse:
-    """Take back a paid order."""
-    return _change(orders.refund, _own_order(request, order))
+    """Take back a paid order, or a part of it."""
+    found = _own_order(request, order)
+    return as_json(order_document(changes.refund(found, _part(request))))
 
 
 @api("POST")
@@ -140,17 +160,34 @@ def make_buyers(request: HttpRequest) -> HttpResponse:
     return as_json({"tokens": create_synthetic_buyers(count)}, status=201)
 
 
+def _bought(bought: Bought) -> HttpResponse:
+    marks.reach(marks.BEFORE_ANSWER)
+    return as_json(order_document(bought.order), status=200 if bought.replayed else 201)
+
+
 def _own_order(request: HttpRequest, order: int) -> Order:
     buyer = requests.buyer(request)
     # Another buyer's order is not found, rather than forbidden: ids are not to be counted.
-    found = Order.objects.filter(pk=order, buyer=buyer).prefetch_related("lines").first()
+    found = (
+        Order.objects.filter(pk=order, buyer=buyer).prefetch_related("lines__reservation").first()
+    )
     if found is None:
         raise Refusal("not_found")
     return found
 
 
-def _change(change: Any, order: Order) -> HttpResponse:
-    try:
-        return as_json(order_document(change(order)))
-    except orders.WrongState as wrong:
-        raise Refusal(f"order_{wrong.status}") from None
+def _part(request: HttpRequest) -> Part | None:
+    """The part that the body speaks of; None for all of it.
+
+    A part needs a key of its own: two requests for one unit may be one wish or two.
+    """
+    document = requests.body(request)
+    if "quantity" not in document:
+        return None
+    quantity = requests.whole_number(document, "quantity", "invalid_quantity")
+    if not 1 <= quantity <= MOST_UNITS:
+        raise Refusal("invalid_quantity")
+    sale = None
+    if "sale" in document:
+        sale = requests.whole_number(document, "sale", "invalid_request")
+    return Part(quantity, requests.idempotency_key(request), sale)

@@ -61,6 +61,15 @@ class Sale(models.Model):
         max_length=20, choices=STRATEGIES, default=DEFAULT, validators=[check_strategy]
     )
 
+    restock_cancelled = models.BooleanField(
+        default=True,
+        help_text="units of cancelled orders are sold again; otherwise they are written off",
+    )
+    restock_returned = models.BooleanField(
+        default=True,
+        help_text="units of returned orders are sold again; otherwise they are written off",
+    )
+
     class Meta:
         constraints = [
             models.CheckConstraint(condition=Q(price__gte=0), name="shop_sale_price_not_negative"),

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 from django.db import connection
 
+# What of an order's lines may be live in each of its states. In a paid order of several lines some
+# may have been given back, in one that awaits payment likewise; then at least one is left.
 MISMATCHES = """
-SELECT shop_order.id, shop_order.status, reservation.state, line.quantity, reservation.quantity
+SELECT shop_order.id, shop_order.status, min(reservation.state), max(reservation.state)
 FROM shop_order
 JOIN shop_orderline AS line ON line.order_id = shop_order.id
 JOIN inventory_reservation AS reservation ON reservation.id = line.reservation_id
-WHERE (%(items)s::bigint[] IS NULL OR reservation.item_id = ANY(%(items)s))
-  AND ((reservation.state, shop_order.status) NOT IN (
-           ('held', 'awaiting_payment'), ('confirmed', 'paid'), ('released', 'expired'),
-           ('released', 'cancelled'), ('released', 'refunded'))
-       OR line.quantity <> reservation.quantity
-       OR line.sale_id <> reservation.scope
-       OR shop_order.buyer_id <> reservation.buyer)
+WHERE %(items)s::bigint[] IS NULL OR shop_order.id IN (
+    SELECT line.order_id FROM shop_orderline AS line
+    JOIN inventory_reservation AS reservation ON reservation.id = line.reservation_id
+    WHERE reservation.item_id = ANY(%(items)s))
+GROUP BY shop_order.id
+HAVING NOT CASE
+    WHEN shop_order.status = 'awaiting_payment'
+        THEN bool_or(reservation.state = 'held') AND NOT bool_or(reservation.state = 'confirmed')
+    WHEN shop_order.status IN ('paid', 'fulfilled')
+        THEN bool_or(reservation.state = 'confirmed') AND NOT bool_or(reservation.state = 'held')
+    ELSE bool_and(reservation.state = 'released') END
+    OR bool_or(line.quantity <> reservation.quantity)
+    OR bool_or(line.sale_id <> reservation.scope)
+    OR bool_or(shop_order.buyer_id <> reservation.buyer)
 ORDER BY shop_order.id LIMIT 1000
 """
 
@@ -29,6 +38,6 @@ def mismatches(items: list[int] | None = None) -> list[str]:
     with connection.cursor() as cursor:
         cursor.execute(MISMATCHES, {"items": items})
         return [
-            f"order {pk} is {status} for {ordered}, its reservation {state} for {reserved}"
-            for pk, status, state, ordered, reserved in cursor.fetchall()
+            f"order {pk} is {status}, which does not fit its reservations ({first} … {last})"
+            for pk, status, first, last in cursor.fetchall()
         ]

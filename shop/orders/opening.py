@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import LiteralString
+from typing import ClassVar, LiteralString
 
 from django.db import connection
 
@@ -57,6 +57,8 @@ class Opened:
     pay_before: datetime
     created: datetime
     status: str = Order.Status.AWAITING_PAYMENT
+    refunded: ClassVar[int] = 0
+    returned: ClassVar[int] = 0
 
     def each_line(self) -> Sequence[Opened]:
         """Its one line, which has the same figures."""

@@ -20,6 +20,18 @@ class BuyForm(forms.Form):
         return "idempotency_key_missing" if "key" in self.errors else "invalid_quantity"
 
 
+class LineForm(forms.Form):
+    """How many units of a sale are to be in the cart; 0 for none."""
+
+    quantity = forms.IntegerField(min_value=0, max_value=MOST_UNITS)
+
+
+class PartForm(BuyForm):
+    """A part of an order: how many of which line, under the key that was written into the page."""
+
+    sale = forms.IntegerField(min_value=1)
+
+
 class SignUpForm(UserCreationForm):
     """A new buyer. The address is for the confirmation mail, and may be left out."""
 

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import Case, QuerySet, Value, When
+from django.db.models import Case, Exists, OuterRef, QuerySet, Value, When
 from django.db.models.functions import Now
 
+from inventory.models import Reservation
 from shop.board import why_closed
 from shop.models import Sale
 
@@ -25,6 +26,7 @@ class Offer:
 
     sale: Sale
     now: datetime
+    held: bool
 
     @property
     def available(self) -> int:
@@ -40,6 +42,16 @@ class Offer:
     def status(self) -> str:
         """Where the sale stands, in the words of the API."""
         return why_closed(self.sale, self.now) or ("open" if self.available else "sold_out")
+
+    @property
+    def may_come_back(self) -> bool:
+        """Whether all are taken, but some are not paid for."""
+        return self.status == "sold_out" and self.held
+
+    @property
+    def badge(self) -> str:
+        """The status as the page names it."""
+        return "may_come_back" if self.may_come_back else self.status
 
     @property
     def counts_down(self) -> bool:
@@ -81,6 +93,11 @@ def find(sale: int) -> Offer | None:
     return next(iter(_offers(Sale.objects.filter(pk=sale))), None)
 
 
+def of(sales: Iterable[int]) -> list[Offer]:
+    """The sales of these ids, as far as there are any, in the order of their ids."""
+    return list(_offers(Sale.objects.filter(pk__in=list(sales)).order_by("pk")))
+
+
 def shelves() -> list[Shelf]:
     """What the home page shows, in one query; empty shelves are left out."""
     last = When(ends_at__lte=Now(), then=Value(2))
@@ -96,8 +113,13 @@ def shelves() -> list[Shelf]:
 
 
 def _offers(sales: QuerySet[Sale]) -> Iterable[Offer]:
-    rows = sales.select_related("product", "item").annotate(now=Now())
-    return (Offer(sale, sale.now) for sale in rows)
+    held = Reservation.objects.filter(item=OuterRef("item"), state=Reservation.State.HELD)
+    # Asked only of what is sold out: for the others the answer is of no use.
+    sold_out = When(item__available=0, then=Exists(held))
+    rows = sales.select_related("product", "item").annotate(
+        now=Now(), held=Case(sold_out, default=Value(False))
+    )
+    return (Offer(sale, sale.now, sale.held) for sale in rows)
 
 
 def _of(offers: Iterable[Offer], *statuses: str) -> list[Offer]:

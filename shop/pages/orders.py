@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from uuid import uuid4
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
@@ -12,10 +13,13 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
-from shop import orders, words
-from shop.models import Order
+from shop import changes, words
+from shop.models import Order, Payment
+from shop.orders import Part
+from shop.pages.forms import PartForm
 from shop.pages.language import reads_chinese
 from shop.sales import database_time
+from shop.words import Refusal
 
 A_PAGE = 20
 """Orders on one page."""
@@ -41,33 +45,51 @@ def order(request: HttpRequest, order: int) -> HttpResponse:
     status = found.status
     if status == Order.Status.AWAITING_PAYMENT and found.pay_before <= now:
         status = Order.Status.EXPIRED  # as paying says, before the sweep has come by
-    return render(request, "shop/order.html", {"order": found, "status": status, "now": now})
+    under_way = found.payments.filter(state=Payment.State.PENDING).exists()
+    context = {
+        "order": found,
+        "status": status,
+        "now": now,
+        "under_way": status == Order.Status.AWAITING_PAYMENT and under_way,
+        "key": uuid4(),
+    }
+    return render(request, "shop/order.html", context)
 
 
 @require_POST
 @login_required
 def pay(request: HttpRequest, order: int) -> HttpResponse:
     """Pay an order."""
-    return _change(request, order, orders.pay)
+    return _change(request, order, changes.pay)
 
 
 @require_POST
 @login_required
 def cancel(request: HttpRequest, order: int) -> HttpResponse:
-    """Give up an order that was not paid."""
-    return _change(request, order, orders.cancel)
+    """Give up an order that was not paid, or a part of it."""
+    return _change(request, order, lambda found: changes.cancel(found, _part(request)))
 
 
 @require_POST
 @login_required
 def refund(request: HttpRequest, order: int) -> HttpResponse:
-    """Take back a paid order."""
-    return _change(request, order, orders.refund)
+    """Take back a paid order, or a part of it."""
+    return _change(request, order, lambda found: changes.refund(found, _part(request)))
+
+
+def _part(request: HttpRequest) -> Part | None:
+    if "quantity" not in request.POST:
+        return None
+    form = PartForm(request.POST)
+    if not form.is_valid():
+        raise Refusal(form.refusal())
+    wanted = form.cleaned_data
+    return Part(wanted["quantity"], wanted["key"], wanted["sale"])
 
 
 def _own(request: HttpRequest, order: int) -> Order:
     # Another buyer's order is not found, rather than forbidden: ids are not to be counted.
-    own = Order.objects.filter(buyer=request.user.pk).with_lines()
+    own = Order.objects.filter(buyer=request.user.pk).with_lines().prefetch_related("events")
     return get_object_or_404(own, pk=order)
 
 
@@ -75,7 +97,13 @@ def _change(request: HttpRequest, order: int, change: Callable[[Order], Order]) 
     found = _own(request, order)
     try:
         change(found)
-    except orders.WrongState as wrong:
-        chinese = reads_chinese()
-        messages.error(request, words.refusal(f"order_{wrong.status}", chinese=chinese))
+    except Refusal as refusal:
+        messages.error(request, _why(refusal.code))
     return redirect(found)
+
+
+def _why(code: str) -> str:
+    chinese = reads_chinese()
+    if code == "outcome_unknown":
+        return words.say("unknown_look_again", chinese=chinese)
+    return words.refusal(code, chinese=chinese)

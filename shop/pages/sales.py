@@ -49,14 +49,15 @@ def sale(request: HttpRequest, sale: int) -> HttpResponse:
         key, quantity = form.cleaned_data["key"], form.cleaned_data["quantity"]
         return redirect("order", buy(sale, request.user.pk, key, quantity).order.pk)
     except Refusal as refusal:
-        return _refuse(request, sale, form, refusal.code)
+        return _refuse(request, sale, form, refusal)
 
 
-def _refuse(request: HttpRequest, sale: int, form: BuyForm, code: str) -> HttpResponse:
+def _refuse(request: HttpRequest, sale: int, form: BuyForm, why: Refusal) -> HttpResponse:
     """The page again, saying why. With the same key: what was not answered can be asked again."""
+    code = why.code
     spoiled = code in {"idempotency_key_missing", "idempotency_key_reused"}
     key = uuid4() if spoiled else form.cleaned_data["key"]
-    message = words.refusal(code, chinese=reads_chinese())
+    message = words.refusal(code, chinese=reads_chinese(), **why.more)
     quantity = form.cleaned_data.get("quantity", 1)
     response = _show(request, sale, key, quantity=quantity, refusal=message)
     response.status_code = words.PROBLEMS[code].status

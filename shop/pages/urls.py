@@ -4,11 +4,13 @@ from django.contrib.auth.views import LogoutView
 from django.urls import path
 from django.views.i18n import set_language
 
-from shop.pages import accounts, docs, icon, orders, sales
+from shop.pages import accounts, carts, docs, icon, orders, sales
 
 urlpatterns = [
     path("", sales.home, name="home"),
     path("sales/<int:sale>/", sales.sale, name="sale"),
+    path("cart/", carts.cart, name="cart"),
+    path("cart/<int:sale>/", carts.change, name="cart-line"),
     path("orders/", orders.mine, name="orders"),
     path("orders/<int:order>/", orders.order, name="order"),
     path("orders/<int:order>/payment/", orders.pay, name="pay"),

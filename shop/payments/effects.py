@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from django.db.models.functions import Now
+
+from shop.models import OrderEvent, Payment, Refund
+from shop.orders import money
+from shop.orders.moving import note
 from shop.payments.provider import Intent, ProviderRefund
 
 
@@ -15,7 +20,11 @@ def captured(intent: Intent) -> None:
     Raises:
         NotYet: the payment is not known here yet.
     """
-    raise NotYet(intent.id)
+    payment = _payment(intent)
+    # Also one that was thought to have failed: money that was taken is never overlooked.
+    missed = Payment.objects.filter(pk=payment.pk).exclude(state=Payment.State.CAPTURED)
+    if missed.update(state=Payment.State.CAPTURED, settled=Now()):
+        money.accept(payment)
 
 
 def failed(intent: Intent) -> None:
@@ -24,7 +33,14 @@ def failed(intent: Intent) -> None:
     Raises:
         NotYet: the payment is not known here yet.
     """
-    raise NotYet(intent.id)
+    declined(_payment(intent))
+
+
+def declined(payment: Payment) -> None:
+    """The provider refused a payment; nothing was taken."""
+    pending = Payment.objects.filter(pk=payment.pk, state=Payment.State.PENDING)
+    if pending.update(state=Payment.State.FAILED, settled=Now()):
+        note(payment.order_id, OrderEvent.Kind.PAYMENT_FAILED, amount=payment.amount)
 
 
 def refunded(refund: ProviderRefund) -> None:
@@ -33,4 +49,23 @@ def refunded(refund: ProviderRefund) -> None:
     Raises:
         NotYet: the refund is not known here yet.
     """
-    raise NotYet(refund.id)
+    try:
+        ours = Refund.objects.select_related("payment").get(number=refund.id)
+    except Refund.DoesNotExist:
+        raise NotYet(refund.id) from None
+    if refund.status == "succeeded":
+        money.arrived(ours)
+    elif refund.status == "failed":
+        bounced(ours)
+
+
+def bounced(refund: Refund) -> None:
+    """Money could not be given back."""
+    money.bounced(refund)
+
+
+def _payment(intent: Intent) -> Payment:
+    try:
+        return Payment.objects.get(intent=intent.id)
+    except Payment.DoesNotExist:
+        raise NotYet(intent.id) from None

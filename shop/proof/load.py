@@ -11,7 +11,7 @@ from pathlib import Path
 from shop import environment
 
 LONGEST = 600
-"""Seconds that a load may run, whatever happens."""
+"""Seconds that a load may run that ends by itself, whatever happens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +23,15 @@ class Crowd:
         mix: which behaviours, see ``loadtest/scenarios``.
         seed: repeats their behaviour.
         processes: load-generating processes.
+        stays: one buyer follows the other until the load is stopped; else each place is taken by
+            one, and the load ends with the last of them.
     """
 
     buyers: int
     mix: str
     seed: int
     processes: int = 1
+    stays: bool = False
 
     @property
     def spawn_rate(self) -> int:
@@ -54,7 +57,8 @@ class Load:
             *(sys.executable, "-m", "locust", "-f", "loadtest/locustfile.py", "--headless"),
             *("--host", url, "--sale", str(sale), "--mix", crowd.mix, "--seed", str(crowd.seed)),
             *("--users", str(crowd.buyers), "--spawn-rate", str(crowd.spawn_rate)),
-            *("--history", str(folder), "--until-done", "--run-time", f"{LONGEST}s"),
+            *("--history", str(folder)),
+            *(("--rounds", "0") if crowd.stays else ("--until-done", "--run-time", f"{LONGEST}s")),
             # Expected refusals are no failures; what is one, the checker decides.
             *("--exit-code-on-error", "0", "--loglevel", "WARNING", "--only-summary"),
         ]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -13,26 +14,44 @@ from typing import Any
 from django.db import Error
 
 from inventory.strategies import CLASSES
+from inventory.transactions import forget_connection
 from loadtest.checker import Verdict, judge
 from loadtest.checker.snapshot import Item
-from loadtest.history import OK, operations
+from loadtest.faults.chaos import BETWEEN, Chaos, Injected
 from shop import snapshot
 from shop.models import Sale
+from shop.proof.arena import Arena
+from shop.proof.hindsight import look_back
 from shop.proof.load import Crowd, Load
+from shop.proof.restock import Restocker
+from shop.proof.tally import Tally
 from shop.sales import database_time, open_sale
 
-PROPERTIES = ("P1", "P2", "P3", "P4", "P5", "P6", "P7", "P8", "P9", "P10", "P13")
-"""What a run without faults and payment provider can say something about. P11 wants a provider's
-ledger and P12 faults."""
+FAULT_LOG = "faults.log"
+"""In the proof's folder; not among the histories, which are its `*.jsonl`."""
+
+PROPERTIES = ("P1", "P2", "P3", "P4", "P5", "P6", "P7", "P8", "P9", "P10", "P12", "P13")
+"""What a run without payment provider can say something about. P11 wants a provider's ledger, P12
+faults, and P9 fencing tokens."""
 
 LOOK = 0.5
 """Seconds between two looks at the stock; each is judged as well."""
 
 MOST_SNAPSHOTS = 200
-"""Snapshots kept during a run."""
+"""Snapshots kept during a run, spread over the time that it is to last."""
+
+AFTERWARDS = 6.0
+"""Seconds that the crowd stays when the last fault is over: more than the shop may take to
+recover."""
+
+READY = 90
+"""Seconds for everything to come up again before the final read."""
+
+SALE_LASTS = timedelta(hours=3)
+"""Less than a faulty clock is stepped by: a sale judged by it would be over, or not begun."""
 
 DRAIN = 120
-"""Seconds for the follow-up to come to rest. What is open then is judged as it is."""
+"""Seconds for the follow-up to come to rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,22 +63,55 @@ class Plan:
         stock: units.
         limit: units a buyer may have.
         strategy: how is sold.
+        minutes: that the sale lasts, restocked whenever it has run out; 0: until everybody is
+            through, or every fault has been there once.
+        faults: names of those that are injected meanwhile.
+        left_out: those that cannot be injected here, and what they lack.
+        drain: seconds for the follow-up to come to rest. What is open then is judged as it is.
+        restock_tells: whether a restock removes the sold-out hint; off in a negative control.
     """
 
     crowd: Crowd
     stock: int
     limit: int
     strategy: str
+    minutes: float = 0.0
+    faults: tuple[str, ...] = ()
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    drain: float = DRAIN
+    restock_tells: bool = True
+
+    @property
+    def lasts(self) -> bool:
+        """Whether the sale goes on until it is stopped."""
+        return bool(self.minutes or self.faults)
+
+    @property
+    def about_seconds(self) -> float:
+        """How long it will take, about; 0 if the crowd decides."""
+        each = sum(BETWEEN) / 2 + 1.0
+        return 60 * self.minutes or len(self.faults) * each + (AFTERWARDS if self.faults else 0)
 
 
 @dataclass(slots=True)
 class Progress:
-    """What is going on, for whoever watches."""
+    """What is going on, for whoever watches.
+
+    Attributes:
+        calls: by what came of them, see :class:`Tally`.
+        fault: what is being done to the shop now; empty: nothing.
+        injected: faults so far.
+        restocked: how often.
+    """
 
     phase: str
     seconds: float = 0.0
     item: Item | None = None
     owed: int = 0
+    calls: dict[str, int] = field(default_factory=dict)
+    fault: str = ""
+    injected: int = 0
+    restocked: int = 0
 
 
 @dataclass(slots=True)
@@ -70,6 +122,10 @@ class Result:
         verdict: of the checker; None if there was nothing to judge.
         reason: why there is no verdict.
         seconds: from the opening to the last accepted purchase.
+        operations: calls that the buyers have made.
+        faults: what was injected, as in the fault log.
+        recoveries: of each of these, seconds to the first ok; None if nobody was served again.
+        not_injected: what could not be, and why.
     """
 
     sale: int
@@ -77,11 +133,19 @@ class Result:
     seconds: float
     reason: str = ""
     snapshots: list[Path] = field(default_factory=list)
+    operations: int = 0
+    faults: list[Injected] = field(default_factory=list)
+    recoveries: list[float | None] = field(default_factory=list)
+    not_injected: list[Injected] = field(default_factory=list)
 
     @property
     def outcome(self) -> str:
-        """pass, fail or unknown."""
-        return self.verdict.verdict if self.verdict else "unknown"
+        """pass, fail or unknown; a fault that was asked for and not injected proves nothing."""
+        if self.verdict is None:
+            return "unknown"
+        if self.verdict.verdict == "pass" and self.reason:
+            return "unknown"
+        return self.verdict.verdict
 
     def rate(self) -> float:
         """Orders accepted a second."""
@@ -100,7 +164,14 @@ class Result:
             "buyers": plan.crowd.buyers,
             "stock": plan.stock,
             "sale": self.sale,
-            "faults": [],
+            "faults": [
+                {**fault.to_json(), "recovery": recovery}
+                for fault, recovery in zip(self.faults, self.recoveries, strict=True)
+            ],
+            "not_injected": [fault.to_json() for fault in self.not_injected],
+            "left_out": dict(plan.left_out),
+            "operations": self.operations,
+            "minutes": plan.minutes,
             "properties": judged["properties"],
             "counts": judged["counts"],
             "seconds": round(self.seconds, 2),
@@ -114,25 +185,30 @@ class Proof:
 
     Args:
         plan: what to prove.
-        url: the shop's address.
+        arena: the shop.
         folder: for the history and the snapshots.
         tell: called with the progress, a few times a second.
     """
 
     def __init__(
-        self, plan: Plan, url: str, folder: Path, tell: Callable[[Progress], None]
+        self, plan: Plan, arena: Arena, folder: Path, tell: Callable[[Progress], None]
     ) -> None:
         self._plan = plan
-        self._url = url
+        self._arena = arena
         self._folder = folder
         self._tell = tell
+        self._tally = Tally(folder)
         self._snapshots: list[Path] = []
+        self._next_snapshot = 0.0
+        self._chaos: Chaos | None = None
+        self._restocker: Restocker | None = None
 
     def run(self) -> Result:
         """Prove it.
 
         Raises:
             LoadFailed: the crowd could not be made.
+            StackError: the shop did not come up again.
         """
         plan = self._plan
         sale = open_sale(
@@ -141,71 +217,162 @@ class Proof:
             limit=plan.limit,
             strategy=plan.strategy,
             starts_in=timedelta(seconds=plan.crowd.gathers_in),
+            lasts=SALE_LASTS,
         )
-        seconds = self._load(sale)
-        self._drain(sale.pk)
-        final = self._folder / "final.snapshot"
-        try:
-            snapshot.write(final, sale.pk)
-        except Error as error:
-            return Result(sale.pk, None, seconds, f"no final read: {error}")
-        self._tell(Progress("judging"))
-        verdict = judge(
-            self._histories(), final, during=self._snapshots, properties=_properties(plan)
-        )
-        return Result(sale.pk, verdict, seconds, snapshots=self._snapshots)
-
-    def _load(self, sale: Sale) -> float:
-        """Let the crowd at it; seconds from the opening to the last accepted purchase."""
         opening = time.monotonic() + (sale.starts_at - database_time()).total_seconds()
-        load = Load(self._plan.crowd, self._url, sale.pk, self._folder)
-        try:
+        self._load(sale, opening)
+        self._come_up_again()
+        self._drain(sale.pk)
+        return self._judge(sale.pk, opening)
+
+    def _load(self, sale: Sale, opening: float) -> None:
+        """Let the crowd at it, and the faults, until all of it is over."""
+        load = Load(self._plan.crowd, self._arena.url, sale.pk, self._folder)
+        with ExitStack() as cleanup:
+            cleanup.callback(load.stop)
+            self._prepare_trouble(sale, cleanup)
+            end = None
             while load.running():
                 since = time.monotonic() - opening
-                item = self._look(sale.pk)
-                phase = "selling" if since >= 0 else "gathering the buyers"
-                self._tell(Progress(phase, since, item))
+                self._watch(sale.pk, since)
+                if since >= 0 and self._chaos is not None and not self._chaos.started:
+                    self._chaos.start()
+                if self._plan.lasts and self._is_over(since):
+                    end = end or time.monotonic() + (AFTERWARDS if self._plan.faults else 0)
+                    if time.monotonic() >= end:
+                        break
                 time.sleep(LOOK)
-        finally:
-            load.stop()
-        # The history is on this machine's monotonic clock, like the opening.
-        return max(last_sale(self._histories()) / 1e9 - opening, 0.0)
+
+    def _prepare_trouble(self, sale: Sale, cleanup: ExitStack) -> None:
+        """Whatever goes on beside the buyers; it ends before them."""
+        plan = self._plan
+        if plan.lasts:
+            self._restocker = Restocker(sale, plan.stock, self._folder, tells=plan.restock_tells)
+            self._restocker.start()
+            cleanup.callback(self._restocker.stop)
+        if plan.faults and self._arena.target is not None:
+            target = replace(self._arena.target, sale=sale.pk)
+            target.write(self._folder / "target.json")
+            log, once = self._folder / FAULT_LOG, not plan.minutes
+            self._chaos = Chaos(plan.faults, target, plan.crowd.seed, log, once=once)
+            cleanup.callback(self._chaos.stop)
+
+    def _is_over(self, since: float) -> bool:
+        """Whether the time is up, and the last fault healed."""
+        plan, chaos = self._plan, self._chaos
+        if plan.minutes and since < 60 * plan.minutes:
+            return False
+        if chaos is None:
+            return True
+        if plan.minutes:
+            chaos.end()
+        return chaos.done
+
+    def _watch(self, sale: int, since: float) -> None:
+        chaos, restocker = self._chaos, self._restocker
+        self._tell(
+            Progress(
+                "selling" if since >= 0 else "gathering the buyers",
+                since,
+                self._look(sale),
+                calls=self._tally.look(),
+                fault=chaos.current.what if chaos and chaos.current else "",
+                injected=len(chaos.injected) if chaos else 0,
+                restocked=restocker.times if restocker else 0,
+            )
+        )
 
     def _look(self, sale: int) -> Item | None:
         """A snapshot in the middle of it; None if the database does not answer now."""
         try:
-            if len(self._snapshots) < MOST_SNAPSHOTS:
+            if len(self._snapshots) < MOST_SNAPSHOTS and time.monotonic() >= self._next_snapshot:
                 path = self._folder / f"during-{len(self._snapshots):03}.snapshot"
                 snapshot.write(path, sale, items_only=True)
                 self._snapshots.append(path)
+                self._next_snapshot = time.monotonic() + self._plan.about_seconds / MOST_SNAPSHOTS
             return snapshot.read_item(sale)
         except Error:
+            forget_connection()
             return None
+
+    def _come_up_again(self) -> None:
+        """Faults are over: wait until every process serves, and none is busy with the past."""
+        stack = self._arena.stack
+        if not self._plan.lasts or stack is None:
+            return
+        # The crowd was sent away in the middle of it. What it had asked for may still be under way
+        # in a web process, and would come after the final read.
+        stack.supervisor.stop_program("web")
+        stack.supervisor.start_program("web")
+        for name in ("web", "celery", "beat"):
+            self._tell(Progress(f"waiting for {name}", calls=self._tally.look()))
+            stack.wait_until_ready(name, READY)
 
     def _drain(self, sale: int) -> None:
         """Wait until nothing is owed any more."""
-        give_up = time.monotonic() + DRAIN
         start = time.monotonic()
-        while time.monotonic() < give_up:
-            owed = snapshot.owed(sale)
-            self._tell(Progress("waiting for the follow-up", time.monotonic() - start, owed=owed))
+        while time.monotonic() < start + self._plan.drain:
+            try:
+                owed = snapshot.owed(sale)
+            except Error:
+                forget_connection()
+                owed = -1
+            since = time.monotonic() - start
+            calls = self._tally.look()
+            self._tell(Progress("waiting for the follow-up", since, owed=owed, calls=calls))
             if owed == 0:
                 return
             time.sleep(LOOK)
 
-    def _histories(self) -> Sequence[Path]:
-        return sorted(self._folder.glob("*.jsonl"))
+    def _judge(self, sale: int, opening: float) -> Result:
+        self._tell(Progress("judging", calls=self._tally.look()))
+        histories = sorted(self._folder.glob("*.jsonl"))
+        injected = self._chaos.injected if self._chaos else []
+        seen = look_back(histories, injected)
+        # The history is on this machine's monotonic clock, like the opening.
+        seconds = max(seen.last_sale / 1e9 - opening, 0.0)
+        final = self._folder / "final.snapshot"
+        verdict, reason = None, self._not_injected()
+        try:
+            snapshot.write(final, sale)
+        except Error as error:
+            reason = f"no final read: {error}"
+        else:
+            verdict = judge(
+                histories,
+                final,
+                during=self._snapshots,
+                faults=self._folder / FAULT_LOG if self._chaos else None,
+                properties=_properties(self._plan),
+            )
+        return Result(
+            sale,
+            verdict,
+            seconds,
+            reason,
+            self._snapshots,
+            seen.operations,
+            injected,
+            seen.recoveries,
+            self._chaos.failed if self._chaos else [],
+        )
+
+    def _not_injected(self) -> str:
+        """What makes the faults worth nothing; empty if all is as it was asked for."""
+        if self._chaos is None:
+            return ""
+        failed = self._chaos.failed
+        problems = [f"{each.fault}: {each.error}" for each in failed if not each.healed]
+        happened = {each.fault for each in self._chaos.injected}
+        if not self._plan.minutes:
+            missing = set(self._plan.faults) - happened
+            problems += [f"{each.fault}: {each.error}" for each in failed if each.fault in missing]
+        return f"not injected: {'; '.join(problems)}" if problems else ""
 
 
 def _properties(plan: Plan) -> list[str]:
-    """What can be said about this plan: without fencing tokens, nothing about their order."""
-    fenced = CLASSES[plan.strategy].fenced
-    return [each for each in PROPERTIES if fenced or each != "P9"]
-
-
-def last_sale(histories: Sequence[Path]) -> int:
-    """When the last purchase was accepted, in ns of the monotonic clock; 0 if none was."""
-    accepted = (
-        call.end for call in operations(*histories) if call.op == "order" and call.outcome == OK
-    )
-    return max(accepted, default=0)
+    """What can be said about this plan."""
+    cannot = set() if CLASSES[plan.strategy].fenced else {"P9"}
+    if not plan.faults:
+        cannot.add("P12")
+    return [each for each in PROPERTIES if each not in cannot]

@@ -12,7 +12,7 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from shop.stack.folder import alone, exclusive, make_folder, taken, write_privat
 from shop.stack.ports import claim, next_free, release
 from shop.stack.private import private_folder
 from shop.stack.signals import shielded
+from shop.stack.small_disk import small_disk
 from shop.stack.supervisor import Supervisor
 
 READY_SECONDS = 60  # PostgreSQL may have to recover from a crash first
@@ -30,26 +31,33 @@ READY_SECONDS = 60  # PostgreSQL may have to recover from a crash first
 
 @dataclass(frozen=True)
 class ServerUrls:
-    """Where the servers are: what the three environment variables of the same names expect."""
+    """Where the servers are: what the environment variables of the same names expect.
+
+    `psp` is the payment provider's database; without it the provider takes one beside the shop's.
+    """
 
     database: str
     redis: str
     broker: str
+    psp: str = ""
 
     def as_environment(self) -> dict[str, str]:
         """Return them under the names of their environment variables."""
+        own = {"PSP_DATABASE_URL": self.psp} if self.psp else {}
         return {
             "DATABASE_URL": self.database,
             "REDIS_URL": self.redis,
             "CELERY_BROKER_URL": self.broker,
+            **own,
         }
 
 
 class EmbeddedServers:
     """The servers of one folder: the first to attach starts them, the last to detach stops them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, disk: Path | None = None) -> None:
         self.folder = make_folder(folder.resolve())
+        self.disk = disk  # a file system of its own for the database's tables, or none
         self.supervisor = Supervisor(self.folder)
         self._in_use: IO[str] | None = None
         self._owner = 0
@@ -98,6 +106,7 @@ class EmbeddedServers:
             database=postgres.url(self.folder, ports["postgres"]),
             redis=valkey.url(self.folder, ports["valkey"], valkey.LOCKS),
             broker=valkey.url(self.folder, ports["valkey"], valkey.BROKER),
+            psp=postgres.url(self.folder, ports["postgres"], postgres.PSP_DATABASE),
         )
 
     def _bring_up(self) -> None:
@@ -109,7 +118,7 @@ class EmbeddedServers:
             }
             write_private(self.folder / "ports.json", json.dumps(ports))
             programs = [
-                postgres.program(self.folder, ports["postgres"]),
+                postgres.program(self.folder, ports["postgres"], self.disk),
                 valkey.program(self.folder, ports["valkey"]),
             ]
             self.supervisor.start(programs, os.environ)
@@ -119,7 +128,7 @@ class EmbeddedServers:
             ready = partial(server.answers, self.folder, ports[name])
             self.supervisor.wait_until(name, ready, READY_SECONDS)
         release(*ports.values())
-        postgres.create_database(self.folder, ports["postgres"])
+        postgres.create_databases(self.folder, ports["postgres"])
 
     def _ports(self) -> dict[str, int]:
         path = self.folder / "ports.json"
@@ -130,14 +139,20 @@ class EmbeddedServers:
 
 
 @contextmanager
-def private_servers() -> Iterator[EmbeddedServers]:
+def private_servers(*, with_small_disk: bool = False) -> Iterator[EmbeddedServers]:
     """Yield fresh servers of one's own, for tests and proofs; afterwards their data is deleted.
+
+    Args:
+        with_small_disk: give the database a small disk of its own, where that can be done.
 
     Raises:
         StackError: they do not come up.
     """
-    with private_folder() as folder:
-        servers = EmbeddedServers(folder / "servers")
+    with private_folder() as folder, ExitStack() as cleanup:
+        disk = None
+        if with_small_disk:
+            disk = cleanup.enter_context(small_disk(make_folder(folder / "disk")))
+        servers = EmbeddedServers(folder / "servers", disk=disk)
         servers.attach()
         try:
             yield servers

@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+from contextlib import ExitStack
 
 from django.core.exceptions import ImproperlyConfigured
 
 from shop import environment
 from shop.stack import postgres
-from shop.stack.embedded import EmbeddedServers
+from shop.stack.embedded import EmbeddedServers, private_servers
 from shop.stack.errors import StackError
 from shop.stack.signals import end_on_signals
 
 SERVER_VARIABLES = ("DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL")
 
 _servers: EmbeddedServers | None = None
+_private = False
+_own = ExitStack()
 
 
-def prepare(*, needs_servers: bool) -> None:
+def prepare(*, needs_servers: bool, private: bool = False) -> None:
     """Choose demo or production, and fill in the embedded servers' addresses where none are set.
 
     Without a database of the user's own, and unless `SHOP_DEMO=0` says otherwise, this is a demo.
 
+    Args:
+        needs_servers: whether the command uses PostgreSQL and Redis.
+        private: it breaks what it uses, so it gets servers of its own, whatever the environment
+            names.
+
     Raises:
         SystemExit: production settings are missing, or the embedded servers do not start.
     """
+    if private:
+        _use_private_servers()
+        return
     if "SHOP_DEMO" not in os.environ and not environment.is_set("DATABASE_URL"):
         os.environ["SHOP_DEMO"] = "1"
     if not needs_servers:
@@ -38,6 +50,11 @@ def prepare(*, needs_servers: bool) -> None:
         raise SystemExit(f"error: {error}") from error
 
 
+def has_private_servers() -> bool:
+    """Whether this command's servers are its own, to do with as it likes."""
+    return _private
+
+
 def embedded_servers() -> EmbeddedServers | None:
     """Return the embedded servers that this command uses, or none if it uses others."""
     return _servers
@@ -45,6 +62,19 @@ def embedded_servers() -> EmbeddedServers | None:
 
 def _all_urls_set() -> bool:
     return all(environment.is_set(name) for name in SERVER_VARIABLES)
+
+
+def _use_private_servers() -> None:
+    global _servers, _private
+    end_on_signals()
+    os.environ["SHOP_DEMO"] = "1"
+    try:
+        _servers = _own.enter_context(private_servers(with_small_disk=True))
+    except StackError as error:
+        raise SystemExit(f"error: {error}") from error
+    atexit.register(_own.close)
+    _private = True
+    os.environ.update(_servers.urls.as_environment())
 
 
 def _use_embedded_servers() -> None:

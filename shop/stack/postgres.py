@@ -22,6 +22,7 @@ from shop.stack.folder import kept_secret, make_folder, write_private
 from shop.stack.supervisor import Program
 
 USER = DATABASE = "shop"
+PSP_DATABASE = "psp"
 SYSTEM_USER = "embedded_postgres"  # PostgreSQL refuses to run as root
 DEFAULT_PORT = 54329
 
@@ -39,13 +40,18 @@ SERVER_SETTINGS = {
 }
 
 
-def program(folder: Path, port: int) -> Program:
+def data_folder(folder: Path, disk: Path | None = None) -> Path:
+    """Return where the server over `folder` keeps its tables: there, or on a disk of its own."""
+    return (disk or folder) / "postgres"
+
+
+def program(folder: Path, port: int, disk: Path | None = None) -> Program:
     """Return the server over `folder` on `port`, creating the database cluster if there is none.
 
     Raises:
         StackError: the cluster cannot be made, with what `initdb` said.
     """
-    data = folder / "postgres"
+    data = data_folder(folder, disk)
     if not (data / "PG_VERSION").exists():
         _create(data, kept_secret("postgres-password", folder))
     options = [f"--{name}={value}" for name, value in SERVER_SETTINGS.items()]
@@ -73,12 +79,12 @@ def answers(folder: Path, port: int) -> bool:
         return False
 
 
-def create_database(folder: Path, port: int) -> None:
-    """Create the shop's database if the cluster is new."""
+def create_databases(folder: Path, port: int) -> None:
+    """Create the shop's and the payment provider's database where they are missing."""
     with psycopg.connect(url(folder, port, "postgres"), autocommit=True) as connection:
-        known = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE])
-        if known.fetchone() is None:
-            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE)))
+        known = {name for (name,) in connection.execute("SELECT datname FROM pg_database")}
+        for name in {DATABASE, PSP_DATABASE} - known:
+            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
 
 
 def programs() -> Path:

@@ -33,6 +33,12 @@ def an_ended_sale() -> Sale:
 
 
 def a_sold_out_sale() -> Sale:
+    """Sold out for good: nobody's payment is waited for."""
+    return a_sale(stock=0)
+
+
+def a_sale_that_may_come_back() -> Sale:
+    """All are taken, but not paid for."""
     sale = a_sale(stock=1)
     an_order(sale)
     return sale

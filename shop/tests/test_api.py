@@ -63,7 +63,8 @@ def test_a_purchase_is_answered_with_its_order(ann, sale):
         "quantity": 2,
         "amount": 1998,
         "status": "awaiting_payment",
-        "lines": [{"sale": sale.pk, "quantity": 2, "amount": 1998}],
+        "refunded": 0,
+        "lines": [{"sale": sale.pk, "quantity": 2, "returned": 0, "amount": 1998}],
     }
     assert pay_before - created == timedelta(minutes=15)
     assert Item.objects.get(pk=sale.item_id).available == 8

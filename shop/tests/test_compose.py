@@ -16,7 +16,7 @@ from shop import environment
 from shop.stack import postgres
 from shop.stack.embedded import private_servers
 from shop.stack.ports import next_free
-from shop.stack.stack import serves, worker_answers
+from shop.stack.stack import QUEUES, serves, worker_answers
 from shop.tests.processes import wait_for
 
 COMPOSE: dict[str, Any] = yaml.safe_load((environment.PROJECT / "docker-compose.yml").read_text())
@@ -37,6 +37,9 @@ def production(tmp_path_factory):
             "SHOP_DATA": str(tmp_path_factory.mktemp("data")),
             "SECRET_KEY": "only-for-this-test",
             "ALLOWED_HOSTS": "shop.example",
+            "PSP_URL": "http://127.0.0.1:1",
+            "PSP_KEY": "only-for-this-test",
+            "PSP_WEBHOOK_SECRET": "only-for-this-test",
             **servers.urls.as_environment(),
         }
 
@@ -104,9 +107,10 @@ def test_the_web_service_serves_and_passes_its_own_health_check(production, tmp_
             assert answer.stdout == str(status), host
 
 
-def test_the_celery_service_answers_a_ping(production, tmp_path):
-    name = "celery@compose-test"
-    with running([*command("celery"), "-n", name], production, tmp_path / "log"):
+@pytest.mark.parametrize("service", ["celery", "celery-expiry"])
+def test_the_celery_services_answer_a_ping(service, production, tmp_path):
+    name = f"{service}@compose-test"
+    with running([*command(service), "-n", name], production, tmp_path / "log"):
         wait_for(lambda: worker_answers(production["CELERY_BROKER_URL"], name))
 
 
@@ -127,6 +131,12 @@ def test_the_locust_master_gets_its_workers(production, tmp_path):
         wait_for(lambda: serves(f"http://127.0.0.1:{page}/"))
         with running([*worker_command, *there], production, tmp_path / "worker"):
             wait_for(lambda: "1 workers connected" in (tmp_path / "master").read_text())
+
+
+def test_some_worker_listens_to_every_queue():
+    commands = [command(name) for name in ("celery", "celery-expiry")]
+    listened = ",".join(words[words.index("-Q") + 1] for words in commands)
+    assert set(listened.split(",")) == set(QUEUES.split(","))
 
 
 def test_every_secret_must_be_given_and_has_no_default():

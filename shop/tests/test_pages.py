@@ -21,6 +21,7 @@ from shop.tests.catalogue import (
     PASSWORD,
     a_buyer,
     a_sale,
+    a_sale_that_may_come_back,
     a_sold_out_sale,
     an_ended_sale,
     an_order,
@@ -69,6 +70,7 @@ def test_the_home_page_shows_every_sale_in_its_place(client):
         "status_open": a_sale(),
         "status_not_started": an_upcoming_sale(),
         "status_sold_out": a_sold_out_sale(),
+        "status_may_come_back": a_sale_that_may_come_back(),
         "status_ended": an_ended_sale(),
         "status_paused": a_sale(paused=True),
     }

@@ -7,16 +7,18 @@ from string import Formatter
 import pytest
 
 from shop import words
-from shop.models import Order
+from shop.models import Order, OrderEvent
 from shop.templatetags.shop_pages import NO_PICTURE, PICTURES
 
 SHOP = Path(words.__file__).parent
 TEMPLATES = {path.name: path.read_text() for path in (SHOP / "templates").rglob("*.html")}
 SCRIPT = (SHOP / "static/shop/shop.js").read_text()
-STATUSES = ("open", "not_started", "paused", "sold_out", "ended")
+STATUSES = ("open", "not_started", "paused", "sold_out", "may_come_back", "ended")
 BUILT = {f"status_{status}" for status in STATUSES}
 BUILT |= {f"{prefix}_{status}" for prefix in ("order", "about") for status in Order.Status.values}
-BUILT |= {"on_now", "coming_up", "over", *words.IN_PLACE_OF.values()}
+BUILT |= {f"event_{kind}" for kind in OrderEvent.Kind.values}
+BUILT |= {"unknown_look_again", "cancel_some", "return_some"}
+BUILT |= {"on_now", "coming_up", "over", *words.IN_PLACE_OF.values(), "gone_for_now"}
 
 
 def named_in_templates() -> set[str]:

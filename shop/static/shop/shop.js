@@ -45,6 +45,7 @@ class Sale {
     this.live = "live" in element.dataset;
     this.starts = Date.parse(element.dataset.starts);
     this.ends = Date.parse(element.dataset.ends);
+    this.mayComeBack = "mayComeBack" in element.dataset;
     const part = (name) => element.querySelector(`[data-${name}]`);
     this.parts = Object.fromEntries(
       ["badge", "left", "meter", "buy", "hint", "countdown", "countdown-line", "countdown-label"]
@@ -60,15 +61,21 @@ class Sale {
   set status(status) {
     if (status === this.status) return;
     this.element.dataset.status = status;
+    this.write();
+    if (status === "open" && this.live) announce(words.now_open);
+  }
+
+  write() {
+    const forNow = this.status === "sold_out" && this.mayComeBack;
+    const status = forNow ? "may_come_back" : this.status;
     this.parts.badge.textContent = words[`status_${status}`];
     const { buy, hint } = this.parts;
     if (buy) {
       buy.disabled = status !== "open";
       buy.textContent = words[status === "open" ? "buy" : `status_${status}`];
-      const hints = { open: words.safe_to_click_twice, sold_out: words.may_come_back };
+      const hints = { open: words.safe_to_click_twice, may_come_back: words.may_come_back };
       hint.textContent = hints[status] ?? "";
     }
-    if (status === "open" && this.live) announce(words.now_open);
   }
 
   tick() {
@@ -115,6 +122,10 @@ class Sale {
     this.starts = Date.parse(state.starts_at);
     this.ends = Date.parse(state.ends_at);
     this.status = state.status;
+    if (this.mayComeBack !== state.may_come_back) {
+      this.mayComeBack = state.may_come_back;
+      this.write();
+    }
     const total = this.parts.meter.max;
     this.parts.meter.value = state.available;
     this.parts.left.textContent = say("left", { available: state.available, total });

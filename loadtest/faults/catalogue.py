@@ -1,0 +1,69 @@
+"""Every fault by name. Adding one is a class in its family's file and a line here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from loadtest.faults.celery import BrokerEmptied, CeleryKilled
+from loadtest.faults.clock import ClockStepped
+from loadtest.faults.disk import DiskFull
+from loadtest.faults.fault import Fault
+from loadtest.faults.postgres import (
+    BackendsTerminated,
+    CommitLost,
+    ConnectionsExhausted,
+    PostgresKilled,
+    PostgresRestarted,
+)
+from loadtest.faults.redis import (
+    RedisFailover,
+    RedisFull,
+    RedisKilled,
+    RedisMute,
+    RedisPaused,
+    RedisReset,
+    RedisSlow,
+)
+from loadtest.faults.web import (
+    HolderPaused,
+    KilledAfterCommit,
+    KilledBeforeAnswer,
+    KilledBeforeCommit,
+    WebKilled,
+)
+
+FAULTS: dict[str, type[Fault]] = {
+    fault.name: fault
+    for fault in (
+        WebKilled,
+        KilledBeforeCommit,
+        KilledAfterCommit,
+        KilledBeforeAnswer,
+        HolderPaused,
+        RedisKilled,
+        RedisPaused,
+        RedisSlow,
+        RedisMute,
+        RedisReset,
+        RedisFull,
+        RedisFailover,
+        PostgresKilled,
+        PostgresRestarted,
+        BackendsTerminated,
+        ConnectionsExhausted,
+        CommitLost,
+        CeleryKilled,
+        BrokerEmptied,
+        ClockStepped,
+        DiskFull,
+    )
+}
+
+
+def left_out(names: Iterable[str], there: frozenset[str]) -> dict[str, str]:
+    """Of these faults, those that cannot be injected here, and what they lack."""
+    return {
+        name: ", ".join(sorted(missing))
+        for name in names
+        if (missing := FAULTS[name].needs - there)
+    }

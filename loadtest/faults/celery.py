@@ -1,0 +1,58 @@
+"""Celery's worker killed again and again, and its broker emptied."""
+
+from __future__ import annotations
+
+import time
+
+import psutil
+
+from loadtest.faults.fault import Fault, FaultFailed, wait_until
+from loadtest.faults.processes import kill, program
+from loadtest.faults.redis import connect
+
+SETTLED = 1.5
+"""Seconds that a supervisor wants to see a process live before it counts as started."""
+
+
+class CeleryKilled(Fault):
+    """SIGKILL of the worker and its children at once; its supervisor starts it again."""
+
+    name = "celery-killed"
+    what = "Celery's worker is killed with its children, repeatedly"
+    expected = "the follow-up is complete, through the sweep"
+    lasts = (0.0, 1.0)
+
+    def inject(self) -> None:  # noqa: D102
+        killed: list[int] = []
+        for _ in range(self.random.randint(1, 3)):
+            wait_until("Celery's worker runs", self._settled, 30)
+            main = program(self.target.shop, "celery", "worker")
+            killed += kill([main, *main.children(recursive=True)])
+        self.did["killed"] = killed
+
+    def heal(self) -> None:  # noqa: D102
+        wait_until("Celery's worker runs", self._settled, 30)
+
+    def _settled(self) -> bool:
+        try:
+            main = program(self.target.shop, "celery", "worker")
+            return time.time() - main.create_time() > SETTLED
+        except (FaultFailed, psutil.NoSuchProcess):
+            return False
+
+
+class BrokerEmptied(Fault):
+    """FLUSHDB: every message that waits, and what the broker knows of its queues."""
+
+    name = "broker-emptied"
+    what = "Celery's broker is emptied"
+    expected = "the follow-up is complete, through the sweep"
+    lasts = (0.0, 1.0)
+
+    def inject(self) -> None:  # noqa: D102
+        with connect(self.target.broker) as client:
+            self.did["keys"] = client.dbsize()
+            self.did["flushed"] = client.flushdb()
+
+    def heal(self) -> None:
+        """There is nothing to undo."""

@@ -1,0 +1,169 @@
+"""Draws faults by a seed, injects and heals them, and writes down what was really done."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from loadtest.faults.catalogue import FAULTS
+from loadtest.faults.fault import Fault
+from loadtest.faults.processes import require_linux
+from loadtest.faults.target import Target
+
+BETWEEN = (5.0, 15.0)
+"""Seconds from the begin of one fault to the begin of the next, drawn."""
+
+REST = 5.0
+"""Seconds from the end of a fault to the next, at least: in them the shop has to sell again."""
+
+
+@dataclass(slots=True)
+class Injected:
+    """A fault that was injected, as the log has it; times in ns of the monotonic clock.
+
+    Attributes:
+        did: what was really done.
+        error: why it could not be injected or healed; empty if it was.
+        healed: whether it is over.
+    """
+
+    fault: str
+    start: int
+    end: int
+    did: dict[str, Any] = field(default_factory=dict)
+    error: str = ""
+    healed: bool = True
+
+    def to_json(self) -> dict[str, Any]:
+        """A line of the log, with what the checker reads first."""
+        return {
+            "fault": self.fault,
+            "start": self.start,
+            "end": self.end,
+            "seconds": round((self.end - self.start) / 1e9, 2),
+            "did": self.did,
+            "error": self.error,
+        }
+
+
+TRIES = 3
+"""How often a fault is tried that has to come and cannot be injected: nobody may have come by a
+marked point, or the server is still down from the last one."""
+
+
+def draw(names: Sequence[str], seed: int) -> Iterator[tuple[float, str, Random]]:
+    """Endlessly: seconds to the next fault, its name, and what it draws from.
+
+    All of them come before one comes again. The same seed draws the same.
+    """
+    random = Random(f"faults/{seed}")
+    while True:
+        for name in random.sample(names, len(names)):
+            yield random.uniform(*BETWEEN), name, Random(random.random())
+
+
+class Chaos:
+    """Injects faults into a target, from a thread of its own, until it is stopped.
+
+    Args:
+        names: of the faults to draw from.
+        target: what they act on.
+        seed: repeats the draw.
+        log: file for what was injected, one JSON line each.
+        once: it is done when each has been injected; else it goes on.
+    """
+
+    def __init__(
+        self, names: Sequence[str], target: Target, seed: int, log: Path, *, once: bool = False
+    ) -> None:
+        require_linux()
+        self.injected: list[Injected] = []
+        self.failed: list[Injected] = []
+        self.current: Fault | None = None
+        self._draw = draw(names, seed)
+        self._target = target
+        self._log = log
+        self._missing = dict.fromkeys(names, TRIES) if once else None
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="chaos", daemon=True)
+
+    def start(self) -> None:
+        """Begin; the first fault comes after a first pause."""
+        self._log.touch()
+        self._thread.start()
+
+    def end(self) -> None:
+        """No more faults; the one that is on is healed."""
+        self._end.set()
+
+    def stop(self) -> None:
+        """End, and return when the last one is healed."""
+        self.end()
+        if self.started:
+            self._thread.join()
+
+    @property
+    def started(self) -> bool:
+        """Whether it has begun."""
+        return self._thread.ident is not None
+
+    @property
+    def done(self) -> bool:
+        """Whether it has begun and is through."""
+        return self.started and not self._thread.is_alive()
+
+    def _run(self) -> None:
+        begun, ended = time.monotonic(), 0.0
+        for pause, name, random in self._draw:
+            if self._missing is not None and name not in self._missing:
+                if not self._missing:
+                    return
+                continue
+            if self._end.wait(max(begun + pause, ended + REST) - time.monotonic()):
+                return
+            begun = time.monotonic()
+            injected = self._inject(FAULTS[name], random)
+            self._note(injected)
+            if self._missing is not None:
+                self._missing[name] -= 1
+                if not injected.error or not self._missing[name]:
+                    del self._missing[name]
+            ended = time.monotonic()
+
+    def _inject(self, kind: type[Fault], random: Random) -> Injected:
+        start, errors, healed = time.monotonic_ns(), [], True
+        fault = None
+        try:
+            fault = self.current = kind(self._target, random)
+            fault.inject()
+            self._end.wait(random.uniform(*fault.lasts))
+        except Exception as error:  # noqa: BLE001  # whatever it was, it is healed and told
+            errors.append(f"{type(error).__name__}: {error}")
+        finally:
+            if fault is not None and (problem := _heal(fault)):
+                errors.append(problem)
+                healed = False
+            self.current = None
+        did = fault.did if fault is not None else {}
+        end = time.monotonic_ns()
+        return Injected(kind.name, start, end, did, "; ".join(errors), healed)
+
+    def _note(self, injected: Injected) -> None:
+        (self.failed if injected.error else self.injected).append(injected)
+        with self._log.open("a") as log:
+            log.write(json.dumps(injected.to_json()) + "\n")
+
+
+def _heal(fault: Fault) -> str:
+    """What went wrong with it; empty if nothing did."""
+    try:
+        fault.heal()
+    except Exception as error:  # noqa: BLE001  # it is told, and the verdict says unknown
+        return f"not healed: {type(error).__name__}: {error}"
+    return ""

@@ -1,0 +1,61 @@
+"""The clock of the web processes stepped by hours."""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.request
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import Any
+
+from loadtest.faults.fault import Fault, FaultFailed, wait_until
+from loadtest.faults.target import CLOCK
+
+STEP = 6 * 3600
+"""Seconds: more than a proof's sale lasts, less than a buyer's token."""
+
+
+class ClockStepped(Fault):
+    """Forwards beyond the sale's end, or back to before its beginning.
+
+    The answer's `Date` is the worker's own clock, so that the step can be seen from outside; the
+    sale must stay open, since its window is judged by the database's.
+    """
+
+    name = "clock-stepped"
+    what = "the web processes' clock jumps by hours"
+    expected = "sale windows are judged by one clock, the database's"
+    needs = frozenset({CLOCK})
+
+    def inject(self) -> None:  # noqa: D102
+        step = self.random.choice([-STEP, STEP])
+        Path(self.target.clock).write_text(f"{step:+d}\n")
+        wait_until("a worker's clock has jumped", lambda: abs(self._ahead()) > STEP / 2, 10)
+        self.did["ahead"] = round(self._ahead())
+        self.did["sale"] = self._sale().get("status", "")
+        if self.did["sale"] in ("not_started", "ended"):
+            raise FaultFailed(f"with the clock stepped by {step} s the sale is {self.did['sale']}")
+
+    def heal(self) -> None:  # noqa: D102
+        Path(self.target.clock).write_text("+0\n")
+        wait_until("the worker's clock is back", lambda: abs(self._ahead()) < STEP / 2, 10)
+
+    def _ahead(self) -> float:
+        """Seconds by which a worker's clock is ahead of this one; 0 if none answers now."""
+        try:
+            with urllib.request.urlopen(f"{self.target.web}/healthz", timeout=5) as answer:
+                date = parsedate_to_datetime(answer.headers["Date"])
+        except OSError:
+            return 0.0
+        return (date - datetime.fromtimestamp(time.time(), UTC)).total_seconds()
+
+    def _sale(self) -> dict[str, Any]:
+        try:
+            address = f"{self.target.web}/api/v1/sales/{self.target.sale}"
+            with urllib.request.urlopen(address, timeout=5) as answer:
+                document: dict[str, Any] = json.load(answer)
+        except OSError:
+            return {}
+        return document

@@ -1,0 +1,39 @@
+"""Talking to a proxy of ours, from wherever the faults are injected."""
+
+from __future__ import annotations
+
+import json
+import socket
+from typing import Any
+
+from loadtest.faults.fault import FaultFailed
+
+
+class Control:
+    """A proxy's control port; each call is a connection of its own.
+
+    Args:
+        port: on this machine.
+    """
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+
+    def tell(self, **wishes: Any) -> dict[str, int]:
+        """Change what the proxy does (see `proxy.Proxy.obey`); returns its counts.
+
+        Raises:
+            FaultFailed: it does not answer.
+        """
+        try:
+            with socket.create_connection(("127.0.0.1", self._port), timeout=5) as connection:
+                connection.sendall(json.dumps(wishes).encode() + b"\n")
+                with connection.makefile("rb") as answer:
+                    counts: dict[str, int] = json.loads(answer.readline())
+        except (OSError, ValueError) as error:
+            raise FaultFailed(f"the proxy does not answer: {error}") from error
+        return counts
+
+    def counts(self) -> dict[str, int]:
+        """What it has done so far."""
+        return self.tell()

@@ -1,0 +1,180 @@
+"""PostgreSQL killed, restarted, its backends ended, its connections used up, its COMMITs lost."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from pathlib import Path
+from random import Random
+
+import psutil
+import psycopg
+
+from loadtest.faults.control import Control
+from loadtest.faults.fault import Fault, FaultFailed, wait_until
+from loadtest.faults.processes import kill, lives, send
+from loadtest.faults.target import DATABASE_PROXY, Target
+
+
+def answers(url: str) -> bool:
+    """Whether the server takes a connection and answers on it."""
+    try:
+        with psycopg.connect(url, connect_timeout=2) as connection:
+            connection.execute("SELECT 1")
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
+class Postgres(Fault):
+    """A fault of the server itself."""
+
+    def postmaster(self) -> psutil.Process:
+        """The server's first process."""
+        try:
+            file = Path(self.target.database_folder) / "postmaster.pid"
+            return psutil.Process(int(file.read_text().split()[0]))
+        except (OSError, ValueError, IndexError, psutil.Error) as error:
+            raise FaultFailed(f"PostgreSQL does not run: {error}") from error
+
+    def heal(self) -> None:
+        """Wait until it takes connections."""
+        wait_until("PostgreSQL answers", lambda: answers(self.target.database))
+
+
+class PostgresKilled(Postgres):
+    """SIGKILL of the postmaster and all its children; its supervisor starts it again."""
+
+    name = "postgres-killed"
+    what = "PostgreSQL is killed with all its processes"
+    expected = "no order that was promised is lost"
+    lasts = (0.0, 1.0)
+
+    def inject(self) -> None:  # noqa: D102
+        postmaster = self.postmaster()
+        self.did["killed"] = kill([postmaster, *postmaster.children(recursive=True)])
+
+
+class PostgresRestarted(Postgres):
+    """Fast shutdown, as `pg_ctl -m fast` does; its supervisor starts it again."""
+
+    name = "postgres-restarted"
+    what = "PostgreSQL is restarted"
+    expected = "rolled back or unknown; refused before anything is written"
+    lasts = (0.0, 1.0)
+
+    def inject(self) -> None:  # noqa: D102
+        postmaster = self.postmaster()
+        send(postmaster.pid, signal.SIGINT)
+        wait_until("PostgreSQL stops", lambda: not lives(postmaster), 30)
+        self.did["stopped"] = [postmaster.pid]
+
+
+GREEDY = "greedy"
+"""The name under which connections are taken away from others."""
+
+TERMINATE = """
+SELECT count(*) FILTER (WHERE pg_terminate_backend(pid)) FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
+  AND application_name <> %s
+"""
+
+
+def terminate(connection: psycopg.Connection) -> int:
+    """End everybody's connections but this one and those of the greedy; how many."""
+    row = connection.execute(TERMINATE, [GREEDY]).fetchone()
+    return int(row[0]) if row else 0
+
+
+def connect(url: str) -> psycopg.Connection:
+    """A connection for one statement after the other."""
+    return psycopg.connect(url, autocommit=True, connect_timeout=5)
+
+
+class BackendsTerminated(Postgres):
+    """`pg_terminate_backend` for everybody, several times."""
+
+    name = "postgres-terminated"
+    what = "all database connections are ended by the server"
+    expected = "rolled back or unknown"
+    lasts = (0.0, 1.0)
+
+    def inject(self) -> None:  # noqa: D102
+        with psycopg.connect(
+            self.target.database, autocommit=True, connect_timeout=5
+        ) as connection:
+            ended = 0
+            for _ in range(self.random.randint(2, 5)):
+                ended += terminate(connection)
+                time.sleep(0.3)
+        self.did["ended"] = ended
+
+
+class ConnectionsExhausted(Postgres):
+    """Somebody else has all the connections there are, and takes each that becomes free."""
+
+    name = "postgres-exhausted"
+    what = "all of PostgreSQL's connections are taken"
+    expected = "refused before anything is written"
+
+    def __init__(self, target: Target, random: Random) -> None:
+        super().__init__(target, random)
+        self._taken: list[psycopg.Connection] = []
+        self._end = threading.Event()
+        self._grabber = threading.Thread(target=self._grab, daemon=True)
+
+    def inject(self) -> None:  # noqa: D102
+        with psycopg.connect(
+            self.target.database, autocommit=True, connect_timeout=5
+        ) as connection:
+            self._grabber.start()
+            wait_until("no connection is left", lambda: self._refused > 0, 20)
+            # The shop's own ones go too: it has to ask for new ones, and there are none.
+            self.did["ended"] = terminate(connection)
+
+    def heal(self) -> None:  # noqa: D102
+        self._end.set()
+        if self._grabber.is_alive():
+            self._grabber.join()
+        self.did |= {"taken": len(self._taken), "refused": self._refused}
+        for connection in self._taken:
+            connection.close()
+        super().heal()
+
+    _refused = 0
+
+    def _grab(self) -> None:
+        while not self._end.is_set():
+            try:
+                connection = psycopg.connect(
+                    self.target.database, connect_timeout=2, application_name=GREEDY
+                )
+                self._taken.append(connection)
+            except psycopg.OperationalError:
+                self._refused += 1
+                time.sleep(0.02)
+
+
+class CommitLost(Fault):
+    """The proxy cuts connections at COMMIT: the reply is lost, or the COMMIT itself, in turn."""
+
+    name = "commit-lost"
+    what = "connections are cut at COMMIT"
+    expected = "unknown, or the truth after a look-up; never a false refusal"
+    needs = frozenset({DATABASE_PROXY})
+    lasts = (1.0, 3.0)
+
+    def inject(self) -> None:  # noqa: D102
+        proxy = Control(self.target.database_proxy)
+        self._before = proxy.counts()
+        proxy.tell(mode="pass", cuts=self.random.randint(2, 20))
+        wait_until("a COMMIT is cut", lambda: self._cut(proxy.counts()) > 0, 10)
+
+    def heal(self) -> None:  # noqa: D102
+        after = Control(self.target.database_proxy).tell(mode="pass", cuts=0)
+        self.did["replies lost"] = after["replies_lost"] - self._before["replies_lost"]
+        self.did["commits lost"] = after["commits_lost"] - self._before["commits_lost"]
+
+    def _cut(self, counts: dict[str, int]) -> int:
+        return counts["cut"] - self._before["cut"]

@@ -1,0 +1,216 @@
+"""A TCP proxy that can be told to be slow, to lose replies, to reset, and to cut at COMMIT.
+
+    python -m loadtest.faults.proxy --to 5432 --postgres
+
+Prints `{"port": …, "control": …}` when it listens, and ends when its standard input does, so that
+it never outlives whoever started it. One process, one loop: its delays are of milliseconds only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import socket
+import struct
+import sys
+from collections import Counter, deque
+from typing import Any
+
+from loadtest.faults.frontend import Frontend
+
+COUNTS = ("connections", "delayed", "muted", "reset", "cut", "replies_lost", "commits_lost")
+
+
+class Proxy:
+    """Forwards to one port of this machine.
+
+    Attributes:
+        mode: `pass`; `slow` (replies `seconds` late); `mute` (replies are lost); `reset`.
+        cuts: connections that are still to be cut at COMMIT.
+    """
+
+    def __init__(self, port: int, *, postgres: bool) -> None:
+        self.port = port
+        self.postgres = postgres
+        self.mode = "pass"
+        self.seconds = 0.0
+        self.cuts = 0
+        self.counts: Counter[str] = Counter(dict.fromkeys(COUNTS, 0))
+        self.links: set[Link] = set()
+
+    def obey(self, mode: str = "", seconds: float = 0.0, cuts: int = 0, port: int = 0) -> None:
+        """Change the mode; nothing asked for changes nothing.
+
+        `port` is where to forward from now on; connections to the old one are reset.
+        """
+        if not mode:
+            return
+        for link in list(self.links):
+            # A stream with a hole in it is of no use any more.
+            if mode == "reset" or link.muted or (port and port != self.port):
+                link.reset()
+        self.mode, self.seconds, self.cuts = mode, seconds, cuts
+        self.port = port or self.port
+
+    def link(self) -> Client:
+        """A new connection of a client."""
+        return Client(Link(self))
+
+
+class Link:
+    """One connection through the proxy: the client's half and the server's."""
+
+    def __init__(self, proxy: Proxy) -> None:
+        self.proxy = proxy
+        self.client: asyncio.Transport | None = None
+        self.server: asyncio.Transport | None = None
+        self.muted = False
+        self._frontend = Frontend() if proxy.postgres else None
+        self._cut = False
+        self._late: deque[tuple[float, bytes]] = deque()
+
+    async def connect(self) -> None:
+        """Reach the server, then let the client speak."""
+        assert self.client is not None
+        if self.proxy.mode == "reset":
+            self.reset()
+            return
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.create_connection(lambda: Server(self), "127.0.0.1", self.proxy.port)
+        except OSError:
+            self.reset()
+            return
+        if not self.client.is_closing():
+            self.client.resume_reading()
+
+    def from_client(self, data: bytes) -> None:
+        """Pass on what the client says, unless it is a COMMIT that is to be lost."""
+        if self.server is None:
+            return
+        commit = self._frontend is not None and self._frontend.commits(data)
+        if commit and self.proxy.cuts > 0:
+            self.proxy.cuts -= 1
+            self.proxy.counts["cut"] += 1
+            if self.proxy.counts["cut"] % 2 == 0:
+                self.proxy.counts["commits_lost"] += 1
+                self.reset()
+                return
+            self._cut = True
+        self.server.write(data)
+
+    def from_server(self, data: bytes) -> None:
+        """Pass on what the server says, as the mode says."""
+        proxy = self.proxy
+        if self._cut:
+            proxy.counts["replies_lost"] += 1
+            self.reset()
+        elif proxy.mode == "mute":
+            proxy.counts["muted"] += 1
+            self.muted = True
+        elif proxy.mode == "slow" or self._late:
+            # Also in another mode while earlier replies wait: they must not be overtaken.
+            proxy.counts["delayed"] += 1
+            loop = asyncio.get_running_loop()
+            self._late.append((loop.time() + proxy.seconds, data))
+            if len(self._late) == 1:
+                loop.call_later(proxy.seconds, self._deliver)
+        elif self.client is not None:
+            self.client.write(data)
+
+    def _deliver(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._late and self._late[0][0] <= loop.time():
+            _, data = self._late.popleft()
+            if self.client is not None and not self.client.is_closing():
+                self.client.write(data)
+        if self._late:
+            loop.call_at(self._late[0][0], self._deliver)
+
+    def reset(self) -> None:
+        """Break both halves with a reset, as a dead machine's neighbours would."""
+        self.proxy.counts["reset"] += 1
+        for half in (self.client, self.server):
+            if half is not None and not half.is_closing():
+                connected = half.get_extra_info("socket")
+                connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                half.abort()
+        self.proxy.links.discard(self)
+
+    def close(self) -> None:
+        """One half has ended: end the other when it has taken what is on its way."""
+        for half in (self.client, self.server):
+            if half is not None:
+                half.close()
+        self.proxy.links.discard(self)
+
+
+class _Half(asyncio.Protocol):
+    def __init__(self, link: Link) -> None:
+        self.link = link
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.link.close()
+
+
+class Client(_Half):
+    """The half that clients connect to."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:  # noqa: D102
+        assert isinstance(transport, asyncio.Transport)
+        self.link.client = transport
+        self.link.proxy.links.add(self.link)
+        self.link.proxy.counts["connections"] += 1
+        transport.pause_reading()
+        self._connecting = asyncio.ensure_future(self.link.connect())
+
+    def data_received(self, data: bytes) -> None:  # noqa: D102
+        self.link.from_client(data)
+
+
+class Server(_Half):
+    """The half towards the server."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:  # noqa: D102
+        assert isinstance(transport, asyncio.Transport)
+        self.link.server = transport
+
+    def data_received(self, data: bytes) -> None:  # noqa: D102
+        self.link.from_server(data)
+
+
+async def _control(
+    proxy: Proxy, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    wishes: dict[str, Any] = json.loads(await reader.readline())
+    proxy.obey(**wishes)
+    writer.write(json.dumps(proxy.counts).encode() + b"\n")
+    await writer.drain()
+    writer.close()
+
+
+async def _serve(proxy: Proxy, port: int) -> None:
+    loop = asyncio.get_running_loop()
+    listening = await loop.create_server(proxy.link, "127.0.0.1", port, backlog=1024)
+    control = await asyncio.start_server(
+        lambda reader, writer: _control(proxy, reader, writer), "127.0.0.1", 0
+    )
+    ports = [each.sockets[0].getsockname()[1] for each in (listening, control)]
+    print(json.dumps({"port": ports[0], "control": ports[1]}), flush=True)
+    # A thread, since standard input may be a file that no selector takes.
+    await loop.run_in_executor(None, sys.stdin.buffer.read)
+
+
+def main() -> None:
+    """Serve until standard input ends."""
+    parser = argparse.ArgumentParser(prog="python -m loadtest.faults.proxy", description=__doc__)
+    parser.add_argument("--to", type=int, required=True, help="port to forward to")
+    parser.add_argument("--port", type=int, default=0, help="to listen on; 0: any")
+    parser.add_argument("--postgres", action="store_true", help="understand PostgreSQL's protocol")
+    options = parser.parse_args()
+    asyncio.run(_serve(Proxy(options.to, postgres=options.postgres), options.port))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,256 @@
+"""Redis killed, paused, slow, mute, cut off, full, and failed over to a replica that lags."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from random import Random
+from typing import Any
+from urllib.parse import urlsplit
+
+import psutil
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from loadtest.faults.control import Control
+from loadtest.faults.fault import Fault, FaultFailed, wait_until
+from loadtest.faults.ports import free_port
+from loadtest.faults.processes import is_stopped, kill, send
+from loadtest.faults.target import REDIS_PROXY, Target
+
+
+def connect(url: str) -> redis.Redis:
+    """A client that asks once."""
+    return redis.Redis.from_url(
+        url, socket_timeout=5, socket_connect_timeout=5, retry=Retry(NoBackoff(), 0)
+    )
+
+
+def answers(client: redis.Redis) -> bool:
+    """Whether the server answers now."""
+    try:
+        return bool(client.ping())
+    except redis.RedisError:
+        return False
+
+
+class _Redis(Fault):
+    """A fault of the server itself."""
+
+    def __init__(self, target: Target, random: Random) -> None:
+        super().__init__(target, random)
+        self.client = connect(target.redis)
+
+    def pid(self) -> int:
+        """The server's process."""
+        try:
+            return int(self.client.info("server")["process_id"])
+        except redis.RedisError as error:
+            raise FaultFailed(f"Redis does not answer: {error}") from error
+
+    def heal(self) -> None:
+        """Wait until it answers."""
+        wait_until("Redis answers", lambda: answers(self.client))
+        self.client.close()
+
+
+class RedisKilled(_Redis):
+    """SIGKILL; its supervisor starts it again, and it has nothing on disk."""
+
+    name = "redis-killed"
+    what = "Redis is killed and comes back empty"
+    expected = "the sale goes on; locks and hints are rebuilt, the fence is not lower"
+    lasts = (0.0, 0.5)
+
+    def inject(self) -> None:  # noqa: D102
+        self.did["keys"] = self.client.dbsize()
+        self.did["killed"] = kill([psutil.Process(self.pid())])
+
+
+class RedisPaused(_Redis):
+    """SIGSTOP: connections stand, and nobody answers."""
+
+    name = "redis-paused"
+    what = "Redis is paused"
+    expected = "bounded waits, then sales without the lock"
+
+    _pid = 0
+
+    def inject(self) -> None:  # noqa: D102
+        self._pid = self.pid()
+        send(self._pid, signal.SIGSTOP)
+        wait_until("Redis stops", lambda: is_stopped(self._pid), 5)
+        self.did["stopped"] = [self._pid]
+
+    def heal(self) -> None:  # noqa: D102
+        if self._pid:
+            send(self._pid, signal.SIGCONT)
+        super().heal()
+
+
+class RedisFull(_Redis):
+    """No memory left and nothing that it may forget."""
+
+    name = "redis-full"
+    what = "Redis is full and evicts nothing"
+    expected = "sales without the lock; refusals go to the database"
+
+    _before: dict[Any, Any] | None = None
+
+    def inject(self) -> None:  # noqa: D102
+        self._before = self.client.config_get("maxmemory", "maxmemory-policy")
+        self._refused = self._refusals()
+        self.client.config_set("maxmemory-policy", "noeviction")
+        self.client.config_set("maxmemory", 1)
+
+    def heal(self) -> None:  # noqa: D102
+        if self._before is not None:
+            for name, value in self._before.items():
+                self.client.config_set(name, value)
+            self.did["writes refused"] = self._refusals() - self._refused
+        super().heal()
+
+    def _refusals(self) -> int:
+        statistics = self.client.info("errorstats").get("errorstat_OOM", {})
+        return int(statistics.get("count", 0)) if isinstance(statistics, dict) else 0
+
+
+class _Proxied(Fault):
+    """Done by the proxy between the shop and Redis; the server itself never knows."""
+
+    needs = frozenset({REDIS_PROXY})
+
+    def __init__(self, target: Target, random: Random) -> None:
+        super().__init__(target, random)
+        self.proxy = Control(target.redis_proxy)
+        self._before = self.proxy.counts()
+
+    def heal(self) -> None:
+        """Let everything through again."""
+        after = self.proxy.tell(mode="pass")
+        self.did |= {
+            name: number - self._before[name]
+            for name, number in after.items()
+            if number > self._before[name]
+        }
+
+
+class RedisSlow(_Proxied):
+    """Every reply is late, by less than the shop's time-out or by more."""
+
+    name = "redis-slow"
+    what = "Redis answers late"
+    expected = "bounded waits, no pile-up"
+
+    def inject(self) -> None:  # noqa: D102
+        self.did["delay"] = delay = self.random.choice([0.05, 0.2, 0.7])
+        self.proxy.tell(mode="slow", seconds=delay)
+
+
+class RedisMute(_Proxied):
+    """Commands arrive and are carried out, replies get lost."""
+
+    name = "redis-mute"
+    what = "Redis' replies get lost"
+    expected = "one time-out, then sales without the lock; nothing is done twice"
+
+    def inject(self) -> None:  # noqa: D102
+        self.proxy.tell(mode="mute")
+
+
+class RedisReset(_Proxied):
+    """Connections are reset, new ones too."""
+
+    name = "redis-reset"
+    what = "connections to Redis are reset"
+    expected = "sales without the lock"
+
+    def inject(self) -> None:  # noqa: D102
+        self.proxy.tell(mode="reset")
+
+
+class RedisFailover(_Redis):
+    """A replica is promoted that has not seen the last writes, and the old primary dies.
+
+    Healing goes back the same way: the old primary, empty, becomes a replica of the new one, is
+    promoted when it has everything, and takes over again.
+    """
+
+    name = "redis-failover"
+    what = "a replica without the last writes is promoted"
+    expected = "two holders are possible; nothing is oversold"
+    needs = frozenset({REDIS_PROXY})
+
+    _replica: subprocess.Popen[bytes] | None = None
+    _switched = False
+
+    def inject(self) -> None:  # noqa: D102
+        primary = psutil.Process(self.pid())
+        parts = urlsplit(self.target.redis)
+        self._port, self._password = free_port(), parts.password or ""
+        self._own_port = parts.port or 6379
+        self._start_replica(primary)
+        self._new = connect(
+            parts._replace(netloc=f":{self._password}@127.0.0.1:{self._port}").geturl()
+        )
+        wait_until("the replica has everything", lambda: _in_step(self._new), 20)
+        self._new.replicaof("NO", "ONE")
+        time.sleep(0.3)  # what is written now, the new primary will never have seen
+        written, seen = _offset(self.client), _offset(self._new)
+        Control(self.target.redis_proxy).tell(mode="pass", port=self._port)
+        self._switched = True
+        self.did |= {
+            "killed": kill([primary]),
+            "promoted": self._replica.pid if self._replica else 0,
+        }
+        self.did["bytes of writes lost"] = written - seen
+
+    def heal(self) -> None:  # noqa: D102
+        wait_until("the old primary answers", lambda: answers(self.client))
+        if self._switched:
+            self._go_back()
+        if self._replica is not None:
+            self._replica.kill()
+            self._replica.wait()
+        super().heal()
+
+    def _start_replica(self, primary: psutil.Process) -> None:
+        self._replica = subprocess.Popen(
+            [
+                *(primary.exe(), "--port", str(self._port), "--bind", "127.0.0.1", "--save", ""),
+                *("--requirepass", self._password, "--primaryauth", self._password),
+                *("--replicaof", f"127.0.0.1 {self._own_port}", "--databases", "64"),
+                *("--repl-diskless-sync-delay", "0"),
+            ],
+            # Marked like the primary, so that whoever clears away its leftovers finds this too.
+            env={**os.environ, **primary.environ()},
+            cwd=primary.cwd(),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def _go_back(self) -> None:
+        self.client.config_set("masterauth", self._password)
+        self.client.config_set("repl-diskless-sync-delay", 0)
+        self._new.config_set("repl-diskless-sync-delay", 0)
+        self.client.replicaof("127.0.0.1", self._port)
+        try:
+            wait_until("the old primary has everything", lambda: _in_step(self.client), 20)
+        finally:
+            self.client.replicaof("NO", "ONE")
+            Control(self.target.redis_proxy).tell(mode="pass", port=self._own_port)
+
+
+def _in_step(client: redis.Redis) -> bool:
+    try:
+        link = client.info("replication")
+    except redis.RedisError:
+        return False
+    return bool(link.get("master_link_status") == "up" and not link.get("master_sync_in_progress"))
+
+
+def _offset(client: redis.Redis) -> int:
+    return int(client.info("replication")["master_repl_offset"])

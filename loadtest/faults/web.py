@@ -1,0 +1,146 @@
+"""Web processes killed, at random and at marked points, and a lock's holder paused."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from random import Random
+from typing import ClassVar
+
+import psutil
+
+from loadtest.faults.fault import Fault, FaultFailed, wait_until
+from loadtest.faults.processes import children, is_stopped, kill, lives, program, send
+from loadtest.faults.target import MARKS, Target
+
+SOON = 8.0
+"""Seconds in which somebody comes by a marked point in a sale that is under way."""
+
+LEASE = 2.0
+"""Seconds of the item's lock in the shop; who is paused longer is overtaken."""
+
+
+class _Workers(Fault):
+    """A fault that costs a web worker, which its master replaces."""
+
+    lasts = (0.0, 1.0)
+
+    def __init__(self, target: Target, random: Random) -> None:
+        super().__init__(target, random)
+        self._master: psutil.Process | None = None
+        self._before: list[psutil.Process] = []
+
+    def find(self) -> list[psutil.Process]:
+        """The workers there are now."""
+        self._master = program(self.target.shop, "gunicorn")
+        self._before = children(self._master)
+        if not self._before:
+            raise FaultFailed("there is no web worker")
+        return self._before
+
+    def heal(self) -> None:
+        """Wait for as many workers as before."""
+        if self._master is not None:
+            master, wanted = self._master, len(self._before)
+            wait_until("a new web worker", lambda: len(children(master)) >= wanted)
+
+
+class WebKilled(_Workers):
+    """SIGKILL a web worker, whatever it is doing."""
+
+    name = "web-killed"
+    what = "a web worker is killed"
+    expected = "its requests are unknown; the same key then finds the truth"
+
+    def inject(self) -> None:  # noqa: D102
+        self.did["killed"] = kill([self.random.choice(self.find())])
+
+
+class _AtMark(_Workers):
+    """Leave an order at a marked point, and wait until a worker came by and has obeyed it."""
+
+    needs = frozenset({MARKS})
+    point: ClassVar[str]
+    order: ClassVar[str] = "kill"
+
+    def inject(self) -> None:
+        self.find()
+        mark = Path(self.target.marks) / self.point
+        mark.write_text(self.order)
+        try:
+            wait_until(f"a worker comes by {self.point}", lambda: not mark.exists(), SOON)
+        finally:
+            mark.unlink(missing_ok=True)
+        self.pid = self._obeyed()
+        self.did |= {"point": self.point, "pid": self.pid}
+
+    def _obeyed(self) -> int:
+        """The pid of the worker that took the order; it renamed the file to tell."""
+        [taken] = Path(self.target.marks).glob(f"{self.point}.*")
+        pid = int(taken.suffix[1:])
+        taken.unlink()
+        return pid
+
+
+class _KilledAtMark(_AtMark):
+    expected = "unknown to those who waited; the same key then finds the truth"
+
+    def inject(self) -> None:
+        super().inject()
+        wait_until(f"{self.pid} ends", lambda: not _lives(self.pid), 10)
+        self.did["killed"] = [self.pid]
+
+
+class KilledBeforeCommit(_KilledAtMark):
+    """A worker dies with everything written and nothing committed."""
+
+    name = "web-killed-before-commit"
+    what = "a web worker is killed before its commit"
+    point = "before-commit"
+
+
+class KilledAfterCommit(_KilledAtMark):
+    """A worker dies when the database has committed and nobody else knows."""
+
+    name = "web-killed-after-commit"
+    what = "a web worker is killed after its commit"
+    point = "after-commit"
+
+
+class KilledBeforeAnswer(_KilledAtMark):
+    """A worker dies with the answer in its hand."""
+
+    name = "web-killed-before-answer"
+    what = "a web worker is killed before its answer"
+    point = "before-answer"
+
+
+class HolderPaused(_AtMark):
+    """The holder of the item's lock is stopped for longer than its lease."""
+
+    name = "holder-paused"
+    what = "the lock's holder is paused beyond its lease"
+    expected = "the next holder goes on; the stale token changes nothing"
+    point = "locked"
+    order = "stop"
+    lasts = (1.5 * LEASE, 2 * LEASE)
+    pid = 0
+
+    def inject(self) -> None:  # noqa: D102
+        super().inject()
+        wait_until(f"{self.pid} stops", lambda: is_stopped(self.pid), 5)
+        self.did["stopped"] = [self.pid]
+
+    def heal(self) -> None:
+        """Let it go on."""
+        if self.pid:
+            self.did["continued"] = send(self.pid, signal.SIGCONT)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+        return lives(psutil.Process(pid))
+    except (ProcessLookupError, psutil.NoSuchProcess):
+        return False

@@ -1,0 +1,11 @@
+-- Takes ids out, whenever they were due and whoever works on them.   ARGV ids
+--
+-- Returns how many were in the queue, waiting or in flight.
+
+-- @queue
+
+local gone = 0
+for i = 1, #ARGV do
+  gone = gone + redis.call('ZREM', KEYS[1], ARGV[i]) + redis.call('ZREM', KEYS[2], ARGV[i])
+end
+return gone

@@ -1,0 +1,122 @@
+"""The cart: lines that a buyer has collected, kept in the session until they are bought."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from uuid import UUID, uuid4
+
+from django.contrib import messages
+from django.contrib.auth.views import redirect_to_login
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST
+
+from inventory.together import MOST_LINES
+from shop import words
+from shop.checkout import Wanted, check_out
+from shop.models import Order, Sale
+from shop.pages import offers
+from shop.pages.forms import BuyForm, LineForm
+from shop.pages.language import reads_chinese
+from shop.pages.offers import Offer
+from shop.words import Refusal
+
+KEPT = "cart"
+"""The session's entry: quantities by the sale's id, as text, for the session is JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of the cart, as the page shows it."""
+
+    offer: Offer
+    quantity: int
+    refused: bool
+
+    @property
+    def amount(self) -> Decimal:
+        """What it costs."""
+        return self.offer.sale.price * self.quantity
+
+
+# Never cached, as the page of a sale is not: coming back to it makes a new key.
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+def cart(request: HttpRequest) -> HttpResponse:
+    """The cart: GET shows it, POST buys it."""
+    if request.method != "POST":
+        return _show(request, uuid4())
+    if not request.user.is_authenticated:
+        return redirect_to_login(request.path)
+    form = BuyForm({"key": request.POST.get("key", ""), "quantity": "1"})
+    if not form.is_valid():
+        return _refuse(request, Refusal("idempotency_key_missing"), uuid4())
+    key = form.cleaned_data["key"]
+    wanted = [Wanted(int(sale), quantity) for sale, quantity in _kept(request).items()]
+    if not wanted:
+        # Sent twice, and the first time emptied it: that order, if there is one.
+        mine = Order.objects.filter(buyer=request.user.pk, lines__reservation__key=key)
+        return redirect(mine.first() or "cart")
+    try:
+        bought = check_out(request.user.pk, key, wanted)
+    except Refusal as refusal:
+        # What was not answered can be asked again, under the same key.
+        spoiled = refusal.code == "idempotency_key_reused"
+        return _refuse(request, refusal, uuid4() if spoiled else key)
+    del request.session[KEPT]
+    return redirect("order", bought.order.pk)
+
+
+@require_POST
+def change(request: HttpRequest, sale: int) -> HttpResponse:
+    """Set how many units of a sale are in the cart; 0 takes it out."""
+    get_object_or_404(Sale, pk=sale)
+    form = LineForm(request.POST)
+    if not form.is_valid():
+        messages.error(request, words.refusal("invalid_quantity", chinese=reads_chinese()))
+        return redirect("cart")
+    kept = _kept(request)
+    kept.pop(str(sale), None)
+    if quantity := form.cleaned_data["quantity"]:
+        if len(kept) >= MOST_LINES:
+            messages.error(request, words.refusal("invalid_cart", chinese=reads_chinese()))
+            return redirect("cart")
+        kept[str(sale)] = quantity
+    request.session[KEPT] = kept
+    return redirect("cart")
+
+
+def _kept(request: HttpRequest) -> dict[str, int]:
+    return dict(request.session.get(KEPT, {}))
+
+
+def _refuse(request: HttpRequest, refusal: Refusal, key: UUID) -> HttpResponse:
+    message = words.refusal(refusal.code, chinese=reads_chinese())
+    response = _show(request, key, message, refusal.more.get("sale"))
+    response.status_code = words.PROBLEMS[refusal.code].status
+    # A refusal is an outcome, not an event.
+    response._has_been_logged = True  # type: ignore[attr-defined]
+    if refusal.code in words.RETRY_AFTER:
+        response.headers["Retry-After"] = str(words.RETRY_AFTER[refusal.code])
+    return response
+
+
+def _show(
+    request: HttpRequest, key: UUID, refusal: str = "", refused: int | None = None
+) -> HttpResponse:
+    kept = _kept(request)
+    lines = [
+        Line(offer, kept[str(offer.sale.pk)], offer.sale.pk == refused)
+        for offer in offers.of(map(int, kept))
+    ]
+    context = {
+        "lines": lines,
+        "total": sum((line.amount for line in lines), Decimal(0)),
+        "key": key,
+        "refusal": refusal,
+        "sign_in": f"{reverse('sign-in')}?next={request.path}",
+    }
+    return render(request, "shop/cart.html", context)

@@ -1,0 +1,71 @@
+"""What was asked of the provider and never got its answer: asked again, until it has one.
+
+A crash, a time-out or a lost webhook leaves a row that is pending. Each is taken by one sweep at
+a time, by moving the time of the next look in a transaction of its own; then, with nothing locked,
+the provider is asked.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import timedelta
+from typing import TypeVar
+
+from django.db import transaction
+from django.db.models import F, Q
+from django.db.models.functions import Now
+
+from shop.models import Order, Payment, Refund
+from shop.payments import calls
+from shop.payments.provider import PaymentUnknown
+
+log = logging.getLogger(__name__)
+
+FIRST_PAUSE = timedelta(seconds=5)
+LONGEST_PAUSE = timedelta(minutes=10)
+"""A question without an answer is asked again after 5 s, 10 s, 20 s …, at most 10 minutes."""
+
+Row = TypeVar("Row", Payment, Refund)
+
+
+def settle(*, most: int = 100) -> int:
+    """Ask about what is pending and due; how many questions that were.
+
+    Args:
+        most: payments, and as many refunds, before returning.
+    """
+    # A payment of an order that has ended is looked at at once, the first time.
+    over = ~Q(order__status=Order.Status.AWAITING_PAYMENT) & Q(attempts=0)
+    asked = _each(Payment, Q(not_before__lte=Now()) | over, calls.advance, most)
+    return asked + _each(Refund, Q(not_before__lte=Now()), calls.give_back, most)
+
+
+def _each(kind: type[Row], due: Q, ask: Callable[[Row], None], most: int) -> int:
+    for count in range(most):
+        row = _next(kind, due)
+        if row is None:
+            return count
+        try:
+            ask(row)
+        except PaymentUnknown as error:
+            log.warning("%s: the provider does not say (%s); asked again later", row, error)
+        except Exception:
+            # One that cannot be settled must not keep the others from being.
+            log.exception("%s could not be settled; tried again later", row)
+    return most
+
+
+def _next(kind: type[Row], due: Q) -> Row | None:
+    """Take the next one that is due, by putting its next look off."""
+    with transaction.atomic():
+        pending = kind.objects.filter(due, state=kind.State.PENDING)
+        # SKIP LOCKED: what another sweep or a request is at is not waited for.
+        locked = pending.select_for_update(skip_locked=True, of=("self",), no_key=True)
+        row = locked.order_by("not_before").first()
+        if row is not None:
+            pause = min(FIRST_PAUSE * 2 ** min(row.attempts, 10), LONGEST_PAUSE)
+            kind.objects.filter(pk=row.pk).update(
+                attempts=F("attempts") + 1, not_before=Now() + pause
+            )
+    return row

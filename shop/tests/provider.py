@@ -1,0 +1,139 @@
+"""A payment provider inside the process: a ledger that tests can count, and answers they can spoil.
+
+It keeps what `shop/payments/provider.py` says a provider keeps: the same key gets the first answer
+again, whatever happens in between.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+from shop.payments.provider import (
+    Intent,
+    PaymentDeclined,
+    PaymentUnknown,
+    Provider,
+    ProviderRefund,
+)
+
+
+class Till(Provider):
+    """A provider, with its own ledger.
+
+    Attributes:
+        captures: what was taken, by order.
+        refunds: what was given back, by order.
+        before: called with the name of each call before it is done; may raise, or do something.
+        after: the same, when it is done: to raise here is to lose the answer.
+        slow: captures and refunds are not finished at once.
+        declines: every capture is refused.
+    """
+
+    def __init__(self) -> None:
+        self.captures: dict[int, list[Decimal]] = defaultdict(list)
+        self.refunds: dict[int, list[Decimal]] = defaultdict(list)
+        self.before: Callable[[str], None] = lambda call: None
+        self.after: Callable[[str], None] = lambda call: None
+        self.slow = False
+        self.declines = False
+        self.intents: dict[str, Intent] = {}
+        self.on_the_way: dict[str, ProviderRefund] = {}
+        self._answers: dict[str, Any] = {}
+        self._lock = threading.RLock()
+
+    def create_intent(self, *, order: int, amount: Decimal, key: str) -> Intent:
+        return self._once("create", key, lambda: self._create(order, amount))
+
+    def capture(self, intent: str, *, key: str) -> Intent:
+        return self._once("capture", key, lambda: self._capture(intent))
+
+    def cancel(self, intent: str, *, key: str) -> Intent:
+        return self._once("cancel", key, lambda: self._cancel(intent))
+
+    def refund(self, intent: str, *, amount: Decimal, key: str) -> ProviderRefund:
+        return self._once("refund", key, lambda: self._refund(intent, amount))
+
+    def find(self, order: int) -> list[Intent]:
+        self.before("find")
+        with self._lock:
+            return [each for each in self.intents.values() if each.order == order]
+
+    def finish(self) -> tuple[list[Intent], list[ProviderRefund]]:
+        """Finish what is under way; the news of it, for a webhook."""
+        with self._lock:
+            working = [i for i in self.intents.values() if i.status == "processing"]
+            taken = [self._take(each) for each in working]
+            given = [self._give(each) for each in self.on_the_way.values()]
+            self.on_the_way.clear()
+            return taken, given
+
+    def _once(self, call: str, key: str, act: Callable[[], Any]) -> Any:
+        self.before(call)
+        with self._lock:
+            if key not in self._answers:
+                try:
+                    self._answers[key] = act()
+                except PaymentDeclined as declined:
+                    self._answers[key] = declined
+            answer = self._answers[key]
+        self.after(call)
+        if isinstance(answer, PaymentDeclined):
+            raise PaymentDeclined(answer.code)
+        return answer
+
+    def _create(self, order: int, amount: Decimal) -> Intent:
+        intent = Intent(f"pi_{len(self.intents) + 1}", order, amount, "requires_capture")
+        self.intents[intent.id] = intent
+        return intent
+
+    def _capture(self, pk: str) -> Intent:
+        intent = self.intents[pk]
+        if self.declines or intent.status != "requires_capture":
+            raise PaymentDeclined("declined")
+        if self.slow:
+            self.intents[pk] = replace(intent, status="processing")
+            return self.intents[pk]
+        return self._take(intent)
+
+    def _take(self, intent: Intent) -> Intent:
+        self.captures[intent.order].append(intent.amount)
+        self.intents[intent.id] = replace(intent, status="captured")
+        return self.intents[intent.id]
+
+    def _cancel(self, pk: str) -> Intent:
+        if self.intents[pk].status != "requires_capture":
+            raise PaymentDeclined("too_late")
+        self.intents[pk] = replace(self.intents[pk], status="cancelled")
+        return self.intents[pk]
+
+    def _refund(self, pk: str, amount: Decimal) -> ProviderRefund:
+        refund = ProviderRefund(f"re_{len(self._answers)}", pk, amount, "pending")
+        if self.slow:
+            self.on_the_way[refund.id] = refund
+            return refund
+        return self._give(refund)
+
+    def _give(self, refund: ProviderRefund) -> ProviderRefund:
+        intent = self.intents[refund.intent]
+        if refund.amount + intent.refunded > intent.amount:
+            raise PaymentDeclined("more_than_captured")
+        self.refunds[intent.order].append(refund.amount)
+        self.intents[intent.id] = replace(intent, refunded=intent.refunded + refund.amount)
+        return replace(refund, status="succeeded")
+
+
+def lost(*calls: str) -> Callable[[str], None]:
+    """A hook that makes the first call of each of these names have no answer."""
+    left = list(calls)
+
+    def hook(call: str) -> None:
+        if call in left:
+            left.remove(call)
+            raise PaymentUnknown(call)
+
+    return hook
