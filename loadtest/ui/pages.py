@@ -29,7 +29,7 @@ def install(web_ui: WebUI, referee: Referee, reset: Reset, base: str = "") -> No
     app = web_ui.app
     assert app is not None
     # The form shows options in this order: as they were added, and not by the alphabet.
-    app.json.sort_keys = False  # type: ignore[attr-defined]
+    app.jinja_env.policies["json.dumps_kwargs"] = {"sort_keys": False}
     _add_to_locusts_answers(app, referee, base)
     for path, view, method in (
         ("/correctness", _file("verdict.html"), "GET"),

@@ -77,6 +77,8 @@ def _open_loop(case: Case, tally: Tally) -> list[dict[str, str]]:
 
 
 def _combining(case: Case) -> list[dict[str, str]]:
+    if not case.plan.fenced:
+        return []
     waits, batches = case.counted("lock_wait_count"), case.counted("batches")
     wait = 1000 * case.counted("lock_wait_seconds") / waits if waits else 0.0
     size = case.counted("batched") / batches if batches else 0.0
