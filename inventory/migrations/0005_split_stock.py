@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('inventory', '0003_help_texts'),
+        ('inventory', '0004_returns'),
     ]
 
     operations = [
