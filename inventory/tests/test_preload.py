@@ -28,7 +28,7 @@ def sell(purchase):
 
 def left(item: int) -> int:
     """What the counter says."""
-    return int(client().hget(f"preload:{{{item}}}", "units") or -1)
+    return int(client().hget(f"preload:{{{item}}}", "units") or 0)
 
 
 def tickets(item: int) -> int:
