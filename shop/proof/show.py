@@ -105,4 +105,10 @@ def _summary(plan: Plan, came_out: Result) -> list[Text]:
             f"{counts['info']} unknown. Sold in {came_out.seconds:.2f} s "
             f"({came_out.rate():.0f} accepted a second)."
         ),
+        Text(
+            f"Open loop: {plan.crowd.arrivals:g} buyers came each second."
+            if plan.crowd.arrivals
+            else "Closed loop: buyers wait for their answers before they ask again.",
+            style="dim",
+        ),
     ]
