@@ -12,7 +12,7 @@ NEED_NO_SERVER = {
 }
 
 # A proof under faults breaks its servers: it gets its own.
-BREAKS_SERVERS = ("--fault", "--controls")
+BREAKS_SERVERS = ("--fault", "--control")
 
 
 def main() -> None:

@@ -12,7 +12,6 @@ from django import forms
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.db.models.functions import Now
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
@@ -21,28 +20,11 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from inventory import services
+from inventory.admin_retried import ReadOnly, Retried, StateFilter
 from inventory.models import Item, OutboxMessage, Reservation, StockMovement
 
 MOST_UNITS = 1_000_000_000
 """Of one restock; keeps a slip of the keyboard within the column."""
-
-
-class ReadOnly(admin.ModelAdmin):  # type: ignore[type-arg]
-    """Rows that only services write."""
-
-    show_full_result_count = False
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        """Nobody."""
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Nobody."""
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Nobody."""
-        return False
 
 
 class NewItemForm(forms.ModelForm):  # type: ignore[type-arg]
@@ -186,29 +168,14 @@ class StockMovementAdmin(ReadOnly):
 
 
 @admin.register(OutboxMessage)
-class OutboxMessageAdmin(ReadOnly):
+class OutboxMessageAdmin(Retried):
     """What must follow a commit, and what came of it."""
 
-    list_display = ("id", "topic", "is_done", "attempts", "not_before", "error", "created")
-    list_filter = (("done", admin.EmptyFieldListFilter), "topic")
+    ended = "done"
+    list_display = ("id", "topic", "state", "attempts", "not_before", "error", "created")
+    list_filter = (StateFilter, "topic")
     search_fields = ("=id", "topic", "error")
     ordering = ("-id",)
-    actions = ("retry",)
-
-    @admin.display(boolean=True, description="done")
-    def is_done(self, message: OutboxMessage) -> bool:
-        """Whether the consumer's transaction said so."""
-        return message.done is not None
-
-    def has_retry_permission(self, request: HttpRequest) -> bool:
-        """Who may change messages, although this page lets nobody."""
-        return request.user.has_perm("inventory.change_outboxmessage")
-
-    @admin.action(description="Try again now", permissions=["retry"])
-    def retry(self, request: HttpRequest, chosen: QuerySet[OutboxMessage]) -> None:
-        """End the pause after a failure; the next sweep then handles the message."""
-        ended = chosen.filter(done__isnull=True).update(not_before=Now())
-        self.message_user(request, f"{ended} messages will be tried again at once.")
 
 
 def _restock_page(item: int) -> str:

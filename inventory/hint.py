@@ -82,14 +82,15 @@ class Hint:
     def _write(self, item: int, level: Level) -> bool:
         lifetime = int(LIFETIME * 1000)
         arguments = [level.version, level.available, lifetime]
-        return bool(self._publish(keys=[_register(item)], args=arguments))
+        return bool(self._publish(keys=[register_of(item)], args=arguments))
 
     def _read(self, item: int) -> Level | None:
-        version, available = self._client.hmget(_register(item), "version", "available")
+        version, available = self._client.hmget(register_of(item), "version", "available")
         if version is None or available is None:
             return None
         return Level(int(available), int(version))
 
 
-def _register(item: int) -> str:
+def register_of(item: int) -> str:
+    """The key of an item's register."""
     return f"stock:{{{item}}}"

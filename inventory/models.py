@@ -155,13 +155,15 @@ class OutboxMessage(models.Model):
     """What must happen after a commit, written in that same commit.
 
     Done means that the consumer's transaction said so, not that something was published: a
-    broker may lose what it was given.
+    broker may lose what it was given. Dead means that it failed too often to be tried again by
+    itself; it is kept, for somebody to look at and to try again.
     """
 
     topic = models.CharField(max_length=50)
     payload = models.JSONField()
     created = models.DateTimeField(db_default=Now())
     done = models.DateTimeField(null=True, blank=True)
+    dead = models.DateTimeField(null=True, blank=True)
     attempts = models.PositiveIntegerField(db_default=0)
     not_before = models.DateTimeField(db_default=Now(), help_text="back-off after a failure")
     error = models.TextField(blank=True, db_default="")
@@ -169,9 +171,44 @@ class OutboxMessage(models.Model):
     class Meta:
         indexes = [
             models.Index(
-                fields=["not_before"], condition=Q(done__isnull=True), name="inventory_outbox_todo"
+                fields=["not_before"],
+                condition=Q(done__isnull=True, dead__isnull=True),
+                name="inventory_outbox_todo",
+            ),
+            models.Index(
+                fields=["dead"], condition=Q(dead__isnull=False), name="inventory_outbox_dead"
             ),
         ]
 
     def __str__(self) -> str:
         return f"{self.topic} {self.pk}"
+
+
+class StockUnit(models.Model):
+    """A unit put out for the strategy ``unit_rows`` to be claimed; gone when it is sold."""
+
+    item = models.ForeignKey(Item, on_delete=models.CASCADE)
+
+    def __str__(self) -> str:
+        return f"a unit of item {self.item_id}"
+
+
+class StockBucket(models.Model):
+    """A part of an item's stock, for the strategy ``buckets``; all of them make what is available,
+    except for what came back since they were last dealt out.
+    """
+
+    pk = models.CompositePrimaryKey("item_id", "number")
+    item = models.ForeignKey(Item, on_delete=models.CASCADE)
+    number = models.PositiveSmallIntegerField()
+    available = models.BigIntegerField()
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(available__gte=0), name="inventory_stockbucket_not_negative"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.available} of item {self.item_id} in bucket {self.number}"

@@ -12,12 +12,15 @@ of order, and the late ones would be skipped.
 from __future__ import annotations
 
 import logging
+import math
+import random
+import time
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 
 from inventory.models import OutboxMessage
@@ -33,7 +36,11 @@ raise: whoever waits for that commit waits for them."""
 
 FIRST_PAUSE = timedelta(seconds=2)
 LONGEST_PAUSE = timedelta(minutes=10)
-"""A message that fails is tried again after 2 s, 4 s, 8 s …, at most 10 minutes."""
+JITTER = 0.25
+MOST_ATTEMPTS = 20
+"""What fails is tried again after 2 s, 4 s, 8 s …, at most 10 minutes, each up to a quarter longer,
+so that what failed together does not come back together. After two hours and these attempts it is
+dead: kept, and tried again when somebody says so."""
 
 
 def emit(topic: str, payload: Any) -> None:
@@ -50,27 +57,36 @@ def announce() -> None:
         transaction.on_commit(listener)
 
 
-def deliver(handlers: Mapping[str, Handler], *, most: int = 1000) -> int:
+def deliver(handlers: Mapping[str, Handler], *, most: int = 1000, seconds: float = math.inf) -> int:
     """Handle the messages that are to be done; other workers may do the same meanwhile.
 
     Args:
         handlers: by topic. A message whose topic has none counts as failed and stays.
         most: how many before returning.
+        seconds: begin no further message after this long.
 
     Returns:
         How many were done.
     """
     done = 0
+    end = time.monotonic() + seconds
     for _ in range(most):
         outcome = _deliver_one(handlers)
         if outcome is None:
             break
         done += outcome
+        if time.monotonic() >= end:
+            break
     return done
 
 
+def due() -> bool:
+    """Whether there is a message to be handled now, by this worker or another."""
+    return _todo().exists()
+
+
 def pending() -> int:
-    """Messages that are not done."""
+    """Messages that are not done, dead ones among them."""
     return OutboxMessage.objects.filter(done__isnull=True).count()
 
 
@@ -79,9 +95,8 @@ def _deliver_one(handlers: Mapping[str, Handler]) -> int | None:
     message = None
     try:
         with transaction.atomic():
-            todo = OutboxMessage.objects.filter(done__isnull=True, not_before__lte=Now())
             # SKIP LOCKED: what another worker is handling is not waited for.
-            message = todo.select_for_update(skip_locked=True).order_by("not_before").first()
+            message = _todo().select_for_update(skip_locked=True).order_by("not_before").first()
             if message is None:
                 return None
             handlers[message.topic](message.payload)
@@ -97,10 +112,21 @@ def _deliver_one(handlers: Mapping[str, Handler]) -> int | None:
     return 1
 
 
+def pause_after(failures: int) -> timedelta:
+    """How long to leave alone what has failed that many times, at least once."""
+    pause: timedelta = min(FIRST_PAUSE * 2 ** min(failures - 1, 20), LONGEST_PAUSE)
+    return pause + timedelta(seconds=pause.total_seconds() * JITTER * random.random())
+
+
 def _put_off(message: OutboxMessage, error: Exception) -> None:
-    pause = min(FIRST_PAUSE * 2 ** min(message.attempts, 20), LONGEST_PAUSE)
+    attempts = message.attempts + 1
     OutboxMessage.objects.filter(pk=message.pk, done__isnull=True).update(
-        attempts=F("attempts") + 1,
-        not_before=Now() + pause,
+        attempts=attempts,
+        not_before=Now() + pause_after(attempts),
+        dead=Now() if attempts >= MOST_ATTEMPTS else None,
         error=f"{type(error).__name__}: {error}"[:2000],
     )
+
+
+def _todo() -> QuerySet[OutboxMessage]:
+    return OutboxMessage.objects.filter(done__isnull=True, dead__isnull=True, not_before__lte=Now())

@@ -11,6 +11,7 @@ from redis.retry import Retry
 
 from inventory.circuit import Circuit
 from inventory.hint import Hint
+from inventory.preloaded import Counter
 from inventory.turnstile import LEASE, Turnstile
 from locking.backends.redis import RedisLock
 
@@ -41,6 +42,12 @@ def circuit() -> Circuit:
 def hint() -> Hint:
     """The sold-out hints."""
     return Hint(client(), circuit())
+
+
+@cache
+def counter() -> Counter:
+    """The preloaded counters."""
+    return Counter(client(), circuit())
 
 
 def item_lock(name: str) -> RedisLock:

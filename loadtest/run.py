@@ -13,11 +13,13 @@ from pathlib import Path
 from random import Random
 from urllib.parse import urlsplit
 
+from loadtest.arrivals import Arrivals
 from loadtest.client import Answer, Connection
 from loadtest.history import Recorder
 from loadtest.sale import Sale, SaleUnusable
 from loadtest.scenarios import IMPATIENT, choose
 from loadtest.shopper import Report, Shopper
+from loadtest.tally import Tally
 
 # A load test is an attack on anybody else's shop: other hosts have to be named on purpose.
 ALLOWED_HOST = "LOADTEST_ALLOW_HOST"
@@ -110,29 +112,38 @@ class Run:
         rounds: int,
         history: str,
         report: Report,
+        arrivals: float = 0.0,
+        run: str = "",
     ) -> None:
+        """`arrivals`: buyers that come to this process each second; 0 for a closed loop."""
         self.address = address_of(host)
         self.sale = find_sale(self.address, sale)
         self.mix, self.weights = mix, weights
         self.seed, self.worker, self.rounds = seed, worker, rounds
         self.tokens = Tokens(self.address)
-        self.finished = 0
+        self.tally = Tally(run)
         self.everyone_is_here = threading.Event()
         self._report = report
         self._users = count()
+        self._users_begun = 0
         self._name = f"{os.getpid()}.{next(_runs)}"
         self._recorder = Recorder(Path(history) / f"{self._name}.jsonl") if history else None
+        if self._recorder is not None:
+            self.tally.history = str(self._recorder.path)
+        drawn = Random(f"{seed}/{worker}/arrivals")
+        self._arrivals = Arrivals(arrivals, drawn, self.sale.opens_at) if arrivals else None
 
     def live(self) -> None:
         """Be one user: one buyer after the other, as many as there are rounds (0: without end)."""
         user = next(self._users)
+        self._users_begun += 1
         connection = Connection(*self.address)
         try:
             for turn in count() if self.rounds == 0 else range(self.rounds):
                 self._act(user, turn, connection)
         finally:
             connection.close()
-        self.finished += 1
+        self.tally.finished += 1
 
     def flush(self) -> None:
         """Bring the history on disk up to date."""
@@ -140,26 +151,52 @@ class Run:
             self._recorder.flush()
 
     def close(self) -> None:
-        """Close the history."""
+        """Close the history, and count who was due and never began."""
+        if self._arrivals is not None:
+            left = self._users_begun * self.rounds - self._arrivals.drawn if self.rounds else None
+            self.tally.unstarted = self._arrivals.overdue(left)
+            self._arrivals = None
         if self._recorder is not None:
             self._recorder.close()
 
     def _act(self, user: int, turn: int, connection: Connection) -> None:
-        random = Random(f"{self.seed}/{self.worker}/{user}/{turn}")
+        token = self.tokens.take()
+        self.everyone_is_here.wait()
+        due = None
+        place = f"{user}/{turn}"
+        if self._arrivals is not None:
+            number, due = self._arrivals.wait()
+            self.tally.late = self._arrivals.late
+            # Whoever is free plays the next buyer; what they do belongs to the buyer.
+            place = f"arrival/{number}"
+        random = Random(f"{self.seed}/{self.worker}/{place}")
         behave = choose(self.mix, self.weights, random)
         shopper = Shopper(
             name=f"{self._name}.{user}.{turn}",
-            token=self.tokens.take(),
+            token=token,
             sale=self.sale,
             connection=connection,
             recorder=self._recorder,
-            report=self._report,
+            report=self._tell,
+            due=due,
         )
-        self.everyone_is_here.wait()
-        if behave not in IMPATIENT:
+        if behave not in IMPATIENT and due is None:
             self.sale.wait_for_opening()
             time.sleep(random.random() * REACTION_TIME)
         behave(shopper, random)
+
+    def _tell(
+        self,
+        op: str,
+        outcome: str,
+        name: str,
+        milliseconds: float,
+        length: int,
+        problem: Exception | None,
+    ) -> None:
+        if op == "order":
+            self.tally.count(outcome)
+        self._report(op, outcome, name, milliseconds, length, problem)
 
 
 def find_sale(address: tuple[str, int], sale: str) -> Sale:

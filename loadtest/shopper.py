@@ -18,8 +18,9 @@ EXPECTED_REFUSALS = frozenset(
 # Refusals of an order's next step that depend on who was first.
 EXPECTED_STATE_REFUSALS = 409
 
-# `report(name, milliseconds, bytes, problem)`: one finished call, with what is wrong with it.
-Report = Callable[[str, str, float, int, Exception | None], None]
+# `report(op, outcome, name, milliseconds, bytes, problem)`: one finished call, with what is wrong
+# with it.
+Report = Callable[[str, str, str, float, int, Exception | None], None]
 
 
 class UnexpectedAnswer(Exception):
@@ -45,8 +46,10 @@ class Shopper:
         connection: Connection,
         recorder: Recorder | None,
         report: Report,
+        due: int | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
+        """`due` is when this buyer meant to come, in an open loop (ns of the monotonic clock)."""
         self.name = name
         self.sale = sale
         self.sleep = sleep
@@ -54,6 +57,7 @@ class Shopper:
         self._connection = connection
         self._recorder = recorder
         self._report = report
+        self._due = due
         self._calls = 0
         self._attempts: dict[str, int] = {}
 
@@ -124,6 +128,8 @@ class Shopper:
     ) -> Answer:
         self._calls += 1
         call = f"{self.name}#{self._calls}"
+        # Only the first call has a time of its own; the others follow from its answer.
+        due, self._due = self._due, None
         headers = {"Authorization": f"Bearer {self._token}"}
         if body:
             headers["Content-Type"] = "application/json"
@@ -141,10 +147,11 @@ class Shopper:
                 attempt=attempt,
                 quantity=quantity,
                 order=order,
+                due=due,
             )
-        started = time.perf_counter()
+        started = due or time.monotonic_ns()
         answer = (connection or self._connection).request(method, path, headers, body)
-        milliseconds = (time.perf_counter() - started) * 1000
+        milliseconds = (time.monotonic_ns() - started) / 1e6
         # Only the answer to a purchase names an order that the caller did not know.
         named = answer.order if op == "order" else order
         if self._recorder is not None:
@@ -164,4 +171,4 @@ class Shopper:
             or (op != "order" and answer.status == EXPECTED_STATE_REFUSALS)
         )
         problem = None if expected else UnexpectedAnswer(f"{answer.status} {answer.code}".strip())
-        self._report(op, f"{op}: {said}", milliseconds, answer.length, problem)
+        self._report(op, outcome, f"{op}: {said}", milliseconds, answer.length, problem)

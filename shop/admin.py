@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.http import HttpRequest
 
-from inventory.admin import ReadOnly
+from inventory.admin_retried import ReadOnly, Retried, StateFilter
 from shop import orders, words
 from shop.board import why_closed
 from shop.models import (
@@ -21,6 +21,7 @@ from shop.models import (
     Payment,
     Product,
     Refund,
+    Run,
     Sale,
 )
 from shop.payments.provider import PaymentUnknown
@@ -202,10 +203,24 @@ class RefundAdmin(ReadOnly):
 
 
 @admin.register(Mail)
-class MailAdmin(ReadOnly):
+class MailAdmin(Retried):
     """Mails that are owed, and when they were sent."""
 
-    list_display = ("id", "order", "kind", "created", "sent")
-    list_filter = ("kind", ("sent", admin.EmptyFieldListFilter))
+    ended = "sent"
+    list_display = ("id", "order", "kind", "state", "attempts", "created", "sent", "error")
+    list_filter = (StateFilter, "kind")
     search_fields = ("=id", "=order__id")
     ordering = ("-id",)
+
+
+@admin.register(Run)
+class RunAdmin(ReadOnly):
+    """What the tasks of Celery did last."""
+
+    list_display = ("task", "last", "took", "result", "runs", "failures", "last_failure", "error")
+    ordering = ("task",)
+
+    @admin.display(description="took", ordering="seconds")
+    def took(self, run: Run) -> str:
+        """How long the last run took."""
+        return f"{run.seconds:.3f} s"

@@ -4,11 +4,12 @@ import os
 
 from celery import Celery
 
-from shop import environment
+from shop import environment, runs
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "shop.settings")
 environment.refuse_unsafe_start()
 
 app = Celery("shop")
-app.config_from_object("django.conf:settings", namespace="CELERY")
+app.config_from_object("shop.celeryconfig")
 app.autodiscover_tasks()
+runs.watch()

@@ -14,6 +14,9 @@ from django.core.exceptions import ImproperlyConfigured
 
 PROJECT = Path(__file__).resolve().parent.parent
 
+PSP_PORT = 8790
+"""Where the demo's payment provider listens, if that port is free."""
+
 
 @dataclass(frozen=True)
 class Variable:
@@ -28,6 +31,12 @@ VARIABLES = (
     Variable("DATABASE_URL", "", "PostgreSQL; unset: the embedded server is started"),
     Variable("REDIS_URL", "", "Redis or Valkey for locks and hints; unset: the embedded Valkey"),
     Variable("CELERY_BROKER_URL", "", "Celery's broker; unset: the embedded Valkey"),
+    Variable("PSP_URL", "", "payment provider; must be set outside the demo, which has its own"),
+    Variable("PSP_KEY", "", "the shop's key there; must be set likewise"),
+    Variable("PSP_WEBHOOK_SECRET", "", "signs the provider's webhooks; must be set likewise"),
+    Variable("PSP_WEBHOOK_URL", "", "of the demo's provider: the shop's address for webhooks"),
+    Variable("PSP_DATABASE_URL", "", "its database; unset: `psp` on the shop's server"),
+    Variable("PSP_BEHAVIOUR", "", "how badly it behaves, as JSON (shop/psp/behaviour.py)"),
     Variable("SHOP_DEMO", "0", "1: demo mode, with demo logins and unsafe strategies allowed"),
     Variable("SHOP_DATA", ".data", "folder of the embedded servers, secrets, logs and mails"),
     Variable("SHOP_PORT", "8000", "the shop's port; unset and taken: the next free one"),
@@ -41,6 +50,7 @@ VARIABLES = (
     Variable("INVENTORY_MAX_BATCH", "256", "purchases that one transaction sells at most"),
     Variable("INVENTORY_MAX_WAITING", "5000", "purchases waiting for an item in a process"),
     Variable("INVENTORY_MAX_WAIT", "10", "seconds that a purchase waits before it is refused"),
+    Variable("INVENTORY_LINES", "admission,lock,guard", "demo only: lines of defence that are on"),
     Variable("SHOP_MARKS", "", "demo only: folder of the points at which a proof kills processes"),
     Variable("SECRET_KEY", "", "signs sessions and buyer tokens; must be set outside the demo"),
     Variable("ALLOWED_HOSTS", "", "host names served, comma separated; must be set likewise"),
@@ -57,7 +67,10 @@ VARIABLES = (
 _DEFAULTS = {variable.name: variable.default for variable in VARIABLES}
 
 # What only the operator can know, so no default could be right outside the demo.
-REQUIRED = ("DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL", "SECRET_KEY", "ALLOWED_HOSTS")
+REQUIRED = (
+    *("DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL", "SECRET_KEY", "ALLOWED_HOSTS"),
+    *("PSP_URL", "PSP_KEY", "PSP_WEBHOOK_SECRET"),
+)
 
 
 def text(name: str) -> str:

@@ -38,13 +38,12 @@ def queue() -> DelayQueue:
 
 
 def enter(opened: Iterable[int]) -> None:
-    """Wait for the deadlines of new orders, after the transaction that this runs in.
+    """Wait for the deadlines of new orders.
 
-    One that is lost, because Redis is away or we crash, is found by the sweep.
+    Call it before the commit that marks them as entered: a crash in between then enters them
+    again, which changes nothing. What is lost because Redis is away is found by the sweep.
     """
-    waits = _waits(opened)
-    if waits:
-        transaction.on_commit(partial(_enter, waits))
+    _enter(_waits(opened))
 
 
 def leave(settled: Iterable[int]) -> None:

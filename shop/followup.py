@@ -8,13 +8,16 @@ and is repeated until it worked; a crash in between may send one twice, under th
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable
 from smtplib import SMTPException
 from typing import Any
 
 from django.conf import settings
 from django.core.mail import EmailMessage, get_connection
+from django.core.mail.backends.base import BaseEmailBackend
 from django.db import transaction
+from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 
 from inventory import outbox
@@ -26,7 +29,7 @@ log = logging.getLogger(__name__)
 Kind = Mail.Kind
 Event = OrderEvent.Kind
 
-MAILS_AT_ONCE = 200
+MAILS_AT_ONCE = 50
 """Mails in one transaction: what a crash may send twice."""
 
 
@@ -70,33 +73,65 @@ HANDLERS = {orders.topic(event): _nothing for event in Event} | {
 
 def follow_up() -> int:
     """Do what the outbox says is to be done, and send what is owed; how many messages were done."""
-    done = outbox.deliver(HANDLERS)
-    while send_mails() == MAILS_AT_ONCE:
+    done = deliver()
+    while send_mails():
         pass
     return done
 
 
+def deliver(seconds: float = math.inf) -> int:
+    """Do what the outbox says is to be done, beginning nothing after that long; how many it was."""
+    return outbox.deliver(HANDLERS, seconds=seconds)
+
+
 def send_mails() -> int:
-    """Send mails that are owed; how many. Other workers may do the same meanwhile."""
+    """Send some of the mails that are owed; how many. Other workers may do the same meanwhile.
+
+    One that cannot be sent is put off and does not hold up the others. If the mail server is away,
+    all stay owed as they are.
+    """
     with transaction.atomic():
-        owed = (
-            Mail.objects.select_for_update(skip_locked=True, of=("self",))
-            .select_related("order__buyer")
-            .prefetch_related("order__lines__sale__product")
-            .filter(sent__isnull=True)
-            .order_by("created")[:MAILS_AT_ONCE]
-        )
-        mails = list(owed)
+        mails = list(_owed())
         if not mails:
             return 0
+        connection = get_connection()
         try:
-            get_connection().send_messages([_message(mail) for mail in mails])
-        except (OSError, SMTPException):
-            # They stay owed; the next sweep tries again.
-            log.exception("%s mails could not be sent", len(mails))
+            connection.open()
+        except (OSError, SMTPException) as error:
+            log.warning("the mail server does not answer (%s); %s mails wait", error, len(mails))
             return 0
-        Mail.objects.filter(pk__in=[mail.pk for mail in mails]).update(sent=Now())
-    return len(mails)
+        try:
+            sent = [mail.pk for mail in mails if _send(mail, connection)]
+        finally:
+            connection.close()
+        Mail.objects.filter(pk__in=sent).update(sent=Now(), attempts=F("attempts") + 1, error="")
+    return len(sent)
+
+
+def _owed() -> QuerySet[Mail]:
+    return (
+        Mail.objects.select_for_update(skip_locked=True, of=("self",))
+        .select_related("order__buyer")
+        .prefetch_related("order__lines__sale__product")
+        .filter(sent__isnull=True, dead__isnull=True, not_before__lte=Now())
+        .order_by("not_before")[:MAILS_AT_ONCE]
+    )
+
+
+def _send(mail: Mail, connection: BaseEmailBackend) -> bool:
+    try:
+        connection.send_messages([_message(mail)])
+    except Exception as error:
+        log.exception("%s could not be sent", mail)
+        attempts = mail.attempts + 1
+        Mail.objects.filter(pk=mail.pk).update(
+            attempts=attempts,
+            not_before=Now() + outbox.pause_after(attempts),
+            dead=Now() if attempts >= outbox.MOST_ATTEMPTS else None,
+            error=f"{type(error).__name__}: {error}"[:2000],
+        )
+        return False
+    return True
 
 
 def _message(mail: Mail) -> EmailMessage:

@@ -91,71 +91,28 @@ REDIS_URL = environment.text("REDIS_URL")
 
 # The seam to a real payment provider; see `shop/payments/provider.py`.
 PAYMENT_PROVIDER = "shop.payments.http.HttpProvider"
+PSP_URL = environment.text("PSP_URL") or (
+    f"http://127.0.0.1:{environment.PSP_PORT}" if DEMO else ""
+)
+PSP_KEY = environment.text("PSP_KEY") or (kept_secret("psp-key") if DEMO else "")
+PSP_WEBHOOK_SECRET = environment.text("PSP_WEBHOOK_SECRET") or (
+    kept_secret("psp-webhook-secret") if DEMO else ""
+)
 
 # --- Stock --------------------------------------------------------------------------------------
 INVENTORY_MAX_BATCH = environment.number("INVENTORY_MAX_BATCH")
 INVENTORY_MAX_WAITING = environment.number("INVENTORY_MAX_WAITING")
 INVENTORY_MAX_WAIT = environment.number("INVENTORY_MAX_WAIT")
 
-# Set by `manage.py prove` for its own processes, never in production.
+# Set by `manage.py prove` for its own processes; production has every line and no marked points.
 INVENTORY_MARKS = environment.text("SHOP_MARKS") if DEMO else ""
+if DEMO:
+    INVENTORY_LINES = environment.names("INVENTORY_LINES")
 
 # A load test plays thousands of buyers with few tokens, so the demo limits nobody by itself.
 SHOP_RATE_LIMIT = (
     0 if DEMO and not environment.is_set("RATE_LIMIT") else environment.number("RATE_LIMIT")
 )
-
-# --- Celery -------------------------------------------------------------------------------------
-CELERY_BROKER_URL = environment.text("CELERY_BROKER_URL")
-CELERY_TASK_SERIALIZER = "json"
-CELERY_RESULT_SERIALIZER = "json"
-CELERY_ACCEPT_CONTENT = ["json"]  # never pickle: a broker that others can write to runs code
-CELERY_TASK_IGNORE_RESULT = True
-# Every task is idempotent, so a task whose worker died is run again rather than lost. `acks_late`
-# alone still acknowledges when the child process is killed.
-CELERY_TASK_ACKS_LATE = True
-CELERY_TASK_REJECT_ON_WORKER_LOST = True
-CELERY_WORKER_PREFETCH_MULTIPLIER = 1
-# Two queues, so that a backlog of mails does not hold back the sweeps that return unpaid stock.
-CELERY_TASK_DEFAULT_QUEUE = "followup"
-CELERY_TASK_ROUTES = {
-    "shop.follow_up": {"queue": "followup"},
-    "shop.settle_payments": {"queue": "followup"},
-    "shop.expire_due": {"queue": "expiry"},
-    "shop.expire_orders": {"queue": "expiry"},
-}
-# The sweeps are what makes follow-up certain; nudges (shop/nudge.py) only make it quick. A sweep
-# that no worker took before the next one is dropped.
-CELERY_BEAT_SCHEDULE = {
-    "follow up": {"task": "shop.follow_up", "schedule": 2.0, "options": {"expires": 10}},
-    "settle payments": {
-        "task": "shop.settle_payments",
-        "schedule": 2.0,
-        "options": {"expires": 10},
-    },
-    "expire what is due": {
-        "task": "shop.expire_due",
-        "schedule": 1.0,
-        "options": {"expires": 5},
-    },
-    "expire orders": {"task": "shop.expire_orders", "schedule": 5.0, "options": {"expires": 10}},
-}
-CELERY_TASK_TIME_LIMIT = 60
-CELERY_TIMEZONE = "UTC"
-CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
-CELERY_BROKER_CONNECTION_MAX_RETRIES = 100
-CELERY_BROKER_TRANSPORT_OPTIONS = {
-    # Re-delivery of what a dead worker held. Longer than any task may take (60 s), far shorter
-    # than Celery's hour.
-    "visibility_timeout": 300,
-    # A purchase has committed when it publishes: a dead broker may cost it a moment, not seconds.
-    # The sweep finds what was not published.
-    "socket_timeout": 5,
-    "socket_connect_timeout": 1,
-}
-CELERY_TASK_PUBLISH_RETRY = False
-CELERY_WORKER_HIJACK_ROOT_LOGGER = False
-CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = True
 
 # --- Mail ---------------------------------------------------------------------------------------
 DEFAULT_FROM_EMAIL = environment.text("DEFAULT_FROM_EMAIL")

@@ -1,18 +1,49 @@
 """Celery's tasks. Each does a bounded piece of what the database says is to be done.
 
 None carries anything: which orders are due and which messages are open, the database knows. So a
-task may be lost, doubled, or run by several workers at once, and nothing is lost or doubled.
+task may be lost, doubled, or run by several workers at once, and nothing is lost or doubled. Nor
+does a sweep try again when it fails: the next one does, a second or two later. What fails inside
+it, a message or a mail, has its own attempts, pauses and end (``inventory/outbox.py``).
 """
 
+from __future__ import annotations
+
+import logging
+
+from celery import Task
+from kombu.exceptions import OperationalError
+from redis.exceptions import RedisError
+
+from inventory import outbox
 from shop import expiry, followup, orders
 from shop.celery import app
 from shop.payments import recovery
 
+log = logging.getLogger(__name__)
+
+SLICE = 1.0
+"""Seconds after which a task makes room for the others in the worker's queues, and goes on in a
+new one: no backlog keeps unpaid units from those who wait for them."""
+
 
 @app.task(name="shop.follow_up")
 def follow_up() -> int:
-    """Deliver the outbox and send the mails that are owed."""
-    return followup.follow_up()
+    """Deliver the outbox; how many messages were done."""
+    done = followup.deliver(SLICE)
+    if done:
+        _ask_for(send_mails)
+    if done and outbox.due():
+        _ask_for(follow_up)
+    return done
+
+
+@app.task(name="shop.send_mails")
+def send_mails() -> int:
+    """Send mails that are owed; how many were."""
+    sent = followup.send_mails()
+    if sent:
+        _ask_for(send_mails)
+    return sent
 
 
 @app.task(name="shop.settle_payments")
@@ -23,11 +54,18 @@ def settle_payments() -> int:
 
 @app.task(name="shop.expire_due")
 def expire_due() -> int:
-    """Expire the orders that the delay queue says are due."""
+    """Expire the orders that the delay queue says are due; how many were."""
     return expiry.expire_due()
 
 
 @app.task(name="shop.expire_orders")
 def expire_orders() -> int:
-    """Expire orders whose time to pay has passed."""
+    """Expire orders whose time to pay has passed; how many were."""
     return orders.expire()
+
+
+def _ask_for(task: Task) -> None:
+    try:
+        task.apply_async(retry=False, expires=10)
+    except (OperationalError, RedisError, OSError) as error:
+        log.warning("the broker does not answer (%s); the next sweep goes on", error)

@@ -25,6 +25,9 @@ PROBLEMS: dict[str, Problem] = {
         "请在 Idempotency-Key 请求头中提供 UUID，重试时使用同一个值。",
     ),
     "unauthorized": Problem(401, "Send a valid buyer token.", "请提供有效的买家令牌。"),
+    "bad_signature": Problem(
+        401, "This is not signed by the payment provider.", "请求签名无效或已过期。"
+    ),
     "wrong_credentials": Problem(401, "User name or password is wrong.", "用户名或密码错误。"),
     "not_found": Problem(404, "There is nothing here.", "没有找到您要的内容。"),
     "method_not_allowed": Problem(405, "This method is not supported here.", "不支持该请求方法。"),
@@ -66,6 +69,11 @@ PROBLEMS: dict[str, Problem] = {
         "same Idempotency-Key if it had one.",
         "暂时无法确认结果，请重新发送同一请求查询（如有 Idempotency-Key，请使用同一个值）。",
     ),
+    "not_yet": Problem(
+        503,
+        "This is about something not written down yet; tell again.",
+        "相关记录尚未写入，请稍后重试。",
+    ),
     "internal_error": Problem(500, "Something went wrong on our side.", "服务器内部错误。"),
     # the order
     "order_awaiting_payment": Problem(409, "The order is not paid yet.", "订单尚未支付。"),
@@ -100,7 +108,7 @@ class Refusal(Exception):
         self.more = more
 
 
-RETRY_AFTER = {"busy": 1, "outcome_unknown": 2, "rate_limited": 1}
+RETRY_AFTER = {"busy": 1, "outcome_unknown": 2, "rate_limited": 1, "not_yet": 1}
 """Seconds after which a client may ask again, for the codes where that helps."""
 
 

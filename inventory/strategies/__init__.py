@@ -1,19 +1,38 @@
-"""Every way of selling, by name. Adding one is a file here and a line in ``_build``."""
+"""Every way of selling, by name. Adding one is a file here and a line in ``CLASSES``."""
 
 from __future__ import annotations
 
 from functools import cache
 
-from inventory.redis import hint, turnstile
+from inventory.redis import counter, hint, turnstile
+from inventory.strategies.advisory import Advisory
 from inventory.strategies.base import Strategy
+from inventory.strategies.buckets import Buckets
 from inventory.strategies.combining import Combining
 from inventory.strategies.guarded import Guard
 from inventory.strategies.naive import Naive
+from inventory.strategies.preload import Preload
 from inventory.strategies.redis_lock import RedisLock
 from inventory.strategies.row_lock import RowLock
+from inventory.strategies.unguarded import Unguarded
+from inventory.strategies.unit_rows import UnitRows
+from inventory.strategies.version import Version
 
 CLASSES: dict[str, type[Strategy]] = {
-    strategy.name: strategy for strategy in (Combining, Guard, RowLock, RedisLock, Naive)
+    strategy.name: strategy
+    for strategy in (
+        Combining,
+        Preload,
+        Guard,
+        RowLock,
+        Advisory,
+        Version,
+        UnitRows,
+        Buckets,
+        RedisLock,
+        Unguarded,
+        Naive,
+    )
 }
 """Strategy classes by name, the default first."""
 
@@ -28,6 +47,8 @@ def strategy(name: str) -> Strategy:
         KeyError: there is none of that name.
     """
     kind = CLASSES[name]
+    if kind is Preload:
+        return Preload(turnstile(), hint(), counter())
     if kind is Combining:
         return Combining(turnstile(), hint())
     return kind()

@@ -34,7 +34,7 @@ from inventory.turnstile import Turnstile
 Answer = Outcome | Exception
 
 
-class _Line(NamedTuple):
+class Line(NamedTuple):
     """What can be served together: one item, opened by the same function."""
 
     item: int
@@ -68,10 +68,10 @@ class Combining(Strategy):
 
     def sell(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:  # noqa: D102
         lend_connections()
-        return self._combiner.submit(_Line(purchase.item, on_granted), purchase)
+        return self._combiner.submit(Line(purchase.item, on_granted), purchase)
 
     def _serve(self, name: Hashable, take: Take[Purchase]) -> Sequence[Answer]:
-        assert isinstance(name, _Line)
+        assert isinstance(name, Line)
         wishes: Sequence[Purchase] = ()
         refused: dict[int, SoldOut] = {}
         if switches().admission and name.item in self._ran_out:
@@ -107,7 +107,7 @@ class Combining(Strategy):
 
     def _sell(
         self,
-        line: _Line,
+        line: Line,
         wishes: Sequence[Purchase],
         refused: dict[int, SoldOut],
         token: int | None,
@@ -119,7 +119,7 @@ class Combining(Strategy):
         return [refused.get(position) or next(sold) for position in range(len(wishes))]
 
     def _sell_or_split(
-        self, wishes: Sequence[Purchase], line: _Line, token: int | None
+        self, wishes: Sequence[Purchase], line: Line, token: int | None
     ) -> list[Answer]:
         """Sell a batch; if one row fails, halve it until the others are sold without it."""
         try:
@@ -139,7 +139,7 @@ class Combining(Strategy):
             ]
 
     def _sell_without(
-        self, declined: Declined, wishes: Sequence[Purchase], line: _Line, token: int | None
+        self, declined: Declined, wishes: Sequence[Purchase], line: Line, token: int | None
     ) -> list[Answer]:
         """Sell to those whose scope was not declined; halving would try each alone."""
         others = [wish for wish in wishes if wish.scope not in declined.scopes]
@@ -149,13 +149,23 @@ class Combining(Strategy):
         return [declined if wish.scope in declined.scopes else next(sold) for wish in wishes]
 
     def _sell_surely(
-        self, wishes: Sequence[Purchase], line: _Line, token: int | None
+        self, wishes: Sequence[Purchase], line: Line, token: int | None
     ) -> Sequence[Outcome]:
         outcomes, level = surely(
             lambda fenced: batch.sell(wishes, line.on_granted, token if fenced else None)
         )
-        if level.available == 0:
-            self._ran_out.add(line.item)
-            self._hint.publish(line.item, level)
+        self._sold(line.item, wishes, outcomes, level)
         lend_connections()
         return outcomes
+
+    def _sold(
+        self,
+        item: int,
+        wishes: Sequence[Purchase],
+        outcomes: Sequence[Outcome],
+        level: guard.Level,
+    ) -> None:
+        """A batch has been committed; nobody has been told yet."""
+        if level.available == 0:
+            self._ran_out.add(item)
+            self._hint.publish(item, level)

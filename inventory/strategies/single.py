@@ -48,7 +48,7 @@ class SinglePurchase(Strategy):
             forget_connection()
             try:
                 return self._sell_once(purchase, on_granted)
-            except (Error, CommitUnknown) as error:
+            except (Error, CommitUnknown, Busy) as error:
                 raise OutcomeUnknown(str(unknown)) from error
 
     def _try_twice(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:
@@ -86,6 +86,7 @@ class SinglePurchase(Strategy):
         if (known := find(purchase)) is not None:
             return known
         self.take(purchase)
+        marks.reach(marks.LOCKED)
         self._count(purchase)
         reservation = Reservation.objects.create(
             item_id=purchase.item,

@@ -95,9 +95,37 @@ def test_the_pause_grows_with_each_failure_up_to_a_bound(monkeypatch):
         due = OutboxMessage.objects.get().not_before
         pauses.append(due - now)
         now = due
-    assert pauses[:3] == [outbox.FIRST_PAUSE, 2 * outbox.FIRST_PAUSE, 4 * outbox.FIRST_PAUSE]
-    assert pauses == sorted(pauses)
-    assert pauses[-1] == outbox.LONGEST_PAUSE
+    for failures, pause in enumerate(pauses):
+        least = min(outbox.FIRST_PAUSE * 2**failures, outbox.LONGEST_PAUSE)
+        assert least <= pause <= (1 + outbox.JITTER) * least
+    assert pauses[-1] >= outbox.LONGEST_PAUSE
+    assert len(set(pauses[-3:])) == 3, "what failed together does not come back together"
+
+
+def test_a_message_that_fails_too_often_is_dead_until_somebody_says_otherwise(monkeypatch):
+    emit("bad", "good")
+    monkeypatch.setattr(outbox, "MOST_ATTEMPTS", 2)
+
+    def handle(payload: object) -> None:
+        if payload == "bad":
+            raise ValueError("cannot be done")
+
+    handlers = {"cause": handle}
+    for _ in range(3):
+        outbox.deliver(handlers)
+        OutboxMessage.objects.update(not_before="2020-01-01T00:00Z")
+    bad = OutboxMessage.objects.get(payload="bad")
+    assert (bad.done, bad.attempts, bad.error) == (None, 2, "ValueError: cannot be done")
+    assert bad.dead is not None
+    assert (outbox.due(), outbox.pending()) == (False, 1), "left alone, and not forgotten"
+
+
+def test_a_delivery_ends_after_its_time_and_not_within_a_message():
+    emit(*range(3))
+    assert outbox.deliver({"cause": lambda payload: None}, seconds=0) == 1
+    assert outbox.due()
+    assert outbox.deliver({"cause": lambda payload: None}) == 2
+    assert not outbox.due()
 
 
 def test_a_message_that_failed_is_done_later():

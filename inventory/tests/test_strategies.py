@@ -49,8 +49,13 @@ def sell(purchase, by="combining"):
     ("by", "units", "buyers", "threads"),
     [
         ("combining", 2000, 5000, 250),
-        ("guard", 200, 500, 16),
-        ("row_lock", 200, 500, 16),
+        ("preload", 1000, 2500, 250),
+        ("guard", 100, 250, 16),
+        ("row_lock", 100, 250, 16),
+        ("advisory", 100, 250, 16),
+        ("version", 60, 150, 8),
+        ("unit_rows", 100, 250, 16),
+        ("buckets", 100, 250, 16),
         ("redis_lock", 20, 40, 8),
     ],
 )
@@ -75,9 +80,9 @@ def test_two_thousand_buyers_at_the_same_moment_buy_a_hundred_units(stock):
 
 @pytest.mark.parametrize("by", FAST)
 def test_quantities_that_do_not_divide_the_stock_leave_only_what_nobody_asked_for(by, stock):
-    item = stock(100)
-    answers = crowd(partial(sell, by=by), [wish(item, quantity=3) for _ in range(60)], 12)
-    assert kinds(answers) == {"Granted": 33, "SoldOut": 27}
+    item = stock(40)
+    answers = crowd(partial(sell, by=by), [wish(item, quantity=3) for _ in range(24)], 8)
+    assert kinds(answers) == {"Granted": 13, "SoldOut": 11}
     assert {answer for answer in answers if isinstance(answer, SoldOut)} == {SoldOut(1)}
     assert isinstance(sell(wish(item), by), Granted)
     assert book(item).available == 0
@@ -93,10 +98,10 @@ def test_ten_units_sell_to_ten_and_the_eleventh_is_told_so(by, stock):
 
 @pytest.mark.parametrize("by", FAST)
 def test_items_do_not_take_each_others_units(by, stock):
-    items = [stock(50), stock(70)]
-    purchases = [wish(items[n % 2]) for n in range(240)]
-    assert kinds(crowd(partial(sell, by=by), purchases, 12)) == {"Granted": 120, "SoldOut": 120}
-    assert [book(item).held for item in items] == [50, 70]
+    items = [stock(15), stock(25)]
+    purchases = [wish(items[n % 2]) for n in range(80)]
+    assert kinds(crowd(partial(sell, by=by), purchases, 8)) == {"Granted": 40, "SoldOut": 40}
+    assert [book(item).held for item in items] == [15, 25]
 
 
 def test_a_batch_is_one_movement_in_the_ledger(stock):

@@ -30,6 +30,7 @@ class Injected:
     Attributes:
         did: what was really done.
         error: why it could not be injected or healed; empty if it was.
+        healed: whether it is over.
     """
 
     fault: str
@@ -37,6 +38,7 @@ class Injected:
     end: int
     did: dict[str, Any] = field(default_factory=dict)
     error: str = ""
+    healed: bool = True
 
     def to_json(self) -> dict[str, Any]:
         """A line of the log, with what the checker reads first."""
@@ -48,6 +50,11 @@ class Injected:
             "did": self.did,
             "error": self.error,
         }
+
+
+TRIES = 3
+"""How often a fault is tried that has to come and cannot be injected: nobody may have come by a
+marked point, or the server is still down from the last one."""
 
 
 def draw(names: Sequence[str], seed: int) -> Iterator[tuple[float, str, Random]]:
@@ -69,11 +76,11 @@ class Chaos:
         target: what they act on.
         seed: repeats the draw.
         log: file for what was injected, one JSON line each.
-        most: faults after which it is done; 0: it goes on.
+        once: it is done when each has been injected; else it goes on.
     """
 
     def __init__(
-        self, names: Sequence[str], target: Target, seed: int, log: Path, *, most: int = 0
+        self, names: Sequence[str], target: Target, seed: int, log: Path, *, once: bool = False
     ) -> None:
         require_linux()
         self.injected: list[Injected] = []
@@ -82,7 +89,7 @@ class Chaos:
         self._draw = draw(names, seed)
         self._target = target
         self._log = log
-        self._most = most
+        self._missing = dict.fromkeys(names, TRIES) if once else None
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="chaos", daemon=True)
 
@@ -113,17 +120,24 @@ class Chaos:
 
     def _run(self) -> None:
         begun, ended = time.monotonic(), 0.0
-        for number, (pause, name, random) in enumerate(self._draw):
-            if self._most and number >= self._most:
-                return
+        for pause, name, random in self._draw:
+            if self._missing is not None and name not in self._missing:
+                if not self._missing:
+                    return
+                continue
             if self._end.wait(max(begun + pause, ended + REST) - time.monotonic()):
                 return
             begun = time.monotonic()
-            self._note(self._inject(FAULTS[name], random))
+            injected = self._inject(FAULTS[name], random)
+            self._note(injected)
+            if self._missing is not None:
+                self._missing[name] -= 1
+                if not injected.error or not self._missing[name]:
+                    del self._missing[name]
             ended = time.monotonic()
 
     def _inject(self, kind: type[Fault], random: Random) -> Injected:
-        start, errors = time.monotonic_ns(), []
+        start, errors, healed = time.monotonic_ns(), [], True
         fault = None
         try:
             fault = self.current = kind(self._target, random)
@@ -132,11 +146,13 @@ class Chaos:
         except Exception as error:  # noqa: BLE001  # whatever it was, it is healed and told
             errors.append(f"{type(error).__name__}: {error}")
         finally:
-            if fault is not None:
-                errors += _heal(fault)
+            if fault is not None and (problem := _heal(fault)):
+                errors.append(problem)
+                healed = False
             self.current = None
         did = fault.did if fault is not None else {}
-        return Injected(kind.name, start, time.monotonic_ns(), did, "; ".join(errors))
+        end = time.monotonic_ns()
+        return Injected(kind.name, start, end, did, "; ".join(errors), healed)
 
     def _note(self, injected: Injected) -> None:
         (self.failed if injected.error else self.injected).append(injected)
@@ -144,9 +160,10 @@ class Chaos:
             log.write(json.dumps(injected.to_json()) + "\n")
 
 
-def _heal(fault: Fault) -> list[str]:
+def _heal(fault: Fault) -> str:
+    """What went wrong with it; empty if nothing did."""
     try:
         fault.heal()
     except Exception as error:  # noqa: BLE001  # it is told, and the verdict says unknown
-        return [f"not healed: {type(error).__name__}: {error}"]
-    return []
+        return f"not healed: {type(error).__name__}: {error}"
+    return ""

@@ -12,6 +12,8 @@ from loadtest.report.gather import Evidence, Stock
 from loadtest.report.svg import HEIGHT, WIDTH, Chart, Key, Point, area, bar, line, stairs, ticks
 from loadtest.report.svg import upright as upright_line
 
+# The share of a chart that is kept for the final read: one in so many.
+_AFTER = 30
 # Marks in the distribution, and how they are called.
 _PERCENTILES = ((0.5, "p50"), (0.9, "p90"), (0.99, "p99"), (0.999, "p99.9"))
 
@@ -53,7 +55,9 @@ class Charts:
 
     def __init__(self, evidence: Evidence) -> None:
         self._evidence = evidence
-        self._span = Span(evidence.start, max(evidence.end, evidence.start + 1))
+        # The final read comes later, when all is at rest; it is shown in a strip after the end.
+        after = (evidence.end - evidence.start) // _AFTER
+        self._span = Span(evidence.start, evidence.end + max(after, 1))
         self.values: dict[str, Any] = {"seconds": (self._span.end - self._span.start) / 1e9}
 
     def html(self) -> str:
@@ -84,7 +88,7 @@ class Charts:
         top = ticks(max(*(each.total for each in stock), *(sum(level) for level in levels), 1))
         keys = Key("confirmed", "paid"), Key("held", "held"), Key("available", "available")
         chart = self._chart("stock", "Stock, in units", *keys)
-        places = [self._span.place(each.at) for each in stock]
+        places = self._places(stock)
         lower = [(place, 0.0) for place in places]
         for layer, key in enumerate(keys):
             upper = [
@@ -96,19 +100,23 @@ class Charts:
         totals = [(place, each.total / top[-1]) for place, each in zip(places, stock, strict=True)]
         chart.marks += [line(stairs(totals, 1.0), "total"), self._oversold(stock, top[-1])]
         chart.left = _left(top)
+        chart.note = "The last step is the final read, when all had come to rest."
         if any(each.held + each.confirmed > each.total for each in stock):
-            chart.note = "Red: units that were sold and did not exist."
+            chart.note += " Red: units that were sold and did not exist."
         self.values["stock"] = {
             "at": [round(place, 4) for place in places],
             "values": [list(values) for values in zip(*levels, strict=True)],
         }
         return chart
 
+    def _places(self, stock: list[Stock]) -> list[float]:
+        return [self._span.place(min(each.at, self._evidence.end)) for each in stock]
+
     def _oversold(self, stock: list[Stock], top: float) -> str:
         """What was sold above the total, in red."""
         upper, lower = [], []
-        for each in stock:
-            place, total = self._span.place(each.at), each.total / top
+        for place, each in zip(self._places(stock), stock, strict=True):
+            total = each.total / top
             upper.append((place, max((each.held + each.confirmed) / top, total)))
             lower.append((place, total))
         return area(stairs(upper, 1.0), stairs(lower, 1.0), "oversold")

@@ -84,7 +84,7 @@ def gather(
     evidence.stock = _stock(_thinned(during), final)
     evidence.faults = _faults(Path(faults)) if faults else []
     ends = (fault.end for fault in evidence.faults)
-    evidence.end = max(evidence.end, *ends, start + 1) if evidence.faults else evidence.end
+    evidence.end = max(evidence.end, start + 1, *ends)
     return evidence
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 import time
@@ -24,10 +25,26 @@ JUDGED = [f"P{number}" for number in range(1, 11)] + ["P13"]
 def run_locust(url: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [
         *(sys.executable, "-m", "locust", "-f", str(ROOT / "loadtest" / "locustfile.py")),
-        *("--headless", "--only-summary", "--host", url, "--users", "60", "--spawn-rate", "100"),
+        *(
+            "--headless",
+            "--only-summary",
+            "--host",
+            url,
+            "--sale",
+            "1",
+            "--users",
+            "60",
+            "--spawn-rate",
+            "100",
+        ),
         *("--history", str(folder), "--seed", "7", "--until-done", "--run-time", "40s"),
         *arguments,
     ]
+    if "--processes" in arguments:
+        # Another test's master may have Locust's own port.
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            port = str(probe.getsockname()[1])
+        command += ["--master-port", port, "--master-bind-port", port]
     # From another folder, since Locust is given the file by its path.
     return subprocess.run(
         command, capture_output=True, text=True, timeout=90, check=False, cwd=folder.parent
@@ -99,7 +116,8 @@ def test_a_bug_in_the_shop_turns_its_property_red(
 
 @pytest.mark.parametrize("mix", sorted(set(MIXES) - {"rush", "all"}))
 def test_every_mix_does_what_it_is_named_for(mix: str, tmp_path: Path) -> None:
-    shop, folder = FakeShop(stock=40, limit=2, opens_in=2), tmp_path / "history"
+    opens_in = 5 if mix == "bots" else 2  # bots are there before it
+    shop, folder = FakeShop(stock=40, limit=2, opens_in=opens_in), tmp_path / "history"
     with serving(shop) as url:
         done = run_locust(url, folder, "--mix", mix)
     assert done.returncode == 0, done.stderr
@@ -110,6 +128,22 @@ def test_every_mix_does_what_it_is_named_for(mix: str, tmp_path: Path) -> None:
         assert any(each.attempt == 2 and each.outcome == OK for each in calls)
     if mix == "bots":
         assert {"not_started", "limit_reached"} <= {each.code for each in calls}
+    verdict = judged(shop, folder)
+    assert FAIL not in {each.verdict for each in verdict.properties}, verdict.to_json()
+
+
+def test_in_an_open_loop_buyers_come_at_times_of_their_own(tmp_path: Path) -> None:
+    shop, folder = FakeShop(stock=10), tmp_path / "history"
+    with serving(shop) as url:
+        done = run_locust(url, folder, "--arrivals", "100")
+    assert done.returncode == 0, done.stderr
+    calls = [each for each in operations(*folder.iterdir()) if each.due is not None]
+    dues = sorted(each.due for each in calls if each.due is not None)
+    # One a buyer: what they do next follows from what they are told.
+    assert len(calls) == len({each.buyer for each in calls}) == len(set(dues)) == 60
+    assert all(each.start >= (each.due or 0) for each in calls)
+    # Sixty at a hundred a second; far from it only in one run of many millions.
+    assert 0.2 < (dues[-1] - dues[0]) / 1e9 < 1.5
     verdict = judged(shop, folder)
     assert FAIL not in {each.verdict for each in verdict.properties}, verdict.to_json()
 

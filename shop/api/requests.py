@@ -98,16 +98,25 @@ def body(request: HttpRequest) -> dict[str, Any]:
     Raises:
         Refusal: 413 if it is too large, 400 if it is no JSON, 422 if it is no object.
     """
-    length = request.META.get("CONTENT_LENGTH") or "0"
-    if not length.isdecimal() or int(length) > LARGEST_BODY:
-        raise Refusal("too_large")
     try:
-        document = json.loads(request.body or b"{}")
+        document = json.loads(raw_body(request) or b"{}")
     except (ValueError, RecursionError):
         raise Refusal("malformed") from None
     if not isinstance(document, dict):
         raise Refusal("invalid_request")
     return document
+
+
+def raw_body(request: HttpRequest) -> bytes:
+    """The request's body as it came.
+
+    Raises:
+        Refusal: 413 if it is too large.
+    """
+    length = request.META.get("CONTENT_LENGTH") or "0"
+    if not length.isdecimal() or int(length) > LARGEST_BODY:
+        raise Refusal("too_large")
+    return request.body
 
 
 def whole_number(document: dict[str, Any], name: str, code: str) -> int:

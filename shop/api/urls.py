@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from shop.api import demo, views
+from shop.api import demo, views, webhooks
 
 urlpatterns = [
     path("sales/<int:sale>/orders", views.place_order),
@@ -12,6 +12,7 @@ urlpatterns = [
     path("orders/<int:order>/payment", views.pay_order),
     path("orders/<int:order>/cancel", views.cancel_order),
     path("orders/<int:order>/refund", views.refund_order),
+    path("webhooks/psp", webhooks.receive),
     path("tokens", views.make_token),
     path("demo/buyers", views.make_buyers),
     path("demo/strategies", demo.list_strategies),

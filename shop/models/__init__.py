@@ -1,9 +1,11 @@
-"""What a shop adds to stock: products, sales with a price and a window, orders, money, mails."""
+"""What a shop adds to stock: products, sales, orders with their money, mails; and its tasks."""
 
 from shop.models.catalogue import STRATEGIES, Product, Sale, check_strategy
 from shop.models.mails import Mail
 from shop.models.orders import Order, OrderEvent, OrderLine
 from shop.models.payments import Payment, Refund
+from shop.models.runs import Run
+from shop.models.webhooks import WebhookEvent
 
 __all__ = [
     "STRATEGIES",
@@ -14,6 +16,8 @@ __all__ = [
     "Payment",
     "Product",
     "Refund",
+    "Run",
     "Sale",
+    "WebhookEvent",
     "check_strategy",
 ]

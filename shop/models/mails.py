@@ -13,7 +13,8 @@ class Mail(models.Model):
     """A mail owed to a buyer. The row is the follow-up's effect: one of a kind for an order.
 
     Sending happens after the row was committed and may, after a crash, happen twice; the
-    Message-ID is made from the row, so that mail programs show it once.
+    Message-ID is made from the row, so that mail programs show it once. Dead means that it failed
+    too often to be tried again by itself; it is kept, to be tried again when somebody says so.
     """
 
     class Kind(models.TextChoices):
@@ -29,6 +30,10 @@ class Mail(models.Model):
     kind = models.CharField(max_length=20, choices=Kind.choices)
     created = models.DateTimeField(db_default=Now())
     sent = models.DateTimeField(null=True, blank=True)
+    dead = models.DateTimeField(null=True, blank=True)
+    attempts = models.PositiveIntegerField(db_default=0)
+    not_before = models.DateTimeField(db_default=Now(), help_text="back-off after a failure")
+    error = models.TextField(blank=True, db_default="")
 
     class Meta:
         constraints = [
@@ -36,7 +41,9 @@ class Mail(models.Model):
         ]
         indexes = [
             models.Index(
-                fields=["created"], condition=Q(sent__isnull=True), name="shop_mail_unsent"
+                fields=["not_before"],
+                condition=Q(sent__isnull=True, dead__isnull=True),
+                name="shop_mail_unsent",
             ),
         ]
 

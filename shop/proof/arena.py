@@ -68,7 +68,8 @@ def libfaketime() -> Path | None:
 def plain(extra: Mapping[str, str] | None = None) -> Iterator[Arena]:
     """A shop of its own on the servers of this command."""
     with private_folder() as folder, Stack(folder, _urls(), extra=extra) as stack:
-        stack.start("celery", "beat", "web")
+        stack.start("psp", "celery", "beat", "web")
+        settings.PSP_URL = stack.psp_url
         yield Arena(stack.url, stack)
 
 
@@ -95,7 +96,8 @@ def breakable(faults: Iterable[str], extra: Mapping[str, str] | None = None) -> 
         }
         of = {"web": _under_clock(clock)} if CLOCK in needs else {}
         stack = cleanup.enter_context(Stack(folder, urls, extra=environment_, of=of))
-        stack.start("celery", "beat", "web")
+        stack.start("psp", "celery", "beat", "web")
+        settings.PSP_URL = stack.psp_url
         servers = _servers()
         yield Arena(
             stack.url,

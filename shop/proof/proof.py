@@ -51,7 +51,7 @@ SALE_LASTS = timedelta(hours=3)
 """Less than a faulty clock is stepped by: a sale judged by it would be over, or not begun."""
 
 DRAIN = 120
-"""Seconds for the follow-up to come to rest. What is open then is judged as it is."""
+"""Seconds for the follow-up to come to rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,8 @@ class Plan:
             through, or every fault has been there once.
         faults: names of those that are injected meanwhile.
         left_out: those that cannot be injected here, and what they lack.
+        drain: seconds for the follow-up to come to rest. What is open then is judged as it is.
+        restock_tells: whether a restock removes the sold-out hint; off in a negative control.
     """
 
     crowd: Crowd
@@ -76,6 +78,8 @@ class Plan:
     minutes: float = 0.0
     faults: tuple[str, ...] = ()
     left_out: Mapping[str, str] = field(default_factory=dict)
+    drain: float = DRAIN
+    restock_tells: bool = True
 
     @property
     def lasts(self) -> bool:
@@ -121,6 +125,7 @@ class Result:
         operations: calls that the buyers have made.
         faults: what was injected, as in the fault log.
         recoveries: of each of these, seconds to the first ok; None if nobody was served again.
+        not_injected: what could not be, and why.
     """
 
     sale: int
@@ -131,6 +136,7 @@ class Result:
     operations: int = 0
     faults: list[Injected] = field(default_factory=list)
     recoveries: list[float | None] = field(default_factory=list)
+    not_injected: list[Injected] = field(default_factory=list)
 
     @property
     def outcome(self) -> str:
@@ -162,6 +168,7 @@ class Result:
                 {**fault.to_json(), "recovery": recovery}
                 for fault, recovery in zip(self.faults, self.recoveries, strict=True)
             ],
+            "not_injected": [fault.to_json() for fault in self.not_injected],
             "left_out": dict(plan.left_out),
             "operations": self.operations,
             "minutes": plan.minutes,
@@ -240,15 +247,14 @@ class Proof:
         """Whatever goes on beside the buyers; it ends before them."""
         plan = self._plan
         if plan.lasts:
-            self._restocker = Restocker(sale, plan.stock, self._folder)
+            self._restocker = Restocker(sale, plan.stock, self._folder, tells=plan.restock_tells)
             self._restocker.start()
             cleanup.callback(self._restocker.stop)
         if plan.faults and self._arena.target is not None:
             target = replace(self._arena.target, sale=sale.pk)
             target.write(self._folder / "target.json")
-            most = 0 if plan.minutes else len(plan.faults)
-            log = self._folder / FAULT_LOG
-            self._chaos = Chaos(plan.faults, target, plan.crowd.seed, log, most=most)
+            log, once = self._folder / FAULT_LOG, not plan.minutes
+            self._chaos = Chaos(plan.faults, target, plan.crowd.seed, log, once=once)
             cleanup.callback(self._chaos.stop)
 
     def _is_over(self, since: float) -> bool:
@@ -290,17 +296,22 @@ class Proof:
             return None
 
     def _come_up_again(self) -> None:
-        """Faults are over: wait until every process serves."""
-        if not self._plan.faults or self._arena.stack is None:
+        """Faults are over: wait until every process serves, and none is busy with the past."""
+        stack = self._arena.stack
+        if not self._plan.lasts or stack is None:
             return
+        # The crowd was sent away in the middle of it. What it had asked for may still be under way
+        # in a web process, and would come after the final read.
+        stack.supervisor.stop_program("web")
+        stack.supervisor.start_program("web")
         for name in ("web", "celery", "beat"):
             self._tell(Progress(f"waiting for {name}", calls=self._tally.look()))
-            self._arena.stack.wait_until_ready(name, READY)
+            stack.wait_until_ready(name, READY)
 
     def _drain(self, sale: int) -> None:
         """Wait until nothing is owed any more."""
         start = time.monotonic()
-        while time.monotonic() < start + DRAIN:
+        while time.monotonic() < start + self._plan.drain:
             try:
                 owed = snapshot.owed(sale)
             except Error:
@@ -343,17 +354,20 @@ class Proof:
             seen.operations,
             injected,
             seen.recoveries,
+            self._chaos.failed if self._chaos else [],
         )
 
     def _not_injected(self) -> str:
-        """What did not happen of what was asked for; empty if all of it did."""
+        """What makes the faults worth nothing; empty if all is as it was asked for."""
         if self._chaos is None:
             return ""
-        failed = [f"{each.fault}: {each.error}" for each in self._chaos.failed]
+        failed = self._chaos.failed
+        problems = [f"{each.fault}: {each.error}" for each in failed if not each.healed]
         happened = {each.fault for each in self._chaos.injected}
         if not self._plan.minutes:
-            failed += [f"{name}: never" for name in self._plan.faults if name not in happened]
-        return f"not injected: {'; '.join(failed)}" if failed else ""
+            missing = set(self._plan.faults) - happened
+            problems += [f"{each.fault}: {each.error}" for each in failed if each.fault in missing]
+        return f"not injected: {'; '.join(problems)}" if problems else ""
 
 
 def _properties(plan: Plan) -> list[str]:

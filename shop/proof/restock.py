@@ -7,10 +7,10 @@ import time
 from itertools import count
 from pathlib import Path
 
-from django.db import Error, connection
+from django.db import Error, connection, transaction
 from redis.exceptions import RedisError
 
-from inventory import services
+from inventory import guard, services
 from inventory.models import Item
 from inventory.transactions import forget_connection
 from loadtest.history import Recorder
@@ -33,10 +33,11 @@ class Restocker:
         sale: what is sold.
         units: each time.
         folder: for the history.
+        tells: remove the sold-out hint, as it must be; off in a negative control.
     """
 
-    def __init__(self, sale: Sale, units: int, folder: Path) -> None:
-        self._sale, self._units = sale, units
+    def __init__(self, sale: Sale, units: int, folder: Path, *, tells: bool = True) -> None:
+        self._sale, self._units, self._tells = sale, units, tells
         self._recorder = Recorder(folder / f"{NAME}.jsonl")
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name=NAME, daemon=True)
@@ -87,10 +88,17 @@ class Restocker:
         )
         status, code = 200, ""
         try:
-            services.restock(self._sale.item_id, self._units)
+            self._add()
             self.times += 1
         except (Error, RedisError) as error:
             # It may have been committed: unknown, as for any other client.
             status, code = 0, type(error).__name__
             forget_connection()
         self._recorder.complete(call, "restock", status=status, code=code)
+
+    def _add(self) -> None:
+        if self._tells:
+            services.restock(self._sale.item_id, self._units)
+            return
+        with transaction.atomic():
+            guard.restock(self._sale.item_id, self._units)

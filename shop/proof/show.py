@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.console import Console, Group, RenderableType
 from rich.panel import Panel
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from shop.proof.controls import Control, Outcome
 from shop.proof.proof import Plan, Progress, Result
 
 STYLES = {"pass": "bold green", "fail": "bold red", "unknown": "bold yellow"}
@@ -59,6 +62,26 @@ def result(console: Console, plan: Plan, came_out: Result, repeat: str) -> None:
             expand=False,
         )
     )
+
+
+def controls(
+    names: Sequence[str], outcomes: Sequence[Outcome], current: Control | None, now: Progress | None
+) -> RenderableType:
+    """The negative controls so far: what was off, what had to turn red, and what did."""
+    table = Table(expand=False, title="Negative controls", title_justify="left")
+    for heading in ("Switched off", "Must turn red", "Turned red", ""):
+        table.add_column(heading)
+    for each in outcomes:
+        wanted = " or ".join(each.control.reddens) or "nothing"
+        word, style = ("CAUGHT", "bold green") if each.caught else ("MISSED", "bold red")
+        if not each.control.reddens:
+            word = "PASSED" if each.caught else "BROKEN"
+        table.add_row(
+            each.control.off, wanted, ", ".join(each.red) or "nothing", Text(word, style=style)
+        )
+    if current is not None and now is not None:
+        table.add_row(Text(current.off, style="dim"), "", "", Text(now.phase, style="cyan"))
+    return Group(table, Text(f"{len(outcomes)} of {len(names)}", style="dim"))
 
 
 def _summary(plan: Plan, came_out: Result) -> list[Text]:

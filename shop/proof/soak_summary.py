@@ -78,7 +78,7 @@ def markdown(summary: dict[str, Any]) -> str:
     lines = [
         "# Soak",
         "",
-        f"Rounds of random faults, each against a fresh shop (`make soak`, seed {summary['seed']}).",
+        f"Rounds of random faults on fresh shops (`make soak`, seed {summary['seed']}).",
         "",
         f"- {summary['rounds']} rounds in {summary['seconds'] / 60:.0f} minutes: {judged}",
         f"- {summary['operations']:,} operations recorded, {summary['faults']:,} faults injected",

@@ -90,6 +90,7 @@ class Demo:
         assert self.stack is not None
         command = [sys.executable, str(environment.PROJECT / "manage.py"), "prove", *arguments]
         variables = {**os.environ, "SHOP_URL": self.stack.url, "SHOP_DEMO": "1"}
+        variables["PSP_URL"] = self.stack.psp_url
         with subprocess.Popen(command, env=variables) as process:
             try:
                 code = process.wait()
@@ -110,6 +111,7 @@ class Demo:
         table.add_row("Admin", f"{stack.url}/admin/")
         table.add_row("API documentation", f"{stack.url}/api/docs")
         table.add_row("Locust", stack.locust_url)
+        table.add_row("Payment provider", stack.psp_url)
         for purpose, login in logins:
             table.add_row(purpose, escape(login))
         if self.servers is not None:

@@ -31,18 +31,24 @@ READY_SECONDS = 60  # PostgreSQL may have to recover from a crash first
 
 @dataclass(frozen=True)
 class ServerUrls:
-    """Where the servers are: what the three environment variables of the same names expect."""
+    """Where the servers are: what the environment variables of the same names expect.
+
+    `psp` is the payment provider's database; without it the provider takes one beside the shop's.
+    """
 
     database: str
     redis: str
     broker: str
+    psp: str = ""
 
     def as_environment(self) -> dict[str, str]:
         """Return them under the names of their environment variables."""
+        own = {"PSP_DATABASE_URL": self.psp} if self.psp else {}
         return {
             "DATABASE_URL": self.database,
             "REDIS_URL": self.redis,
             "CELERY_BROKER_URL": self.broker,
+            **own,
         }
 
 
@@ -100,6 +106,7 @@ class EmbeddedServers:
             database=postgres.url(self.folder, ports["postgres"]),
             redis=valkey.url(self.folder, ports["valkey"], valkey.LOCKS),
             broker=valkey.url(self.folder, ports["valkey"], valkey.BROKER),
+            psp=postgres.url(self.folder, ports["postgres"], postgres.PSP_DATABASE),
         )
 
     def _bring_up(self) -> None:
@@ -121,7 +128,7 @@ class EmbeddedServers:
             ready = partial(server.answers, self.folder, ports[name])
             self.supervisor.wait_until(name, ready, READY_SECONDS)
         release(*ports.values())
-        postgres.create_database(self.folder, ports["postgres"])
+        postgres.create_databases(self.folder, ports["postgres"])
 
     def _ports(self) -> dict[str, int]:
         path = self.folder / "ports.json"

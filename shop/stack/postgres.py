@@ -22,6 +22,7 @@ from shop.stack.folder import kept_secret, make_folder, write_private
 from shop.stack.supervisor import Program
 
 USER = DATABASE = "shop"
+PSP_DATABASE = "psp"
 SYSTEM_USER = "embedded_postgres"  # PostgreSQL refuses to run as root
 DEFAULT_PORT = 54329
 
@@ -78,12 +79,12 @@ def answers(folder: Path, port: int) -> bool:
         return False
 
 
-def create_database(folder: Path, port: int) -> None:
-    """Create the shop's database if the cluster is new."""
+def create_databases(folder: Path, port: int) -> None:
+    """Create the shop's and the payment provider's database where they are missing."""
     with psycopg.connect(url(folder, port, "postgres"), autocommit=True) as connection:
-        known = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE])
-        if known.fetchone() is None:
-            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE)))
+        known = {name for (name,) in connection.execute("SELECT datname FROM pg_database")}
+        for name in {DATABASE, PSP_DATABASE} - known:
+            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
 
 
 def programs() -> Path:

@@ -1,7 +1,8 @@
-"""The shop itself as processes: gunicorn, Celery worker and beat, Locust.
+"""The shop itself as processes: gunicorn, Celery worker and beat, Locust; and whom it asks for
+money, the demo's payment provider.
 
 with private_folder() as folder, Stack(folder / "shop", urls) as stack:
-    stack.start("web", "celery")
+    stack.start("psp", "web", "celery")
     ... stack.url ...
 """
 
@@ -23,12 +24,14 @@ from kombu.exceptions import OperationalError
 
 from shop import environment
 from shop.stack.embedded import ServerUrls
+from shop.stack.folder import kept_secret
 from shop.stack.ports import next_free, release
 from shop.stack.signals import shielded
 from shop.stack.supervisor import Program, Supervisor
 
 READY_SECONDS = 60
-ALL = ("web", "celery", "beat", "locust")
+QUEUES = "expiry,followup,mail"  # of shop/celeryconfig.py; one worker serves them all
+ALL = ("psp", "web", "celery", "beat", "locust")
 
 
 class Stack:
@@ -57,6 +60,7 @@ class Stack:
         self.urls = urls
         self.port = port or next_free(environment.number("SHOP_PORT"))
         self.locust_port = locust_port or next_free(environment.number("LOCUST_PORT"))
+        self.psp_port = next_free(environment.PSP_PORT)
         self.extra = dict(extra or {})
         self.of = dict(of or {})
 
@@ -70,6 +74,11 @@ class Stack:
         """The Locust page's address."""
         return f"http://127.0.0.1:{self.locust_port}"
 
+    @property
+    def psp_url(self) -> str:
+        """The payment provider's address."""
+        return f"http://127.0.0.1:{self.psp_port}"
+
     def start(self, *names: str) -> None:
         """Start the processes `names` (of `ALL`) and return when every one of them serves.
 
@@ -82,13 +91,19 @@ class Stack:
             "SHOP_DEMO": "1",
             "SHOP_DATA": str(environment.data_folder()),
             "SHOP_PORT": str(self.port),
+            "PSP_URL": self.psp_url,
+            "PSP_WEBHOOK_URL": f"{self.url}/api/v1/webhooks/psp",
+            # Named here, for the processes may be given a data folder of their own.
+            "PSP_KEY": environment.text("PSP_KEY") or kept_secret("psp-key"),
+            "PSP_WEBHOOK_SECRET": environment.text("PSP_WEBHOOK_SECRET")
+            or kept_secret("psp-webhook-secret"),
             "PYTHONUNBUFFERED": "1",
             **self.extra,
         }
         self.supervisor.start([self._program(name) for name in names], everything)
         for name in names:
             self.wait_until_ready(name, may_die=False)
-        release(self.port, self.locust_port)
+        release(self.port, self.locust_port, self.psp_port)
 
     def wait_until_ready(
         self, name: str, seconds: float = READY_SECONDS, *, may_die: bool = True
@@ -99,6 +114,7 @@ class Stack:
             ProcessFailed: it does not within `seconds`.
         """
         probes: dict[str, Callable[[], bool]] = {
+            "psp": partial(serves, f"{self.psp_url}/healthz"),
             "web": partial(serves, f"{self.url}/readyz"),
             "locust": partial(serves, f"{self.locust_url}/"),
             "celery": partial(worker_answers, self.urls.broker, self._node),
@@ -110,7 +126,7 @@ class Stack:
         """Stop all processes at once: each may be cut off anywhere, and the books still balance."""
         with shielded():
             self.supervisor.stop()
-            release(self.port, self.locust_port)
+            release(self.port, self.locust_port, self.psp_port)
 
     def __enter__(self) -> Self:
         return self
@@ -131,15 +147,19 @@ class Stack:
         schedule = self.supervisor.folder / "beat-schedule"
         commands = {
             "celery": (
-                *("celery", "-A", "shop", "worker", "-n", self._node, "-Q", "followup,expiry"),
+                *("celery", "-A", "shop", "worker", "-n", self._node, "-Q", QUEUES),
                 *("-c", environment.text("CELERY_CONCURRENCY"), "--loglevel", "INFO"),
                 *("--without-gossip", "--without-mingle"),
             ),
             "beat": ("celery", "-A", "shop", "beat", "-s", str(schedule), "--pidfile="),
+            "psp": ("shop.psp", "--bind", f"127.0.0.1:{self.psp_port}"),
             "web": ("gunicorn", "-c", "gunicorn.conf.py", "shop.wsgi"),
             "locust": (
                 *("locust", "-f", "loadtest/locustfile.py", "--host", self.url),
                 *("--web-host", "127.0.0.1", "--web-port", str(self.locust_port)),
+                # What the page's form starts with. A run ends by itself and gets its verdict.
+                *("--users", "500", "--spawn-rate", "100", "--until-done"),
+                *("--runs", str(environment.data_folder() / "loadtest")),
             ),
         }
         return Program(
@@ -147,6 +167,8 @@ class Stack:
             command=[sys.executable, "-m", *commands[name]],
             environment=self.of.get(name, {}),
             folder=environment.PROJECT,
+            # Celery hands running tasks back instead of waiting for them (celeryconfig.py).
+            stop_signal="QUIT" if name == "celery" else "TERM",
             stop_seconds=15,  # beyond gunicorn's graceful time-out
         )
 

@@ -10,7 +10,7 @@ from shop.stack.supervisor import ProcessState, Supervisor
 
 # Their children are workers that live until somebody kills them. PostgreSQL's children are
 # connections, which come and go.
-WITH_WORKERS = {"web", "celery"}
+WITH_WORKERS = {"psp", "web", "celery"}
 
 
 class Watch:

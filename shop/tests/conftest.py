@@ -17,6 +17,7 @@ from shop.models import Sale
 from shop.payments.provider import provider
 from shop.sales import open_sale
 from shop.tests.provider import Till
+from shop.tests.psp import KEY, SECRET, Psp, running_psp
 
 
 class Buyer:
@@ -96,3 +97,21 @@ def sale_of(db: None) -> Callable[..., Sale]:
 def sale(sale_of: Callable[..., Sale]) -> Sale:
     """Ten units, two for each buyer, at 999."""
     return sale_of()
+
+
+@pytest.fixture(scope="session")
+def _running_psp() -> Iterator[Psp]:
+    with running_psp() as psp:
+        yield psp
+
+
+@pytest.fixture
+def psp(_running_psp: Psp, settings: Any) -> Iterator[Psp]:
+    """The payment provider, well-behaved at first, with the shop's settings pointing there.
+
+    It sends no webhooks unless told where to: ``psp.behave(webhook_url=…)``.
+    """
+    settings.PSP_URL, settings.PSP_KEY = _running_psp.url, KEY
+    settings.PSP_WEBHOOK_SECRET = SECRET
+    yield _running_psp
+    _running_psp.forget()

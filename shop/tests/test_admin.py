@@ -211,7 +211,10 @@ def test_a_message_that_waits_after_a_failure_is_tried_again_at_once(admin_clien
     message.refresh_from_db()
     assert message.error
     later = message.not_before
-    assert "1 messages" in run(admin_client, OutboxMessage, "retry", message).content.decode()
+    assert (
+        "1 will be tried again"
+        in run(admin_client, OutboxMessage, "retry", message).content.decode()
+    )
     message.refresh_from_db()
     assert message.not_before < later
     assert outbox.deliver({message.topic: lambda payload: None}) == 1

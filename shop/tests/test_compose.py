@@ -16,11 +16,15 @@ from shop import environment
 from shop.stack import postgres
 from shop.stack.embedded import private_servers
 from shop.stack.ports import next_free
-from shop.stack.stack import serves, worker_answers
+from shop.stack.stack import QUEUES, serves, worker_answers
 from shop.tests.processes import wait_for
 
 COMPOSE: dict[str, Any] = yaml.safe_load((environment.PROJECT / "docker-compose.yml").read_text())
 SERVICES: dict[str, Any] = COMPOSE["services"]
+SECRETS = (
+    *("SECRET_KEY", "POSTGRES_PASSWORD", "REDIS_PASSWORD", "ALLOWED_HOSTS"),
+    *("PSP_URL", "PSP_KEY", "PSP_WEBHOOK_SECRET"),
+)
 OURS = {name for name, service in SERVICES.items() if service.get("image") == "flash-sale"}
 
 
@@ -37,6 +41,9 @@ def production(tmp_path_factory):
             "SHOP_DATA": str(tmp_path_factory.mktemp("data")),
             "SECRET_KEY": "only-for-this-test",
             "ALLOWED_HOSTS": "shop.example",
+            "PSP_URL": "http://127.0.0.1:1",
+            "PSP_KEY": "only-for-this-test",
+            "PSP_WEBHOOK_SECRET": "only-for-this-test",
             **servers.urls.as_environment(),
         }
 
@@ -104,9 +111,25 @@ def test_the_web_service_serves_and_passes_its_own_health_check(production, tmp_
             assert answer.stdout == str(status), host
 
 
-def test_the_celery_service_answers_a_ping(production, tmp_path):
-    name = "celery@compose-test"
-    with running([*command("celery"), "-n", name], production, tmp_path / "log"):
+def test_the_payment_provider_serves_makes_its_database_and_takes_no_orders_to_misbehave(
+    production, tmp_path
+):
+    port = next_free(18790)
+    arguments = [part.replace("0.0.0.0:8000", f"127.0.0.1:{port}") for part in command("psp")]
+    check = SERVICES["psp"]["healthcheck"]["test"][3].replace("8000", str(port))
+    with running(arguments, production, tmp_path / "log"):
+        wait_for(lambda: run([sys.executable, "-c", check], production).returncode == 0)
+        key = f"Authorization: Bearer {production['PSP_KEY']}"
+        for path, status in (("ledger", "200"), ("behaviour", "404")):
+            url = f"http://127.0.0.1:{port}/v1/{path}"
+            ask = ["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "-H", key, url]
+            assert run(ask, production).stdout == status, path
+
+
+@pytest.mark.parametrize("service", ["celery", "celery-expiry"])
+def test_the_celery_services_answer_a_ping(service, production, tmp_path):
+    name = f"{service}@compose-test"
+    with running([*command(service), "-n", name], production, tmp_path / "log"):
         wait_for(lambda: worker_answers(production["CELERY_BROKER_URL"], name))
 
 
@@ -129,9 +152,15 @@ def test_the_locust_master_gets_its_workers(production, tmp_path):
             wait_for(lambda: "1 workers connected" in (tmp_path / "master").read_text())
 
 
+def test_some_worker_listens_to_every_queue():
+    commands = [command(name) for name in ("celery", "celery-expiry")]
+    listened = ",".join(words[words.index("-Q") + 1] for words in commands)
+    assert set(listened.split(",")) == set(QUEUES.split(","))
+
+
 def test_every_secret_must_be_given_and_has_no_default():
     text = (environment.PROJECT / "docker-compose.yml").read_text()
-    for name in ("SECRET_KEY", "POSTGRES_PASSWORD", "REDIS_PASSWORD", "ALLOWED_HOSTS"):
+    for name in SECRETS:
         uses = re.findall(rf"\$\{{{name}([^}}]*)\}}", text)
         assert uses, name
         assert all(use.startswith(":?") for use in uses), name

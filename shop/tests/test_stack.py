@@ -54,8 +54,8 @@ def runs_anew(stack: Stack, name: str, old_pid: int) -> bool:
 
 def test_a_killed_gunicorn_master_and_a_killed_worker_come_back(urls, folder):
     with Stack(folder, urls) as stack:
-        stack.start("web", "celery")
-        for name in ("web", "celery"):
+        stack.start("psp", "web", "celery")
+        for name in ("psp", "web", "celery"):
             master = psutil.Process(stack.supervisor.state(name).pid)
             wait_for(master.children)
             worker = master.children()[0]

@@ -12,7 +12,7 @@ from argparse import ArgumentParser
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from django.conf import settings
 from django.core.management import call_command
@@ -23,11 +23,14 @@ from rich.live import Live
 from inventory.strategies import CLASSES, DEFAULT
 from loadtest.faults import FAULTS, left_out
 from loadtest.scenarios import MIXES
-from shop.proof import arena, show
+from shop.proof import arena, controls, show
 from shop.proof.arena import Arena
 from shop.proof.load import Crowd, LoadFailed
-from shop.proof.proof import Plan, Proof, Result
+from shop.proof.proof import Plan, Progress, Proof, Result
 from shop.stack.errors import StackError
+
+CONTROL_BUYERS = 200
+"""Enough to race."""
 
 EXIT_CODES = {"pass": 0, "fail": 1, "unknown": 2}
 
@@ -85,6 +88,18 @@ class Command(BaseCommand):
             choices=["all"],
             help="break everything that can be broken here, each at least once unless --minutes",
         )
+        parser.add_argument(
+            "--controls",
+            action="store_true",
+            help="instead, switch off one thing after the other and see each property turn red",
+        )
+        parser.add_argument("--quick", action="store_true", help="a short form of --controls")
+        parser.add_argument(
+            "--control",
+            action="append",
+            choices=[control.name for control in controls.CONTROLS],
+            help="only this one, repeatable",
+        )
         parser.add_argument("--json", type=Path, metavar="FILE", help="write the result as JSON")
         parser.add_argument(
             "--jsonl", type=Path, metavar="FOLDER", help="keep history and snapshots there"
@@ -97,6 +112,8 @@ class Command(BaseCommand):
                 "own say that you mean it: SHOP_DEMO=1."
             )
         console = Console()
+        if options["controls"] or options["control"]:
+            _control(console, options)
         plan = _plan(console, options)
         repeat = _repeat(plan)
         if plan.faults:
@@ -111,6 +128,34 @@ class Command(BaseCommand):
             document = json.dumps(result.to_json(plan, repeat), indent=2)
             options["json"].write_text(document + "\n")
         sys.exit(EXIT_CODES[result.outcome])
+
+
+def _control(console: Console, options: dict[str, Any]) -> NoReturn:
+    """Run the negative controls; exit 0 if every one was caught, 1 if not, 2 if one cannot run."""
+    _quieten()
+    seed = options["seed"] or random.SystemRandom().randrange(1, 2**31)
+    every = tuple(control.name for control in controls.CONTROLS)
+    names = options["control"] or (controls.QUICK if options["quick"] else every)
+    outcomes: list[controls.Outcome] = []
+    try:
+        call_command("migrate", verbosity=0)
+        with Live(console=console, refresh_per_second=4) as live:
+
+            def tell(control: controls.Control | None, now: Progress | None) -> None:
+                live.update(show.controls(names, outcomes, control, now), refresh=True)
+
+            tell(None, None)
+            for outcome in controls.run(names, seed, CONTROL_BUYERS, tell):
+                outcomes.append(outcome)
+                tell(None, None)
+    except (LoadFailed, StackError, OSError) as error:
+        console.print(f"[red]{error}[/]")
+        sys.exit(2)
+    if options["json"]:
+        rows = [each.to_json() for each in outcomes]
+        document = json.dumps({"seed": seed, "controls": rows}, indent=2)
+        options["json"].write_text(document + "\n")
+    sys.exit(0 if all(each.caught for each in outcomes) else 1)
 
 
 def _plan(console: Console, options: dict[str, Any]) -> Plan:

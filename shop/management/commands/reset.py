@@ -17,7 +17,10 @@ from shop.stack.folder import alone, make_folder
 # Everything that the shop writes into its data folder. Named one by one: the folder is the user's
 # choice, and nothing else in it is ours to delete.
 # Private folders are left to their owners; abandoned ones are cleared anyway.
-WRITTEN = ("demo", "loadtest", "mail", "meters", "secret-key", "servers", "soak")
+WRITTEN = (
+    *("demo", "loadtest", "mail", "meters", "psp-key", "psp-webhook-secret", "secret-key"),
+    *("servers", "soak"),
+)
 
 
 class Command(BaseCommand):

@@ -15,11 +15,9 @@ from rich.markdown import Markdown
 from inventory.strategies import CLASSES
 from shop.management.commands.prove import at_least_one
 from shop.proof import soak_summary
-from shop.proof.soak import Soak, Wish
+from shop.proof.soak import STRATEGIES, Soak, Wish
 from shop.stack.folder import alone
 from shop.stack.signals import end_on_signals
-
-SAFE = [name for name, kind in CLASSES.items() if kind.safe]
 
 
 class Command(BaseCommand):
@@ -28,8 +26,8 @@ class Command(BaseCommand):
     help = (
         "Hold one sale after the other under random faults, each against a fresh shop and judged "
         "on its own. The same command goes on where it was stopped. A broken property stops "
-        "nothing: its round's folder is kept. Exit code: 0 all rounds passed, 1 a property is broken, 2 a "
-        "round could not be judged."
+        "nothing: its round's folder is kept. Exit code: 0 all rounds passed, 1 a property is "
+        "broken, 2 a round could not be judged."
     )
     requires_system_checks: list[str] = []
     requires_migrations_checks = False
@@ -49,8 +47,8 @@ class Command(BaseCommand):
         parser.add_argument(
             "--strategy",
             action="append",
-            choices=SAFE,
-            help=f"to draw from, the first half the time; repeatable ({', '.join(SAFE)})",
+            choices=list(CLASSES),
+            help=f"to draw from, the first most often; repeatable ({', '.join(STRATEGIES)})",
         )
 
     def handle(self, **options: Any) -> None:  # noqa: D102
@@ -61,7 +59,7 @@ class Command(BaseCommand):
             options["minutes"],
             options["round"],
             options["lanes"],
-            options["strategy"] or SAFE,
+            options["strategy"] or STRATEGIES,
         )
         folder = options["folder"]
         folder.mkdir(parents=True, exist_ok=True)

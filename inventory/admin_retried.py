@@ -1,0 +1,94 @@
+"""Rows that are only looked at, and rows that are tried until they are done, in Django's admin."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from django.contrib import admin
+from django.db.models import Case, Count, Min, Q, QuerySet, Value, When
+from django.db.models.functions import Now
+from django.http import HttpRequest, HttpResponse
+
+
+class ReadOnly(admin.ModelAdmin):  # type: ignore[type-arg]
+    """Rows that only services write."""
+
+    show_full_result_count = False
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        """Nobody."""
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Nobody."""
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Nobody."""
+        return False
+
+
+class StateFilter(admin.SimpleListFilter):
+    """By state."""
+
+    title = "state"
+    parameter_name = "state"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        """All four."""
+        return [(state, state) for state in ("waiting", "put off", "dead", "done")]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        """Those in the chosen one."""
+        return queryset.filter(state=self.value()) if self.value() else queryset
+
+
+class Retried(ReadOnly):
+    """Rows that are tried, put off and tried again, until they are done or dead.
+
+    The page begins with how many are not done, and since when the oldest of them waits.
+    """
+
+    ended: ClassVar[str]
+    """The column that says when it was done."""
+
+    actions: Any = ("retry",)
+    change_list_template = "admin/inventory/retried_change_list.html"
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """With their states."""
+        state = Case(
+            When(**{f"{self.ended}__isnull": False}, then=Value("done")),
+            When(dead__isnull=False, then=Value("dead")),
+            When(attempts__gt=0, then=Value("put off")),
+            default=Value("waiting"),
+        )
+        rows: QuerySet[Any] = super().get_queryset(request).annotate(state=state)
+        return rows
+
+    @admin.display(description="state", ordering="state")
+    def state(self, row: Any) -> str:
+        """Waiting for its first try, put off after a failure, dead after the last, or done."""
+        return str(row.state)
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        """Add the figures."""
+        undone = self.model._default_manager.filter(**{f"{self.ended}__isnull": True})
+        figures = undone.aggregate(
+            waiting=Count("pk", filter=Q(dead__isnull=True, attempts=0)),
+            put_off=Count("pk", filter=Q(dead__isnull=True, attempts__gt=0)),
+            buried=Count("pk", filter=Q(dead__isnull=False)),
+            oldest=Min("created", filter=Q(dead__isnull=True)),
+        )
+        return super().changelist_view(request, {"figures": figures, **(extra_context or {})})
+
+    def has_retry_permission(self, request: HttpRequest) -> bool:
+        """Who may change such rows, although this page lets nobody."""
+        return request.user.has_perm(f"{self.opts.app_label}.change_{self.opts.model_name}")
+
+    @admin.action(description="Try again now", permissions=["retry"])
+    def retry(self, request: HttpRequest, chosen: QuerySet[Any]) -> None:
+        """Wake what is put off or dead: the next sweep tries it, all its attempts before it."""
+        undone = chosen.filter(**{f"{self.ended}__isnull": True})
+        count = undone.update(dead=None, attempts=0, not_before=Now())
+        self.message_user(request, f"{count} will be tried again at once.")

@@ -1,0 +1,53 @@
+"""What can be chosen on the command line and in Locust's own start form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from loadtest.scenarios import MIXES
+
+# In place of a sale's id: a fresh one for every run.
+FRESH = "new"
+
+
+def add_options(parser: Any, strategies: list[str]) -> None:
+    """Add ours to Locust's; `strategies` are those of the shop, as far as they are known yet."""
+
+    def add(name: str, meaning: str, **more: Any) -> None:
+        variable = f"LOADTEST_{name.upper().replace('-', '_')}"
+        parser.add_argument(f"--{name}", env_var=variable, help=meaning, **more)
+
+    def add_hidden(name: str, meaning: str, **more: Any) -> None:
+        add(name, meaning, include_in_web_ui=False, **more)
+
+    add("sale", f"Id of the sale, or {FRESH}: a fresh one for every run", default=FRESH)
+    add(
+        "strategy",
+        "How the fresh sale is sold",
+        default=strategies[0] if strategies else "combining",
+        choices=strategies or None,
+    )
+    add("stock", "Units of the fresh sale", type=int, default=100)
+    add("limit", "Units a buyer may have in the fresh sale", type=int, default=1)
+    add("mix", "Which buyers come", choices=list(MIXES), default="rush")
+    add("weights", "Other weights than the mix's, such as buy_once=60,look_around=0", default="")
+    add(
+        "arrivals",
+        "Open loop: buyers that come each second, however slow the shop is; 0: closed loop",
+        type=float,
+        default=0.0,
+    )
+    add(
+        "rounds",
+        "Buyers that each user plays, one after the other; 0 for no end",
+        type=int,
+        default=1,
+    )
+    add("seed", "Repeats the behaviour of a run; 0 picks one and logs it", type=int, default=0)
+    add_hidden("history", "Folder for the history of every call; empty for none", default="")
+    add_hidden("runs", "Folder in which the page keeps the last runs and their reports", default="")
+    add_hidden(
+        "until-done",
+        "End the run when every user has lived through the sale",
+        action="store_true",
+    )

@@ -1,0 +1,55 @@
+"use strict";
+// A bar below Locust's own page, which shows nothing of ours after a run has stopped.
+(() => {
+  const bar = document.createElement("div");
+  bar.id = "correctness-bar";
+  bar.innerHTML = `<style>
+    #correctness-bar { position: fixed; inset: auto 0 0 0; z-index: 1300; display: flex;
+      flex-wrap: wrap; gap: .25rem .75rem; align-items: center; padding: .5rem 1rem;
+      background: #1f1a1e; color: #f4edf0; font: 14px/1.5 system-ui, sans-serif; }
+    #correctness-bar [data-text] { flex: 1 1 12rem; font-variant-numeric: tabular-nums; }
+    #correctness-bar b { padding: .1rem .6rem; border-radius: 999px; background: #3a3037; }
+    #correctness-bar b:empty { display: none; }
+    #correctness-bar b.pass { background: #143524; color: #7fdca7; }
+    #correctness-bar b.fail { background: #451722; color: #ff9aa9; }
+    #correctness-bar b.unknown { background: #3c2a10; color: #ffc37a; }
+    #correctness-bar a, #correctness-bar button { color: inherit; background: none;
+      border: 1px solid #685d62; border-radius: 8px; padding: .2rem .7rem; font: inherit;
+      text-decoration: none; cursor: pointer; }
+    #correctness-bar button:disabled { opacity: .5; cursor: default; }
+    body { padding-bottom: 4rem; }
+  </style><span data-text></span><b></b><a href="./correctness">Verdict and report</a>
+  <button type="button">Reset the sale</button>`;
+  document.body.append(bar);
+  const [text, badge, button] = ["[data-text]", "b", "button"].map((what) => bar.querySelector(what));
+
+  function show(state) {
+    text.textContent = state.phase === "none"
+      ? "No sale yet: start a run, or open one. Strategy, stock and buyers are under Custom parameters."
+      : `Sale ${state.sale} · ${state.mode} · ${state.reserved} of ${state.total} sold or held`
+        + ` · oversold ${state.oversold}`;
+    badge.textContent = state.phase === "running" ? "running" : state.verdict ?? "";
+    badge.className = state.outcome ?? "";
+    button.textContent = state.phase === "none" ? "Open a sale" : "Reset the sale";
+    button.disabled = state.phase === "running";
+    button.title = "Opens a fresh sale with the strategy and the stock of the last run";
+  }
+
+  async function look() {
+    try {
+      const answer = await fetch("./correctness/state");
+      if (answer.ok) show(await answer.json());
+    } catch {
+      text.textContent = "Locust does not answer.";
+    }
+    setTimeout(look, 1000);
+  }
+
+  button.addEventListener("click", async () => {
+    button.disabled = true;
+    const answer = await fetch("./correctness/reset", { method: "POST" });
+    if (answer.ok) show(await answer.json());
+    else alert(await answer.text());
+  });
+  look();
+})();

@@ -1,0 +1,114 @@
+"""What is added to Locust's page: the tab, the bar below it, and the page of the verdict."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from flask import Flask, Response, jsonify, request, send_file
+from locust.web import WebUI
+
+from loadtest.demo_shop import ShopRefused
+from loadtest.run import RunImpossible
+from loadtest.ui import tab
+from loadtest.ui.referee import JUDGED, Referee
+
+_HERE = Path(__file__).parent
+_BAR = '<script src="./correctness/bar.js"></script></body>'
+
+# Opens a fresh sale and shows it. Raises `ShopRefused` or `RunImpossible`.
+Reset = Callable[[], None]
+
+
+def install(web_ui: WebUI, referee: Referee, reset: Reset, base: str = "") -> None:
+    """Add it all to the page; `base` is the path that Locust's pages are under."""
+    for name, part in (("extended_tabs", tab.TAB), ("extended_tables", tab.TABLE)):
+        web_ui.template_args.setdefault(name, []).append(part)
+    app = web_ui.app
+    assert app is not None
+    # The form shows options in this order: as they were added, and not by the alphabet.
+    app.jinja_env.policies["json.dumps_kwargs"] = {"sort_keys": False}
+    _add_to_locusts_answers(app, referee, base)
+    for path, view, method in (
+        ("/correctness", _file("verdict.html"), "GET"),
+        ("/correctness/bar.js", _file("bar.js"), "GET"),
+        ("/correctness/verdict.js", _file("verdict.js"), "GET"),
+        ("/correctness/state", lambda: jsonify(state(referee)), "GET"),
+        ("/correctness/report", lambda: _report(referee), "GET"),
+        ("/correctness/reset", lambda: _reset(referee, reset), "POST"),
+    ):
+        app.add_url_rule(
+            f"{base}{path}",
+            f"{method} {path}",
+            web_ui.auth_required_if_enabled(view),
+            methods=[method],
+        )
+
+
+def state(referee: Referee) -> dict[str, Any]:
+    """What the bar and the verdict's page show."""
+    case = referee.case
+    found = [(run.number, run.verdict()) for run in referee.runs]
+    runs = [
+        {"number": number, "verdict": verdict["verdict"], "title": verdict["title"]}
+        for number, verdict in reversed(found)
+        if verdict
+    ]
+    shown: dict[str, Any] = {"phase": "none", "rows": tab.rows(case, referee.tally), "runs": runs}
+    if case is None:
+        return shown
+    figures = case.figures
+    return shown | {
+        "phase": case.phase,
+        "sale": case.plan.sale,
+        "mode": tab.mode(case),
+        "verdict": tab.verdict(case),
+        "outcome": case.outcome if case.phase == JUDGED else "",
+        "reason": case.reason,
+        "run": case.number,
+        "total": figures.get("total", 0),
+        "reserved": figures.get("held", 0) + figures.get("confirmed", 0),
+        "oversold": figures.get("oversold", 0),
+    }
+
+
+def _add_to_locusts_answers(app: Flask, referee: Referee, base: str) -> None:
+    @app.after_request
+    def add(response: Response) -> Response:
+        if request.path == f"{base}/stats/requests" and response.status_code == 200:
+            # Locust keeps this answer for two seconds and gives it out again: what was added
+            # before is replaced.
+            answer = json.loads(response.get_data())
+            rows = tab.rows(referee.case, referee.tally)
+            answer["extended_stats"] = [{"key": tab.KEY, "data": rows}]
+            response.set_data(json.dumps(answer))
+        elif request.path == f"{base}/" and response.status_code == 200:
+            page = response.get_data(as_text=True)
+            response.set_data(page.replace("</body>", _BAR))
+        return response
+
+
+def _file(name: str) -> Callable[[], Response]:
+    return lambda: send_file(_HERE / name, max_age=0)
+
+
+def _report(referee: Referee) -> Response:
+    number = request.args.get("run", "")
+    run = referee.runs.find(int(number)) if number.isdecimal() else None
+    if run is None or not run.report.exists():
+        return Response("There is no such report (any more).", 404)
+    name = f"run-{run.number}.html"
+    download = "download" in request.args
+    return send_file(run.report, max_age=0, as_attachment=download, download_name=name)
+
+
+def _reset(referee: Referee, reset: Reset) -> Response:
+    if referee.case is not None and referee.case.phase == "running":
+        return Response("A run is on. Stop it first.", 409)
+    try:
+        reset()
+    except (ShopRefused, RunImpossible) as error:
+        return Response(str(error), 502)
+    return jsonify(state(referee))

@@ -1,0 +1,82 @@
+"""Where runs are kept: a folder each, and only the last ones."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from loadtest.checker.snapshot import Header, Item, write
+
+KEPT = 10
+# Snapshots of a run; when there are more, every second one goes, and they are taken half as often.
+MOST_SNAPSHOTS = 400
+
+
+class RunFolder:
+    """What one run leaves: its history, its snapshots, its verdict, its report."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.number = int(path.name)
+        self.final = path / "final.snapshot"
+        self.report = path / "report.html"
+        self._taken = 0
+        self._every = 1
+
+    def look(self, figures: dict[str, Any], at: int) -> None:
+        """Keep the figures of a moment (ns of the monotonic clock) as a snapshot, or thin out."""
+        self._taken += 1
+        if self._taken % self._every:
+            return
+        names = ("total", "available", "held", "confirmed", "ledger_sum", "fence")
+        item = Item(str(figures["item"]), **{name: figures[name] for name in names})
+        write(self.path / f"during-{self._taken:06}.snapshot", Header(at), [item])
+        if len(kept := self.during()) > MOST_SNAPSHOTS:
+            for path in kept[::2]:
+                path.unlink()
+            self._every *= 2
+
+    def during(self) -> list[Path]:
+        """The snapshots of the run, in their order."""
+        return sorted(self.path.glob("during-*.snapshot"))
+
+    def describe(self, description: dict[str, Any]) -> None:
+        """Say what is to be judged; see `judge.py`."""
+        (self.path / "run.json").write_text(json.dumps(description, indent=2) + "\n")
+
+    def verdict(self) -> dict[str, Any] | None:
+        """The verdict, when there is one."""
+        try:
+            found: dict[str, Any] = json.loads((self.path / "verdict.json").read_text())
+        except (FileNotFoundError, ValueError):
+            return None
+        return found
+
+
+class Runs:
+    """The folders of the last runs, by number."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def new(self) -> RunFolder:
+        """A folder for the next run; those of the oldest are deleted."""
+        kept = list(self)
+        for old in kept[: max(0, len(kept) + 1 - KEPT)]:
+            shutil.rmtree(old.path, ignore_errors=True)
+        number = kept[-1].number + 1 if kept else 1
+        path = self._folder / f"{number:04}"
+        path.mkdir(parents=True)
+        return RunFolder(path)
+
+    def find(self, number: int) -> RunFolder | None:
+        """The run of that number, if it is kept."""
+        return next((each for each in self if each.number == number), None)
+
+    def __iter__(self) -> Iterator[RunFolder]:
+        paths = self._folder.glob("*") if self._folder.exists() else ()
+        found = [RunFolder(path) for path in paths if path.is_dir() and path.name.isdecimal()]
+        return iter(sorted(found, key=lambda each: each.number))

@@ -1,0 +1,20 @@
+"""What the payment provider told the shop."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.db.models.functions import Now
+
+
+class WebhookEvent(models.Model):
+    """News that was acted upon. Its row is written with its effect, so each has its effect once."""
+
+    id = models.CharField(primary_key=True, max_length=100, help_text="the provider's own")
+    type = models.CharField(max_length=60)
+    received = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        ordering = ["-received"]
+
+    def __str__(self) -> str:
+        return f"{self.type} ({self.id})"
