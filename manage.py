@@ -26,9 +26,7 @@ def main() -> None:
 
     from shop.stack import entry
 
-    breaks = command == "compare" or (
-        command == "prove" and any(word.startswith(BREAKS_SERVERS) for word in sys.argv)
-    )
+    breaks = command == "prove" and any(word.startswith(BREAKS_SERVERS) for word in sys.argv)
     fills = command in FILLS_SERVERS
     entry.prepare(
         needs_servers=command not in NEED_NO_SERVER and not asks_help,
