@@ -9,6 +9,7 @@ it, a message or a mail, has its own attempts, pauses and end (``inventory/outbo
 from __future__ import annotations
 
 import logging
+import time
 
 from celery import Task
 from kombu.exceptions import OperationalError
@@ -40,7 +41,10 @@ def follow_up() -> int:
 @app.task(name="shop.send_mails")
 def send_mails() -> int:
     """Send mails that are owed; how many were."""
-    sent = followup.send_mails()
+    sent = 0
+    end = time.monotonic() + SLICE
+    while time.monotonic() < end and (some := followup.send_mails()):
+        sent += some
     if sent:
         _ask_for(send_mails)
     return sent

@@ -72,6 +72,8 @@ class Charts:
     def _bands(self) -> str:
         bands = []
         for order, fault in enumerate(self._evidence.faults, start=1):
+            if fault.error:
+                continue
             left, right = self._span.place(fault.start), self._span.place(fault.end)
             bands.append(
                 f'<rect class="fault" x="{left * WIDTH:.1f}" y="0" height="{HEIGHT:g}" '

@@ -76,6 +76,16 @@ def give_back(refund: Refund) -> None:
     Refund.objects.filter(pk=refund.pk, number="").update(number=answer.id)
     with transaction.atomic():
         effects.refunded(answer)
+    if answer.status == "pending" and refund.number:
+        _look_for(refund)
+
+
+def _look_for(refund: Refund) -> None:
+    """Its news may be lost, and its key gets the first answer; what is back in all is known."""
+    payment = Payment.objects.get(pk=refund.payment_id)
+    if _look(payment).refunded == payment.owed_back:
+        with transaction.atomic():
+            money.arrived(refund)
 
 
 def record(intent: Intent) -> None:

@@ -106,6 +106,7 @@ class Progress:
         fault: what is being done to the shop now; empty: nothing.
         injected: faults so far.
         restocked: how often.
+        rate: calls a second, lately.
     """
 
     phase: str
@@ -116,6 +117,7 @@ class Progress:
     fault: str = ""
     injected: int = 0
     restocked: int = 0
+    rate: float = 0.0
 
 
 @dataclass(slots=True)
@@ -283,6 +285,7 @@ class Proof:
                 fault=chaos.current.what if chaos and chaos.current else "",
                 injected=len(chaos.injected) if chaos else 0,
                 restocked=restocker.times if restocker else 0,
+                rate=self._tally.rate,
             )
         )
 
@@ -308,7 +311,7 @@ class Proof:
         # in a web process, and would come after the final read.
         stack.supervisor.stop_program("web")
         stack.supervisor.start_program("web")
-        for name in ("web", "celery", "beat"):
+        for name in ("psp", "web", "celery", "beat"):
             self._tell(Progress(f"waiting for {name}", calls=self._tally.look()))
             stack.wait_until_ready(name, READY)
 

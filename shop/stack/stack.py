@@ -30,7 +30,7 @@ from shop.stack.signals import shielded
 from shop.stack.supervisor import Program, Supervisor
 
 READY_SECONDS = 60
-QUEUES = "expiry,followup,mail"  # of shop/celeryconfig.py; one worker serves them all
+QUEUES = "expiry,payments,followup,mail"  # of shop/celeryconfig.py; one worker has them all
 ALL = ("psp", "web", "celery", "beat", "locust")
 
 

@@ -1,0 +1,102 @@
+"""What must be true of orders and their money, whatever happened to them."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from django.db import transaction
+from django.db.models.functions import Now
+
+from inventory.models import OutboxMessage, Reservation
+from inventory.tests.helpers import book
+from shop import orders, states
+from shop.models import Order, Payment, Refund, Sale
+from shop.payments import calls, effects, recovery
+from shop.tests.provider import Till
+
+Status = Order.Status
+KEPT = (Status.PAID, Status.FULFILLED)
+BY_EVENT = {step.event: step for step in states.STEPS}
+
+
+def make_due(*found: Order) -> None:
+    """Let the time to pay pass."""
+    Reservation.objects.filter(orderline__order__in=found).update(deadline="2020-01-01T00:00Z")
+
+
+def sweep() -> None:
+    """Ask about everything that is pending, without waiting for its time."""
+    Payment.objects.update(not_before=Now())
+    Refund.objects.update(not_before=Now())
+    recovery.settle()
+
+
+def deliver(till: Till, times: int = 1) -> None:
+    """Let the provider finish what it works on, and tell it by webhook so often."""
+    taken, given = till.finish()
+    for _ in range(times):
+        for refund in given:
+            calls_in_transaction(effects.refunded, refund)
+        for intent in taken:
+            calls.record(intent)
+
+
+def calls_in_transaction(effect, news) -> None:
+    """What the webhook does."""
+    with transaction.atomic():
+        effect(news)
+
+
+def come_to_rest(till: Till) -> None:
+    """Deliver, sweep and deliver, until nothing is under way."""
+    till.before = till.after = lambda call: None
+    for _ in range(4):
+        deliver(till)
+        sweep()
+    assert not Payment.objects.filter(state=Payment.State.PENDING).exists()
+    assert not Refund.objects.filter(state=Refund.State.PENDING).exists()
+
+
+def worth(order: Order) -> Decimal:
+    """What a buyer keeps of an order, in money."""
+    if order.status not in KEPT:
+        return Decimal(0)
+    return sum((line.price * line.live for line in order.lines.all()), Decimal(0))
+
+
+def check(sale: Sale, till: Till, *, at_rest: bool = True) -> None:
+    """Orders fit their reservations, their timelines, and the provider's ledger."""
+    assert orders.mismatches([sale.item_id]) == []
+    live = 0
+    for order in Order.objects.filter(lines__sale=sale).with_lines().order_by("pk"):
+        captured, refunded = till.captures[order.pk], sum(till.refunds[order.pk])
+        assert len(captured) <= 1, f"order {order.pk} was charged {captured}"
+        assert refunded <= sum(captured), f"order {order.pk}: {refunded} back of {captured}"
+        if order.status in KEPT:
+            assert len(captured) == 1 or not order.amount, f"order {order.pk} was never charged"
+        if at_rest:
+            net = sum(captured) - refunded
+            assert net == worth(order), f"order {order.pk} is {order.status}: {net} was kept"
+            assert order.refunded == refunded
+        assert order.status == told(order), order.pk
+        live += sum(line.live for line in order.lines.all())
+    stock = book(sale.item_id)
+    assert stock.held + stock.confirmed == live
+    assert stock.available == stock.total - live
+
+
+def told(order: Order) -> str:
+    """Where an order stands by its timeline, each step of which must be a possible one."""
+    status: str = Status.AWAITING_PAYMENT
+    for event in order.events.all():
+        step = BY_EVENT.get(event.kind)
+        if step is not None:
+            assert step.before == status, f"{event} while it was {status}"
+            status = step.after
+    return status
+
+
+def messages(order: Order) -> list[str]:
+    """Topics of what the outbox was told of an order."""
+    found = OutboxMessage.objects.filter(payload__orders__contains=[order.pk]).order_by("pk")
+    return [topic.removeprefix("orders.") for topic in found.values_list("topic", flat=True)]
