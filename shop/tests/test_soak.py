@@ -33,7 +33,8 @@ class Played(Soak):
         verdict = self.verdicts.pop(0)
         if verdict == "waits":
             self.goes_on.wait()
-        elif verdict != "nothing":
+            return ""
+        if verdict != "nothing":
             file.write_text(json.dumps(result(verdict)))
         if not self.verdicts:
             self._ends_after_this_round()
