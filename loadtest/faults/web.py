@@ -33,7 +33,7 @@ class _Workers(Fault):
 
     def find(self) -> list[psutil.Process]:
         """The workers there are now."""
-        self._master = program(self.target.shop, "gunicorn")
+        self._master = program(self.target.shop, self.target.web_word)
         self._before = children(self._master)
         if not self._before:
             raise FaultFailed("there is no web worker")

@@ -143,7 +143,8 @@ def _through_proxies(
     if REDIS_PROXY in needs:
         port, controls[REDIS_PROXY] = proxy(redis, cleanup)
         redis, broker = by_way_of(redis, port), by_way_of(broker, port)
-    return ServerUrls(database, redis, broker), controls
+    # The payment provider is somebody else, and has its own way to its database.
+    return ServerUrls(database, redis, broker, _servers().urls.psp), controls
 
 
 def proxy(url: str, cleanup: ExitStack, *options: str) -> tuple[int, int]:

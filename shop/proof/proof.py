@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -19,7 +20,9 @@ from loadtest.checker import Verdict, judge
 from loadtest.checker.snapshot import Item
 from loadtest.faults.chaos import BETWEEN, Chaos, Injected
 from shop import snapshot
-from shop.models import Sale
+from shop.models import Order, Sale
+from shop.payments import ledger
+from shop.payments.provider import PaymentUnknown
 from shop.proof.arena import Arena
 from shop.proof.hindsight import look_back
 from shop.proof.load import Crowd, Load
@@ -27,12 +30,13 @@ from shop.proof.restock import Restocker
 from shop.proof.tally import Tally
 from shop.sales import database_time, open_sale
 
+log = logging.getLogger(__name__)
+
 FAULT_LOG = "faults.log"
 """In the proof's folder; not among the histories, which are its `*.jsonl`."""
 
-PROPERTIES = ("P1", "P2", "P3", "P4", "P5", "P6", "P7", "P8", "P9", "P10", "P12", "P13")
-"""What a run without payment provider can say something about. P11 wants a provider's ledger, P12
-faults, and P9 fencing tokens."""
+PROPERTIES = ("P1", "P2", "P3", "P4", "P5", "P6", "P7", "P8", "P9", "P10", "P11", "P12", "P13")
+"""What a run can say something about. P12 wants faults, and P9 fencing tokens."""
 
 LOOK = 0.5
 """Seconds between two looks at the stock; each is judged as well."""
@@ -102,6 +106,7 @@ class Progress:
         fault: what is being done to the shop now; empty: nothing.
         injected: faults so far.
         restocked: how often.
+        rate: calls a second, lately.
     """
 
     phase: str
@@ -112,6 +117,7 @@ class Progress:
     fault: str = ""
     injected: int = 0
     restocked: int = 0
+    rate: float = 0.0
 
 
 @dataclass(slots=True)
@@ -279,6 +285,7 @@ class Proof:
                 fault=chaos.current.what if chaos and chaos.current else "",
                 injected=len(chaos.injected) if chaos else 0,
                 restocked=restocker.times if restocker else 0,
+                rate=self._tally.rate,
             )
         )
 
@@ -304,7 +311,7 @@ class Proof:
         # in a web process, and would come after the final read.
         stack.supervisor.stop_program("web")
         stack.supervisor.start_program("web")
-        for name in ("web", "celery", "beat"):
+        for name in ("psp", "web", "celery", "beat"):
             self._tell(Progress(f"waiting for {name}", calls=self._tally.look()))
             stack.wait_until_ready(name, READY)
 
@@ -342,6 +349,7 @@ class Proof:
                 histories,
                 final,
                 during=self._snapshots,
+                ledger=self._ledger(sale),
                 faults=self._folder / FAULT_LOG if self._chaos else None,
                 properties=_properties(self._plan),
             )
@@ -356,6 +364,17 @@ class Proof:
             seen.recoveries,
             self._chaos.failed if self._chaos else [],
         )
+
+    def _ledger(self, sale: int) -> Path | None:
+        """What the payment provider moved; None if it does not say, which leaves P11 unknown."""
+        path = self._folder / "ledger.snapshot"
+        orders = Order.objects.filter(lines__sale=sale).values_list("pk", flat=True)
+        try:
+            ledger.write(path, set(orders))
+        except PaymentUnknown as error:
+            log.warning("%s", error)
+            return None
+        return path
 
     def _not_injected(self) -> str:
         """What makes the faults worth nothing; empty if all is as it was asked for."""

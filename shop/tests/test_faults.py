@@ -78,9 +78,12 @@ def test_a_killed_redis_comes_back_empty(target: Target) -> None:
 
 
 def test_a_paused_redis_does_not_answer_until_it_is_healed(target: Target) -> None:
-    with injected("redis-paused", target), by_proxy(target) as client:
-        with pytest.raises(redis.TimeoutError):
-            client.ping()
+    with (
+        injected("redis-paused", target),
+        by_proxy(target) as client,
+        pytest.raises(redis.TimeoutError),
+    ):
+        client.ping()
     with by_proxy(target) as client:
         assert client.ping()
 
@@ -160,10 +163,12 @@ def test_a_server_that_went_away_comes_back_with_what_was_committed(
 
 
 def test_terminated_backends_lose_their_connection(target: Target) -> None:
-    with psycopg.connect(target.database) as connection:
-        with injected("postgres-terminated", target) as fault:
-            with pytest.raises(psycopg.OperationalError):
-                connection.execute("SELECT 1")
+    with (
+        psycopg.connect(target.database) as connection,
+        injected("postgres-terminated", target) as fault,
+        pytest.raises(psycopg.OperationalError),
+    ):
+        connection.execute("SELECT 1")
     assert fault.did["ended"] >= 1
 
 
