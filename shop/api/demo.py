@@ -15,6 +15,7 @@ from django.core.exceptions import ValidationError
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
 
+from inventory import services
 from inventory.models import Reservation
 from inventory.strategies import CLASSES, DEFAULT
 from shop import meters, snapshot
@@ -101,6 +102,14 @@ def make_sale(request: HttpRequest) -> HttpResponse:
     except ValidationError:
         raise Refusal("invalid_request") from None
     return as_json({"sale": sale.pk, "item": sale.item_id}, status=201)
+
+
+@demo_api("POST")
+def restock_sale(request: HttpRequest, sale: int) -> HttpResponse:
+    """Add units to a sale's item."""
+    units = _within(requests.body(request), "units", 1, MOST_UNITS, least=1)
+    level = services.restock(_sale(sale).item_id, units)
+    return as_json({"available": level.available})
 
 
 @demo_api("GET")
