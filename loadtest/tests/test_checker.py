@@ -413,3 +413,14 @@ def test_the_counts_say_how_many_units_were_oversold() -> None:
         line.values["key"] for line in world.lines if line.call in refused and "key" in line.values
     }
     assert counts["sold_out"] == len(keys) > 0
+
+
+def test_a_shop_that_fails_on_its_own_has_proved_nothing(tmp_path: Path) -> None:
+    world = sold_out_run(7)
+    world.call(world.end + 1, world.end + 2, "cancel", 500, "internal_error")
+    assert judged(world, properties=["P13"]).verdict == UNKNOWN
+    # Under faults it may.
+    world.call(world.end + 1, world.end + 2, "order", 500, "internal_error")
+    faults = tmp_path / "faults"
+    faults.write_text('{"fault": "redis killed", "start": 1, "end": 2}\n')
+    assert judged(world, faults=faults, properties=["P13"]).verdict == PASS
