@@ -45,11 +45,12 @@ def insist(buyer: Any, order: int, what: str, until: str) -> None:
 
 
 def test_thirty_payments_and_thirty_refunds_at_once_move_money_once_each(psp, sale, ann):
+    """More than the pool has connections: who waits for another's answer must not keep one."""
     order = ann.order(sale)
-    at_once(30, lambda: ann.post(f"orders/{order}/payment"))
-    insist(ann, order, "payment", until=Status.PAID)
-    at_once(30, lambda: ann.post(f"orders/{order}/refund"))
-    insist(ann, order, "refund", until=Status.REFUNDED)
+    assert set(at_once(30, lambda: ann.post(f"orders/{order}/payment"))) == {200}
+    assert status_of(order) == Status.PAID
+    assert set(at_once(30, lambda: ann.post(f"orders/{order}/refund"))) == {200}
+    assert status_of(order) == Status.REFUNDED
     assert psp.ledger(order) == [(order, "capture", 99900), (order, "refund", 99900)]
 
 
