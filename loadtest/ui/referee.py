@@ -15,6 +15,7 @@ import gevent
 from loadtest.demo_shop import DemoShop, ShopRefused
 from loadtest.tally import Tally
 from loadtest.ui.runs import RunFolder, Runs
+from loadtest.ui.trouble import ALL, NONE, Trouble
 
 # Seconds between two looks at the shop, at least. A look that takes longer makes the pause as long:
 # looking must not become a load of its own.
@@ -44,6 +45,14 @@ class Plan:
     arrivals: float
     limit: int = 1
     fenced: bool = False
+    fault: str = NONE
+    target: str = ""
+
+    @property
+    def properties(self) -> list[str]:
+        """What can be said about such a run."""
+        more = {"P9": self.fenced, "P12": self.fault != NONE}
+        return [*PROPERTIES, *(name for name, asked in more.items() if asked)]
 
     @property
     def loop(self) -> str:
@@ -56,18 +65,26 @@ class Plan:
             f"--buyers {self.users} --stock {total} --limit {self.limit} "
             f"--strategy {self.strategy} --mix {self.mix} --seed {self.seed}"
             + (f" --arrivals {self.arrivals:g}" if self.arrivals else "")
+            + _fault_argument(self.fault)
         )
         return {
             "title": f"{self.users:,} users, {total:,} units, strategy {self.strategy}",
             "repeat": f'make prove ARGS="{repeat}"',
-            "properties": [*PROPERTIES, *(["P9"] if self.fenced else [])],
+            "properties": self.properties,
             "facts": {
                 "sale": self.sale,
                 "strategy": self.strategy,
                 "buyers": f"{self.mix}, {self.loop}",
                 "seed": self.seed,
+                **({"faults": self.fault} if self.fault != NONE else {}),
             },
         }
+
+
+def _fault_argument(fault: str) -> str:
+    if fault == NONE:
+        return ""
+    return " --minutes 1 --faults all" if fault == ALL else f" --minutes 1 --fault {fault}"
 
 
 @dataclass(slots=True)
@@ -82,6 +99,7 @@ class Case:
     before: dict[str, float] = field(default_factory=dict)
     verdict: dict[str, Any] | None = None
     reason: str = ""
+    trouble: Trouble | None = None
 
     @property
     def number(self) -> int:
@@ -112,7 +130,8 @@ class Case:
         """Look at the shop until the run is over."""
         while self.phase == RUNNING:
             began = time.monotonic()
-            self.look()
+            if self.look() and self.trouble is not None and self.phase == RUNNING:
+                self.trouble.look(self.figures)
             gevent.sleep(max(LOOK, time.monotonic() - began))
 
     def look(self) -> bool:
@@ -197,6 +216,16 @@ class Referee:
             case.begin()
         except ShopRefused as error:
             case.reason = f"the shop shows no figures: {error}"
+        if plan.fault != NONE:
+            case.trouble = Trouble(
+                fault=plan.fault,
+                target=plan.target,
+                shop=shop,
+                sale=plan.sale,
+                units=case.figures.get("total", 0),
+                seed=plan.seed,
+                folder=folder.path,
+            )
         gevent.spawn(case.watch)
         return folder
 
@@ -216,15 +245,19 @@ class Referee:
     def _conclude(
         self, case: Case, folder: RunFolder, tallies: list[Tally], processes: int
     ) -> None:
+        histories = [each.history for each in tallies if each.history]
+        if case.trouble is not None:
+            case.reason = case.reason or case.trouble.stop()
         case.settle()
         case.read(folder.final)
-        histories = [each.history for each in tallies if each.history]
         here = [path for path in histories if Path(path).exists()]
         if len(here) < processes:
             case.reason = case.reason or (
                 f"the history of {processes - len(here)} of {processes} load-generating processes "
                 "is not on this machine"
             )
+        if case.trouble is not None:
+            here.append(case.trouble.history)
         case.phase = JUDGING_NOW
         case.judge(folder, here)
         case.phase = JUDGED

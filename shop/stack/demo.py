@@ -15,14 +15,15 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from loadtest.faults import Target
 from shop import environment
-from shop.stack import entry, leftovers, private
+from shop.stack import entry, leftovers, postgres, private
 from shop.stack.embedded import EmbeddedServers, ServerUrls
 from shop.stack.errors import StackError
 from shop.stack.folder import alone, make_folder
 from shop.stack.ports import asked_or_free
 from shop.stack.signals import shielded
-from shop.stack.stack import ALL, Stack
+from shop.stack.stack import ALL, TARGET, Stack
 from shop.stack.watch import Watch
 
 LOCK = "demo.lock"
@@ -83,7 +84,23 @@ class Demo:
         )
         with self._step("Starting the shop, Celery and Locust", "The shop, Celery and Locust run"):
             stack.start(*ALL)
+            self._say_what_faults_act_on(stack)
         return stack
+
+    def _say_what_faults_act_on(self, stack: Stack) -> None:
+        """For Locust's page, on which a fault can be chosen. Only servers of the demo's own."""
+        path = self.folder / TARGET
+        path.unlink(missing_ok=True)
+        if self.servers is None:
+            return
+        Target(
+            web=stack.url,
+            shop=int((self.folder / "supervisord.pid").read_text()),
+            database=self.servers.urls.database,
+            database_folder=str(postgres.data_folder(self.servers.folder, self.servers.disk)),
+            redis=self.servers.urls.redis,
+            broker=self.servers.urls.broker,
+        ).write(path)
 
     def _prove(self, arguments: Sequence[str]) -> None:
         self.console.print("\n[bold]A first proof[/]: " + escape(" ".join(arguments)))

@@ -186,11 +186,11 @@ def test_the_checker_gets_the_ledger_of_a_sales_orders_and_money_that_has_no_ord
 
 def test_a_proof_waits_for_money_that_is_under_way(transactional_db, psp, sale, ann):
     order = ann.order(sale)
-    before = shops.owed(sale.pk)
+    before = shops.owed([sale.pk])
     psp.behave(processing=60_000)
     ann.post(f"orders/{order}/payment")
     assert Payment.objects.get(order=order).state == Payment.State.PENDING
-    assert shops.owed(sale.pk) == before + 1
+    assert shops.owed([sale.pk]) == before + 1
 
 
 def test_a_ledger_that_is_not_to_be_had_is_unknown(psp, settings, tmp_path):
