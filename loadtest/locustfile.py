@@ -237,6 +237,7 @@ def _new_run(environment: Environment, options: Namespace) -> Run:
     return Run(
         host=environment.host or "",
         sale=options.opened,
+        beside=[each for each in options.beside.split(",") if each],
         mix=options.mix,
         weights=parse_weights(options.weights),
         seed=options.seed,

@@ -200,6 +200,16 @@ def refunded_twice(world: World) -> None:
     world.ledger += [s.Payment(f"r{n}", order, "refund", 999) for n in range(2)]
 
 
+def paid_and_never_charged(world: World) -> None:
+    world.change(next(o for o in world.of(s.Order) if o.id == world.ledger[0].order), status="paid")
+    del world.ledger[0]
+
+
+def money_of_a_cancelled_order_kept(world: World) -> None:
+    order = next(o for o in world.of(s.Order) if o.id == world.ledger[0].order)
+    world.change(order, status="cancelled")
+
+
 PLANTS: list[tuple[str, Callable[[World], None]]] = [
     ("P1", more_live_than_total),
     ("P1", below_zero_during_the_run),
@@ -233,6 +243,8 @@ PLANTS: list[tuple[str, Callable[[World], None]]] = [
     ("P11", charged_without_an_order),
     ("P11", charged_too_much),
     ("P11", refunded_twice),
+    ("P11", paid_and_never_charged),
+    ("P11", money_of_a_cancelled_order_kept),
 ]
 
 
@@ -252,6 +264,18 @@ def test_a_planted_violation_turns_its_property_red(
     assert verdict[identity].verdict == FAIL
     assert verdict[identity].evidence
     assert verdict.verdict == FAIL
+
+
+def test_an_order_of_several_lines_is_followed_up_and_charged_once() -> None:
+    world = sold_out_run(7)
+    first, second = world.of(s.Order)[:2]
+    cart = replace(second, id=first.id)
+    world.change(second, id=cart.id)
+    world.ledger = [s.Payment("c", first.id, "capture", first.amount + second.amount)]
+    world.change(next(e for e in world.of(s.Effect) if e.order == second.id), order="gone")
+    verdict = judged(world, properties=["P10", "P11"])
+    assert verdict["P11"].verdict == PASS
+    assert verdict["P10"].evidence == ["confirmation of order gone, which is not there"]
 
 
 def test_the_run_that_violations_are_planted_in_passes() -> None:

@@ -133,7 +133,7 @@ def _figures(sale: int) -> dict[str, Any]:
         "fence": item.fence,
         "oversold": max(0, item.held + item.confirmed - item.total),
         "purchases": Reservation.objects.filter(scope=sale).count(),
-        "owed": snapshot.owed(sale),
+        "owed": snapshot.owed([sale]),
         "processes": counted.processes,
         "degraded": counted.degraded,
         "counters": dict(counted.counters),
@@ -144,7 +144,7 @@ def _figures(sale: int) -> dict[str, Any]:
 def show_snapshot(request: HttpRequest, sale: int) -> StreamingHttpResponse:
     """All tables of a sale from one moment, for ``loadtest.checker``."""
     _sale(sale)
-    lines = snapshot.lines(sale)
+    lines = snapshot.lines([sale])
     # The first line is asked for here, where a database that is away can still be answered.
     first = next(lines)
     return StreamingHttpResponse(chain([first], lines), content_type="application/x-ndjson")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,12 +55,22 @@ class LoadFailed(Exception):
 class Load:
     """A running crowd."""
 
-    def __init__(self, crowd: Crowd, url: str, sale: int, folder: Path) -> None:
+    def __init__(self, crowd: Crowd, url: str, sales: Sequence[int], folder: Path) -> None:
         self._log = folder / "locust.log"
         command = [
             *(sys.executable, "-m", "locust", "-f", "loadtest/locustfile.py", "--headless"),
-            *("--host", url, "--sale", str(sale), "--mix", crowd.mix, "--seed", str(crowd.seed)),
+            *(
+                "--host",
+                url,
+                "--sale",
+                str(sales[0]),
+                "--mix",
+                crowd.mix,
+                "--seed",
+                str(crowd.seed),
+            ),
             *("--users", str(crowd.buyers), "--spawn-rate", str(crowd.spawn_rate)),
+            *("--beside", ",".join(map(str, sales[1:]))),
             *("--history", str(folder), "--arrivals", str(crowd.arrivals)),
             *(("--rounds", "0") if crowd.stays else ("--until-done", "--run-time", f"{LONGEST}s")),
             # Expected refusals are no failures; what is one, the checker decides.

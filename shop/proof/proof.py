@@ -48,6 +48,9 @@ AFTERWARDS = 6.0
 """Seconds that the crowd stays when the last fault is over: more than the shop may take to
 recover."""
 
+IN_CARTS = 3
+"""Sales from which carts are filled."""
+
 READY = 90
 """Seconds for everything to come up again before the final read."""
 
@@ -89,6 +92,11 @@ class Plan:
     def lasts(self) -> bool:
         """Whether the sale goes on until it is stopped."""
         return bool(self.minutes or self.faults)
+
+    @property
+    def sales(self) -> int:
+        """How many there are: carts want several, everybody else goes to the first."""
+        return IN_CARTS if self.crowd.mix == "carts" else 1
 
     @property
     def about_seconds(self) -> float:
@@ -208,6 +216,7 @@ class Proof:
         self._next_snapshot = 0.0
         self._chaos: Chaos | None = None
         self._restocker: Restocker | None = None
+        self._sales: list[int] = []
 
     def run(self) -> Result:
         """Prove it.
@@ -217,7 +226,17 @@ class Proof:
             StackError: the shop did not come up again.
         """
         plan = self._plan
-        sale = open_sale(
+        sale, *beside = [self._open() for _ in range(plan.sales)]
+        self._sales = [sale.pk, *(each.pk for each in beside)]
+        opening = time.monotonic() + (sale.starts_at - database_time()).total_seconds()
+        self._load(sale, opening)
+        self._come_up_again()
+        self._drain()
+        return self._judge(sale.pk, opening)
+
+    def _open(self) -> Sale:
+        plan = self._plan
+        return open_sale(
             stock=plan.stock,
             price=Decimal(999),
             limit=plan.limit,
@@ -225,15 +244,10 @@ class Proof:
             starts_in=timedelta(seconds=plan.crowd.gathers_in),
             lasts=SALE_LASTS,
         )
-        opening = time.monotonic() + (sale.starts_at - database_time()).total_seconds()
-        self._load(sale, opening)
-        self._come_up_again()
-        self._drain(sale.pk)
-        return self._judge(sale.pk, opening)
 
     def _load(self, sale: Sale, opening: float) -> None:
         """Let the crowd at it, and the faults, until all of it is over."""
-        load = Load(self._plan.crowd, self._arena.url, sale.pk, self._folder)
+        load = Load(self._plan.crowd, self._arena.url, self._sales, self._folder)
         with ExitStack() as cleanup:
             cleanup.callback(load.stop)
             self._prepare_trouble(sale, cleanup)
@@ -294,7 +308,7 @@ class Proof:
         try:
             if len(self._snapshots) < MOST_SNAPSHOTS and time.monotonic() >= self._next_snapshot:
                 path = self._folder / f"during-{len(self._snapshots):03}.snapshot"
-                snapshot.write(path, sale, items_only=True)
+                snapshot.write(path, self._sales, items_only=True)
                 self._snapshots.append(path)
                 self._next_snapshot = time.monotonic() + self._plan.about_seconds / MOST_SNAPSHOTS
             return snapshot.read_item(sale)
@@ -315,12 +329,12 @@ class Proof:
             self._tell(Progress(f"waiting for {name}", calls=self._tally.look()))
             stack.wait_until_ready(name, READY)
 
-    def _drain(self, sale: int) -> None:
+    def _drain(self) -> None:
         """Wait until nothing is owed any more."""
         start = time.monotonic()
         while time.monotonic() < start + self._plan.drain:
             try:
-                owed = snapshot.owed(sale)
+                owed = snapshot.owed(self._sales)
             except Error:
                 forget_connection()
                 owed = -1
@@ -341,7 +355,7 @@ class Proof:
         final = self._folder / "final.snapshot"
         verdict, reason = None, self._not_injected()
         try:
-            snapshot.write(final, sale)
+            snapshot.write(final, self._sales)
         except Error as error:
             reason = f"no final read: {error}"
         else:
@@ -349,7 +363,7 @@ class Proof:
                 histories,
                 final,
                 during=self._snapshots,
-                ledger=self._ledger(sale),
+                ledger=self._ledger(),
                 faults=self._folder / FAULT_LOG if self._chaos else None,
                 properties=_properties(self._plan),
             )
@@ -365,10 +379,10 @@ class Proof:
             self._chaos.failed if self._chaos else [],
         )
 
-    def _ledger(self, sale: int) -> Path | None:
+    def _ledger(self) -> Path | None:
         """What the payment provider moved; None if it does not say, which leaves P11 unknown."""
         path = self._folder / "ledger.snapshot"
-        orders = Order.objects.filter(lines__sale=sale).values_list("pk", flat=True)
+        orders = Order.objects.filter(lines__sale__in=self._sales).values_list("pk", flat=True)
         try:
             ledger.write(path, set(orders))
         except PaymentUnknown as error:
