@@ -139,9 +139,17 @@ def _faults(path: Path) -> list[Fault]:
     for number, line in enumerate(path.read_text().splitlines(), start=1):
         try:
             values = json.loads(line)
-            said = (str(values.get(name, "")) for name in ("did", "error"))
             times = int(values["start"]), int(values["end"])
-            found.append(Fault(str(values["fault"]), *times, *said))
+            did, error = _told(values.get("did", "")), str(values.get("error", ""))
+            found.append(Fault(str(values["fault"]), *times, did, error))
         except (ValueError, KeyError, TypeError) as error:
             raise FaultLogError(f"{path}:{number}: {error!r}") from error
     return found
+
+
+def _told(did: object) -> str:
+    """What was done, in short: of a list only its length."""
+    if not isinstance(did, dict):
+        return str(did)
+    short = ((name, len(what) if isinstance(what, list) else what) for name, what in did.items())
+    return ", ".join(f"{name}: {what}" for name, what in short)

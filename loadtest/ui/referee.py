@@ -59,16 +59,16 @@ class Plan:
         """How buyers come."""
         return f"open loop, {self.arrivals:g} buyers/s" if self.arrivals else "closed loop"
 
-    def describe(self, total: int) -> dict[str, Any]:
+    def describe(self, units: int) -> dict[str, Any]:
         """What `judge.py` wants to know."""
         repeat = (
-            f"--buyers {self.users} --stock {total} --limit {self.limit} "
+            f"--buyers {self.users} --stock {units} --limit {self.limit} "
             f"--strategy {self.strategy} --mix {self.mix} --seed {self.seed}"
             + (f" --arrivals {self.arrivals:g}" if self.arrivals else "")
             + _fault_argument(self.fault)
         )
         return {
-            "title": f"{self.users:,} users, {total:,} units, strategy {self.strategy}",
+            "title": f"{self.users:,} users, {units:,} units, strategy {self.strategy}",
             "repeat": f'make prove ARGS="{repeat}"',
             "properties": self.properties,
             "facts": {
@@ -100,6 +100,7 @@ class Case:
     verdict: dict[str, Any] | None = None
     reason: str = ""
     trouble: Trouble | None = None
+    units: int = 0
 
     @property
     def number(self) -> int:
@@ -120,6 +121,7 @@ class Case:
         """Look at the sale before anybody buys. Raises `ShopRefused`."""
         self.figures = self.shop.figures(self.plan.sale)
         self.before = self.figures["counters"]
+        self.units = self.figures["total"]
         if self.figures["purchases"]:
             self.reason = (
                 f"sale {self.plan.sale} was sold from before this run, by buyers whose answers "
@@ -172,7 +174,7 @@ class Case:
 
     def judge(self, folder: RunFolder, histories: list[str]) -> None:
         """Have the run judged by a process of its own, so that the page does not stand still."""
-        description = self.plan.describe(self.figures.get("total", 0))
+        description = self.plan.describe(self.units)
         folder.describe({**description, "histories": histories, "reason": self.reason})
         command = [sys.executable, "-m", "loadtest.ui.judge", str(folder.path)]
         root = Path(__file__).resolve().parents[2]
@@ -222,7 +224,7 @@ class Referee:
                 target=plan.target,
                 shop=shop,
                 sale=plan.sale,
-                units=case.figures.get("total", 0),
+                units=case.units,
                 seed=plan.seed,
                 folder=folder.path,
             )
