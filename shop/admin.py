@@ -218,14 +218,14 @@ class MailAdmin(Retried):
 class AlertAdmin(ReadOnly):
     """What the audit found, the open ones first."""
 
-    list_display = ("text", "is_open", "opened", "seen", "closed")
+    list_display = ("text", "gone", "opened", "closed")
     list_filter = (("closed", admin.EmptyFieldListFilter), "opened")
     search_fields = ("text",)
     ordering = ("-closed", "-opened")  # PostgreSQL puts those first that are not closed
 
     @admin.display(boolean=True, description="gone", ordering="closed")
-    def is_open(self, alert: Alert) -> bool:
-        """Whether the last audits did not find it any more."""
+    def gone(self, alert: Alert) -> bool:
+        """Whether the last audit did not find it any more."""
         return alert.closed is not None
 
 
