@@ -125,6 +125,8 @@ class HolderPaused(_AtMark):
     point = "locked"
     order = "stop"
     lasts = (1.5 * LEASE, 2 * LEASE)
+    # With nothing left to sell when it goes on, it would write nothing, stale or not.
+    wants_stock = True
     pid = 0
 
     def inject(self) -> None:  # noqa: D102

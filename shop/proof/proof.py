@@ -290,13 +290,16 @@ class Proof:
 
     def _watch(self, sale: int, since: float) -> None:
         chaos, restocker = self._chaos, self._restocker
+        fault = chaos.current if chaos else None
+        if restocker is not None:
+            restocker.plenty = fault is not None and fault.wants_stock
         self._tell(
             Progress(
                 "selling" if since >= 0 else "gathering the buyers",
                 since,
                 self._look(sale),
                 calls=self._tally.look(),
-                fault=chaos.current.what if chaos and chaos.current else "",
+                fault=fault.what if fault else "",
                 injected=len(chaos.injected) if chaos else 0,
                 restocked=restocker.times if restocker else 0,
                 rate=self._tally.rate,
