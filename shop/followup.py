@@ -19,7 +19,7 @@ from django.db import transaction
 from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 
-from inventory import outbox
+from inventory import marks, outbox
 from shop import expiry, mails, orders
 from shop.models import Mail, OrderEvent
 
@@ -34,6 +34,7 @@ MAILS_AT_ONCE = 50
 
 def _owes(kind: Kind) -> Callable[[Any], None]:
     def handle(payload: Any) -> None:
+        marks.reach(marks.FOLLOW_UP)
         owed = [Mail(order_id=order, kind=kind) for order in payload["orders"]]
         Mail.objects.bulk_create(owed, ignore_conflicts=True)
 

@@ -91,7 +91,7 @@ def breakable(faults: Iterable[str], extra: Mapping[str, str] | None = None) -> 
         environment_ = {
             # Mails and secrets of the private shop end with it.
             "SHOP_DATA": str(make_folder(folder / "data")),
-            **({"SHOP_MARKS": str(marks)} if MARKS in needs else {}),
+            "SHOP_MARKS": str(marks),
             **(extra or {}),
         }
         of = {"web": _under_clock(clock)} if CLOCK in needs else {}
@@ -111,7 +111,7 @@ def breakable(faults: Iterable[str], extra: Mapping[str, str] | None = None) -> 
                 broker=servers.urls.broker,
                 redis_proxy=controls.get(REDIS_PROXY, 0),
                 database_proxy=controls.get(DATABASE_PROXY, 0),
-                marks=str(marks) if MARKS in needs else "",
+                marks=str(marks),
                 clock=str(clock) if CLOCK in needs else "",
                 disk=str(servers.disk or ""),
             ),
