@@ -15,6 +15,7 @@ from redis.exceptions import RedisError
 
 from inventory.circuit import Circuit
 from inventory.guard import Level
+from inventory.server import Server
 
 LIFETIME = 5.0
 """Seconds that a hint may be believed when nothing renews it. A crash between a restock's commit
@@ -42,11 +43,13 @@ class Hint:
     Args:
         client: connection to Redis; its time-outs bound every call.
         circuit: what every use of this Redis goes through.
+        server: whom the client talks to; None if that can never change.
     """
 
-    def __init__(self, client: Redis, circuit: Circuit) -> None:
+    def __init__(self, client: Redis, circuit: Circuit, server: Server | None = None) -> None:
         self._client = client
         self._circuit = circuit
+        self._server = server
         self._publish = client.register_script(PUBLISH)
 
     def publish(self, item: int, level: Level) -> bool:
@@ -76,8 +79,16 @@ class Hint:
                 return
 
     def read(self, item: int) -> Level | None:
-        """The level last published; None if there is none, it is too old, or Redis is away."""
-        return self._circuit.ask(lambda: self._read(item), otherwise=None)
+        """The level last published; None if there is none, it is too old, or Redis is away.
+
+        None too for a while after a failover: the new server may have an old hint and not the
+        restock that came after it. By then whatever it had has ended.
+        """
+        level = self._circuit.ask(lambda: self._read(item), otherwise=None)
+        # Asked afterwards: it may be this very call that met another server.
+        if self._server is not None and self._server.known_for < LIFETIME:
+            return None
+        return level
 
     def _write(self, item: int, level: Level) -> bool:
         lifetime = int(LIFETIME * 1000)

@@ -26,8 +26,8 @@ task_ignore_result = True
 # --- Queues -------------------------------------------------------------------------------------
 # By how long they may wait, so that each may get workers of its own: unpaid units that others want
 # to buy; money, for which the provider is asked; what follows an order; mails, for a mail server
-# may hang.
-task_queues = [Queue(name) for name in ("expiry", "payments", "followup", "mail")]
+# may hang; and the audit, which reads everything.
+task_queues = [Queue(name) for name in ("expiry", "payments", "followup", "mail", "books")]
 task_create_missing_queues = False  # a typing error is refused, not sent where nobody listens
 task_default_queue = "followup"
 task_routes = {
@@ -36,6 +36,7 @@ task_routes = {
     "shop.follow_up": {"queue": "followup"},
     "shop.settle_payments": {"queue": "payments"},
     "shop.send_mails": {"queue": "mail"},
+    "shop.audit": {"queue": "books"},
 }
 
 # --- The schedule -------------------------------------------------------------------------------
@@ -49,6 +50,7 @@ beat_schedule = {
         ("follow up", "shop.follow_up", 2.0),
         ("settle payments", "shop.settle_payments", 2.0),
         ("send mails", "shop.send_mails", 5.0),
+        ("compare everything", "shop.audit", 120.0),
     )
 }
 beat_scheduler = "shop.beat:OneBeat"

@@ -59,15 +59,20 @@ CROSS JOIN LATERAL jsonb_array_elements_text(message.payload -> 'orders') AS tol
 JOIN shop_orderline AS line ON line.order_id = told.id::bigint
 WHERE sale_id = ANY(%s)
 """
+# Money too: what the payment provider says later moves an order, and that has its own follow-up.
 OWED = """
-SELECT count(DISTINCT order_id) FROM shop_orderline AS line
-WHERE sale_id = ANY(%s) AND (
-    NOT EXISTS (SELECT FROM shop_mail
-                WHERE order_id = line.order_id AND kind = 'confirmation' AND sent IS NOT NULL)
-    OR EXISTS (SELECT FROM shop_payment
-               WHERE order_id = line.order_id AND state = 'pending')
-    OR EXISTS (SELECT FROM shop_refund JOIN shop_payment AS paid ON paid.id = payment_id
-               WHERE paid.order_id = line.order_id AND shop_refund.state = 'pending'))
+WITH own AS (SELECT DISTINCT order_id AS id FROM shop_orderline WHERE sale_id = ANY(%s))
+SELECT
+    (SELECT count(*) FROM own WHERE NOT EXISTS (
+        SELECT FROM shop_mail
+        WHERE order_id = own.id AND kind = 'confirmation' AND sent IS NOT NULL))
+    + (SELECT count(*) FROM shop_payment JOIN own ON own.id = order_id WHERE state = 'pending')
+    + (SELECT count(*) FROM shop_refund AS refund
+        JOIN shop_payment AS payment ON payment.id = refund.payment_id
+        JOIN own ON own.id = payment.order_id WHERE refund.state = 'pending')
+    + (SELECT count(DISTINCT message.id) FROM inventory_outboxmessage AS message
+        CROSS JOIN LATERAL jsonb_array_elements_text(message.payload -> 'orders') AS told (id)
+        JOIN own ON own.id = told.id::bigint WHERE message.done IS NULL)
 """
 
 TABLES: tuple[tuple[type[Any], LiteralString], ...] = (
@@ -109,7 +114,7 @@ def read_item(sale: int) -> snapshot.Item:
 
 
 def owed(sales: Sequence[int]) -> int:
-    """Orders of sales whose confirmation was not sent yet, or whose money is under way."""
+    """What is still to come for sales: confirmations, payments, refunds, messages."""
     with connection.cursor() as cursor:
         cursor.execute(OWED, [list(sales)])
         return int(cursor.fetchone()[0])

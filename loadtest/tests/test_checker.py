@@ -117,6 +117,13 @@ def two_answers_for_a_key(world: World) -> None:
     world.call(world.end, world.end + 1, "order", 200, key=key, buyer=buyer, order="o99")
 
 
+def repeated_key_refused(world: World) -> None:
+    order = world.of(s.Order)[0]
+    buyer = next(ln.values["buyer"] for ln in world.lines if ln.values.get("key") == order.key)
+    start = world.end + 1
+    world.call(start, start + 1, "order", 409, "limit_reached", key=order.key, buyer=buyer)
+
+
 def buyer_above_the_limit(world: World) -> None:
     first, second, *_ = world.of(s.Order)
     world.change(second, buyer=first.buyer)
@@ -225,6 +232,7 @@ PLANTS: list[tuple[str, Callable[[World], None]]] = [
     ("P5", second_order_for_a_key),
     ("P5", second_order_for_a_reservation),
     ("P5", two_answers_for_a_key),
+    ("P5", repeated_key_refused),
     ("P5", buyer_above_the_limit),
     ("P5", order_given_to_another_buyer),
     ("P6", order_lost),
@@ -413,3 +421,14 @@ def test_the_counts_say_how_many_units_were_oversold() -> None:
         line.values["key"] for line in world.lines if line.call in refused and "key" in line.values
     }
     assert counts["sold_out"] == len(keys) > 0
+
+
+def test_a_shop_that_fails_on_its_own_has_proved_nothing(tmp_path: Path) -> None:
+    world = sold_out_run(7)
+    world.call(world.end + 1, world.end + 2, "cancel", 500, "internal_error")
+    assert judged(world, properties=["P13"]).verdict == UNKNOWN
+    # Under faults it may.
+    world.call(world.end + 1, world.end + 2, "order", 500, "internal_error")
+    faults = tmp_path / "faults"
+    faults.write_text('{"fault": "redis killed", "start": 1, "end": 2}\n')
+    assert judged(world, faults=faults, properties=["P13"]).verdict == PASS

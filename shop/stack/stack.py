@@ -31,7 +31,7 @@ from shop.stack.supervisor import Program, Supervisor
 
 READY_SECONDS = 60
 TARGET = "target.json"
-QUEUES = "expiry,payments,followup,mail"  # of shop/celeryconfig.py; one worker has them all
+QUEUES = "expiry,payments,followup,mail,books"  # of shop/celeryconfig.py; one worker has them all
 ALL = ("psp", "web", "celery", "beat", "locust")
 
 

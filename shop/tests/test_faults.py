@@ -183,32 +183,34 @@ def test_nobody_gets_a_connection_while_all_are_taken(target: Target) -> None:
 def test_a_lost_commit_is_told_to_nobody_and_may_have_happened(target: Target) -> None:
     with psycopg.connect(target.database, autocommit=True) as connection:
         connection.execute("CREATE TABLE lost (value int)")
-    ends: list[tuple[int, bool]] = []
-    committing = threading.Thread(target=lambda: ends.extend(commits(target.clock, 6)))
+    ends: list[bool] = []
+    enough = threading.Event()
+    committing = threading.Thread(target=commit_until, args=[enough, target.clock, ends])
     committing.start()
     with injected("commit-lost", target) as fault:
+        enough.set()
         committing.join()
     with psycopg.connect(target.database) as connection:
         row = connection.execute("SELECT array_agg(value) FROM lost").fetchone()
     assert row is not None
-    written = set(row[0])
-    told = {value for value, ok in ends if ok}
+    written = set(row[0] or ())
+    told = {value for value, ok in enumerate(ends) if ok}
     assert told <= written, "what was told happened"
     assert len(written - told) == fault.did["replies lost"]
-    assert 6 - len(written) == fault.did["commits lost"]
+    assert len(ends) - len(written) == fault.did["commits lost"]
     assert fault.did["commits lost"] + fault.did["replies lost"] >= 1
 
 
-def commits(url: str, times: int) -> Iterator[tuple[int, bool]]:
-    for value in range(times):
-        time.sleep(0.1)
+def commit_until(enough: threading.Event, url: str, ends: list[bool]) -> None:
+    """Write one row after the other, and down whether its commit was answered."""
+    while not enough.is_set():
         try:
             with psycopg.connect(url) as connection:
-                connection.execute("INSERT INTO lost VALUES (%s)", [value])
+                connection.execute("INSERT INTO lost VALUES (%s)", [len(ends)])
         except psycopg.OperationalError:
-            yield value, False
+            ends.append(False)
         else:
-            yield value, True
+            ends.append(True)
 
 
 def test_an_emptied_broker_has_lost_its_messages(target: Target) -> None:
