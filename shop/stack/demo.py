@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 
+from django.conf import settings
 from django.core.management import call_command
 from django.db import connection
 from rich.console import Console
@@ -53,6 +54,7 @@ class Demo:
             cleanup.callback(self._stop)
             self._prepare()
             stack = self._start_processes()
+            self._fill(stack)
             if proof:
                 self._prove(proof)
             self._show(stack, logins)
@@ -68,11 +70,6 @@ class Demo:
             private.clear_abandoned()
         with self._step("Bringing the database up to date", "The database is up to date"):
             call_command("migrate", verbosity=0, interactive=False)
-        with self._step("Filling the catalogue", "The catalogue is filled"):
-            call_command("seed", verbosity=0)
-        connection.close()
-        # Its threads would log every outage into this terminal. (PostgreSQL's backend has it.)
-        connection.close_pool()  # type: ignore[attr-defined]
 
     def _start_processes(self) -> Stack:
         urls = ServerUrls(*(environment.text(name) for name in entry.SERVER_VARIABLES))
@@ -86,6 +83,15 @@ class Demo:
             stack.start(*ALL)
             self._say_what_faults_act_on(stack)
         return stack
+
+    def _fill(self, stack: Stack) -> None:
+        # Some of what it shows has been paid for, at the payment provider that runs by now.
+        settings.PSP_URL = stack.psp_url
+        with self._step("Filling the catalogue", "The catalogue is filled"):
+            call_command("seed", verbosity=0)
+        connection.close()
+        # Its threads would log every outage into this terminal. (PostgreSQL's backend has it.)
+        connection.close_pool()  # type: ignore[attr-defined]
 
     def _say_what_faults_act_on(self, stack: Stack) -> None:
         """For Locust's page, on which a fault can be chosen. Only servers of the demo's own."""
