@@ -318,10 +318,16 @@ def close(**_: Any) -> None:
         _run = None
 
 
-@events.quit.add_listener
-def say_how_they_came(**_: Any) -> None:
+@events.quitting.add_listener
+def say_how_they_came(environment: Environment, **_: Any) -> None:
     """Say what the percentiles are percentiles of."""
-    total = Tally.sum(_tallies.values())
+    options, total = _options(environment), Tally.sum(_tallies.values())
+    if isinstance(environment.runner, WorkerRunner) or not _tallies:
+        return
+    if not options.arrivals:
+        logger.info("Closed loop: users waited for their answers, so a slow shop was asked less")
+        return
+    logger.info("Open loop: %g buyers came each second; latency counts from then", options.arrivals)
     if total.late or total.unstarted:
         logger.warning(
             "Of the open loop's buyers %d began late and %d not at all: take more users",
