@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 
 from redis import Redis
-from redis.exceptions import RedisError
+from redis.exceptions import OutOfMemoryError, RedisError
 
 from inventory.circuit import Circuit
 from inventory.guard import Level
@@ -60,6 +60,16 @@ class Hint:
         """
         return self._circuit.ask(lambda: self._write(item, level), otherwise=False)
 
+    def announce(self, item: int, level: Level) -> None:
+        """Say what will be left, just before a change commits that brings units.
+
+        Else somebody could buy one of them while others still refuse on the older hint, and who
+        asked again for what they have just got would be told that it was sold out. If the change
+        does not commit after all, the hint promises too much for a moment, which costs others a
+        look at the database. Tried once: :meth:`publish_surely` comes after the commit.
+        """
+        self._circuit.ask(lambda: self._replace(item, level), otherwise=None)
+
     def publish_surely(self, item: int, level: Level) -> None:
         """Return when nobody can read an older hint: this one is there, or the older have ended.
 
@@ -69,7 +79,7 @@ class Hint:
         while True:
             # Past the circuit: what another caller met a moment ago is no answer to this one.
             try:
-                self._write(item, level)
+                self._replace(item, level)
             except RedisError:
                 left = ended - time.monotonic()
                 if left <= 0:
@@ -89,6 +99,13 @@ class Hint:
         if self._server is not None and self._server.known_for < LIFETIME:
             return None
         return level
+
+    def _replace(self, item: int, level: Level) -> None:
+        """Put this level in the place of any older one; a full Redis still deletes."""
+        try:
+            self._write(item, level)
+        except OutOfMemoryError:
+            self._client.delete(register_of(item))
 
     def _write(self, item: int, level: Level) -> bool:
         lifetime = int(LIFETIME * 1000)
