@@ -23,7 +23,7 @@ def _wrong_charges(evidence: Evidence) -> Iterator[str]:
         SELECT p.order_id, sum(operation = 'capture') AS captures,
             coalesce(sum(p.amount) FILTER (WHERE operation = 'capture'), 0) AS captured,
             coalesce(sum(p.amount) FILTER (WHERE operation = 'refund'), 0) AS refunded,
-            (SELECT o.amount FROM "order" AS o WHERE o.snapshot = 0 AND o.id = p.order_id) AS price
+            (SELECT sum(o.amount) FROM "order" AS o WHERE o.snapshot = 0 AND o.id = p.order_id) AS price
         FROM payment AS p GROUP BY p.order_id
         HAVING captures > 1 OR refunded > captured OR price IS NULL OR captured > price
         """
