@@ -29,7 +29,7 @@ GROUP BY item.id
 """
 SALE = 'SELECT id::text, item_id::text, "limit" FROM shop_sale WHERE id = ANY(%s)'
 RESERVATIONS = """
-SELECT id::text, item_id::text, buyer::text, key::text, quantity, state
+SELECT id::text, item_id::text, buyer::text, key::text, quantity, state, returned
 FROM inventory_reservation WHERE scope = ANY(%s)
 """
 ORDERS = """

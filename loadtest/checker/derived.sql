@@ -36,11 +36,12 @@ SELECT
     found.key, max(found.item) AS item, max(found.quantity) AS quantity,
     coalesce(max(wish.start), 0) AS start,
     coalesce(max(wish.answered), 9223372036854775807) AS answered,
-    max(found.order_id) AS order_id, max(found.released) AS released
+    max(found.order_id) AS order_id, max(found.back) AS back
 FROM (
-    SELECT key, item, quantity, id AS order_id, 0 AS released FROM "order" WHERE snapshot = 0
+    SELECT key, item, quantity, id AS order_id, 0 AS back FROM "order" WHERE snapshot = 0
     UNION ALL
-    SELECT key, item, quantity, NULL, state = 'released' FROM reservation WHERE snapshot = 0
+    SELECT key, item, quantity, NULL, CASE state WHEN 'released' THEN quantity ELSE returned END
+    FROM reservation WHERE snapshot = 0
     UNION ALL
     SELECT key, sale.item, quantity, order_id, 0 FROM wish
     JOIN sale ON sale.snapshot = 0 AND sale.id = wish.sale WHERE wish.outcome = 'ok'
@@ -48,16 +49,25 @@ FROM (
 LEFT JOIN wish ON wish.key = found.key
 GROUP BY found.key;
 
--- When stock came back: between `earliest` and `latest`, as far as anybody saw. A cancellation that
--- was answered well has its moment; a reservation that ran out may have done so at any time.
+-- When stock came back: between `earliest` and `latest`, as far as anybody saw. A whole order that
+-- was cancelled has its moment, between the first try and the first good answer; what ran out, was
+-- returned or came back in parts may have done so at any time. So may units that were written off,
+-- which only seem to come back: nobody is accused on their account.
 CREATE TABLE returned AS
-SELECT taken.item, taken.quantity,
-       coalesce(min(call.start), taken.start) AS earliest,
-       coalesce(min(call."end"), 9223372036854775807) AS latest
+SELECT taken.item, taken.back AS quantity,
+       coalesce(min(call.start) FILTER (WHERE done), taken.start) AS earliest,
+       coalesce(min(call."end") FILTER (WHERE done AND outcome = 'ok'), 9223372036854775807)
+           AS latest
 FROM taken
-LEFT JOIN call ON call.op = 'cancel' AND call.outcome = 'ok' AND call.order_id = taken.order_id
-WHERE taken.released
+LEFT JOIN (
+    SELECT *, max(outcome = 'ok') OVER (PARTITION BY order_id) AS done FROM call
+    WHERE op = 'cancel' AND outcome <> 'fail' AND order_id IS NOT NULL
+) AS call ON call.order_id = taken.order_id AND taken.back = taken.quantity
+WHERE taken.back > 0
 GROUP BY taken.key
+UNION ALL
+-- Units that went back to whom they came from had come back before, at some time.
+SELECT item, -delta, 0, 9223372036854775807 FROM movement WHERE snapshot = 0 AND reason = 'reclaim'
 UNION ALL
 SELECT item, quantity, start, CASE outcome WHEN 'ok' THEN "end" ELSE 9223372036854775807 END
 FROM call WHERE op = 'restock' AND outcome <> 'fail';

@@ -15,7 +15,8 @@ CREATE TABLE item (
 );
 CREATE TABLE sale (snapshot INTEGER, id TEXT, item TEXT, "limit" INTEGER);
 CREATE TABLE reservation (
-    snapshot INTEGER, id TEXT, item TEXT, buyer TEXT, key TEXT, quantity INTEGER, state TEXT
+    snapshot INTEGER, id TEXT, item TEXT, buyer TEXT, key TEXT, quantity INTEGER, state TEXT,
+    returned INTEGER
 );
 CREATE TABLE "order" (
     snapshot INTEGER, id TEXT, reservation TEXT, sale TEXT, item TEXT, buyer TEXT, key TEXT,

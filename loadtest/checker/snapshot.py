@@ -60,7 +60,11 @@ class Sale:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """Stock held for a buyer; `state` is held, confirmed or released."""
+    """Stock held for a buyer; `state` is held, confirmed or released.
+
+    `quantity` is what was granted, `returned` how much of it was given back while the rest is kept;
+    a released one has given back all of it.
+    """
 
     kind: ClassVar[str] = "reservation"
     id: str
@@ -69,11 +73,15 @@ class Reservation:
     key: str
     quantity: int
     state: str
+    returned: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A reservation with a price; `amount` in the smallest unit of money, `created` as shown."""
+    """A reservation with a price; `amount` in the smallest unit of money, `created` as shown.
+
+    An order of several reservations is several rows with the same id, each with its own amount.
+    """
 
     kind: ClassVar[str] = "order"
     id: str
@@ -92,8 +100,10 @@ class Order:
 class Movement:
     """A line of the ledger. Ids grow in the order in which an item's movements were applied.
 
-    `reason` is `restock` for what raises the total (the opening stock too), anything else for what
-    is sold or comes back. `token` is the fencing token it was written under, 0 without a lock.
+    `reason` is `restock` for what raises the total (the opening stock too), `write_off` for what
+    lowers it, `reclaim` for units that had come back and went to whom they came from, anything else
+    for what is sold or comes back. `token` is the fencing token it was written under, 0 without a
+    lock.
     """
 
     kind: ClassVar[str] = "movement"

@@ -32,12 +32,19 @@ def charge(payment: Payment) -> None:
     """
     try:
         intent = _intent(payment)
-        if intent.status == "requires_capture":
-            intent = provider().capture(intent.id, key=f"{payment.key}-capture")
     except PaymentDeclined:
         record_failure(payment)
-    else:
-        record(intent)
+        return
+    if intent.status == "requires_capture":
+        try:
+            intent = provider().capture(intent.id, key=f"{payment.key}-capture")
+        except PaymentDeclined:
+            # Refused, or refused because another came first: what happened to it says which.
+            intent = _look(payment)
+            if intent.status == "requires_capture":
+                record_failure(payment)
+                return
+    record(intent)
 
 
 def give_up(payment: Payment) -> None:

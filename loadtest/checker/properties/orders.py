@@ -120,11 +120,12 @@ def _mixed_up_buyers(evidence: Evidence) -> Iterator[str]:
 def _above_limit(evidence: Evidence) -> Iterator[str]:
     for buyer, sale, quantity, limit in evidence.rows(
         """
-        SELECT o.buyer, sale.id, sum(r.quantity) AS quantity, sale."limit" FROM "order" AS o
+        SELECT o.buyer, sale.id, sum(r.quantity - r.returned) AS quantity, sale."limit"
+        FROM "order" AS o
         JOIN reservation AS r ON r.snapshot = o.snapshot AND r.id = o.reservation
             AND r.state <> 'released'
         JOIN sale ON sale.snapshot = o.snapshot AND sale.id = o.sale AND sale."limit" > 0
-        GROUP BY o.snapshot, o.buyer, sale.id HAVING sum(r.quantity) > sale."limit"
+        GROUP BY o.snapshot, o.buyer, sale.id HAVING sum(r.quantity - r.returned) > sale."limit"
         """
     ):
         yield f"buyer {buyer} has {quantity} of sale {sale}, whose limit is {limit}"

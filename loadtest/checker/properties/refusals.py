@@ -75,7 +75,12 @@ def _left_over(evidence: Evidence, item: str) -> Iterator[str]:
         """,
         item,
     )
-    available, restocked = next(
+    written_off = evidence.value(
+        """SELECT coalesce(-sum(delta), 0) FROM movement
+        WHERE snapshot = 0 AND reason = 'write_off' AND item = ?""",
+        item,
+    )
+    available, more = next(
         evidence.rows(
             """
             SELECT available, item.total - opening.total FROM item
@@ -84,15 +89,17 @@ def _left_over(evidence: Evidence, item: str) -> Iterator[str]:
             item,
         )
     )
-    released = evidence.value(
-        """SELECT coalesce(sum(quantity), 0) FROM reservation
-        WHERE snapshot = 0 AND state = 'released' AND item = ?""",
+    restocked = more + written_off  # which has lowered the total again
+    given_back = evidence.value(
+        """SELECT coalesce(sum(CASE state WHEN 'released' THEN quantity ELSE returned END), 0)
+        FROM reservation WHERE snapshot = 0 AND item = ?""",
         item,
     )
-    stranded = available - restocked - released
+    came_back = given_back - written_off
+    stranded = available - restocked - came_back
     if asked is not None and stranded >= asked:
         yield (
-            f"item {item}: {available} left at the end, of which at most {restocked + released} "
+            f"item {item}: {available} left at the end, of which at most {restocked + came_back} "
             f"came back, and {asked} was refused for want of stock"
         )
 

@@ -21,7 +21,7 @@ def _oversold(evidence: Evidence) -> Iterator[str]:
     for number, item, total, available, live in evidence.rows(
         """
         SELECT snapshot, id, total, available, max(held + confirmed, coalesce(
-            (SELECT sum(quantity) FROM reservation AS r WHERE r.snapshot = item.snapshot
+            (SELECT sum(quantity - returned) FROM reservation AS r WHERE r.snapshot = item.snapshot
              AND r.item = item.id AND state <> 'released'), 0)) AS live
         FROM item WHERE available < 0 OR live > total ORDER BY snapshot = 0 DESC, snapshot
         """
@@ -56,15 +56,16 @@ def _unbalanced(evidence: Evidence) -> Iterator[str]:
         """
         WITH sums AS (SELECT id, 'held' AS state, held AS said FROM item WHERE snapshot = 0
                       UNION ALL SELECT id, 'confirmed', confirmed FROM item WHERE snapshot = 0)
-        SELECT *, coalesce((SELECT sum(quantity) FROM reservation AS r WHERE r.snapshot = 0
-            AND r.item = sums.id AND r.state = sums.state), 0) AS found
+        SELECT *, coalesce((SELECT sum(quantity - returned) FROM reservation AS r
+            WHERE r.snapshot = 0 AND r.item = sums.id AND r.state = sums.state), 0) AS found
         FROM sums WHERE found <> said
         """
     ):
         yield f"item {item}: {said} {state} by its sum, {found} by its reservations"
     for item, total, restocked, ledger, moved in evidence.rows(
         """
-        SELECT item.id, total, sum(delta) FILTER (WHERE reason = 'restock') AS restocked,
+        SELECT item.id, total,
+               sum(delta) FILTER (WHERE reason IN ('restock', 'write_off')) AS restocked,
                ledger_sum, sum(delta) AS moved
         FROM item JOIN movement AS m ON m.snapshot = 0 AND m.item = item.id
         WHERE item.snapshot = 0 GROUP BY item.id
@@ -73,7 +74,7 @@ def _unbalanced(evidence: Evidence) -> Iterator[str]:
     ):
         yield (
             f"item {item}: movements add up to {moved} where the ledger says {ledger}, and to "
-            f"{restocked or 0} restocked of {total}"
+            f"{restocked or 0} restocked and not written off, of {total}"
         )
 
 
