@@ -432,3 +432,25 @@ def test_a_shop_that_fails_on_its_own_has_proved_nothing(tmp_path: Path) -> None
     faults = tmp_path / "faults"
     faults.write_text('{"fault": "redis killed", "start": 1, "end": 2}\n')
     assert judged(world, faults=faults, properties=["P13"]).verdict == PASS
+
+
+def test_an_order_that_came_back_in_part_is_judged_by_what_is_left_of_it() -> None:
+    world = sold_out_run(7)
+    order = next(r for r in world.of(s.Reservation) if r.state == s.HELD)
+    world.change(order, quantity=order.quantity + 2, returned=2)
+    assert judged(world, properties=["P1", "P2"]).verdict == PASS
+    world.change(next(r for r in world.of(s.Reservation) if r.id == order.id), returned=1)
+    assert judged(world, properties=["P2"]).verdict == FAIL
+
+
+def test_units_that_were_written_off_lower_the_total_and_the_ledger() -> None:
+    world = sold_out_run(7)
+    (item,) = world.of(s.Item)
+    last = max(movement.id for movement in world.of(s.Movement))
+    world.rows += [
+        s.Movement(last + 1, item.id, 1, "restock", item.fence),
+        s.Movement(last + 2, item.id, -1, "write_off", item.fence),
+    ]
+    assert judged(world, properties=["P2"]).verdict == PASS
+    world.change(item, total=item.total + 1)
+    assert judged(world, properties=["P2"]).verdict == FAIL
