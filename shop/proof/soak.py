@@ -38,7 +38,7 @@ BUYERS = (30, 90)
 LIMIT = (1, 3)
 """Ranges to draw from: buyers at once, units a buyer."""
 
-STOCK, SMALL_STOCK = (100, 600), (20, 80)
+STOCK, SMALL_STOCK = (50, 400), (20, 80)
 """Units at each restock, so that a sale is as often sold out as not; the smaller ones where little
 is sold at once: by other strategies than combining, or with payments."""
 
