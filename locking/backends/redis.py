@@ -28,6 +28,7 @@ from locking.backends.redis_handle import RedisHandle, Settings
 from locking.backends.redis_lease import RedisLeaseState, ms, unavailable
 from locking.backends.redis_protocol import (
     Grant,
+    LateGrant,
     Script,
 )
 from locking.backends.redis_wire import NO_ANSWER, Wait, Wire, wire_to
@@ -172,7 +173,7 @@ class RedisLock(RedisHandle, Lock):
         except BaseException as error:
             self.renewer.cancel(holder)
             self.hooks.waited(self.name, self.clock.monotonic() - began, False)
-            if not isinstance(error, LockError):
+            if not isinstance(error, LockError) or isinstance(error, LateGrant):
                 self._leave(holder, error)
             raise
         lease.begin(grant, self.max_hold)

@@ -20,6 +20,7 @@ from locking.backends.redis_handle import RedisHandle, Settings
 from locking.backends.redis_lease import RedisLeaseState, ms, unavailable
 from locking.backends.redis_protocol import (
     Grant,
+    LateGrant,
     Script,
 )
 from locking.backends.redis_wire import DEFAULT_TIMEOUT, NO_ANSWER, packed
@@ -211,7 +212,7 @@ class AsyncRedisLock(RedisHandle):
             grant = await self._take_turn(lease.holder, timeout)
         except BaseException as error:
             self.hooks.waited(self.name, self.clock.monotonic() - began, False)
-            if not isinstance(error, LockError):
+            if not isinstance(error, LockError) or isinstance(error, LateGrant):
                 # Shielded: the task may be cancelled once more while it tidies up.
                 await asyncio.shield(self._leave(lease.holder, error))
             raise

@@ -132,6 +132,10 @@ class Grant:
     since: float
 
 
+class LateGrant(LockTimeout):
+    """The last try was granted, but its answer took longer than the lease: to be given back."""
+
+
 Turn = Generator["tuple[str, ...] | float", Any, Grant]
 
 
@@ -147,7 +151,8 @@ def turn(
 
     A yielded tuple asks for the acquire script with these arguments, and for its answer; a float
     for a blocking pop of the wake-up list for that many seconds, and for its message or None.
-    Returns the grant; raises `LockTimeout` once `timeout` seconds have passed.
+    Returns the grant, which is not over yet; raises `LockTimeout` once `timeout` seconds have
+    passed.
     """
     lease_ms = str(round(lease * 1000))
     queue_up = (holder, lease_ms, mode, "1")
@@ -156,9 +161,16 @@ def turn(
     deadline = inf if timeout is None else sent_at + timeout
     while True:
         answer = yield only_try if sent_at >= deadline else queue_up
-        if answer[0]:
-            return Grant(answer[0], sent_at)
         now = monotonic()
+        if answer[0]:
+            if now < sent_at + lease:
+                return Grant(answer[0], sent_at)
+            # The lease may be over, and somebody else's by now. Asked again, the server begins it
+            # anew if it is still ours.
+            if sent_at >= deadline:
+                raise LateGrant(f"no answer within the lease of {lease} s")
+            sent_at = now
+            continue
         if sent_at >= deadline:
             raise LockTimeout(f"not free within {timeout} s")
         # Never past the end of the holder's lease: it may have crashed.  The last try is made at

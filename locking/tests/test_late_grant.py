@@ -1,0 +1,78 @@
+"""A grant whose answer takes longer than the lease lasts is no grant."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from locking import LockTimeout
+from locking.backends.redis import RedisLock
+from locking.backends.redis_protocol import Grant, LateGrant, turn
+from locking.redis_client import connect
+
+LEASE = 0.3
+
+
+class Slow:
+    """A wire that keeps the answers to the first calls back."""
+
+    def __init__(self, wire, late: int, seconds: float) -> None:
+        self._wire, self._late, self._seconds = wire, late, seconds
+
+    def run(self, *args):
+        answer = self._wire.run(*args)
+        if self._late:
+            self._late -= 1
+            time.sleep(self._seconds)
+        return answer
+
+    def pop(self, key, seconds):
+        return self._wire.pop(key, seconds)
+
+
+def steps_of(clock: list[float], timeout: float):
+    return turn("t:o", lease=1.0, mode="f", timeout=timeout, monotonic=lambda: clock[0])
+
+
+def test_it_is_asked_for_again_and_counts_from_then():
+    clock = [0.0]
+    steps = steps_of(clock, timeout=10.0)
+    first = next(steps)
+    clock[0] = 1.5
+    assert steps.send([7]) == first
+    clock[0] = 1.6
+    with pytest.raises(StopIteration) as done:
+        steps.send([7])
+    assert done.value.value == Grant(7, 1.5)
+
+
+def test_at_the_last_try_it_is_none():
+    clock = [0.0]
+    steps = steps_of(clock, timeout=0.0)
+    next(steps)
+    clock[0] = 1.5
+    with pytest.raises(LateGrant):
+        steps.send([7])
+
+
+def test_a_lease_that_is_handed_out_is_not_over(valkey):
+    lock = RedisLock(valkey, "phone", lease=LEASE, renew=False)
+    lock.wire = Slow(lock.wire, late=1, seconds=2 * LEASE)
+    with lock.acquire(timeout=5) as lease:
+        assert lease.remaining() > 0
+        lease.check()
+
+
+def test_what_was_granted_too_late_is_given_back(valkey):
+    lock = RedisLock(valkey, "phone", lease=LEASE, renew=False)
+    lock.wire = Slow(lock.wire, late=1, seconds=LEASE)
+    with pytest.raises(LockTimeout):
+        lock.acquire(timeout=0)
+    assert lock.owner() is None
+    assert RedisLock(connect(valkey_url(valkey)), "phone").acquire(timeout=0).token
+
+
+def valkey_url(client) -> str:
+    where = client.connection_pool.connection_kwargs
+    return f"redis://{where['host']}:{where['port']}/{where.get('db', 0)}"
