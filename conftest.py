@@ -50,6 +50,30 @@ django.setup()
 del os.environ["DJANGO_SETTINGS_MODULE"]
 
 
+LONG = (
+    *("shop/tests/test_demo.py", "shop/tests/test_compose.py", "shop/tests/test_faults.py"),
+    *("shop/tests/test_locust_page.py", "shop/tests/test_worker_kills.py"),
+    *("shop/tests/test_soak.py", "shop/tests/test_compare.py"),
+    *("locking/tests/test_simulator_mutants.py", "locking/tests/test_bench.py"),
+)
+"""Tests that start whole shops over and over, or search for a long time. They take as long as all
+the others together, so that they are left out unless they are asked for; CI always runs them."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--long", action="store_true", help="the long tests too, as on CI")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    asked = {name for name in LONG if any(name in word for word in config.args)}
+    left_out = set(LONG) - asked
+    if config.getoption("--long") or _nothing_may_be_skipped():
+        return
+    kept = [item for item in items if item.nodeid.partition("::")[0] not in left_out]
+    config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
+    items[:] = kept
+
+
 def _nothing_may_be_skipped() -> bool:
     """On CI every optional server and the browser are there: a skipped test is a hidden one."""
     return os.environ.get("CI") == "true"
