@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 ARGS ?=
 
-.PHONY: help demo test prove bench bench-locks soak lint types reset lock clean
+.PHONY: help demo test prove bench compare bench-locks soak lint types reset lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -36,6 +36,9 @@ soak: $(VENV)/.run  ## hours of random faults (ARGS="--minutes 60 --folder .data
 
 bench: $(VENV)/.run  ## every strategy beside the ceiling
 	@$(BIN)/python manage.py bench $(ARGS)
+
+compare: $(VENV)/.run  ## all strategies: rate, Redis away, verdict under faults (docs/strategies.md)
+	@$(BIN)/python manage.py compare $(ARGS)
 
 bench-locks: $(VENV)/.dev  ## the locks beside other libraries'
 	@$(BIN)/python manage.py bench_locks $(ARGS)

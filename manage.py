@@ -14,6 +14,9 @@ NEED_NO_SERVER = {
 # A proof under faults breaks its servers: it gets its own.
 BREAKS_SERVERS = ("--fault", "--control")
 
+# A hundred thousand purchases, about which nobody wants mails.
+FILLS_SERVERS = {"bench", "compare"}
+
 
 def main() -> None:
     """Run the command of the command line."""
@@ -24,9 +27,11 @@ def main() -> None:
     from shop.stack import entry
 
     breaks = command == "prove" and any(word.startswith(BREAKS_SERVERS) for word in sys.argv)
+    fills = command in FILLS_SERVERS
     entry.prepare(
         needs_servers=command not in NEED_NO_SERVER and not asks_help,
-        private=breaks and not asks_help,
+        private=fills and not asks_help,
+        breaks=breaks and not asks_help,
     )
 
     from django.core.management import execute_from_command_line

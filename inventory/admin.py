@@ -172,7 +172,7 @@ class OutboxMessageAdmin(Retried):
     """What must follow a commit, and what came of it."""
 
     ended = "done"
-    list_display = ("id", "topic", "state", "attempts", "not_before", "error", "created")
+    list_display = ("id", "topic", "state", "attempts", "error", "not_before", "created")
     list_filter = (StateFilter, "topic")
     search_fields = ("=id", "topic", "error")
     ordering = ("-id",)

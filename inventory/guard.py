@@ -77,10 +77,14 @@ WITH changed AS (
 SELECT available, version FROM changed
 """
 
+# An item of a demonstration, whose books are not enforced, may have been oversold: what was never
+# there does not come back.
 PUT_BACK: LiteralString = """
 WITH changed AS (
     UPDATE inventory_item
-    SET available = available + %(units)s::bigint, version = version + 1
+    SET available = CASE WHEN enforced THEN available + %(units)s::bigint
+                         ELSE LEAST(available + %(units)s::bigint, total) END,
+        version = version + 1
     WHERE id = %(item)s
     RETURNING id, available, version
 ), moved AS (

@@ -11,10 +11,11 @@ from __future__ import annotations
 import time
 
 from redis import Redis
-from redis.exceptions import RedisError
+from redis.exceptions import OutOfMemoryError, RedisError
 
 from inventory.circuit import Circuit
 from inventory.guard import Level
+from inventory.server import Server
 
 LIFETIME = 5.0
 """Seconds that a hint may be believed when nothing renews it. A crash between a restock's commit
@@ -42,11 +43,13 @@ class Hint:
     Args:
         client: connection to Redis; its time-outs bound every call.
         circuit: what every use of this Redis goes through.
+        server: whom the client talks to; None if that can never change.
     """
 
-    def __init__(self, client: Redis, circuit: Circuit) -> None:
+    def __init__(self, client: Redis, circuit: Circuit, server: Server | None = None) -> None:
         self._client = client
         self._circuit = circuit
+        self._server = server
         self._publish = client.register_script(PUBLISH)
 
     def publish(self, item: int, level: Level) -> bool:
@@ -57,6 +60,16 @@ class Hint:
         """
         return self._circuit.ask(lambda: self._write(item, level), otherwise=False)
 
+    def announce(self, item: int, level: Level) -> None:
+        """Say what will be left, just before a change commits that brings units.
+
+        Else somebody could buy one of them while others still refuse on the older hint, and who
+        asked again for what they have just got would be told that it was sold out. If the change
+        does not commit after all, the hint promises too much for a moment, which costs others a
+        look at the database. Tried once: :meth:`publish_surely` comes after the commit.
+        """
+        self._circuit.ask(lambda: self._replace(item, level), otherwise=None)
+
     def publish_surely(self, item: int, level: Level) -> None:
         """Return when nobody can read an older hint: this one is there, or the older have ended.
 
@@ -66,7 +79,7 @@ class Hint:
         while True:
             # Past the circuit: what another caller met a moment ago is no answer to this one.
             try:
-                self._write(item, level)
+                self._replace(item, level)
             except RedisError:
                 left = ended - time.monotonic()
                 if left <= 0:
@@ -76,8 +89,23 @@ class Hint:
                 return
 
     def read(self, item: int) -> Level | None:
-        """The level last published; None if there is none, it is too old, or Redis is away."""
-        return self._circuit.ask(lambda: self._read(item), otherwise=None)
+        """The level last published; None if there is none, it is too old, or Redis is away.
+
+        None too for a while after a failover: the new server may have an old hint and not the
+        restock that came after it. By then whatever it had has ended.
+        """
+        level = self._circuit.ask(lambda: self._read(item), otherwise=None)
+        # Asked afterwards: it may be this very call that met another server.
+        if self._server is not None and self._server.known_for < LIFETIME:
+            return None
+        return level
+
+    def _replace(self, item: int, level: Level) -> None:
+        """Put this level in the place of any older one; a full Redis still deletes."""
+        try:
+            self._write(item, level)
+        except OutOfMemoryError:
+            self._client.delete(register_of(item))
 
     def _write(self, item: int, level: Level) -> bool:
         lifetime = int(LIFETIME * 1000)

@@ -18,6 +18,7 @@ LOCKED = "locked"
 BEFORE_COMMIT = "before-commit"
 AFTER_COMMIT = "after-commit"
 BEFORE_ANSWER = "before-answer"
+FOLLOW_UP = "follow-up"
 
 ORDERS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 

@@ -12,6 +12,7 @@ from redis.retry import Retry
 from inventory.circuit import Circuit
 from inventory.hint import Hint
 from inventory.preloaded import Counter
+from inventory.server import Server
 from inventory.turnstile import LEASE, Turnstile
 from locking.backends.redis import RedisLock
 
@@ -29,7 +30,14 @@ def client() -> redis.Redis:
         socket_connect_timeout=TIMEOUT,
         retry=Retry(NoBackoff(), 0),
         max_connections=1000,
+        redis_connect_func=server().meet,
     )
+
+
+@cache
+def server() -> Server:
+    """The server that this process's client talks to."""
+    return Server()
 
 
 @cache
@@ -41,7 +49,7 @@ def circuit() -> Circuit:
 @cache
 def hint() -> Hint:
     """The sold-out hints."""
-    return Hint(client(), circuit())
+    return Hint(client(), circuit(), server())
 
 
 @cache

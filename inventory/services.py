@@ -62,6 +62,7 @@ def restock(item: int, units: int) -> guard.Level:
     """
     with transaction.atomic():
         level = guard.restock(item, units)
+        hint().announce(item, level)
     hint().publish_surely(item, level)
     return level
 
@@ -173,6 +174,8 @@ def release(
         levels = _put_back(released, frozenset(written_off))
         if released:
             on_released(released)
+        for item, level in levels.items():
+            hint().announce(item, level)
     # Before anybody is told, so that nobody is refused on a hint from before.
     transaction.on_commit(lambda: _publish(levels))
     return released

@@ -16,7 +16,7 @@ from uuid import UUID, uuid5
 
 from django.db import IntegrityError
 
-from inventory import batch, guard
+from inventory import batch, guard, marks
 from inventory.outcomes import (
     Granted,
     KeyReused,
@@ -101,6 +101,7 @@ def _reserve(purchases: Sequence[Purchase], on_granted: OnGranted) -> list[Grant
     lend_connections()
     unlocked: dict[int, int | None] = dict.fromkeys(items)
     with turnstile().enter_all(items) if switches().lock else nullcontext(unlocked) as tokens:
+        marks.reach(marks.LOCKED)
         try:
             granted, levels = surely(
                 lambda fenced: _sell(purchases, on_granted, tokens if fenced else unlocked)
@@ -130,6 +131,8 @@ def _sell(
             # Some of these keys were granted before, in another cart.
             raise _Refused(LineRefused(in_order.index(new[0]), KeyReused()))
         batch.open_all(new, on_granted)
+    if new:
+        marks.reach(marks.AFTER_COMMIT)
     return in_order, levels
 
 

@@ -36,6 +36,10 @@ class DemoShop:
         """What the sale has come to. Raises `ShopRefused`."""
         return self._ask("GET", f"sales/{sale}/figures")
 
+    def restock(self, sale: str, units: int) -> None:
+        """Add units. Raises `ShopRefused`, after which they may have been added."""
+        self._ask("POST", f"sales/{sale}/restock", {"units": units})
+
     def snapshot(self, sale: str, path: Path) -> None:
         """Write all tables of the sale to `path`, which is there only if it is whole.
 

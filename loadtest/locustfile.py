@@ -38,8 +38,9 @@ from loadtest.options import FRESH, add_options
 from loadtest.run import Run, RunImpossible, address_of, find_sale
 from loadtest.scenarios import parse_weights
 from loadtest.tally import Tally
-from loadtest.ui import Referee, install
-from loadtest.ui.referee import Plan
+from loadtest.ui import trouble
+from loadtest.ui.pages import install
+from loadtest.ui.referee import Plan, Referee
 from loadtest.ui.runs import Runs
 
 logger = logging.getLogger(__name__)
@@ -61,6 +62,8 @@ _run_name = ""
 _referee: Referee | None = None
 # The shop's strategies, for the start form; known once the shop has answered.
 _strategies: list[str] = []
+# File that says what faults act on; whether it is there is looked at whenever the form is shown.
+_target = ""
 # A fresh sale that was opened from the page and not used yet: (strategy, stock, limit) and its id.
 _opened: tuple[tuple[str, int, int], str] | None = None
 
@@ -84,7 +87,7 @@ class Buyer(User):
 @events.init_command_line_parser.add_listener
 def add_arguments(parser: Any) -> None:
     """Asked for again whenever the page shows its form."""
-    add_options(parser, _strategies)
+    add_options(parser, _strategies, trouble.offered(_target))
 
 
 @events.init.add_listener
@@ -103,7 +106,10 @@ def prepare(environment: Environment, **_: Any) -> None:
 
 
 def _add_to_page(environment: Environment, web_ui: WebUI, options: Namespace) -> None:
-    global _referee
+    global _referee, _target
+    _target = options.target
+    # Not on the command line, where `manage.py prove --fault` is the way.
+    options.fault = trouble.NONE
     folder = options.runs
     if not folder:
         temporary = tempfile.TemporaryDirectory(prefix="runs-")
@@ -156,6 +162,7 @@ def _choose(environment: Environment, options: Namespace) -> None:
         options.opened = _fresh_sale(DemoShop(address), options)
     limit = find_sale(address, options.opened).limit
     options.recording = options.history
+    options.endless = getattr(options, "fault", trouble.NONE) != trouble.NONE
     if _referee is not None:
         plan = _plan(DemoShop(address), options, limit)
         folder = _referee.begin(plan, DemoShop(address))
@@ -203,6 +210,8 @@ def _plan(shop: DemoShop, options: Namespace, limit: int) -> Plan:
         arrivals=float(options.arrivals),
         limit=limit,
         fenced=fenced,
+        fault=options.fault,
+        target=options.target,
     )
 
 
@@ -228,11 +237,13 @@ def _new_run(environment: Environment, options: Namespace) -> Run:
     return Run(
         host=environment.host or "",
         sale=options.opened,
+        beside=[each for each in options.beside.split(",") if each],
         mix=options.mix,
         weights=parse_weights(options.weights),
         seed=options.seed,
         worker=getattr(environment.runner, "worker_index", 0),
-        rounds=int(options.rounds),
+        # While the shop is being broken, one buyer follows the other until the run is stopped.
+        rounds=0 if options.endless else int(options.rounds),
         history=options.recording,
         report=report,
         arrivals=float(options.arrivals) / options.workers,
@@ -307,10 +318,16 @@ def close(**_: Any) -> None:
         _run = None
 
 
-@events.quit.add_listener
-def say_how_they_came(**_: Any) -> None:
+@events.quitting.add_listener
+def say_how_they_came(environment: Environment, **_: Any) -> None:
     """Say what the percentiles are percentiles of."""
-    total = Tally.sum(_tallies.values())
+    options, total = _options(environment), Tally.sum(_tallies.values())
+    if isinstance(environment.runner, WorkerRunner) or not _tallies:
+        return
+    if not options.arrivals:
+        logger.info("Closed loop: users waited for their answers, so a slow shop was asked less")
+        return
+    logger.info("Open loop: %g buyers came each second; latency counts from then", options.arrivals)
     if total.late or total.unstarted:
         logger.warning(
             "Of the open loop's buyers %d began late and %d not at all: take more users",

@@ -10,8 +10,12 @@ from loadtest.scenarios import MIXES
 FRESH = "new"
 
 
-def add_options(parser: Any, strategies: list[str]) -> None:
-    """Add ours to Locust's; `strategies` are those of the shop, as far as they are known yet."""
+def add_options(parser: Any, strategies: list[str], faults: list[str]) -> None:
+    """Add ours to Locust's.
+
+    `strategies` are those of the shop, as far as they are known yet; `faults` those that it can
+    have, which is none unless `--target` says where it is.
+    """
 
     def add(name: str, meaning: str, **more: Any) -> None:
         variable = f"LOADTEST_{name.upper().replace('-', '_')}"
@@ -30,6 +34,9 @@ def add_options(parser: Any, strategies: list[str]) -> None:
     add("stock", "Units of the fresh sale", type=int, default=100)
     add("limit", "Units a buyer may have in the fresh sale", type=int, default=1)
     add("mix", "Which buyers come", choices=list(MIXES), default="rush")
+    if faults:
+        meaning = "Break this during the run, which then goes on until it is stopped"
+        add("fault", meaning, choices=faults, default=faults[0])
     add("weights", "Other weights than the mix's, such as buy_once=60,look_around=0", default="")
     add(
         "arrivals",
@@ -44,8 +51,10 @@ def add_options(parser: Any, strategies: list[str]) -> None:
         default=1,
     )
     add("seed", "Repeats the behaviour of a run; 0 picks one and logs it", type=int, default=0)
+    add_hidden("beside", "Ids of sales that go into carts beside the sale, such as 7,8", default="")
     add_hidden("history", "Folder for the history of every call; empty for none", default="")
     add_hidden("runs", "Folder in which the page keeps the last runs and their reports", default="")
+    add_hidden("target", "File that says what faults act on (loadtest/faults)", default="")
     add_hidden(
         "until-done",
         "End the run when every user has lived through the sale",

@@ -8,6 +8,7 @@ import os
 import threading
 import time
 from collections import deque
+from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -105,6 +106,7 @@ class Run:
         *,
         host: str,
         sale: str,
+        beside: Sequence[str] = (),
         mix: str,
         weights: dict[str, int],
         seed: int,
@@ -115,9 +117,13 @@ class Run:
         arrivals: float = 0.0,
         run: str = "",
     ) -> None:
-        """`arrivals`: buyers that come to this process each second; 0 for a closed loop."""
+        """`beside`: ids of sales that go into carts too.
+
+        `arrivals`: buyers that come to this process each second; 0 for a closed loop.
+        """
         self.address = address_of(host)
         self.sale = find_sale(self.address, sale)
+        self.others = [find_sale(self.address, each) for each in beside]
         self.mix, self.weights = mix, weights
         self.seed, self.worker, self.rounds = seed, worker, rounds
         self.tokens = Tokens(self.address)
@@ -175,6 +181,7 @@ class Run:
             name=f"{self._name}.{user}.{turn}",
             token=token,
             sale=self.sale,
+            others=self.others,
             connection=connection,
             recorder=self._recorder,
             report=self._tell,

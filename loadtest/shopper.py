@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from loadtest.cart import Cart
 from loadtest.client import Answer, Connection
 from loadtest.history import INFO, OK, Recorder, classify
 from loadtest.sale import Sale
@@ -43,15 +44,20 @@ class Shopper:
         name: str,
         token: str,
         sale: Sale,
+        others: Sequence[Sale] = (),
         connection: Connection,
         recorder: Recorder | None,
         report: Report,
         due: int | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """`due` is when this buyer meant to come, in an open loop (ns of the monotonic clock)."""
+        """`others` are sales that go into a cart beside it.
+
+        `due` is when this buyer meant to come, in an open loop (ns of the monotonic clock).
+        """
         self.name = name
         self.sale = sale
+        self.others = others
         self.sleep = sleep
         self._token = token
         self._connection = connection
@@ -79,6 +85,41 @@ class Shopper:
             quantity=purchase.quantity,
             connection=connection,
         )
+
+    def check_out(self, cart: Cart) -> Answer:
+        """Ask for a cart once; asking again with the same one is a retry."""
+        attempt = self._attempts.get(cart.key, 0) + 1
+        self._attempts[cart.key] = attempt
+        self._calls += 1
+        calls = [f"{self.name}#{self._calls}.{place}" for place in range(len(cart.lines))]
+        due, self._due = self._due, None
+        if self._recorder is not None:
+            for call, line in zip(calls, cart.lines, strict=True):
+                self._recorder.invoke(
+                    call,
+                    "order",
+                    client=self.name,
+                    buyer=self.name,
+                    sale=line.sale.id,
+                    item=line.sale.item,
+                    key=line.key,
+                    attempt=attempt,
+                    quantity=line.quantity,
+                    due=due,
+                )
+        headers = self._headers(cart.key, body=True)
+        started = due or time.monotonic_ns()
+        answer = self._connection.request("POST", "/api/v1/orders", headers, cart.body())
+        milliseconds = (time.monotonic_ns() - started) / 1e6
+        if self._recorder is not None:
+            for call, line in zip(calls, cart.lines, strict=True):
+                code = cart.code_of(line, answer)
+                self._recorder.complete(
+                    call, "order", status=answer.status, code=code, order=answer.order
+                )
+        outcome = classify(answer.status, answer.code, answer.order)
+        self._tell("order", answer, outcome, milliseconds, name="cart")
+        return answer
 
     def look(self) -> Answer:
         """Look at the sale."""
@@ -130,11 +171,7 @@ class Shopper:
         call = f"{self.name}#{self._calls}"
         # Only the first call has a time of its own; the others follow from its answer.
         due, self._due = self._due, None
-        headers = {"Authorization": f"Bearer {self._token}"}
-        if body:
-            headers["Content-Type"] = "application/json"
-        if key:
-            headers["Idempotency-Key"] = key
+        headers = self._headers(key, body=bool(body))
         if self._recorder is not None:
             self._recorder.invoke(
                 call,
@@ -163,7 +200,17 @@ class Shopper:
         self._tell(op, answer, outcome, milliseconds)
         return answer
 
-    def _tell(self, op: str, answer: Answer, outcome: str, milliseconds: float) -> None:
+    def _headers(self, key: str, *, body: bool) -> dict[str, str]:
+        headers = {"Authorization": f"Bearer {self._token}"}
+        if body:
+            headers["Content-Type"] = "application/json"
+        if key:
+            headers["Idempotency-Key"] = key
+        return headers
+
+    def _tell(
+        self, op: str, answer: Answer, outcome: str, milliseconds: float, name: str = ""
+    ) -> None:
         said = str(answer.status) if outcome == OK else answer.code or str(answer.status)
         expected = (
             outcome == OK
@@ -171,4 +218,4 @@ class Shopper:
             or (op != "order" and answer.status == EXPECTED_STATE_REFUSALS)
         )
         problem = None if expected else UnexpectedAnswer(f"{answer.status} {answer.code}".strip())
-        self._report(op, outcome, f"{op}: {said}", milliseconds, answer.length, problem)
+        self._report(op, outcome, f"{name or op}: {said}", milliseconds, answer.length, problem)

@@ -14,6 +14,7 @@ from inventory.admin_retried import ReadOnly, Retried, StateFilter
 from shop import orders, words
 from shop.board import why_closed
 from shop.models import (
+    Alert,
     Mail,
     Order,
     OrderEvent,
@@ -211,6 +212,21 @@ class MailAdmin(Retried):
     list_filter = (StateFilter, "kind")
     search_fields = ("=id", "=order__id")
     ordering = ("-id",)
+
+
+@admin.register(Alert)
+class AlertAdmin(ReadOnly):
+    """What the audit found, the open ones first."""
+
+    list_display = ("text", "gone", "opened", "closed")
+    list_filter = (("closed", admin.EmptyFieldListFilter), "opened")
+    search_fields = ("text",)
+    ordering = ("-closed", "-opened")  # PostgreSQL puts those first that are not closed
+
+    @admin.display(boolean=True, description="gone", ordering="closed")
+    def gone(self, alert: Alert) -> bool:
+        """Whether the last audit did not find it any more."""
+        return alert.closed is not None
 
 
 @admin.register(Run)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from functools import cached_property
+from hashlib import sha256
 from typing import Any
 
 from celery.beat import PersistentScheduler
@@ -35,7 +36,9 @@ class OneBeat(PersistentScheduler):
     def _lock(self) -> RedisLock:
         # Never given up by itself: a beat runs for months. Not fair: standing in line is for those
         # who wait, and this one only looks in.
-        return RedisLock(client(), "celery beat", lease=LEASE, fair=False)
+        # A shop with another broker, though in the same Redis, has a beat of its own.
+        broker = sha256(str(self.app.conf.broker_url).encode()).hexdigest()[:12]
+        return RedisLock(client(), f"celery beat {broker}", lease=LEASE, fair=False)
 
     def tick(self, *arguments: Any, **named: Any) -> float:
         """Send what is due, if this is the one; seconds until the next look."""

@@ -25,16 +25,18 @@ task_ignore_result = True
 
 # --- Queues -------------------------------------------------------------------------------------
 # By how long they may wait, so that each may get workers of its own: unpaid units that others want
-# to buy; what follows an order; mails, for a mail server may hang.
-task_queues = [Queue(name) for name in ("expiry", "followup", "mail")]
+# to buy; money, for which the provider is asked; what follows an order; mails, for a mail server
+# may hang; and the audit, which reads everything.
+task_queues = [Queue(name) for name in ("expiry", "payments", "followup", "mail", "books")]
 task_create_missing_queues = False  # a typing error is refused, not sent where nobody listens
 task_default_queue = "followup"
 task_routes = {
     "shop.expire_due": {"queue": "expiry"},
     "shop.expire_orders": {"queue": "expiry"},
     "shop.follow_up": {"queue": "followup"},
-    "shop.settle_payments": {"queue": "followup"},
+    "shop.settle_payments": {"queue": "payments"},
     "shop.send_mails": {"queue": "mail"},
+    "shop.audit": {"queue": "books"},
 }
 
 # --- The schedule -------------------------------------------------------------------------------
@@ -48,6 +50,7 @@ beat_schedule = {
         ("follow up", "shop.follow_up", 2.0),
         ("settle payments", "shop.settle_payments", 2.0),
         ("send mails", "shop.send_mails", 5.0),
+        ("compare everything", "shop.audit", 120.0),
     )
 }
 beat_scheduler = "shop.beat:OneBeat"
@@ -66,9 +69,10 @@ worker_cancel_long_running_tasks_on_connection_loss = True
 task_soft_time_limit = 45
 task_time_limit = 60
 
-# A stopping worker gets this long for its running tasks and then hands them back to the broker.
-# With REMAP_SIGTERM=SIGQUIT, which whoever starts it sets, SIGTERM asks for that; by itself it
-# would wait for a task as long as that takes, and then be killed by whoever wants it gone.
+# A worker that is told to stop by SIGQUIT gets this long for its running tasks and then hands them
+# back to the broker. That is how the demo and Compose stop it; whoever can only send SIGTERM sets
+# REMAP_SIGTERM=SIGQUIT. SIGTERM by itself waits for a task as long as that takes, and is followed
+# by a SIGKILL where patience is shorter.
 worker_soft_shutdown_timeout = 3.0
 
 # --- The broker ---------------------------------------------------------------------------------

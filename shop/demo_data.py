@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -13,6 +14,7 @@ from django.contrib.auth.models import User
 from shop import orders, tokens
 from shop.buyers import create_synthetic_buyers
 from shop.models import Order, Product, Sale
+from shop.payments.provider import PaymentUnknown
 from shop.purchase import buy
 from shop.sales import database_time, open_sale
 
@@ -178,7 +180,8 @@ def _to_be_renewed(entry: Entry, sale: Sale, now: datetime) -> bool:
 
 
 def _sell(sale: Sale, buyers: Iterable[int]) -> None:
-    """Sell a unit to each, as to any buyer."""
+    """Sell a unit to each, as to any buyer; without a payment provider nobody has paid yet."""
     for buyer in buyers:
         bought = buy(sale.pk, buyer, uuid4(), 1)
-        orders.pay(Order.objects.get(pk=bought.order.pk))
+        with suppress(PaymentUnknown):
+            orders.pay(Order.objects.get(pk=bought.order.pk))

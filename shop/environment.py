@@ -40,6 +40,7 @@ VARIABLES = (
     Variable("SHOP_DEMO", "0", "1: demo mode, with demo logins and unsafe strategies allowed"),
     Variable("SHOP_DATA", ".data", "folder of the embedded servers, secrets, logs and mails"),
     Variable("SHOP_PORT", "8000", "the shop's port; unset and taken: the next free one"),
+    Variable("PUBLIC_URL", "", "the shop's address, for links in mails; unset: the demo's own"),
     Variable("SHOP_BIND", "127.0.0.1", "address the shop listens on"),
     Variable("LOCUST_PORT", "8089", "the Locust page's port; unset and taken: the next free one"),
     Variable("WEB_CONCURRENCY", "2", "web worker processes"),

@@ -13,15 +13,14 @@ from collections.abc import Callable
 from smtplib import SMTPException
 from typing import Any
 
-from django.conf import settings
-from django.core.mail import EmailMessage, get_connection
+from django.core.mail import get_connection
 from django.core.mail.backends.base import BaseEmailBackend
 from django.db import transaction
 from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 
-from inventory import outbox
-from shop import expiry, orders, words
+from inventory import marks, outbox
+from shop import expiry, mails, orders
 from shop.models import Mail, OrderEvent
 
 log = logging.getLogger(__name__)
@@ -35,8 +34,9 @@ MAILS_AT_ONCE = 50
 
 def _owes(kind: Kind) -> Callable[[Any], None]:
     def handle(payload: Any) -> None:
-        mails = [Mail(order_id=order, kind=kind) for order in payload["orders"]]
-        Mail.objects.bulk_create(mails, ignore_conflicts=True)
+        marks.reach(marks.FOLLOW_UP)
+        owed = [Mail(order_id=order, kind=kind) for order in payload["orders"]]
+        Mail.objects.bulk_create(owed, ignore_conflicts=True)
 
     return handle
 
@@ -91,17 +91,17 @@ def send_mails() -> int:
     all stay owed as they are.
     """
     with transaction.atomic():
-        mails = list(_owed())
-        if not mails:
+        owed = list(_owed())
+        if not owed:
             return 0
         connection = get_connection()
         try:
             connection.open()
         except (OSError, SMTPException) as error:
-            log.warning("the mail server does not answer (%s); %s mails wait", error, len(mails))
+            log.warning("the mail server does not answer (%s); %s mails wait", error, len(owed))
             return 0
         try:
-            sent = [mail.pk for mail in mails if _send(mail, connection)]
+            sent = [mail.pk for mail in owed if _send(mail, connection)]
         finally:
             connection.close()
         Mail.objects.filter(pk__in=sent).update(sent=Now(), attempts=F("attempts") + 1, error="")
@@ -120,7 +120,7 @@ def _owed() -> QuerySet[Mail]:
 
 def _send(mail: Mail, connection: BaseEmailBackend) -> bool:
     try:
-        connection.send_messages([_message(mail)])
+        connection.send_messages([mails.message(mail)])
     except Exception as error:
         log.exception("%s could not be sent", mail)
         attempts = mail.attempts + 1
@@ -132,21 +132,3 @@ def _send(mail: Mail, connection: BaseEmailBackend) -> bool:
         )
         return False
     return True
-
-
-def _message(mail: Mail) -> EmailMessage:
-    order = mail.order
-    subject, body = words.mail(
-        mail.kind,
-        order=order.pk,
-        what=words.listing((line.quantity, line.sale.product.name) for line in order.lines.all()),
-        amount=order.amount,
-        pay_before=order.pay_before,
-    )
-    return EmailMessage(
-        subject,
-        body,
-        settings.DEFAULT_FROM_EMAIL,
-        [order.buyer.email or f"{order.buyer.username}@localhost"],
-        headers={"Message-ID": f"<{mail.kind}.{order.pk}@flash-sale>"},
-    )

@@ -114,6 +114,11 @@ SHOP_RATE_LIMIT = (
     0 if DEMO and not environment.is_set("RATE_LIMIT") else environment.number("RATE_LIMIT")
 )
 
+# Where buyers find the shop, for links in mails.
+PUBLIC_URL = environment.text("PUBLIC_URL").rstrip("/") or (
+    f"http://127.0.0.1:{environment.number('SHOP_PORT')}" if DEMO else ""
+)
+
 # --- Mail ---------------------------------------------------------------------------------------
 DEFAULT_FROM_EMAIL = environment.text("DEFAULT_FROM_EMAIL")
 EMAIL_HOST = environment.text("EMAIL_HOST")

@@ -9,13 +9,16 @@ it, a message or a mail, has its own attempts, pauses and end (``inventory/outbo
 from __future__ import annotations
 
 import logging
+import time
 
 from celery import Task
+from django.db import DatabaseError
 from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
 from inventory import outbox
 from shop import expiry, followup, orders
+from shop.audit import alerts, examine
 from shop.celery import app
 from shop.payments import recovery
 
@@ -40,7 +43,10 @@ def follow_up() -> int:
 @app.task(name="shop.send_mails")
 def send_mails() -> int:
     """Send mails that are owed; how many were."""
-    sent = followup.send_mails()
+    sent = 0
+    end = time.monotonic() + SLICE
+    while time.monotonic() < end and (some := followup.send_mails()):
+        sent += some
     if sent:
         _ask_for(send_mails)
     return sent
@@ -62,6 +68,22 @@ def expire_due() -> int:
 def expire_orders() -> int:
     """Expire orders whose time to pay has passed; how many were."""
     return orders.expire()
+
+
+@app.task(
+    name="shop.audit",
+    autoretry_for=(DatabaseError,),
+    retry_backoff=2,
+    retry_backoff_max=60,
+    retry_jitter=True,
+    max_retries=5,
+)
+def audit() -> int:
+    """Compare everything and raise alerts; how many are open.
+
+    Unlike the sweeps it comes rarely, so it tries again by itself when the database is away.
+    """
+    return alerts.raise_alerts(examine())
 
 
 def _ask_for(task: Task) -> None:

@@ -123,68 +123,87 @@ def text(code: str, *, chinese: bool) -> str:
     return problem.zh if chinese else problem.en
 
 
-MAILS = {
-    "confirmation": (
-        "Order {order}: {what} / 订单 {order}：{what}",
-        (
-            "You have reserved {what} for {amount}.\n"
-            "Please pay before {pay_before:%Y-%m-%d %H:%M} UTC; after that the order expires.\n\n"
-            "您已抢到 {what}，金额 {amount}。\n"
-            "请在 {pay_before:%Y-%m-%d %H:%M}（UTC）之前付款，逾期订单将自动取消。\n"
-        ),
-    ),
-    "expired": (
-        "Order {order} has expired / 订单 {order} 已过期",
-        (
-            "Order {order} ({what}) was not paid in time and has expired.\n\n"
-            "订单 {order}（{what}）未在规定时间内付款，已过期。\n"
-        ),
-    ),
-    "paid": (
-        "Order {order} is paid / 订单 {order} 已付款",
-        (
-            "We have received your payment for order {order} ({what}). Thank you!\n\n"
-            "我们已收到订单 {order}（{what}）的付款，感谢您的购买！\n"
-        ),
-    ),
-    "refunded": (
-        "Order {order} is refunded / 订单 {order} 已退款",
-        (
-            "You returned order {order} ({what}), and your money is back.\n\n"
-            "您已退回订单 {order}（{what}），款项已原路退回。\n"
-        ),
-    ),
-    "money_owed": (
-        "Your payment for order {order} goes back / 订单 {order} 的付款将退回",
-        (
-            "Your payment for order {order} ({what}) came when it could no longer be used in "
-            "full: the time to pay had passed and everything was sold, or you had cancelled. What "
-            "is too much goes back to you by itself; there is nothing that you need to do.\n\n"
-            "您为订单 {order}（{what}）支付的款项到账时已无法全部使用：付款时限已过且商品售罄，"
-            "或订单已被您取消。多付的款项将自动原路退回，您无需任何操作。\n"
-        ),
-    ),
-}
-"""Subject and body by kind of mail; both languages, for a mail has no Accept-Language."""
-
-
-def listing(lines: Iterable[tuple[int, str]]) -> str:
-    """What an order is of, from the quantity and the product of each line."""
-    return ", ".join(f"{quantity} × {product}" for quantity, product in lines)
-
-
-def mail(kind: str, **figures: object) -> tuple[str, str]:
-    """Subject and body of a mail."""
-    subject, body = MAILS[kind]
-    return subject.format(**figures), body.format(**figures)
-
-
 @dataclass(frozen=True, slots=True)
 class Text:
     """What a page says; ``{name}`` stands for a value."""
 
     en: str
     zh: str
+
+    def with_values(self, **values: object) -> Text:
+        """The same with its braces filled in."""
+        return Text(self.en.format(**values), self.zh.format(**values))
+
+
+@dataclass(frozen=True, slots=True)
+class MailText:
+    """What a mail says. The heading is its subject as well."""
+
+    heading: Text
+    body: Text
+
+
+MAILS = {
+    "confirmation": MailText(
+        Text("It is yours: {what}", "抢购成功：{what}"),
+        Text(
+            "We keep it for you until {pay_before}. Please pay before then; after that the order "
+            "expires and somebody else may have it.",
+            "商品将为您保留至 {pay_before}，请在此之前付款。逾期订单将自动取消，商品重新上架。",
+        ),
+    ),
+    "paid": MailText(
+        Text("Order {order} is paid", "订单 {order} 已付款"),
+        Text(
+            "We have received your payment. Thank you!",
+            "我们已收到您的付款，感谢您的购买！",
+        ),
+    ),
+    "expired": MailText(
+        Text("Order {order} has expired", "订单 {order} 已过期"),
+        Text(
+            "It was not paid in time, so it went back on sale. Nothing was charged.",
+            "订单未在规定时间内付款，商品已重新上架，未产生任何扣款。",
+        ),
+    ),
+    "refunded": MailText(
+        Text("Order {order} is refunded", "订单 {order} 已退款"),
+        Text(
+            "You returned it, and your money is back.",
+            "您已退货，款项已原路退回。",
+        ),
+    ),
+    "money_owed": MailText(
+        Text("Your payment for order {order} goes back", "订单 {order} 的付款将退回"),
+        Text(
+            "Your payment came when it could no longer be used in full: the time to pay had passed "
+            "and everything was sold, or you had cancelled. What is too much goes back to you by "
+            "itself; there is nothing that you need to do.",
+            "您的付款到账时已无法全部使用：付款时限已过且商品售罄，或订单已被您取消。"
+            "多付的款项将自动原路退回，您无需任何操作。",
+        ),
+    ),
+}
+"""By kind of mail. A mail says it in both languages, for it has no Accept-Language."""
+
+MAIL_LABELS = {
+    "shop": Text("Flash sale", "限时抢购"),
+    "order": Text("Order", "订单"),
+    "total": Text("Total", "合计"),
+    "pay_before": Text("Pay before", "付款截止"),
+    "refunded": Text("Given back", "已退款"),
+    "pay": Text("Pay now", "立即付款"),
+    "look": Text("See your order", "查看订单"),
+    "why": Text(
+        "You get this mail because of your order with us.", "您收到此邮件，是因为您在本店下过单。"
+    ),
+}
+"""What else stands in a mail."""
+
+
+def listing(lines: Iterable[tuple[int, str]]) -> str:
+    """What an order is of, from the quantity and the product of each line."""
+    return ", ".join(f"{quantity} × {product}" for quantity, product in lines)
 
 
 PAGES: dict[str, Text] = {
@@ -346,6 +365,16 @@ PAGES: dict[str, Text] = {
     "event_refund_failed": Text(
         "The money could not be given back; we are looking into it", "退款未成功，我们正在处理"
     ),
+    "mails": Text("Mails about this order", "订单相关邮件"),
+    "about_mails": Text(
+        "The demo sends no mail; these are the ones that it would have sent.",
+        "演示环境不会真正发送邮件，以下为本应发送的邮件。",
+    ),
+    "no_mails": Text("None yet.", "暂无邮件。"),
+    "mail_sent": Text("Sent", "发送时间"),
+    "mail_waits": Text("Waits to be sent", "等待发送"),
+    "mail_to": Text("To", "收件人"),
+    "mail_as_text": Text("As plain text", "纯文本版本"),
     # accounts
     "no_account": Text("No account yet?", "还没有账户？"),
     "have_account": Text("Have an account?", "已有账户？"),

@@ -86,6 +86,53 @@ def test_without_redis_nothing_is_read_and_nothing_is_said_to_be_there():
     assert not away.publish(ITEM, Level(0, 1))
 
 
+def test_no_unit_is_had_before_the_older_hint_is_gone(monkeypatch):
+    """Somebody buys a restocked unit the moment that it is there, and asks again elsewhere."""
+    item = services.stock("phone", 1)
+    assert isinstance(sell(wish(item.pk)), Granted)
+    sold_out = hint().read(item.pk)
+    assert sold_out is not None
+    assert sold_out.available == 0
+    seen: list[Level | None] = []
+    monkeypatch.setattr(
+        type(hint()), "publish_surely", lambda self, of, level: seen.append(self.read(of))
+    )
+    level = services.restock(item.pk, 3)
+    assert seen == [level], "the commit is over and nobody reads the older one"
+
+
+def test_who_announces_nothing_leaves_a_gap(monkeypatch):
+    """The negative control."""
+    item = services.stock("phone", 1)
+    assert isinstance(sell(wish(item.pk)), Granted)
+    seen = []
+    monkeypatch.setattr(type(hint()), "announce", lambda *arguments: None)
+    monkeypatch.setattr(
+        type(hint()), "publish_surely", lambda self, of, level: seen.append(self.read(of))
+    )
+    services.restock(item.pk, 3)
+    assert seen[0].available == 0
+
+
+def test_what_was_announced_and_not_committed_gives_way_to_what_was(register):
+    register.publish(ITEM, Level(0, 7))
+    register.announce(ITEM, Level(5, 8))
+    assert register.publish(ITEM, Level(0, 8)), "another change got the number"
+    assert register.read(ITEM) == Level(0, 8)
+
+
+def test_a_full_redis_still_forgets_an_old_hint_at_once(register):
+    own = Hint(client(), Circuit())
+    own.publish(ITEM, Level(0, 7))
+    before = str(client().config_get("maxmemory")["maxmemory"])
+    client().config_set("maxmemory", 1)
+    try:
+        own.publish_surely(ITEM, Level(5, 9))
+        assert own.read(ITEM) is None
+    finally:
+        client().config_set("maxmemory", before)
+
+
 # --- set, used, removed ------------------------------------------------------------------------
 
 

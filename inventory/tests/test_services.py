@@ -8,7 +8,7 @@ import pytest
 from django.db import transaction
 
 from inventory import guard, services
-from inventory.models import BuyerQuota, Reservation, StockMovement
+from inventory.models import BuyerQuota, Item, Reservation, StockMovement
 from inventory.tests.helpers import at_once, book, open_nothing, wish
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -32,6 +32,17 @@ def test_a_release_puts_units_and_allowance_back_exactly_once(stock):
     assert release(mine) == [services.Released(mine, item, 1, 3)]
     assert release(mine) == []
     assert (book(item).available, BuyerQuota.objects.get(buyer=1).used) == (5, 0)
+
+
+def test_units_of_an_oversold_demonstration_come_back_only_as_far_as_there_ever_were_any(stock):
+    item = stock(1)
+    reserve(item, 1)
+    Item.objects.filter(pk=item).update(enforced=False, available=1)
+    # Past the hint, which says sold out.
+    services.reserve(wish(item, 2), open_nothing, by="guard")
+    mine = list(Reservation.objects.values_list("pk", flat=True))
+    assert len(release(*mine)) == 2
+    assert Item.objects.get(pk=item).available == 1
 
 
 def test_many_releases_of_the_same_reservations_at_once_put_back_once(stock):

@@ -42,6 +42,7 @@ class Evidence:
         self.enough = dict(enough)
         self.recovery_ns = int(recovery_seconds * 1e9)
         self.has_ledger = False
+        self.has_faults = False
         self.follow_up: tuple[str, ...] = ()
         # An empty name is a private database on disk that goes away with the connection.
         self._database = sqlite3.connect("", isolation_level=None)
@@ -94,6 +95,7 @@ class Evidence:
                 except (ValueError, KeyError, TypeError, RecursionError) as error:
                     raise FaultLogError(f"{path}:{number}: {error!r}") from error
                 self._database.execute("INSERT INTO fault VALUES (?, ?, ?)", row)
+        self.has_faults = True
         # A run under faults that left nobody in doubt has not been hit by them.
         self.enough["info"] = max(1, self.enough.get("info", 0))
 

@@ -69,7 +69,7 @@ def _counts(evidence: Evidence) -> dict[str, int]:
     counts["sold_out"] = evidence.value(
         "SELECT count(*) FROM wish WHERE outcome = 'fail' AND sold_outs > 0"
     )
-    counts["orders"] = evidence.value('SELECT count(*) FROM "order" WHERE snapshot = 0')
+    counts["orders"] = evidence.value('SELECT count(DISTINCT id) FROM "order" WHERE snapshot = 0')
     names = ("oversold", "available", "held", "confirmed", "total")
     sums = next(
         evidence.rows(

@@ -102,7 +102,8 @@ class Movement:
 
     `reason` is `restock` for what raises the total (the opening stock too), `write_off` for what
     lowers it, `reclaim` for units that had come back and went to whom they came from, anything else
-    for what is sold or comes back. `token` is the fencing token it was written under, 0 without a lock.
+    for what is sold or comes back. `token` is the fencing token it was written under, 0 without a
+    lock.
     """
 
     kind: ClassVar[str] = "movement"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
+from pathlib import Path
 
 import psutil
 
@@ -10,12 +12,19 @@ from loadtest.faults.fault import Fault, FaultFailed, wait_until
 from loadtest.faults.processes import kill, program
 from loadtest.faults.redis import connect
 
+AT_WORK = 4.0
+"""Seconds to wait for a follow-up in which a worker can be killed."""
+
 SETTLED = 1.5
 """Seconds that a supervisor wants to see a process live before it counts as started."""
 
 
 class CeleryKilled(Fault):
-    """SIGKILL of the worker and its children at once; its supervisor starts it again."""
+    """SIGKILL of the worker and its children at once; its supervisor starts it again.
+
+    First of a child alone, in the midst of a follow-up, if one comes along: what it has taken and
+    not done must be done by another.
+    """
 
     name = "celery-killed"
     what = "Celery's worker is killed with its children, repeatedly"
@@ -23,7 +32,8 @@ class CeleryKilled(Fault):
     lasts = (0.0, 1.0)
 
     def inject(self) -> None:  # noqa: D102
-        killed: list[int] = []
+        killed = self._kill_at_work()
+        self.did["at_work"] = len(killed)
         for _ in range(self.random.randint(1, 3)):
             wait_until("Celery's worker runs", self._settled, 30)
             main = program(self.target.shop, "celery", "worker")
@@ -32,6 +42,19 @@ class CeleryKilled(Fault):
 
     def heal(self) -> None:  # noqa: D102
         wait_until("Celery's worker runs", self._settled, 30)
+
+    def _kill_at_work(self) -> list[int]:
+        if not self.target.marks:
+            return []
+        mark = Path(self.target.marks) / "follow-up"
+        mark.write_text("kill")
+        with suppress(FaultFailed):  # nobody has bought anything
+            wait_until("a worker follows up", lambda: not mark.exists(), AT_WORK)
+        mark.unlink(missing_ok=True)
+        found = list(mark.parent.glob(f"{mark.name}.*"))
+        for each in found:
+            each.unlink()
+        return [int(each.suffix[1:]) for each in found]
 
     def _settled(self) -> bool:
         try:

@@ -10,8 +10,10 @@ import errno
 import os
 from pathlib import Path
 
+import psycopg
+
 from loadtest.faults.fault import wait_until
-from loadtest.faults.postgres import Postgres, answers
+from loadtest.faults.postgres import Postgres, answers, connect
 from loadtest.faults.target import DISK
 
 FILLER = "filler"
@@ -37,7 +39,17 @@ class DiskFull(Postgres):
         finally:
             os.close(descriptor)
         statistics = os.statvfs(self.target.disk)
-        self.did |= {"bytes taken": taken, "bytes left": statistics.f_bavail * statistics.f_frsize}
+        left = statistics.f_bavail * statistics.f_frsize
+        self.did |= {"bytes taken": taken, "bytes left": left, "a write": self._write()}
+
+    def _write(self) -> str:
+        """What the server says to somebody who wants to write more than a page."""
+        try:
+            with connect(self.target.database) as connection:
+                connection.execute("CREATE TEMP TABLE filler AS SELECT generate_series(1, 9999)")
+        except psycopg.Error as error:
+            return type(error).__name__
+        return "went through"
 
     def heal(self) -> None:  # noqa: D102
         (Path(self.target.disk) / FILLER).unlink(missing_ok=True)

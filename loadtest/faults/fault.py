@@ -27,6 +27,7 @@ class Fault(ABC):
         expected: of the shop.
         needs: what the target must have, of the names in `target`.
         lasts: seconds between injection and healing, drawn from this range.
+        wants_stock: it shows something only in a shop that sells.
         did: what was really done: pids, counts. It goes into the log.
     """
 
@@ -35,6 +36,7 @@ class Fault(ABC):
     expected: ClassVar[str]
     needs: ClassVar[frozenset[str]] = frozenset()
     lasts: ClassVar[tuple[float, float]] = (2.0, 4.0)
+    wants_stock: ClassVar[bool] = False
 
     def __init__(self, target: Target, random: Random) -> None:
         self.target = target

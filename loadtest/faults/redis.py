@@ -192,6 +192,8 @@ class RedisFailover(_Redis):
         parts = urlsplit(self.target.redis)
         self._port, self._password = free_port(), parts.password or ""
         self._own_port = parts.port or 6379
+        # Else it waits five seconds for other replicas to come.
+        self.client.config_set("repl-diskless-sync-delay", 0)
         self._start_replica(primary)
         self._new = connect(
             parts._replace(netloc=f":{self._password}@127.0.0.1:{self._port}").geturl()
@@ -234,8 +236,6 @@ class RedisFailover(_Redis):
 
     def _go_back(self) -> None:
         self.client.config_set("masterauth", self._password)
-        self.client.config_set("repl-diskless-sync-delay", 0)
-        self._new.config_set("repl-diskless-sync-delay", 0)
         self.client.replicaof("127.0.0.1", self._port)
         try:
             wait_until("the old primary has everything", lambda: _in_step(self.client), 20)

@@ -21,6 +21,7 @@ class Target:
         web: the shop's address.
         sale: id of the sale that is going on.
         shop: pid of the supervisor that starts web and Celery again when they die.
+        web_word: a word of the command line of the web processes' master, and of no other's.
         database: URL of PostgreSQL itself, past any proxy; its supervisor starts it again.
         database_folder: its data directory, on this machine.
         redis: URL of Redis itself, past any proxy; its supervisor starts it again.
@@ -39,6 +40,7 @@ class Target:
     redis: str
     broker: str
     sale: int = 0
+    web_word: str = "shop.wsgi"
     redis_proxy: int = 0
     database_proxy: int = 0
     marks: str = ""

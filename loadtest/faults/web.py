@@ -33,7 +33,7 @@ class _Workers(Fault):
 
     def find(self) -> list[psutil.Process]:
         """The workers there are now."""
-        self._master = program(self.target.shop, "gunicorn")
+        self._master = program(self.target.shop, self.target.web_word)
         self._before = children(self._master)
         if not self._before:
             raise FaultFailed("there is no web worker")
@@ -125,6 +125,8 @@ class HolderPaused(_AtMark):
     point = "locked"
     order = "stop"
     lasts = (1.5 * LEASE, 2 * LEASE)
+    # With nothing left to sell when it goes on, it would write nothing, stale or not.
+    wants_stock = True
     pid = 0
 
     def inject(self) -> None:  # noqa: D102

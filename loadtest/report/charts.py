@@ -72,6 +72,8 @@ class Charts:
     def _bands(self) -> str:
         bands = []
         for order, fault in enumerate(self._evidence.faults, start=1):
+            if fault.error:
+                continue
             left, right = self._span.place(fault.start), self._span.place(fault.end)
             bands.append(
                 f'<rect class="fault" x="{left * WIDTH:.1f}" y="0" height="{HEIGHT:g}" '
@@ -195,8 +197,15 @@ def _distribution(evidence: Evidence) -> Chart | None:
             upright_line(_log_place(value, low, high), "mark", f"{name}: {duration(value)}")
         )
     chart.left = _left(top)
-    powers = range(ceil(low - 1e-9), floor(high + 1e-9) + 1)
-    chart.below = [(_log_place(10.0**p, low, high), duration(10.0**p)) for p in powers]
+    # Each power of ten, and between them too where there are few.
+    between = (1, 2, 5) if high - low < 2.5 else (1,)
+    powers = range(floor(low), ceil(high) + 1)
+    marks = [10.0**power * each for power in powers for each in between]
+    chart.below = [
+        (_log_place(mark, low, high), duration(mark))
+        for mark in marks
+        if low - 1e-9 <= log10(mark) <= high + 1e-9
+    ]
     return chart
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from loadtest.arrivals import LATE
 from loadtest.checker import FaultLogError, snapshot
 from loadtest.history import NEVER, OK, Operation, events, operations
 from loadtest.report.bins import Latencies, Timeline
@@ -32,11 +33,13 @@ class Stock:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What was done to the shop, from when to when in ns."""
+    """What was done to the shop, from when to when in ns; `error` says why it was not."""
 
     name: str
     start: int
     end: int
+    did: str = ""
+    error: str = ""
 
 
 @dataclass(slots=True)
@@ -46,6 +49,7 @@ class Evidence:
     Attributes:
         timeline: purchases by when they were answered.
         latencies: of all purchases that were answered.
+        late: buyers of an open loop that began late, because every user was busy.
         delays: the same counted from when the buyer meant to ask; empty in a closed loop.
         answers: how often each (call, answer, outcome) came.
     """
@@ -55,6 +59,7 @@ class Evidence:
     timeline: Timeline
     latencies: Latencies = field(default_factory=Latencies)
     delays: Latencies = field(default_factory=Latencies)
+    late: int = 0
     answers: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     stock: list[Stock] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
@@ -106,6 +111,8 @@ def _count(evidence: Evidence, operation: Operation) -> None:
         evidence.latencies.add((operation.end - operation.start) / 1e6)
         if operation.due is not None:
             evidence.delays.add(waited)
+    if operation.due is not None and operation.start - operation.due > LATE * 1e9:
+        evidence.late += 1
 
 
 def _thinned(paths: Sequence[str | Path]) -> Sequence[str | Path]:
@@ -132,7 +139,17 @@ def _faults(path: Path) -> list[Fault]:
     for number, line in enumerate(path.read_text().splitlines(), start=1):
         try:
             values = json.loads(line)
-            found.append(Fault(str(values["fault"]), int(values["start"]), int(values["end"])))
+            times = int(values["start"]), int(values["end"])
+            did, error = _told(values.get("did", "")), str(values.get("error", ""))
+            found.append(Fault(str(values["fault"]), *times, did, error))
         except (ValueError, KeyError, TypeError) as error:
             raise FaultLogError(f"{path}:{number}: {error!r}") from error
     return found
+
+
+def _told(did: object) -> str:
+    """What was done, in short: of a list only its length."""
+    if not isinstance(did, dict):
+        return str(did)
+    short = ((name, len(what) if isinstance(what, list) else what) for name, what in did.items())
+    return ", ".join(f"{name}: {what}" for name, what in short)

@@ -9,7 +9,7 @@ from html import escape
 from pathlib import Path
 from string import Template
 
-from loadtest.checker import FAIL, UNKNOWN, Finding, Verdict
+from loadtest.checker import FAIL, PASS, UNKNOWN, Finding, Verdict
 from loadtest.report.charts import Charts, number
 from loadtest.report.gather import Evidence, Fault
 from loadtest.report.meanings import CLOSED_LOOP, MEANINGS, OPEN_LOOP, SUMMARIES
@@ -25,7 +25,7 @@ class Story:
         title: what was tried, in a few words.
         repeat: the command that repeats it, with its seed.
         facts: what else to know, by name: strategy, buyers, stock and the like.
-        reason: why there is no verdict, if there is none.
+        reason: why there is no verdict, or why it is worth nothing though all properties hold.
     """
 
     title: str
@@ -44,6 +44,8 @@ def write(
 def render(story: Story, verdict: Verdict | None, evidence: Evidence | None) -> str:
     """The report as HTML."""
     outcome = verdict.verdict if verdict else UNKNOWN
+    if outcome == PASS and story.reason:
+        outcome = UNKNOWN
     word, sentence = SUMMARIES[outcome]
     charts = Charts(evidence) if evidence else None
     drawn = charts.html() if charts else ""
@@ -54,7 +56,7 @@ def render(story: Story, verdict: Verdict | None, evidence: Evidence | None) -> 
         sentence=escape(story.reason or sentence),
         figures=_figures(verdict),
         facts=_definitions(story.facts),
-        loop=(OPEN_LOOP if evidence.open_loop else CLOSED_LOOP) if evidence else "",
+        loop=_loop(evidence),
         charts=drawn or "<p>Nothing was recorded.</p>",
         faults=_faults(evidence),
         properties="".join(map(_property, verdict.properties if verdict else [])),
@@ -67,6 +69,15 @@ def render(story: Story, verdict: Verdict | None, evidence: Evidence | None) -> 
             "</", "<\\/"
         ),
     )
+
+
+def _loop(evidence: Evidence | None) -> str:
+    if evidence is None:
+        return ""
+    if not evidence.open_loop:
+        return CLOSED_LOOP
+    late = f" {number(evidence.late)} of {number(evidence.delays.count)} began late."
+    return OPEN_LOOP + late
 
 
 def _figures(verdict: Verdict | None) -> str:
@@ -100,15 +111,21 @@ def _faults(evidence: Evidence | None) -> str:
     if evidence is None or not evidence.faults:
         return ""
     rows = (
-        (str(order), fault.name, f"{(fault.start - evidence.start) / 1e9:.1f} s", _lasted(fault))
+        (str(order), fault.name, _seconds(fault.start - evidence.start), *_what_happened(fault))
         for order, fault in enumerate(evidence.faults, start=1)
     )
-    head = ("", "fault", "began", "lasted")
-    return f"<h2>Faults</h2><p>The bands in the charts, in their order.</p>{_table(head, rows)}"
+    table = _table(("", "fault", "began", "lasted", "what was done"), rows)
+    return f"<h2>Faults</h2><p>The bands in the charts, in their order.</p>{table}"
 
 
-def _lasted(fault: Fault) -> str:
-    return f"{(fault.end - fault.start) / 1e9:.1f} s"
+def _what_happened(fault: Fault) -> tuple[str, str]:
+    if fault.error:
+        return "–", f"not injected: {fault.error}"
+    return _seconds(fault.end - fault.start), fault.did
+
+
+def _seconds(ns: int) -> str:
+    return f"{ns / 1e9:.1f} s"
 
 
 def _property(finding: Finding) -> str:

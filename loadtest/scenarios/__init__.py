@@ -13,6 +13,7 @@ from random import Random
 from loadtest.scenarios.abandoner import abandon
 from loadtest.scenarios.bot import hammer
 from loadtest.scenarios.canceller import cancel
+from loadtest.scenarios.carter import fill_cart
 from loadtest.scenarios.doubler import send_twice
 from loadtest.scenarios.greedy import want_more
 from loadtest.scenarios.looker import look_around
@@ -34,10 +35,12 @@ RUSH: dict[Behaviour, int] = {
     want_more: 10,
     look_around: 5,
 }
-PAYERS: dict[Behaviour, int] = {buy_and_pay: 50, abandon: 25, cancel: 25}
-REFUNDERS: dict[Behaviour, int] = {pay_and_refund: 80, buy_once: 20}
+# In every crowd some click twice: without repeated keys, nothing would be known about these.
+PAYERS: dict[Behaviour, int] = {buy_and_pay: 45, abandon: 20, cancel: 20, send_twice: 15}
+REFUNDERS: dict[Behaviour, int] = {pay_and_refund: 70, buy_once: 15, send_twice: 15}
 DOUBLES: dict[Behaviour, int] = {send_twice: 70, insist: 30}
-BOTS: dict[Behaviour, int] = {hammer: 50, buy_once: 50}
+BOTS: dict[Behaviour, int] = {hammer: 45, buy_once: 40, send_twice: 15}
+CARTS: dict[Behaviour, int] = {fill_cart: 60, buy_once: 30, send_twice: 10}
 
 MIXES: dict[str, dict[Behaviour, int]] = {
     "rush": RUSH,
@@ -45,7 +48,8 @@ MIXES: dict[str, dict[Behaviour, int]] = {
     "refunders": REFUNDERS,
     "doubles": DOUBLES,
     "bots": BOTS,
-    "all": {**RUSH, **PAYERS, **REFUNDERS, **DOUBLES, **BOTS},
+    "carts": CARTS,
+    "all": {**PAYERS, **REFUNDERS, **BOTS, **CARTS, **RUSH, **DOUBLES},
 }
 
 

@@ -10,6 +10,8 @@ from loadtest.shopper import Purchase, Shopper
 
 # A shop that is still busy after this many attempts is given up on.
 ATTEMPTS = 8
+# Of those who got it, how many ask once more, as a page does that is loaded again.
+ASK_AGAIN = 0.2
 # Nobody waits longer than this between two attempts in a rush, in seconds.
 LONGEST_WAIT = 1.0
 
@@ -29,4 +31,6 @@ def order_patiently(
             break
         # Spread out, or all come back together.
         shopper.sleep(min(answer.retry_after or 0.2, LONGEST_WAIT) * (0.5 + random.random() / 2))
+    if answer.order is not None and random.random() < ASK_AGAIN:
+        shopper.order(purchase)
     return answer

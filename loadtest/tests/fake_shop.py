@@ -169,6 +169,9 @@ def serving(shop: FakeShop) -> Iterator[str]:
                     return shop.sale()
                 case "POST", ["sales", "1", "orders"]:
                     return shop.order(buyer, self.headers["Idempotency-Key"], body["quantity"])
+                case "POST", ["orders"]:
+                    [line] = body["lines"]
+                    return shop.order(buyer, self.headers["Idempotency-Key"], line["quantity"])
                 case "GET", ["orders", order]:
                     return shop.read(buyer, order)
                 case "POST", ["orders", order, ("payment" | "cancel" | "refund") as op]:

@@ -117,6 +117,13 @@ def two_answers_for_a_key(world: World) -> None:
     world.call(world.end, world.end + 1, "order", 200, key=key, buyer=buyer, order="o99")
 
 
+def repeated_key_refused(world: World) -> None:
+    order = world.of(s.Order)[0]
+    buyer = next(ln.values["buyer"] for ln in world.lines if ln.values.get("key") == order.key)
+    start = world.end + 1
+    world.call(start, start + 1, "order", 409, "limit_reached", key=order.key, buyer=buyer)
+
+
 def buyer_above_the_limit(world: World) -> None:
     first, second, *_ = world.of(s.Order)
     world.change(second, buyer=first.buyer)
@@ -200,6 +207,16 @@ def refunded_twice(world: World) -> None:
     world.ledger += [s.Payment(f"r{n}", order, "refund", 999) for n in range(2)]
 
 
+def paid_and_never_charged(world: World) -> None:
+    world.change(next(o for o in world.of(s.Order) if o.id == world.ledger[0].order), status="paid")
+    del world.ledger[0]
+
+
+def money_of_a_cancelled_order_kept(world: World) -> None:
+    order = next(o for o in world.of(s.Order) if o.id == world.ledger[0].order)
+    world.change(order, status="cancelled")
+
+
 PLANTS: list[tuple[str, Callable[[World], None]]] = [
     ("P1", more_live_than_total),
     ("P1", below_zero_during_the_run),
@@ -215,6 +232,7 @@ PLANTS: list[tuple[str, Callable[[World], None]]] = [
     ("P5", second_order_for_a_key),
     ("P5", second_order_for_a_reservation),
     ("P5", two_answers_for_a_key),
+    ("P5", repeated_key_refused),
     ("P5", buyer_above_the_limit),
     ("P5", order_given_to_another_buyer),
     ("P6", order_lost),
@@ -233,6 +251,8 @@ PLANTS: list[tuple[str, Callable[[World], None]]] = [
     ("P11", charged_without_an_order),
     ("P11", charged_too_much),
     ("P11", refunded_twice),
+    ("P11", paid_and_never_charged),
+    ("P11", money_of_a_cancelled_order_kept),
 ]
 
 
@@ -252,6 +272,18 @@ def test_a_planted_violation_turns_its_property_red(
     assert verdict[identity].verdict == FAIL
     assert verdict[identity].evidence
     assert verdict.verdict == FAIL
+
+
+def test_an_order_of_several_lines_is_followed_up_and_charged_once() -> None:
+    world = sold_out_run(7)
+    first, second = world.of(s.Order)[:2]
+    cart = replace(second, id=first.id)
+    world.change(second, id=cart.id)
+    world.ledger = [s.Payment("c", first.id, "capture", first.amount + second.amount)]
+    world.change(next(e for e in world.of(s.Effect) if e.order == second.id), order="gone")
+    verdict = judged(world, properties=["P10", "P11"])
+    assert verdict["P11"].verdict == PASS
+    assert verdict["P10"].evidence == ["confirmation of order gone, which is not there"]
 
 
 def test_the_run_that_violations_are_planted_in_passes() -> None:
@@ -389,3 +421,36 @@ def test_the_counts_say_how_many_units_were_oversold() -> None:
         line.values["key"] for line in world.lines if line.call in refused and "key" in line.values
     }
     assert counts["sold_out"] == len(keys) > 0
+
+
+def test_a_shop_that_fails_on_its_own_has_proved_nothing(tmp_path: Path) -> None:
+    world = sold_out_run(7)
+    world.call(world.end + 1, world.end + 2, "cancel", 500, "internal_error")
+    assert judged(world, properties=["P13"]).verdict == UNKNOWN
+    # Under faults it may.
+    world.call(world.end + 1, world.end + 2, "order", 500, "internal_error")
+    faults = tmp_path / "faults"
+    faults.write_text('{"fault": "redis killed", "start": 1, "end": 2}\n')
+    assert judged(world, faults=faults, properties=["P13"]).verdict == PASS
+
+
+def test_an_order_that_came_back_in_part_is_judged_by_what_is_left_of_it() -> None:
+    world = sold_out_run(7)
+    order = next(r for r in world.of(s.Reservation) if r.state == s.HELD)
+    world.change(order, quantity=order.quantity + 2, returned=2)
+    assert judged(world, properties=["P1", "P2"]).verdict == PASS
+    world.change(next(r for r in world.of(s.Reservation) if r.id == order.id), returned=1)
+    assert judged(world, properties=["P2"]).verdict == FAIL
+
+
+def test_units_that_were_written_off_lower_the_total_and_the_ledger() -> None:
+    world = sold_out_run(7)
+    (item,) = world.of(s.Item)
+    last = max(movement.id for movement in world.of(s.Movement))
+    world.rows += [
+        s.Movement(last + 1, item.id, 1, "restock", item.fence),
+        s.Movement(last + 2, item.id, -1, "write_off", item.fence),
+    ]
+    assert judged(world, properties=["P2"]).verdict == PASS
+    world.change(item, total=item.total + 1)
+    assert judged(world, properties=["P2"]).verdict == FAIL

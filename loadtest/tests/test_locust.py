@@ -64,6 +64,7 @@ def test_a_rush_on_a_right_shop_sells_everything_and_is_proved(tmp_path: Path) -
     assert "order: 201" in done.stderr
     assert "order: sold_out" in done.stderr
     assert "Everybody is through" in done.stderr
+    assert "Closed loop" in done.stderr
     assert (len(shop.orders), shop.available) == (10, 0)
     calls = list(operations(*folder.iterdir()))
     assert Counter(each.status for each in calls if each.op == "order")[201] == 10
@@ -137,6 +138,7 @@ def test_in_an_open_loop_buyers_come_at_times_of_their_own(tmp_path: Path) -> No
     with serving(shop) as url:
         done = run_locust(url, folder, "--arrivals", "100")
     assert done.returncode == 0, done.stderr
+    assert "Open loop: 100 buyers came each second" in done.stderr
     calls = [each for each in operations(*folder.iterdir()) if each.due is not None]
     dues = sorted(each.due for each in calls if each.due is not None)
     # One a buyer: what they do next follows from what they are told.

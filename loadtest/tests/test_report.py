@@ -125,6 +125,22 @@ def test_in_an_open_loop_latency_counts_from_when_the_buyer_meant_to_ask(tmp_pat
     evidence = gather([tmp_path / "h.jsonl"])
     assert evidence.open_loop
     assert evidence.delays.longest > 1000 > evidence.latencies.longest
+    assert evidence.late == 1
+
+
+def test_a_fault_that_could_not_be_injected_makes_a_pass_worth_nothing(tmp_path: Path) -> None:
+    files = a_run().write(tmp_path / "run")
+    verdict = judge(**files, properties=["P1"])
+    log = tmp_path / "faults"
+    fault = {"fault": "redis-killed", "start": 1, "end": 2, "error": "no such process"}
+    log.write_text(json.dumps(fault) + "\n")
+    evidence = gather(files["histories"], final=files["snapshot"], faults=log)
+    write(tmp_path / "r.html", Story("t", reason="redis-killed: not there"), verdict, evidence)
+    text = (tmp_path / "r.html").read_text()
+    assert verdict.verdict == "pass"
+    assert "COULD NOT BE JUDGED" in text
+    assert "not injected: no such process" in text
+    assert 'class="fault"' not in text
 
 
 def test_bins_widen_so_that_a_long_run_needs_no_more_of_them() -> None:

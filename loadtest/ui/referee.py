@@ -15,6 +15,7 @@ import gevent
 from loadtest.demo_shop import DemoShop, ShopRefused
 from loadtest.tally import Tally
 from loadtest.ui.runs import RunFolder, Runs
+from loadtest.ui.trouble import ALL, NONE, Trouble
 
 # Seconds between two looks at the shop, at least. A look that takes longer makes the pause as long:
 # looking must not become a load of its own.
@@ -44,30 +45,46 @@ class Plan:
     arrivals: float
     limit: int = 1
     fenced: bool = False
+    fault: str = NONE
+    target: str = ""
+
+    @property
+    def properties(self) -> list[str]:
+        """What can be said about such a run."""
+        more = {"P9": self.fenced, "P12": self.fault != NONE}
+        return [*PROPERTIES, *(name for name, asked in more.items() if asked)]
 
     @property
     def loop(self) -> str:
         """How buyers come."""
         return f"open loop, {self.arrivals:g} buyers/s" if self.arrivals else "closed loop"
 
-    def describe(self, total: int) -> dict[str, Any]:
+    def describe(self, units: int) -> dict[str, Any]:
         """What `judge.py` wants to know."""
         repeat = (
-            f"--buyers {self.users} --stock {total} --limit {self.limit} "
+            f"--buyers {self.users} --stock {units} --limit {self.limit} "
             f"--strategy {self.strategy} --mix {self.mix} --seed {self.seed}"
             + (f" --arrivals {self.arrivals:g}" if self.arrivals else "")
+            + _fault_argument(self.fault)
         )
         return {
-            "title": f"{self.users:,} users, {total:,} units, strategy {self.strategy}",
+            "title": f"{self.users:,} users, {units:,} units, strategy {self.strategy}",
             "repeat": f'make prove ARGS="{repeat}"',
-            "properties": [*PROPERTIES, *(["P9"] if self.fenced else [])],
+            "properties": self.properties,
             "facts": {
                 "sale": self.sale,
                 "strategy": self.strategy,
                 "buyers": f"{self.mix}, {self.loop}",
                 "seed": self.seed,
+                **({"faults": self.fault} if self.fault != NONE else {}),
             },
         }
+
+
+def _fault_argument(fault: str) -> str:
+    if fault == NONE:
+        return ""
+    return " --minutes 1 --faults all" if fault == ALL else f" --minutes 1 --fault {fault}"
 
 
 @dataclass(slots=True)
@@ -82,6 +99,8 @@ class Case:
     before: dict[str, float] = field(default_factory=dict)
     verdict: dict[str, Any] | None = None
     reason: str = ""
+    trouble: Trouble | None = None
+    units: int = 0
 
     @property
     def number(self) -> int:
@@ -102,6 +121,7 @@ class Case:
         """Look at the sale before anybody buys. Raises `ShopRefused`."""
         self.figures = self.shop.figures(self.plan.sale)
         self.before = self.figures["counters"]
+        self.units = self.figures["total"]
         if self.figures["purchases"]:
             self.reason = (
                 f"sale {self.plan.sale} was sold from before this run, by buyers whose answers "
@@ -112,7 +132,8 @@ class Case:
         """Look at the shop until the run is over."""
         while self.phase == RUNNING:
             began = time.monotonic()
-            self.look()
+            if self.look() and self.trouble is not None and self.phase == RUNNING:
+                self.trouble.look(self.figures)
             gevent.sleep(max(LOOK, time.monotonic() - began))
 
     def look(self) -> bool:
@@ -153,7 +174,7 @@ class Case:
 
     def judge(self, folder: RunFolder, histories: list[str]) -> None:
         """Have the run judged by a process of its own, so that the page does not stand still."""
-        description = self.plan.describe(self.figures.get("total", 0))
+        description = self.plan.describe(self.units)
         folder.describe({**description, "histories": histories, "reason": self.reason})
         command = [sys.executable, "-m", "loadtest.ui.judge", str(folder.path)]
         root = Path(__file__).resolve().parents[2]
@@ -197,6 +218,16 @@ class Referee:
             case.begin()
         except ShopRefused as error:
             case.reason = f"the shop shows no figures: {error}"
+        if plan.fault != NONE:
+            case.trouble = Trouble(
+                fault=plan.fault,
+                target=plan.target,
+                shop=shop,
+                sale=plan.sale,
+                units=case.units,
+                seed=plan.seed,
+                folder=folder.path,
+            )
         gevent.spawn(case.watch)
         return folder
 
@@ -216,15 +247,19 @@ class Referee:
     def _conclude(
         self, case: Case, folder: RunFolder, tallies: list[Tally], processes: int
     ) -> None:
+        histories = [each.history for each in tallies if each.history]
+        if case.trouble is not None:
+            case.reason = case.reason or case.trouble.stop()
         case.settle()
         case.read(folder.final)
-        histories = [each.history for each in tallies if each.history]
         here = [path for path in histories if Path(path).exists()]
         if len(here) < processes:
             case.reason = case.reason or (
                 f"the history of {processes - len(here)} of {processes} load-generating processes "
                 "is not on this machine"
             )
+        if case.trouble is not None:
+            here.append(case.trouble.history)
         case.phase = JUDGING_NOW
         case.judge(folder, here)
         case.phase = JUDGED

@@ -62,6 +62,7 @@ def _rows(case: Case | None, tally: Tally) -> list[dict[str, str]]:
         _row("fail", tally.fail, "purchases that were refused"),
         _row("info", tally.info, "purchases without a clear answer"),
         *_open_loop(case, tally),
+        *_faults(case),
         _row("Follow-ups owed", figures.get("owed", 0), "orders whose confirmation is not sent"),
         *_combining(case),
     ]
@@ -74,6 +75,12 @@ def _open_loop(case: Case, tally: Tally) -> list[dict[str, str]]:
         _row("Late arrivals", tally.late, "buyers who found all users busy: take more users"),
         _row("Not started", tally.unstarted, "buyers who were due before the end"),
     ]
+
+
+def _faults(case: Case) -> list[dict[str, str]]:
+    if case.trouble is None:
+        return []
+    return [_row("Fault", case.plan.fault, "one every 5 to 15 s; stop the run for the verdict")]
 
 
 def _combining(case: Case) -> list[dict[str, str]]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from html import escape
+from collections.abc import Sequence
 from typing import Any
 
+from locking.bench.chart import Panel, draw
 from locking.bench.contenders import CEILING, OURS
 
 Result = dict[str, Any]
@@ -82,34 +81,6 @@ def ratios(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
     return {name: ratio for name, ratio in found.items() if ratio is not None}
 
 
-# The chart: small bars, one panel a question, ours in colour.
-
-WIDTH, BAR, GAP, LABEL, MARGIN = 860, 18, 8, 190, 28
-
-STYLE = """
-  text { font: 13px system-ui, sans-serif; fill: #24292f }
-  .title { font-size: 19px; font-weight: 600 } .sub { fill: #57606a }
-  .head { font-weight: 600 } .bar { fill: #b6bec9 } .ours { fill: #0969da }
-  .limit { fill: #d0d7de } .page { fill: #ffffff }
-  .cut { stroke: #ffffff; stroke-width: 5 }
-  @media (prefers-color-scheme: dark) {
-    text { fill: #e6edf3 } .sub { fill: #8d96a0 } .bar { fill: #57606a } .ours { fill: #4493f8 }
-    .limit { fill: #373e47 } .page { fill: #0d1117 }
-    .cut { stroke: #0d1117 }
-  }
-"""
-
-
-@dataclass(frozen=True)
-class Panel:
-    """One question to all contenders."""
-
-    title: str
-    hint: str
-    values: list[tuple[str, float]]
-    show: Callable[[float], str]
-
-
 def panels(result: Result) -> list[Panel]:
     """Return what the chart shows."""
     rows = result["rows"]
@@ -161,49 +132,8 @@ def chart(result: Result) -> str:
     """Return the result as an SVG that needs nothing and reads in light and in dark."""
     machine = result["machine"]
     about = f"{machine['server']}, Python {machine['python']}, {machine['cpus']} CPUs"
-    parts = [
-        f'<text class="title" x="{MARGIN}" y="40">Redis locks compared</text>',
-        f'<text class="sub" x="{MARGIN}" y="62">{escape(about)}; all on one machine</text>',
-    ]
-    top = 96
-    for panel in panels(result):
-        drawn, height = _panel(panel, top)
-        parts += drawn
-        top += height
-    head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {top}" width="{WIDTH}" '
-        f'height="{top}" role="img" aria-label="Redis locks compared">'
-    )
-    page = f'<rect class="page" width="{WIDTH}" height="{top}" rx="8"/>'
-    return "\n".join([head, f"<style>{STYLE}</style>", page, *parts, "</svg>", ""])
-
-
-def _scale(values: Sequence[float]) -> float:
-    """Return what fills the width: one outlier must not flatten all the others."""
-    *_, second, longest = [0.0, *sorted(values)]
-    return longest if longest <= 3 * second or not second else 1.5 * second
-
-
-def _panel(panel: Panel, top: int) -> tuple[list[str], int]:
-    hint = f'<tspan class="sub" dx="10" font-weight="400">{escape(panel.hint)}</tspan>'
-    title = f"{escape(panel.title)}{hint}"
-    parts = [f'<text class="head" x="{MARGIN}" y="{top}">{title}</text>']
-    longest = _scale([value for _, value in panel.values])
-    room = WIDTH - LABEL - 2 * MARGIN - 80  # the figure stands behind the bar
-    for place, (name, value) in enumerate(panel.values):
-        y = top + 14 + place * (BAR + GAP)
-        kind = "ours" if name == OURS else "limit" if name == CEILING else "bar"
-        x, middle = MARGIN + LABEL, y + BAR - 5
-        width = max(1.5, room * min(1.0, value / longest))
-        parts += [
-            f'<text x="{x - 10}" y="{middle}" text-anchor="end">{escape(name)}</text>',
-            f'<rect class="{kind}" x="{x}" y="{y}" width="{width:.1f}" height="{BAR}" rx="3"/>',
-            f'<text x="{x + width + 8:.1f}" y="{middle}">{escape(panel.show(value))}</text>',
-        ]
-        if value > longest:  # a gap says that the bar is longer than there is room
-            cut = x + width - 30
-            parts.append(f'<path class="cut" d="M{cut:.0f} {y + BAR + 2}l6 -{BAR + 4}"/>')
-    return parts, 14 + len(panel.values) * (BAR + GAP) + 36
+    kinds = {OURS: "ours", CEILING: "limit"}
+    return draw("Redis locks compared", f"{about}; all on one machine", panels(result), kinds)
 
 
 def page(result: Result, command: str) -> str:

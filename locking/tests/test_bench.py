@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from locking.bench import measure, report
+from locking.bench import chart, measure
 from locking.bench.contenders import OURS
 from locking.tests.servers import Valkey
 
@@ -68,6 +68,6 @@ def test_the_command_writes_table_json_chart_and_page(tmp_path: Path) -> None:
 
 
 def test_an_outlier_does_not_flatten_the_chart() -> None:
-    assert report._scale([1.0, 2.0, 3.0]) == 3.0
-    assert report._scale([1.0, 2.0, 300.0]) == 3.0
-    assert report._scale([5.0]) == 5.0
+    assert chart._scale([1.0, 2.0, 3.0]) == 3.0
+    assert chart._scale([1.0, 2.0, 300.0]) == 3.0
+    assert chart._scale([5.0]) == 5.0

@@ -15,6 +15,7 @@ from django.core.exceptions import ValidationError
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
 
+from inventory import services
 from inventory.models import Reservation
 from inventory.strategies import CLASSES, DEFAULT
 from shop import meters, snapshot
@@ -103,6 +104,14 @@ def make_sale(request: HttpRequest) -> HttpResponse:
     return as_json({"sale": sale.pk, "item": sale.item_id}, status=201)
 
 
+@demo_api("POST")
+def restock_sale(request: HttpRequest, sale: int) -> HttpResponse:
+    """Add units to a sale's item."""
+    units = _within(requests.body(request), "units", 1, MOST_UNITS, least=1)
+    level = services.restock(_sale(sale).item_id, units)
+    return as_json({"available": level.available})
+
+
 @demo_api("GET")
 def show_figures(request: HttpRequest, sale: int) -> HttpResponse:
     """What a sale has come to, and what the web processes have counted."""
@@ -124,7 +133,7 @@ def _figures(sale: int) -> dict[str, Any]:
         "fence": item.fence,
         "oversold": max(0, item.held + item.confirmed - item.total),
         "purchases": Reservation.objects.filter(scope=sale).count(),
-        "owed": snapshot.owed(sale),
+        "owed": snapshot.owed([sale]),
         "processes": counted.processes,
         "degraded": counted.degraded,
         "counters": dict(counted.counters),
@@ -135,7 +144,7 @@ def _figures(sale: int) -> dict[str, Any]:
 def show_snapshot(request: HttpRequest, sale: int) -> StreamingHttpResponse:
     """All tables of a sale from one moment, for ``loadtest.checker``."""
     _sale(sale)
-    lines = snapshot.lines(sale)
+    lines = snapshot.lines([sale])
     # The first line is asked for here, where a database that is away can still be answered.
     first = next(lines)
     return StreamingHttpResponse(chain([first], lines), content_type="application/x-ndjson")

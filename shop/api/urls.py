@@ -17,6 +17,7 @@ urlpatterns = [
     path("demo/buyers", views.make_buyers),
     path("demo/strategies", demo.list_strategies),
     path("demo/sales", demo.make_sale),
+    path("demo/sales/<int:sale>/restock", demo.restock_sale),
     path("demo/sales/<int:sale>/figures", demo.show_figures),
     path("demo/sales/<int:sale>/snapshot", demo.show_snapshot),
 ]

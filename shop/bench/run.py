@@ -115,7 +115,7 @@ class Bench:
         load = bench_client.run(
             "127.0.0.1",
             stack.port,
-            self._requests(sale.pk if sale else 1),
+            purchases(sale.pk if sale else 1, self._tokens),
             connections=row.concurrency,
             seconds=self._seconds,
             timeout=DRAIN,
@@ -136,20 +136,6 @@ class Bench:
             stock=row.stock, price=Decimal(999), limit=1_000_000, strategy=row.strategy
         )
 
-    def _requests(self, sale: int) -> Iterator[bytes]:
-        body = b'{"quantity": 1}'
-        start = (
-            f"POST /api/v1/sales/{sale}/orders HTTP/1.1\r\nHost: 127.0.0.1\r\n"
-            f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
-        )
-        # A UUID each: its last group counts, the rest is this run's own.
-        own = str(uuid4())[:24]
-        for number, token in enumerate(cycle(self._tokens)):
-            yield (
-                f"{start}Authorization: Bearer {token}\r\n"
-                f"Idempotency-Key: {own}{number:012x}\r\n\r\n"
-            ).encode() + body
-
     @staticmethod
     def _check(row: Row, sale: Sale | None, promised: int, unanswered: int) -> tuple[int, int]:
         """Units oversold, and orders that do not match the promises."""
@@ -163,6 +149,21 @@ class Bench:
         # With more stock than can be sold, overselling shows as units that were sold and are
         # still there.
         return max(book.held + book.confirmed + book.available - book.total, 0), lost
+
+
+def purchases(sale: int, tokens: Sequence[str]) -> Iterator[bytes]:
+    """Requests for one unit each, without end, by those buyers in turn."""
+    body = b'{"quantity": 1}'
+    start = (
+        f"POST /api/v1/sales/{sale}/orders HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+    )
+    # A UUID each: its last group counts, the rest is this run's own.
+    own = str(uuid4())[:24]
+    for number, token in enumerate(cycle(tokens)):
+        yield (
+            f"{start}Authorization: Bearer {token}\r\nIdempotency-Key: {own}{number:012x}\r\n\r\n"
+        ).encode() + body
 
 
 def worker_megabytes(stack: Stack) -> float:

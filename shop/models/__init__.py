@@ -1,5 +1,6 @@
 """What a shop adds to stock: products, sales, orders with their money, mails; and its tasks."""
 
+from shop.models.alerts import Alert
 from shop.models.catalogue import STRATEGIES, Product, Sale, check_strategy
 from shop.models.mails import Mail
 from shop.models.orders import Order, OrderEvent, OrderLine
@@ -9,6 +10,7 @@ from shop.models.webhooks import WebhookEvent
 
 __all__ = [
     "STRATEGIES",
+    "Alert",
     "Mail",
     "Order",
     "OrderEvent",

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 from inventory.metrics import metrics
 from inventory.redis import circuit, client
+from inventory.transactions import lend_connections
 from locking import LockError, LockTimeout
 from locking.backends.redis import RedisLock
 
@@ -24,6 +25,9 @@ PATIENCE = 5.0
 @contextmanager
 def alone(order: int) -> Iterator[None]:
     """Hold the order's lock inside the block, if Redis lets us."""
+    # Whoever is there already may need a connection to finish; were those who wait to keep theirs,
+    # the pool could run dry and all of them would wait for each other.
+    lend_connections()
     lock = RedisLock(client(), f"order:{order}", lease=LEASE, renew=False)
     try:
         lease = circuit().ask(lambda: lock.acquire(timeout=PATIENCE), otherwise=None)

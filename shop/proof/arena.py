@@ -91,7 +91,7 @@ def breakable(faults: Iterable[str], extra: Mapping[str, str] | None = None) -> 
         environment_ = {
             # Mails and secrets of the private shop end with it.
             "SHOP_DATA": str(make_folder(folder / "data")),
-            **({"SHOP_MARKS": str(marks)} if MARKS in needs else {}),
+            "SHOP_MARKS": str(marks),
             **(extra or {}),
         }
         of = {"web": _under_clock(clock)} if CLOCK in needs else {}
@@ -111,7 +111,7 @@ def breakable(faults: Iterable[str], extra: Mapping[str, str] | None = None) -> 
                 broker=servers.urls.broker,
                 redis_proxy=controls.get(REDIS_PROXY, 0),
                 database_proxy=controls.get(DATABASE_PROXY, 0),
-                marks=str(marks) if MARKS in needs else "",
+                marks=str(marks),
                 clock=str(clock) if CLOCK in needs else "",
                 disk=str(servers.disk or ""),
             ),
@@ -138,15 +138,16 @@ def _through_proxies(
     database, redis, broker = (_servers().urls.as_environment()[n] for n in entry.SERVER_VARIABLES)
     controls = {}
     if DATABASE_PROXY in needs:
-        port, controls[DATABASE_PROXY] = _proxy(database, cleanup, "--postgres")
-        database = _by_way_of(database, port)
+        port, controls[DATABASE_PROXY] = proxy(database, cleanup, "--postgres")
+        database = by_way_of(database, port)
     if REDIS_PROXY in needs:
-        port, controls[REDIS_PROXY] = _proxy(redis, cleanup)
-        redis, broker = _by_way_of(redis, port), _by_way_of(broker, port)
-    return ServerUrls(database, redis, broker), controls
+        port, controls[REDIS_PROXY] = proxy(redis, cleanup)
+        redis, broker = by_way_of(redis, port), by_way_of(broker, port)
+    # The payment provider is somebody else, and has its own way to its database.
+    return ServerUrls(database, redis, broker, _servers().urls.psp), controls
 
 
-def _proxy(url: str, cleanup: ExitStack, *options: str) -> tuple[int, int]:
+def proxy(url: str, cleanup: ExitStack, *options: str) -> tuple[int, int]:
     """Start one before a server: its port and its control port. It ends with this process."""
     process = subprocess.Popen(
         [
@@ -169,7 +170,8 @@ def _proxy(url: str, cleanup: ExitStack, *options: str) -> tuple[int, int]:
     return ports["port"], ports["control"]
 
 
-def _by_way_of(url: str, port: int) -> str:
+def by_way_of(url: str, port: int) -> str:
+    """The URL of a server, through a proxy before it."""
     parts = urlsplit(url)
     before, _, _ = parts.netloc.rpartition(":")
     return parts._replace(netloc=f"{before}:{port}").geturl()

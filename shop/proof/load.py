@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +26,8 @@ class Crowd:
         processes: load-generating processes.
         stays: one buyer follows the other until the load is stopped; else each place is taken by
             one, and the load ends with the last of them.
+        arrivals: buyers that come each second, however slow the shop is (an open loop); 0: each
+            comes at once and waits for its answers (a closed loop).
     """
 
     buyers: int
@@ -32,6 +35,7 @@ class Crowd:
     seed: int
     processes: int = 1
     stays: bool = False
+    arrivals: float = 0.0
 
     @property
     def spawn_rate(self) -> int:
@@ -51,13 +55,23 @@ class LoadFailed(Exception):
 class Load:
     """A running crowd."""
 
-    def __init__(self, crowd: Crowd, url: str, sale: int, folder: Path) -> None:
+    def __init__(self, crowd: Crowd, url: str, sales: Sequence[int], folder: Path) -> None:
         self._log = folder / "locust.log"
         command = [
             *(sys.executable, "-m", "locust", "-f", "loadtest/locustfile.py", "--headless"),
-            *("--host", url, "--sale", str(sale), "--mix", crowd.mix, "--seed", str(crowd.seed)),
+            *(
+                "--host",
+                url,
+                "--sale",
+                str(sales[0]),
+                "--mix",
+                crowd.mix,
+                "--seed",
+                str(crowd.seed),
+            ),
             *("--users", str(crowd.buyers), "--spawn-rate", str(crowd.spawn_rate)),
-            *("--history", str(folder)),
+            *("--beside", ",".join(map(str, sales[1:]))),
+            *("--history", str(folder), "--arrivals", str(crowd.arrivals)),
             *(("--rounds", "0") if crowd.stays else ("--until-done", "--run-time", f"{LONGEST}s")),
             # Expected refusals are no failures; what is one, the checker decides.
             *("--exit-code-on-error", "0", "--loglevel", "WARNING", "--only-summary"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -19,7 +20,9 @@ from loadtest.checker import Verdict, judge
 from loadtest.checker.snapshot import Item
 from loadtest.faults.chaos import BETWEEN, Chaos, Injected
 from shop import snapshot
-from shop.models import Sale
+from shop.models import Order, Sale
+from shop.payments import ledger
+from shop.payments.provider import PaymentUnknown
 from shop.proof.arena import Arena
 from shop.proof.hindsight import look_back
 from shop.proof.load import Crowd, Load
@@ -27,12 +30,13 @@ from shop.proof.restock import Restocker
 from shop.proof.tally import Tally
 from shop.sales import database_time, open_sale
 
+log = logging.getLogger(__name__)
+
 FAULT_LOG = "faults.log"
 """In the proof's folder; not among the histories, which are its `*.jsonl`."""
 
-PROPERTIES = ("P1", "P2", "P3", "P4", "P5", "P6", "P7", "P8", "P9", "P10", "P12", "P13")
-"""What a run without payment provider can say something about. P11 wants a provider's ledger, P12
-faults, and P9 fencing tokens."""
+PROPERTIES = ("P1", "P2", "P3", "P4", "P5", "P6", "P7", "P8", "P9", "P10", "P11", "P12", "P13")
+"""What a run can say something about. P12 wants faults, and P9 fencing tokens."""
 
 LOOK = 0.5
 """Seconds between two looks at the stock; each is judged as well."""
@@ -43,6 +47,9 @@ MOST_SNAPSHOTS = 200
 AFTERWARDS = 6.0
 """Seconds that the crowd stays when the last fault is over: more than the shop may take to
 recover."""
+
+IN_CARTS = 3
+"""Sales from which carts are filled."""
 
 READY = 90
 """Seconds for everything to come up again before the final read."""
@@ -87,6 +94,11 @@ class Plan:
         return bool(self.minutes or self.faults)
 
     @property
+    def sales(self) -> int:
+        """How many there are: carts want several, everybody else goes to the first."""
+        return IN_CARTS if self.crowd.mix == "carts" else 1
+
+    @property
     def about_seconds(self) -> float:
         """How long it will take, about; 0 if the crowd decides."""
         each = sum(BETWEEN) / 2 + 1.0
@@ -102,6 +114,7 @@ class Progress:
         fault: what is being done to the shop now; empty: nothing.
         injected: faults so far.
         restocked: how often.
+        rate: calls a second, lately.
     """
 
     phase: str
@@ -112,6 +125,7 @@ class Progress:
     fault: str = ""
     injected: int = 0
     restocked: int = 0
+    rate: float = 0.0
 
 
 @dataclass(slots=True)
@@ -202,6 +216,7 @@ class Proof:
         self._next_snapshot = 0.0
         self._chaos: Chaos | None = None
         self._restocker: Restocker | None = None
+        self._sales: list[int] = []
 
     def run(self) -> Result:
         """Prove it.
@@ -211,7 +226,17 @@ class Proof:
             StackError: the shop did not come up again.
         """
         plan = self._plan
-        sale = open_sale(
+        sale, *beside = [self._open() for _ in range(plan.sales)]
+        self._sales = [sale.pk, *(each.pk for each in beside)]
+        opening = time.monotonic() + (sale.starts_at - database_time()).total_seconds()
+        self._load(sale, opening)
+        self._come_up_again()
+        self._drain()
+        return self._judge(sale.pk, opening)
+
+    def _open(self) -> Sale:
+        plan = self._plan
+        return open_sale(
             stock=plan.stock,
             price=Decimal(999),
             limit=plan.limit,
@@ -219,15 +244,10 @@ class Proof:
             starts_in=timedelta(seconds=plan.crowd.gathers_in),
             lasts=SALE_LASTS,
         )
-        opening = time.monotonic() + (sale.starts_at - database_time()).total_seconds()
-        self._load(sale, opening)
-        self._come_up_again()
-        self._drain(sale.pk)
-        return self._judge(sale.pk, opening)
 
     def _load(self, sale: Sale, opening: float) -> None:
         """Let the crowd at it, and the faults, until all of it is over."""
-        load = Load(self._plan.crowd, self._arena.url, sale.pk, self._folder)
+        load = Load(self._plan.crowd, self._arena.url, self._sales, self._folder)
         with ExitStack() as cleanup:
             cleanup.callback(load.stop)
             self._prepare_trouble(sale, cleanup)
@@ -270,15 +290,19 @@ class Proof:
 
     def _watch(self, sale: int, since: float) -> None:
         chaos, restocker = self._chaos, self._restocker
+        fault = chaos.current if chaos else None
+        if restocker is not None:
+            restocker.plenty = fault is not None and fault.wants_stock
         self._tell(
             Progress(
                 "selling" if since >= 0 else "gathering the buyers",
                 since,
                 self._look(sale),
                 calls=self._tally.look(),
-                fault=chaos.current.what if chaos and chaos.current else "",
+                fault=fault.what if fault else "",
                 injected=len(chaos.injected) if chaos else 0,
                 restocked=restocker.times if restocker else 0,
+                rate=self._tally.rate,
             )
         )
 
@@ -287,7 +311,7 @@ class Proof:
         try:
             if len(self._snapshots) < MOST_SNAPSHOTS and time.monotonic() >= self._next_snapshot:
                 path = self._folder / f"during-{len(self._snapshots):03}.snapshot"
-                snapshot.write(path, sale, items_only=True)
+                snapshot.write(path, self._sales, items_only=True)
                 self._snapshots.append(path)
                 self._next_snapshot = time.monotonic() + self._plan.about_seconds / MOST_SNAPSHOTS
             return snapshot.read_item(sale)
@@ -304,16 +328,16 @@ class Proof:
         # in a web process, and would come after the final read.
         stack.supervisor.stop_program("web")
         stack.supervisor.start_program("web")
-        for name in ("web", "celery", "beat"):
+        for name in ("psp", "web", "celery", "beat"):
             self._tell(Progress(f"waiting for {name}", calls=self._tally.look()))
             stack.wait_until_ready(name, READY)
 
-    def _drain(self, sale: int) -> None:
+    def _drain(self) -> None:
         """Wait until nothing is owed any more."""
         start = time.monotonic()
         while time.monotonic() < start + self._plan.drain:
             try:
-                owed = snapshot.owed(sale)
+                owed = snapshot.owed(self._sales)
             except Error:
                 forget_connection()
                 owed = -1
@@ -334,7 +358,7 @@ class Proof:
         final = self._folder / "final.snapshot"
         verdict, reason = None, self._not_injected()
         try:
-            snapshot.write(final, sale)
+            snapshot.write(final, self._sales)
         except Error as error:
             reason = f"no final read: {error}"
         else:
@@ -342,6 +366,7 @@ class Proof:
                 histories,
                 final,
                 during=self._snapshots,
+                ledger=self._ledger(),
                 faults=self._folder / FAULT_LOG if self._chaos else None,
                 properties=_properties(self._plan),
             )
@@ -356,6 +381,17 @@ class Proof:
             seen.recoveries,
             self._chaos.failed if self._chaos else [],
         )
+
+    def _ledger(self) -> Path | None:
+        """What the payment provider moved; None if it does not say, which leaves P11 unknown."""
+        path = self._folder / "ledger.snapshot"
+        orders = Order.objects.filter(lines__sale__in=self._sales).values_list("pk", flat=True)
+        try:
+            ledger.write(path, set(orders))
+        except PaymentUnknown as error:
+            log.warning("%s", error)
+            return None
+        return path
 
     def _not_injected(self) -> str:
         """What makes the faults worth nothing; empty if all is as it was asked for."""

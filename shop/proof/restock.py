@@ -22,6 +22,9 @@ LOOK = 0.5
 EMPTY = 1.5
 """Seconds that it stays empty, so that buyers are told so, and wait for those who give up."""
 
+PLENTY_LOOK = 0.1
+"""Seconds between two looks while the shelf is to be full."""
+
 NAME = "restocks"
 """Of the history file, and of the client in it."""
 
@@ -42,6 +45,8 @@ class Restocker:
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name=NAME, daemon=True)
         self.times = 0
+        # Set while a fault needs a shop that sells.
+        self.plenty = False
 
     def start(self) -> None:
         """Begin."""
@@ -57,12 +62,12 @@ class Restocker:
         since = None
         calls = (f"{NAME}#{number}" for number in count(1))
         try:
-            while not self._end.wait(LOOK):
+            while not self._end.wait(PLENTY_LOOK if self.plenty else LOOK):
                 if self._left() != 0:
                     since = None
                     continue
                 since = since or time.monotonic()
-                if time.monotonic() - since >= EMPTY:
+                if self.plenty or time.monotonic() - since >= EMPTY:
                     self._restock(next(calls))
                     since = None
         finally:

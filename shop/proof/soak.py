@@ -26,21 +26,21 @@ from shop.stack.folder import write_private
 STATE = "state.json"
 ROUNDS = "rounds"
 
-MIXES = ("all", "rush", "doubles")
-"""Mixes whose buyers ask twice for the same, as P13 wants it; `all` has the others in it."""
+MIXES = {"rush": 5, "doubles": 2, "all": 2}
+"""Mixes whose buyers ask twice for the same, as P13 wants it, and how often each comes. `all` has
+the others in it; its payments are slow, so it makes few operations."""
 
 STRATEGIES = ("combining", "guard", "row_lock")
 """Those that keep every promise under every fault. `redis_lock` does not oversell either, but when
 its holder dies everybody waits until its lease of 10 s has ended, which P12 calls too long."""
 
-BUYERS = (80, 200)
+BUYERS = (30, 90)
 LIMIT = (1, 3)
 """Ranges to draw from: buyers at once, units a buyer."""
 
-STOCK = {"combining": (100, 600)}
-SMALL_STOCK = (20, 80)
-"""Units at each restock, so that a sale is as often sold out as not: purchases one by one are
-slow."""
+STOCK, SMALL_STOCK = (50, 400), (20, 80)
+"""Units at each restock, so that a sale is as often sold out as not; the smaller ones where little
+is sold at once: by other strategies than combining, or with payments."""
 
 GRACE = 360
 """Seconds beyond its minutes after which a round is given up: start, drain and verdict."""
@@ -228,11 +228,13 @@ def draw_round(seed: int, number: int, strategies: Sequence[str]) -> dict[str, A
     random = Random(f"soak/{seed}/{number}")
     first, *others = strategies
     strategy = first if not others or random.random() < 0.75 else random.choice(others)
+    [mix] = random.choices(list(MIXES), list(MIXES.values()))
+    quick = strategy == "combining" and mix != "all"
     return {
         "strategy": strategy,
-        "mix": random.choices(MIXES, (3, 2, 1))[0],
+        "mix": mix,
         "buyers": random.randint(*BUYERS),
-        "stock": random.randint(*STOCK.get(strategy, SMALL_STOCK)),
+        "stock": random.randint(*(STOCK if quick else SMALL_STOCK)),
         "limit": random.randint(*LIMIT),
         "seed": random.randrange(1, 2**31),
     }

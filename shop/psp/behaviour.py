@@ -64,7 +64,7 @@ def current() -> Behaviour:
     """How to behave now."""
     if not _current:  # one process serves, so what it remembers is what holds
         row = Misconduct.objects.filter(pk=1).first()
-        _current[:] = [parsed(row.settings) if row else default()]
+        _current[:] = [_with(row.settings if row else {})]
     return _current[0]
 
 
@@ -74,8 +74,9 @@ def change(values: dict[str, Any]) -> Behaviour:
     Raises:
         ValueError: something is unknown, or of the wrong type.
     """
-    behaviour = parsed({**asdict(default()), **values})
-    Misconduct.objects.update_or_create(pk=1, defaults={"settings": asdict(behaviour)})
+    behaviour = _with(values)
+    # What was not asked for is not kept: the shop's address is another after a restart.
+    Misconduct.objects.update_or_create(pk=1, defaults={"settings": values})
     _current[:] = [behaviour]
     return behaviour
 
@@ -91,6 +92,10 @@ def default() -> Behaviour:
         return parsed({"webhook_url": settings.PSP_WEBHOOK_URL, **values})
     except (ValueError, TypeError) as error:
         raise ImproperlyConfigured(f"PSP_BEHAVIOUR: {error}") from error
+
+
+def _with(values: dict[str, Any]) -> Behaviour:
+    return parsed({**asdict(default()), **values})
 
 
 def parsed(values: dict[str, Any]) -> Behaviour:

@@ -96,6 +96,8 @@ def signature(body: bytes, now: int) -> str:
 
 def _send(client: urllib3.PoolManager, url: str, text: str) -> bool:
     """Whether the shop took it. Everything but a 2xx is a no."""
+    if not url:  # taken away while some were still to be sent
+        return False
     body = text.encode()
     headers = {
         "Content-Type": "application/json",

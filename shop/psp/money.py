@@ -156,7 +156,8 @@ def _take(intent: Intent) -> None:
         intent.save(update_fields=["status"])
     else:
         LedgerLine.objects.create(intent=intent, operation=Operation.CAPTURE, amount=intent.amount)
-        intent.refresh_from_db(fields=["status", "captured"])  # the ledger's trigger moved it
+        # As the ledger's trigger has done.
+        intent.status, intent.captured = Status.CAPTURED, intent.amount
     events.emit(f"payment_intent.{intent.status}", intent.order, intent_document(intent))
 
 

@@ -22,6 +22,9 @@ log = logging.getLogger(__name__)
 LOOK = 0.5
 """Seconds between two looks when nobody rings and nothing is due."""
 
+LEAST = 0.01
+"""Seconds of rest also when something is due: another worker may be at it."""
+
 NEXT_CAPTURE = """
 SELECT extract(epoch FROM min(due) - clock_timestamp()) FROM (
     SELECT due FROM psp_intent WHERE status = 'processing'
@@ -68,4 +71,4 @@ def _seconds_until(upcoming: str) -> float:
     with connection.cursor() as cursor:
         cursor.execute(upcoming)
         (seconds,) = cursor.fetchone()
-    return LOOK if seconds is None else min(max(float(seconds), 0.0), LOOK)
+    return LOOK if seconds is None else min(max(float(seconds), LEAST), LOOK)

@@ -9,20 +9,22 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 
+from django.conf import settings
 from django.core.management import call_command
 from django.db import connection
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from loadtest.faults import Target
 from shop import environment
-from shop.stack import entry, leftovers, private
+from shop.stack import entry, leftovers, postgres, private
 from shop.stack.embedded import EmbeddedServers, ServerUrls
 from shop.stack.errors import StackError
 from shop.stack.folder import alone, make_folder
 from shop.stack.ports import asked_or_free
 from shop.stack.signals import shielded
-from shop.stack.stack import ALL, Stack
+from shop.stack.stack import ALL, TARGET, Stack
 from shop.stack.watch import Watch
 
 LOCK = "demo.lock"
@@ -52,6 +54,7 @@ class Demo:
             cleanup.callback(self._stop)
             self._prepare()
             stack = self._start_processes()
+            self._fill(stack)
             if proof:
                 self._prove(proof)
             self._show(stack, logins)
@@ -67,11 +70,6 @@ class Demo:
             private.clear_abandoned()
         with self._step("Bringing the database up to date", "The database is up to date"):
             call_command("migrate", verbosity=0, interactive=False)
-        with self._step("Filling the catalogue", "The catalogue is filled"):
-            call_command("seed", verbosity=0)
-        connection.close()
-        # Its threads would log every outage into this terminal. (PostgreSQL's backend has it.)
-        connection.close_pool()  # type: ignore[attr-defined]
 
     def _start_processes(self) -> Stack:
         urls = ServerUrls(*(environment.text(name) for name in entry.SERVER_VARIABLES))
@@ -83,7 +81,32 @@ class Demo:
         )
         with self._step("Starting the shop, Celery and Locust", "The shop, Celery and Locust run"):
             stack.start(*ALL)
+            self._say_what_faults_act_on(stack)
         return stack
+
+    def _fill(self, stack: Stack) -> None:
+        """Some of what is sold in the catalogue is paid, so the payment provider must be there."""
+        settings.PSP_URL = stack.psp_url
+        with self._step("Filling the catalogue", "The catalogue is filled"):
+            call_command("seed", verbosity=0)
+        connection.close()
+        # Its threads would log every outage into this terminal. (PostgreSQL's backend has it.)
+        connection.close_pool()  # type: ignore[attr-defined]
+
+    def _say_what_faults_act_on(self, stack: Stack) -> None:
+        """For Locust's page, on which a fault can be chosen. Only servers of the demo's own."""
+        path = self.folder / TARGET
+        path.unlink(missing_ok=True)
+        if self.servers is None:
+            return
+        Target(
+            web=stack.url,
+            shop=int((self.folder / "supervisord.pid").read_text()),
+            database=self.servers.urls.database,
+            database_folder=str(postgres.data_folder(self.servers.folder, self.servers.disk)),
+            redis=self.servers.urls.redis,
+            broker=self.servers.urls.broker,
+        ).write(path)
 
     def _prove(self, arguments: Sequence[str]) -> None:
         self.console.print("\n[bold]A first proof[/]: " + escape(" ".join(arguments)))

@@ -61,6 +61,7 @@ class EmbeddedServers:
         self.supervisor = Supervisor(self.folder)
         self._in_use: IO[str] | None = None
         self._owner = 0
+        self._claimed: tuple[int, ...] = ()
 
     def attach(self) -> ServerUrls:
         """Use the servers until `detach()` or the end of this process.
@@ -88,6 +89,7 @@ class EmbeddedServers:
             self._in_use = None
             if taken(in_use):
                 self.supervisor.stop()
+            release(*self._claimed)
         atexit.unregister(self.detach)
 
     @contextmanager
@@ -116,6 +118,8 @@ class EmbeddedServers:
                 name: port if claim(port) else next_free(port)
                 for name, port in self._ports().items()
             }
+            # Kept while they run: a server that is killed and comes back finds its port free.
+            self._claimed = tuple(ports.values())
             write_private(self.folder / "ports.json", json.dumps(ports))
             programs = [
                 postgres.program(self.folder, ports["postgres"], self.disk),
@@ -127,7 +131,6 @@ class EmbeddedServers:
             name = server.__name__.rpartition(".")[2]
             ready = partial(server.answers, self.folder, ports[name])
             self.supervisor.wait_until(name, ready, READY_SECONDS)
-        release(*ports.values())
         postgres.create_databases(self.folder, ports["postgres"])
 
     def _ports(self) -> dict[str, int]:

@@ -21,21 +21,23 @@ _private = False
 _own = ExitStack()
 
 
-def prepare(*, needs_servers: bool, private: bool = False) -> None:
+def prepare(*, needs_servers: bool, private: bool = False, breaks: bool = False) -> None:
     """Choose demo or production, and fill in the embedded servers' addresses where none are set.
 
     Without a database of the user's own, and unless `SHOP_DEMO=0` says otherwise, this is a demo.
 
     Args:
         needs_servers: whether the command uses PostgreSQL and Redis.
-        private: it breaks what it uses, so it gets servers of its own, whatever the environment
+        private: it fills the servers with what nobody wants to keep, so it gets servers of its
+            own, unless the environment names some.
+        breaks: it breaks what it uses, so it gets servers of its own, whatever the environment
             names.
 
     Raises:
         SystemExit: production settings are missing, or the embedded servers do not start.
     """
-    if private:
-        _use_private_servers()
+    if breaks or (private and not environment.is_set("DATABASE_URL")):
+        _use_private_servers(with_small_disk=breaks)
         return
     if "SHOP_DEMO" not in os.environ and not environment.is_set("DATABASE_URL"):
         os.environ["SHOP_DEMO"] = "1"
@@ -64,12 +66,12 @@ def _all_urls_set() -> bool:
     return all(environment.is_set(name) for name in SERVER_VARIABLES)
 
 
-def _use_private_servers() -> None:
+def _use_private_servers(*, with_small_disk: bool) -> None:
     global _servers, _private
     end_on_signals()
     os.environ["SHOP_DEMO"] = "1"
     try:
-        _servers = _own.enter_context(private_servers(with_small_disk=True))
+        _servers = _own.enter_context(private_servers(with_small_disk=with_small_disk))
     except StackError as error:
         raise SystemExit(f"error: {error}") from error
     atexit.register(_own.close)

@@ -30,7 +30,8 @@ from shop.stack.signals import shielded
 from shop.stack.supervisor import Program, Supervisor
 
 READY_SECONDS = 60
-QUEUES = "expiry,followup,mail"  # of shop/celeryconfig.py; one worker serves them all
+TARGET = "target.json"
+QUEUES = "expiry,payments,followup,mail,books"  # of shop/celeryconfig.py; one worker has them all
 ALL = ("psp", "web", "celery", "beat", "locust")
 
 
@@ -160,6 +161,8 @@ class Stack:
                 # What the page's form starts with. A run ends by itself and gets its verdict.
                 *("--users", "500", "--spawn-rate", "100", "--until-done"),
                 *("--runs", str(environment.data_folder() / "loadtest")),
+                # Where whoever may be broken writes what faults act on; see the demo.
+                *("--target", str(self.supervisor.folder / TARGET)),
             ),
         }
         return Program(

@@ -113,5 +113,7 @@ def psp(_running_psp: Psp, settings: Any) -> Iterator[Psp]:
     """
     settings.PSP_URL, settings.PSP_KEY = _running_psp.url, KEY
     settings.PSP_WEBHOOK_SECRET = SECRET
+    settings.PAYMENT_PROVIDER = "shop.payments.http.HttpProvider"
+    provider.cache_clear()
     yield _running_psp
     _running_psp.forget()

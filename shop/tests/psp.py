@@ -83,9 +83,8 @@ class Psp:
         # Past the trigger that keeps the ledger from just this.
         with psycopg.connect(self.database) as connection:
             connection.execute("SET session_replication_role = replica")
-            connection.execute(
-                "TRUNCATE psp_event, psp_idempotencykey, psp_ledgerline, psp_refund, psp_intent"
-            )
+            for table in ("event", "idempotencykey", "ledgerline", "refund", "intent"):
+                connection.execute(f"DELETE FROM psp_{table}".encode())
 
 
 @contextmanager

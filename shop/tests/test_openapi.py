@@ -321,6 +321,9 @@ def test_a_load_tests_sale_is_made_and_watched_as_documented(call, client, setti
     assert [json.loads(line)["kind"] for line in lines] == [
         *("snapshot", "item", "sale", "movement", "end")
     ]
+    assert call("post", f"{path}/restock", {"units": 3}).json() == {"available": 10}
+    assert code_of(call("post", f"{path}/restock", {"units": 0})) == "invalid_request"
+    assert code_of(call("post", "/api/v1/demo/sales/999999999/restock", {})) == "not_found"
     strategies = call("get", "/api/v1/demo/strategies").json()["strategies"]
     assert strategies[0]["name"] == "combining"
     assert code_of(call("get", "/api/v1/demo/sales/999999999/figures")) == "not_found"

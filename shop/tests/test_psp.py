@@ -11,6 +11,8 @@ import psycopg
 import pytest
 
 from loadtest.checker import snapshot
+from shop import snapshot as shops
+from shop.models import Payment
 from shop.payments import ledger
 from shop.payments.http import HttpProvider
 from shop.payments.provider import Intent, PaymentDeclined, PaymentUnknown
@@ -180,6 +182,15 @@ def test_the_checker_gets_the_ledger_of_a_sales_orders_and_money_that_has_no_ord
         ("payment", str(bought), "capture", 1000),
         ("payment", str(lost), "capture", 1000),
     ]
+
+
+def test_a_proof_waits_for_money_that_is_under_way(transactional_db, psp, sale, ann):
+    order = ann.order(sale)
+    before = shops.owed([sale.pk])
+    psp.behave(processing=60_000)
+    ann.post(f"orders/{order}/payment")
+    assert Payment.objects.get(order=order).state == Payment.State.PENDING
+    assert shops.owed([sale.pk]) == before + 1
 
 
 def test_a_ledger_that_is_not_to_be_had_is_unknown(psp, settings, tmp_path):

@@ -10,7 +10,10 @@ from loadtest.checker.verdict import Finding
 
 
 def at_most_one_charge(evidence: Evidence) -> Finding:
-    """P11: at most one capture an order, none without one, and no more refunded than captured."""
+    """P11: at most one capture an order, none without one, and no more refunded than captured.
+
+    Nor is anything paid that was not captured, or the money of an order kept that has ended.
+    """
     if not evidence.has_ledger:
         return unknown("P11", "there is no ledger of the payment provider")
     captures = evidence.value("SELECT count(*) FROM payment WHERE operation = 'capture'")
@@ -23,7 +26,8 @@ def _wrong_charges(evidence: Evidence) -> Iterator[str]:
         SELECT p.order_id, sum(operation = 'capture') AS captures,
             coalesce(sum(p.amount) FILTER (WHERE operation = 'capture'), 0) AS captured,
             coalesce(sum(p.amount) FILTER (WHERE operation = 'refund'), 0) AS refunded,
-            (SELECT sum(o.amount) FROM "order" AS o WHERE o.snapshot = 0 AND o.id = p.order_id) AS price
+            (SELECT sum(o.amount) FROM "order" AS o
+             WHERE o.snapshot = 0 AND o.id = p.order_id) AS price
         FROM payment AS p GROUP BY p.order_id
         HAVING captures > 1 OR refunded > captured OR price IS NULL OR captured > price
         """
@@ -35,3 +39,19 @@ def _wrong_charges(evidence: Evidence) -> Iterator[str]:
                 f"order {order} of {price}: {captures} captures of {captured} together, "
                 f"{refunded} refunded"
             )
+    yield from _kept_or_missing(evidence)
+
+
+def _kept_or_missing(evidence: Evidence) -> Iterator[str]:
+    for order, status, price, kept in evidence.rows(
+        """
+        SELECT o.id, o.status, sum(o.amount) AS price, coalesce(
+            (SELECT sum(CASE operation WHEN 'capture' THEN p.amount ELSE -p.amount END)
+             FROM payment AS p WHERE p.order_id = o.id), 0) AS kept
+        FROM "order" AS o WHERE o.snapshot = 0 GROUP BY o.id
+        HAVING (o.status IN ('paid', 'fulfilled') AND price > 0 AND kept = 0)
+            OR (o.status IN ('awaiting_payment', 'expired', 'cancelled', 'refunded') AND kept > 0)
+        """
+    ):
+        what = "nothing of it was taken" if kept == 0 else f"{kept} of it is kept"
+        yield f"order {order} of {price} is {status}, and {what}"

@@ -13,7 +13,7 @@ def follow_up_complete(evidence: Evidence) -> Finding:
     """P10: each follow-up took effect exactly once an order, and no message is left."""
     if not evidence.follow_up:
         return unknown("P10", "the snapshot names no follow-up")
-    orders = evidence.value('SELECT count(*) FROM "order" WHERE snapshot = 0')
+    orders = evidence.value('SELECT count(DISTINCT id) FROM "order" WHERE snapshot = 0')
     good = f"{orders} orders, each followed up exactly once ({', '.join(evidence.follow_up)})"
     return judged("P10", _problems(evidence), good)
 
@@ -22,9 +22,10 @@ def _problems(evidence: Evidence) -> Iterator[str]:
     for name in evidence.follow_up:
         for order, times in evidence.rows(
             """
-            SELECT o.id, coalesce(sum(count), 0) AS times FROM "order" AS o
+            SELECT o.id, coalesce(sum(count), 0) AS times
+            FROM (SELECT DISTINCT id FROM "order" WHERE snapshot = 0) AS o
             LEFT JOIN effect ON effect.snapshot = 0 AND order_id = o.id AND name = ?
-            WHERE o.snapshot = 0 GROUP BY o.id HAVING times <> 1
+            GROUP BY o.id HAVING times <> 1
             """,
             name,
         ):

@@ -92,6 +92,15 @@ def _duplicates(evidence: Evidence) -> Iterator[str]:
         """
     ):
         yield f"key {key} was answered with order {promised} and has order {found}"
+    # A promise is not taken back: whoever asks again, having been told, gets the order once more.
+    for key, order, code in evidence.rows(
+        """
+        SELECT call.key, wish.order_id, call.code FROM call JOIN wish ON wish.key = call.key
+        WHERE call.op = 'order' AND call.outcome = 'fail' AND call.status IN (403, 409, 410)
+            AND call.start > wish.answered
+        """
+    ):
+        yield f"key {key} was refused ({code}) after it had been answered with order {order}"
     yield from _mixed_up_buyers(evidence)
     yield from _above_limit(evidence)
 
@@ -111,7 +120,8 @@ def _mixed_up_buyers(evidence: Evidence) -> Iterator[str]:
 def _above_limit(evidence: Evidence) -> Iterator[str]:
     for buyer, sale, quantity, limit in evidence.rows(
         """
-        SELECT o.buyer, sale.id, sum(r.quantity - r.returned) AS quantity, sale."limit" FROM "order" AS o
+        SELECT o.buyer, sale.id, sum(r.quantity - r.returned) AS quantity, sale."limit"
+        FROM "order" AS o
         JOIN reservation AS r ON r.snapshot = o.snapshot AND r.id = o.reservation
             AND r.state <> 'released'
         JOIN sale ON sale.snapshot = o.snapshot AND sale.id = o.sale AND sale."limit" > 0

@@ -56,8 +56,8 @@ def _unbalanced(evidence: Evidence) -> Iterator[str]:
         """
         WITH sums AS (SELECT id, 'held' AS state, held AS said FROM item WHERE snapshot = 0
                       UNION ALL SELECT id, 'confirmed', confirmed FROM item WHERE snapshot = 0)
-        SELECT *, coalesce((SELECT sum(quantity - returned) FROM reservation AS r WHERE r.snapshot = 0
-            AND r.item = sums.id AND r.state = sums.state), 0) AS found
+        SELECT *, coalesce((SELECT sum(quantity - returned) FROM reservation AS r
+            WHERE r.snapshot = 0 AND r.item = sums.id AND r.state = sums.state), 0) AS found
         FROM sums WHERE found <> said
         """
     ):

@@ -8,7 +8,11 @@ from loadtest.checker.verdict import PASS, Finding
 
 
 def not_vacuous(evidence: Evidence) -> Finding:
-    """P13: there were enough ok, sold_out, duplicate and (under faults) unknown answers."""
+    """P13: there were enough ok, sold_out, duplicate and (under faults) unknown answers.
+
+    Without faults the shop must not fail on its own: what it would have answered is not known, and
+    may be just what a defect hides behind.
+    """
     seen = {
         "ok": evidence.value("SELECT count(*) FROM wish WHERE outcome = 'ok'"),
         "sold_out": evidence.value("SELECT count(*) FROM call WHERE code = 'sold_out'"),
@@ -19,4 +23,7 @@ def not_vacuous(evidence: Evidence) -> Finding:
     missing = [what for what, wanted in evidence.enough.items() if seen[what] < wanted]
     if missing:
         return unknown("P13", f"too few {', '.join(missing)} to mean anything: {figures}")
+    errors = evidence.value("SELECT count(*) FROM call WHERE status = 500")
+    if errors and not evidence.has_faults:
+        return unknown("P13", f"{errors} server errors although nothing was broken: {figures}")
     return Finding("P13", PASS, figures)

@@ -12,19 +12,27 @@ from django.core.management.base import BaseCommand, CommandError
 from rich.console import Console
 from rich.table import Table
 
-from inventory.audit import Audit, audit
+from shop.audit import Report, examine
+from shop.audit.repair import repair
 from shop.models import Sale
-from shop.orders import mismatches
 
 
 class Command(BaseCommand):
-    """Compare every counter with the rows it was made from."""
+    """Compare everything with what it was made from, and with the payment provider's ledger."""
 
-    help = "Compare stock, ledger, reservations, limits and orders. Exit code 1 if they disagree."
+    help = (
+        "Compare stock, ledger, reservations, limits, orders and payments, here and at the "
+        "payment provider, and say what is late. Exit code 1 if anything contradicts anything."
+    )
 
     def add_arguments(self, parser: ArgumentParser) -> None:  # noqa: D102
         parser.add_argument("--sale", type=int, metavar="ID", help="only this sale's item")
         parser.add_argument("--json", action="store_true", help="print JSON")
+        parser.add_argument(
+            "--repair",
+            action="store_true",
+            help="first do what is late: expired holds, the outbox, mails, payments",
+        )
 
     def handle(self, **options: Any) -> None:  # noqa: D102
         items = None
@@ -32,32 +40,44 @@ class Command(BaseCommand):
             items = list(Sale.objects.filter(pk=options["sale"]).values_list("item", flat=True))
             if not items:
                 raise CommandError(f"There is no sale {options['sale']}.")
-        found = audit(items)
-        found.problems += mismatches(items)
+        repaired = []
+        if options["repair"]:
+            for sentence in repair():
+                repaired.append(sentence)
+                if not options["json"]:
+                    self.stdout.write(f"• {sentence}")
+        report = examine(items)
         if options["json"]:
-            self.stdout.write(json.dumps(_document(found), indent=2))
+            self.stdout.write(json.dumps(_document(report, repaired), indent=2))
         else:
-            _show(found)
-        if not found.balanced:
+            _show(report)
+        if not report.balanced:
             sys.exit(1)
 
 
-def _document(found: Audit) -> dict[str, Any]:
+def _document(report: Report, repaired: list[str]) -> dict[str, Any]:
     return {
-        "balanced": found.balanced,
-        "items": [asdict(book) for book in found.items],
-        "problems": found.problems,
+        "balanced": report.balanced,
+        "items": [asdict(book) for book in report.items],
+        "problems": report.problems,
+        "overdue": report.overdue,
+        "unchecked": report.unchecked,
+        "repaired": repaired,
     }
 
 
-def _show(found: Audit) -> None:
+def _show(report: Report) -> None:
     console = Console()
     table = Table("Item", "Total", "Available", "Held", "Confirmed", "Ledger", "Oversold")
-    for book in found.items:
+    for book in report.items:
         style = "red" if book.oversold else None
         table.add_row(*(str(figure) for figure in asdict(book).values()), style=style)
     console.print(table)
-    for problem in found.problems:
+    for problem in report.problems:
         console.print(f"✗ {problem}", style="red", markup=False)
-    if found.balanced:
+    for sentence in report.overdue:
+        console.print(f"! {sentence}", style="yellow", markup=False)
+    for sentence in report.unchecked:
+        console.print(f"? not checked: {sentence}", style="yellow", markup=False)
+    if report.balanced:
         console.print("✓ The books balance.", style="green")

@@ -27,6 +27,7 @@ from shop.proof import arena, controls, show
 from shop.proof.arena import Arena
 from shop.proof.load import Crowd, LoadFailed
 from shop.proof.proof import Plan, Progress, Proof, Result
+from shop.proof.report import write_report
 from shop.stack.errors import StackError
 
 CONTROL_BUYERS = 200
@@ -66,6 +67,13 @@ class Command(BaseCommand):
         parser.add_argument("--mix", choices=list(MIXES), default="rush", help="who comes (rush)")
         parser.add_argument("--seed", type=int, default=0, help="repeats a run; 0 draws one")
         parser.add_argument(
+            "--arrivals",
+            type=float,
+            default=0.0,
+            metavar="RATE",
+            help="open loop: buyers that come each second, however slow the shop is",
+        )
+        parser.add_argument(
             "--processes", type=at_least_one, default=1, help="load-generating processes (1)"
         )
         parser.add_argument(
@@ -102,7 +110,13 @@ class Command(BaseCommand):
         )
         parser.add_argument("--json", type=Path, metavar="FILE", help="write the result as JSON")
         parser.add_argument(
-            "--jsonl", type=Path, metavar="FOLDER", help="keep history and snapshots there"
+            "--jsonl",
+            type=Path,
+            metavar="FOLDER",
+            help="keep history, snapshots and report there",
+        )
+        parser.add_argument(
+            "--report", type=Path, metavar="FILE", help="write the report, one HTML file, there"
         )
 
     def handle(self, **options: Any) -> None:  # noqa: D102
@@ -118,15 +132,20 @@ class Command(BaseCommand):
         repeat = _repeat(plan)
         if plan.faults:
             _quieten()
+        report = options["report"] or (options["jsonl"] and options["jsonl"] / "report.html")
         try:
             with _folder(options["jsonl"]) as folder, _arena(console, plan) as where:
                 result = _prove(console, plan, where, folder)
+                if report:
+                    write_report(report, plan, result, repeat, folder)
         except (LoadFailed, StackError, OSError) as error:
             result = Result(0, None, 0.0, str(error))
         show.result(console, plan, result, repeat)
         if options["json"]:
             document = json.dumps(result.to_json(plan, repeat), indent=2)
             options["json"].write_text(document + "\n")
+        if report and report.exists():
+            console.print(f"Report: {report.resolve()}", soft_wrap=True, highlight=False)
         sys.exit(EXIT_CODES[result.outcome])
 
 
@@ -169,7 +188,9 @@ def _plan(console: Console, options: dict[str, Any]) -> Plan:
     elif lacking:
         raise CommandError("; ".join(f"{name} needs {what}" for name, what in lacking.items()))
     stays = bool(faults or options["minutes"])
-    crowd = Crowd(options["buyers"], options["mix"], seed, options["processes"], stays)
+    crowd = Crowd(
+        options["buyers"], options["mix"], seed, options["processes"], stays, options["arrivals"]
+    )
     stock = options["stock"] or (1000 if stays else 100)
     return Plan(
         crowd,
@@ -226,6 +247,8 @@ def _repeat(plan: Plan) -> str:
         f"--buyers {plan.crowd.buyers} --stock {plan.stock} --limit {plan.limit} "
         f"--strategy {plan.strategy} --mix {plan.crowd.mix} --seed {plan.crowd.seed}"
     )
+    if plan.crowd.arrivals:
+        arguments += f" --arrivals {plan.crowd.arrivals:g}"
     if plan.minutes:
         arguments += f" --minutes {plan.minutes:g}"
     if set(plan.faults) | set(plan.left_out) == set(FAULTS):

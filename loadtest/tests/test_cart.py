@@ -1,0 +1,33 @@
+"""A cart in the history: one purchase a line, a refusal for the line that it is about."""
+
+from __future__ import annotations
+
+import uuid
+
+from loadtest.cart import WITH_ANOTHER, Cart
+from loadtest.client import Answer
+from loadtest.sale import Sale
+
+
+def sale(identity: str) -> Sale:
+    return Sale(identity, f"item {identity}", 1, 0.0)
+
+
+def test_lines_are_numbered_in_the_order_of_their_sales_whatever_the_buyers() -> None:
+    cart = Cart.of([sale("10"), sale("9")], 2)
+    assert [line.sale.id for line in cart.lines] == ["9", "10"]
+    assert cart.lines[0].key == cart.key
+    assert cart.lines[1].key == str(uuid.uuid5(uuid.UUID(cart.key), "1"))
+    assert cart.body() == b'{"lines": [{"sale": 9, "quantity": 2}, {"sale": 10, "quantity": 2}]}'
+
+
+def test_a_refusal_is_about_the_line_that_it_names() -> None:
+    cart = Cart.of([sale("1"), sale("2")])
+    answer = Answer(409, "sold_out", {"code": "sold_out", "sale": 2}, 0.0, 0)
+    assert [cart.code_of(line, answer) for line in cart.lines] == [WITH_ANOTHER, "sold_out"]
+
+
+def test_a_refusal_that_names_no_line_is_about_all_of_them() -> None:
+    cart = Cart.of([sale("1"), sale("2")])
+    answer = Answer(503, "busy", {"code": "busy"}, 1.0, 0)
+    assert [cart.code_of(line, answer) for line in cart.lines] == ["busy", "busy"]

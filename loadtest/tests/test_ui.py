@@ -1,0 +1,150 @@
+"""What Locust's page knows of a run; the page itself is tested in a browser beside the shop."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loadtest.checker import snapshot
+from loadtest.demo_shop import DemoShop, ShopRefused
+from loadtest.faults import FAULTS, Target
+from loadtest.tally import Tally
+from loadtest.ui import runs, tab, trouble
+from loadtest.ui.judge import main as judge
+from loadtest.ui.referee import IDLE, JUDGED, Case, Plan, Referee
+
+FIGURES: dict[str, Any] = {
+    "sale": 1,
+    "item": 7,
+    "strategy": "combining",
+    "total": 10,
+    "available": 2,
+    "held": 6,
+    "confirmed": 2,
+    "ledger_sum": 2,
+    "fence": 5,
+    "oversold": 0,
+    "purchases": 8,
+    "owed": 1,
+    "processes": 2,
+    "degraded": False,
+    "counters": {"batches": 14, "batched": 40, "lock_wait_count": 4, "lock_wait_seconds": 0.02},
+}
+
+
+def a_plan(**more: Any) -> Plan:
+    chosen = {"sale": "1", "strategy": "combining", "mix": "rush", "users": 5, "seed": 3}
+    return Plan(**{**chosen, "arrivals": 0.0, "fenced": True, **more})
+
+
+def a_case(**more: Any) -> Case:
+    return Case(a_plan(**more), DemoShop(("127.0.0.1", 1)), None, IDLE, FIGURES, {"batches": 10})
+
+
+def shown(case: Case, tally: Tally) -> dict[str, str]:
+    return {row["what"]: row["value"] for row in tab.rows(case, tally)}
+
+
+def test_the_tab_shows_this_runs_part_of_what_the_processes_counted() -> None:
+    rows = shown(a_case(), Tally.sum([Tally(ok=3, info=1), Tally(ok=1200)]))
+    assert (rows["Oversold"], rows["Held"], rows["ok"], rows["info"]) == ("0", "6", "1,203", "1")
+    assert (rows["Batches"], rows["Lock waits"]) == ("4", "4")
+    assert "Late arrivals" not in rows
+    assert shown(a_case(arrivals=5.0), Tally(late=2, unstarted=9))["Not started"] == "9"
+
+
+def test_the_tab_never_shows_a_boolean_and_keeps_its_order() -> None:
+    case = a_case()
+    case.phase, case.verdict = JUDGED, {"verdict": "pass"}
+    rows = tab.rows(case, Tally())
+    assert all(isinstance(value, str) for row in rows for value in row.values())
+    assert [row["name"] for row in rows] == sorted(row["name"] for row in rows)
+    assert shown(case, Tally())["Verdict"] == "PASS"
+
+
+def test_a_shop_without_redis_is_said_to_be() -> None:
+    case = a_case()
+    case.figures = {**FIGURES, "degraded": True}
+    assert shown(case, Tally())["Mode"] == "combining, without Redis"
+
+
+def test_only_the_last_runs_are_kept(tmp_path: Path) -> None:
+    kept = runs.Runs(tmp_path / "runs")
+    numbers = [kept.new().number for _ in range(runs.KEPT + 3)]
+    assert [run.number for run in kept] == numbers[3:]
+    assert kept.find(numbers[0]) is None
+
+
+def test_snapshots_of_a_long_run_are_thinned_out(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(runs, "MOST_SNAPSHOTS", 8)
+    folder = runs.Runs(tmp_path).new()
+    for moment in range(1, 101):
+        folder.look(FIGURES, moment)
+    taken = [snapshot.read(path)[0].taken_at for path in folder.during()]
+    assert 4 <= len(taken) <= 8
+    assert taken == sorted(taken)
+    assert taken[-1] > 80
+    assert max(b - a for a, b in itertools.pairwise(taken)) <= 32
+
+
+def test_a_shop_that_does_not_answer_makes_the_verdict_unknown(tmp_path: Path) -> None:
+    referee = Referee(runs.Runs(tmp_path), list)
+    folder = referee.begin(a_plan(), DemoShop(("127.0.0.1", 1)))
+    assert referee.case is not None
+    case = referee.case
+    case.phase = JUDGED  # ends its watch
+    assert "no figures" in case.reason
+    case.judge(folder, [])
+    assert case.outcome == "unknown"
+    assert "no figures" in folder.report.read_text()
+
+
+def test_a_history_that_cannot_be_read_makes_the_verdict_unknown(tmp_path: Path) -> None:
+    folder = runs.Runs(tmp_path).new()
+    (tmp_path / "h.jsonl").write_text('{"event":"nothing"}\n')
+    described = a_plan().describe(10)
+    folder.describe({**described, "histories": [str(tmp_path / "h.jsonl")], "reason": ""})
+    assert judge(str(folder.path)) == 0
+    verdict = folder.verdict() or {}
+    assert verdict["verdict"] == "unknown"
+    assert "not a history line" in verdict["reason"]
+
+
+def test_a_fault_is_offered_only_where_its_target_is_known(tmp_path: Path) -> None:
+    assert trouble.offered("") == []
+    assert trouble.offered(str(tmp_path / "nothing")) == []
+    (tmp_path / "broken").write_text("{")
+    assert trouble.offered(str(tmp_path / "broken")) == []
+    target = Target(web="", shop=1, database="", database_folder="", redis="", broker="")
+    target.write(tmp_path / "target")
+    offered = trouble.offered(str(tmp_path / "target"))
+    assert offered[:2] == [trouble.NONE, trouble.ALL]
+    assert {"redis-killed", "web-killed"} <= set(offered)
+    assert not {name for name in offered[2:] if FAULTS[name].needs}
+
+
+def test_the_processes_beside_the_page_are_free_of_gevent() -> None:
+    """Under which one that waits for its input would do nothing else."""
+    code = "import loadtest.ui.breaker, loadtest.ui.judge, sys; sys.exit('gevent' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_shop_outside_demo_mode_says_so() -> None:
+    with pytest.raises(ShopRefused, match="does not answer"):
+        DemoShop(("127.0.0.1", 1)).figures("1")
+
+
+def test_a_run_is_repeated_by_the_command_that_its_report_names() -> None:
+    described = a_plan(arrivals=50.0, fault="redis-killed").describe(10)
+    assert "--stock 10" in described["repeat"]
+    assert "--arrivals 50" in described["repeat"]
+    assert "--fault redis-killed" in described["repeat"]
+    assert {"P9", "P12"} <= set(described["properties"])
+    assert "P12" not in a_plan().describe(10)["properties"]
+    json.dumps(described)

@@ -1,0 +1,45 @@
+"""One open alert for each problem, from when it is first seen until it is gone."""
+
+from __future__ import annotations
+
+import re
+
+from django.db import IntegrityError, transaction
+from django.db.models.functions import Now
+
+from shop.audit.report import Report
+from shop.models import Alert
+
+
+def raise_alerts(report: Report) -> int:
+    """Open, renew and close alerts, so that they say what the report says.
+
+    Nothing is closed while a part of it could not be checked.
+
+    Returns:
+        How many are open.
+    """
+    said = {_key(text): text for text in (*report.problems, *report.overdue)}
+    for key, text in said.items():
+        _open(key, text)
+    if not report.unchecked:
+        Alert.objects.filter(closed=None).exclude(key__in=said).update(closed=Now())
+    return Alert.objects.filter(closed=None).count()
+
+
+def _open(key: str, text: str) -> None:
+    if Alert.objects.filter(key=key, closed=None).update(text=text, seen=Now()):
+        return
+    try:
+        with transaction.atomic():
+            Alert.objects.create(key=key, text=text)
+    except IntegrityError:
+        Alert.objects.filter(key=key, closed=None).update(text=text, seen=Now())
+
+
+def _key(text: str) -> str:
+    """The problem without its figures, which move, but with what it is about: the first number."""
+    about, number, rest = (*re.split(r"(\d+)", text, maxsplit=1), "", "")[:3]
+    if not about:  # a count of something that is late
+        number = "#"
+    return (about + number + re.sub(r"\d+", "#", rest))[:300]

@@ -1,0 +1,72 @@
+"""Work that should have been done by now: nothing is wrong yet, but somebody waits for it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from django.db.models import Q, QuerySet
+from django.db.models.functions import Now
+
+from inventory.models import OutboxMessage, Reservation
+from shop.models import Mail, Payment, Refund
+
+HOLDS = timedelta(minutes=1)
+"""The sweep comes by every five seconds."""
+
+FOLLOW_UPS = timedelta(minutes=5)
+"""A message or a mail is handled within seconds, or put off; what is put off is not counted."""
+
+MONEY = timedelta(minutes=15)
+"""A provider may be away for a while; then somebody should ask it."""
+
+
+def work(items: list[int] | None = None) -> list[str]:
+    """What is late, one sentence for each kind.
+
+    Args:
+        items: ids of items, and then only what belongs to their sales; None for all.
+    """
+    counts = {
+        "{} reservations are held past their deadline": _overdue_holds(items),
+        "{} payments have been pending for too long": _pending(Payment.objects.all(), items, ""),
+        "{} refunds have been pending for too long": _pending(
+            Refund.objects.all(), items, "payment__"
+        ),
+        "{} refunds were refused by the provider": _of(
+            Refund.objects.filter(state=Refund.State.FAILED), items, "payment__"
+        ),
+    }
+    if items is None:
+        counts |= {
+            "{} messages of the outbox are dead": _dead(OutboxMessage.objects.filter(done=None)),
+            "{} messages of the outbox wait": _waiting(OutboxMessage.objects.filter(done=None)),
+            "{} mails are dead": _dead(Mail.objects.filter(sent=None)),
+            "{} mails wait": _waiting(Mail.objects.filter(sent=None)),
+        }
+    found = ((sentence, rows.count()) for sentence, rows in counts.items())
+    return [sentence.format(count) for sentence, count in found if count]
+
+
+def _overdue_holds(items: list[int] | None) -> QuerySet[Reservation]:
+    held = Reservation.objects.filter(state=Reservation.State.HELD, deadline__lt=Now() - HOLDS)
+    return held if items is None else held.filter(item__in=items)
+
+
+def _pending(rows: QuerySet[Any], items: list[int] | None, path: str) -> QuerySet[Any]:
+    return _of(rows.filter(state="pending", created__lt=Now() - MONEY), items, path)
+
+
+def _of(rows: QuerySet[Any], items: list[int] | None, path: str) -> QuerySet[Any]:
+    if items is None:
+        return rows
+    lines = f"{path}order__lines__reservation__item__in"
+    return rows.filter(Q(**{lines: items})).distinct()
+
+
+def _dead(rows: QuerySet[Any]) -> QuerySet[Any]:
+    return rows.filter(dead__isnull=False)
+
+
+def _waiting(rows: QuerySet[Any]) -> QuerySet[Any]:
+    return rows.filter(dead=None, not_before__lt=Now() - FOLLOW_UPS)

@@ -1,0 +1,172 @@
+"""Money: what orders are worth, what the shop says it took, and what the provider says it moved."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+
+from django.db import connection
+
+from shop.models import Payment
+from shop.payments.http import MINOR, ledger_lines
+
+# What a buyer keeps of an order, in money, against what was taken and does not go back. Each step
+# of an order writes both in one transaction, so they agree at every moment.
+UNPAID = """
+SELECT shop_order.id, shop_order.status, worth.kept, COALESCE(taken.sum, 0)
+FROM shop_order
+JOIN LATERAL (
+    SELECT round(COALESCE(sum(line.amount / line.quantity
+               * (reservation.quantity - reservation.returned))
+               FILTER (WHERE reservation.state <> 'released'
+                         AND shop_order.status IN ('paid', 'fulfilled')), 0), 2) AS kept,
+           COALESCE(bool_or(reservation.item_id = ANY(%(items)s)), false) AS asked_for
+    FROM shop_orderline AS line
+    JOIN inventory_reservation AS reservation ON reservation.id = line.reservation_id
+    WHERE line.order_id = shop_order.id
+) AS worth ON %(items)s::bigint[] IS NULL OR worth.asked_for
+LEFT JOIN LATERAL (
+    SELECT sum(amount - owed_back) FROM shop_payment
+    WHERE order_id = shop_order.id AND state = 'captured'
+) AS taken ON true
+WHERE worth.kept <> COALESCE(taken.sum, 0)
+ORDER BY shop_order.id LIMIT 1000
+"""
+
+PAYMENTS = """
+SELECT payment.id, payment.order_id, payment.intent, payment.state, payment.amount,
+       COALESCE(sum(refund.amount) FILTER (WHERE refund.state = 'done'), 0),
+       COALESCE(sum(refund.amount) FILTER (WHERE refund.state = 'pending'), 0)
+FROM shop_payment AS payment LEFT JOIN shop_refund AS refund ON refund.payment_id = payment.id
+WHERE payment.intent <> '' AND (%(items)s::bigint[] IS NULL OR payment.order_id IN (
+    SELECT line.order_id FROM shop_orderline AS line
+    JOIN inventory_reservation AS reservation ON reservation.id = line.reservation_id
+    WHERE reservation.item_id = ANY(%(items)s)))
+GROUP BY payment.id
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Ours:
+    """A payment as the shop has it written down."""
+
+    id: int
+    order: int
+    intent: str
+    state: str
+    amount: Decimal
+    back: Decimal
+    on_the_way: Decimal
+
+
+@dataclass(slots=True)
+class Theirs:
+    """The same as the provider has it in its ledger."""
+
+    order: int = 0
+    captured: Decimal = Decimal(0)
+    refunded: Decimal = Decimal(0)
+
+
+def unpaid(items: list[int] | None = None) -> list[str]:
+    """Orders whose payment is not what they are worth."""
+    with connection.cursor() as cursor:
+        cursor.execute(UNPAID, {"items": items})
+        return [
+            f"order {pk} is {status} and worth {worth}, but {taken} was taken and is kept"
+            for pk, status, worth, taken in cursor.fetchall()
+        ]
+
+
+def against_the_provider(items: list[int] | None = None) -> list[str]:
+    """What the shop and the provider disagree about.
+
+    The shop goes on meanwhile, so neither is from the same moment. What the shop already says must
+    be in a ledger that is read afterwards; what the ledger says must be written here, or be on its
+    way, when the shop is asked once more.
+
+    Raises:
+        PaymentUnknown: the provider does not tell.
+    """
+    before = _ours(items)
+    theirs = _theirs()
+    # A dictionary, for what both directions find is one problem.
+    found = dict.fromkeys(_not_at_the_provider(before, theirs))
+    found |= dict.fromkeys(_not_here(_ours(items), theirs, strangers=items is None))
+    return list(found)
+
+
+def disputed() -> list[int]:
+    """Orders of payments of which the provider knows more than the shop.
+
+    Raises:
+        PaymentUnknown: the provider does not tell.
+    """
+    theirs = _theirs()
+    return sorted({one.order for one in _ours(None).values() if _knows_more(theirs, one)})
+
+
+def _not_at_the_provider(ours: Mapping[str, Ours], theirs: Mapping[str, Theirs]) -> list[str]:
+    problems = []
+    for intent, one in ours.items():
+        said = theirs.get(intent, Theirs())
+        if one.state == Payment.State.CAPTURED and said.captured != one.amount:
+            problems.append(
+                f"payment {one.id} of order {one.order} is captured over {one.amount} here, "
+                f"and over {said.captured} at the provider"
+            )
+        if said.refunded < one.back:
+            problems.append(
+                f"payment {one.id} of order {one.order}: {one.back} went back, says the shop, "
+                f"and {said.refunded}, says the provider"
+            )
+    return problems
+
+
+def _not_here(
+    ours: Mapping[str, Ours], theirs: Mapping[str, Theirs], *, strangers: bool
+) -> list[str]:
+    problems = []
+    for intent, said in theirs.items():
+        one = ours.get(intent)
+        if one is None:
+            if strangers:
+                # The shop writes a payment's number down before it asks for the money.
+                problems.append(
+                    f"the provider took {said.captured} for order {said.order}, "
+                    f"of which the shop knows no payment ({intent})"
+                )
+        elif _knows_more(theirs, one):
+            problems.append(
+                f"payment {one.id} of order {one.order} is {one.state} here, {one.back} back; "
+                f"the provider has taken {said.captured} and given back {said.refunded}"
+            )
+    return problems
+
+
+def _knows_more(theirs: Mapping[str, Theirs], one: Ours) -> bool:
+    """Whether the provider has moved what the shop has neither written down nor is asking about."""
+    said = theirs.get(one.intent, Theirs())
+    overlooked = said.captured > 0 and one.state == Payment.State.FAILED
+    return overlooked or said.refunded > one.back + one.on_the_way
+
+
+def _ours(items: list[int] | None) -> dict[str, Ours]:
+    with connection.cursor() as cursor:
+        cursor.execute(PAYMENTS, {"items": items})
+        return {row[2]: Ours(*row) for row in cursor.fetchall()}
+
+
+def _theirs() -> dict[str, Theirs]:
+    found: dict[str, Theirs] = defaultdict(Theirs)
+    for line in ledger_lines():
+        one = found[line["intent"]]
+        one.order = line["order"]
+        amount = Decimal(line["amount"]) / MINOR
+        if line["operation"] == "capture":
+            one.captured += amount
+        else:
+            one.refunded += amount
+    return dict(found)

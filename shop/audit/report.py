@@ -1,0 +1,48 @@
+"""Everything that can be compared, compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from inventory.audit import Book, audit
+from shop.audit import late, money
+from shop.orders import mismatches
+from shop.payments.provider import PaymentUnknown
+
+
+@dataclass(slots=True)
+class Report:
+    """What was found.
+
+    Attributes:
+        items: a book for each item.
+        problems: one sentence for each contradiction; nothing explains it but a bug.
+        overdue: one sentence for each piece of work that should have been done by now.
+        unchecked: what could not be compared, and why. It is not said to be right.
+    """
+
+    items: list[Book] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    overdue: list[str] = field(default_factory=list)
+    unchecked: list[str] = field(default_factory=list)
+
+    @property
+    def balanced(self) -> bool:
+        """Whether nothing contradicts anything."""
+        return not self.problems
+
+
+def examine(items: list[int] | None = None) -> Report:
+    """Compare everything, while the shop goes on.
+
+    Args:
+        items: ids of items, and then only what belongs to their sales; None for all.
+    """
+    books = audit(items)
+    report = Report(books.items, [*books.problems, *mismatches(items), *money.unpaid(items)])
+    report.overdue = late.work(items)
+    try:
+        report.problems += money.against_the_provider(items)
+    except PaymentUnknown as error:
+        report.unchecked.append(f"payments against the provider's ledger: {error}")
+    return report

@@ -1,0 +1,1 @@
+"""The comparison of all strategies: measured, judged, drawn, written down."""
