@@ -340,7 +340,9 @@ PAGES: dict[str, Text] = {
         "支付服务暂未响应，请稍后再试：不会重复扣款或重复退款。",
     ),
     "refunded_so_far": Text("Refunded", "已退款金额"),
-    "given_back": Text("{quantity} of them given back", "其中已退 {quantity} 件"),
+    "given_back": Text(
+        "{quantity}, of which {returned} given back", "{quantity}，其中已退 {returned}"
+    ),
     "cancel_some": Text("Cancel some", "取消部分"),
     "return_some": Text("Return some", "部分退货"),
     # the timeline of an order

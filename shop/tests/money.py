@@ -26,8 +26,12 @@ def make_due(*found: Order) -> None:
 
 def sweep() -> None:
     """Ask about everything that is pending, without waiting for its time."""
-    Payment.objects.update(not_before=Now())
-    Refund.objects.update(not_before=Now())
+    for kind in (Payment, Refund):
+        with transaction.atomic():
+            # In one order, for several may do this at once.
+            rows = kind.objects.filter(state=kind.State.PENDING).order_by("pk")
+            pending = list(rows.select_for_update().values_list("pk", flat=True))
+            kind.objects.filter(pk__in=pending).update(not_before=Now())
     recovery.settle()
 
 

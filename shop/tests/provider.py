@@ -6,6 +6,7 @@ again, whatever happens in between.
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import defaultdict
 from collections.abc import Callable
@@ -44,6 +45,7 @@ class Till(Provider):
         self.intents: dict[str, Intent] = {}
         self.on_the_way: dict[str, ProviderRefund] = {}
         self._answers: dict[str, Any] = {}
+        self._numbers = itertools.count(1)
         self._lock = threading.RLock()
 
     def create_intent(self, *, order: int, amount: Decimal, key: str) -> Intent:
@@ -72,6 +74,12 @@ class Till(Provider):
             self.on_the_way.clear()
             return taken, given
 
+    def forget(self) -> None:
+        """Forget payments that are over, but not the ledger: many races fill many pages."""
+        with self._lock:
+            self.intents.clear()
+            self._answers.clear()
+
     def _once(self, call: str, key: str, act: Callable[[], Any]) -> Any:
         self.before(call)
         with self._lock:
@@ -87,7 +95,7 @@ class Till(Provider):
         return answer
 
     def _create(self, order: int, amount: Decimal) -> Intent:
-        intent = Intent(f"pi_{len(self.intents) + 1}", order, amount, "requires_capture")
+        intent = Intent(f"pi_{next(self._numbers)}", order, amount, "requires_capture")
         self.intents[intent.id] = intent
         return intent
 
@@ -112,7 +120,7 @@ class Till(Provider):
         return self.intents[pk]
 
     def _refund(self, pk: str, amount: Decimal) -> ProviderRefund:
-        refund = ProviderRefund(f"re_{len(self._answers)}", pk, amount, "pending")
+        refund = ProviderRefund(f"re_{next(self._numbers)}", pk, amount, "pending")
         if self.slow:
             self.on_the_way[refund.id] = refund
             return refund

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import datetime, timedelta
 from functools import partial
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -15,6 +16,9 @@ from inventory.tests.helpers import at_once
 from shop import tokens, words
 from shop.board import board
 from shop.models import Order
+from shop.tests.conftest import Buyer
+from shop.tests.money import check
+from shop.tests.provider import lost
 
 A_UUID = "0b5481f0-2c1e-4d5a-9f3b-6a7c8d9e0f12"
 
@@ -456,6 +460,98 @@ def test_an_order_whose_time_to_pay_has_passed_cannot_be_paid(ann, sale):
     Reservation.objects.update(deadline="2020-01-01T00:00Z")
     refused(ann.post(f"orders/{order}/payment"), 409, "order_expired")
     assert Order.objects.get(pk=order).status == "awaiting_payment"
+
+
+# --- parts, answers that do not come, and thirty at once ----------------------------------------
+
+
+def parts(order: int, change: str, quantity: object, key: object = None) -> dict[str, Any]:
+    """The arguments of a call that gives a part of an order back."""
+    call = {"method": "POST", "path": f"orders/{order}/{change}", "body": {"quantity": quantity}}
+    return call if key is None else {**call, "idempotency_key": str(key)}
+
+
+def test_a_part_is_given_back_once_a_key_and_the_order_says_how_much(ann, sale, till):
+    order, key = ann.order(sale, 2), uuid4()
+    ann.post(f"orders/{order}/payment")
+    first, again = (ann.call(**parts(order, "refund", 1, key)).json() for _ in range(2))
+    assert first == again
+    assert (first["status"], first["refunded"]) == ("paid", 999)
+    assert first["lines"] == [{"sale": sale.pk, "quantity": 2, "returned": 1, "amount": 1998}]
+    assert till.refunds[order] == [999]
+    refused(ann.call(**parts(order, "refund", 2, key)), 422, "idempotency_key_reused")
+
+
+def test_a_part_is_cancelled_before_the_rest_is_paid(ann, sale, till):
+    order = ann.order(sale, 2)
+    left = ann.call(**parts(order, "cancel", 1, uuid4())).json()
+    assert (left["status"], left["amount"]) == ("awaiting_payment", 999)
+    assert ann.post(f"orders/{order}/payment").json()["status"] == "paid"
+    assert till.captures[order] == [999]
+
+
+@pytest.mark.parametrize("change", ["cancel", "refund"])
+@pytest.mark.parametrize(
+    ("quantity", "key", "status", "code"),
+    [
+        (1, None, 400, "idempotency_key_missing"),
+        (0, uuid4(), 422, "invalid_quantity"),
+        (3, uuid4(), 422, "invalid_quantity"),
+        ("1", uuid4(), 422, "invalid_quantity"),
+        (True, uuid4(), 422, "invalid_quantity"),
+    ],
+)
+def test_a_part_that_is_none_is_refused(change, quantity, key, status, code, ann, sale):
+    order = ann.order(sale, 2)
+    if change == "refund":
+        ann.post(f"orders/{order}/payment")
+    refused(ann.call(**parts(order, change, quantity, key)), status, code)
+    assert ann.get(f"orders/{order}").json()["lines"][0]["returned"] == 0
+
+
+def test_a_payment_without_an_answer_is_unknown_and_the_same_call_finds_out(ann, sale, till):
+    order = ann.order(sale)
+    till.after = lost("capture")
+    answer = ann.post(f"orders/{order}/payment")
+    refused(answer, 503, "outcome_unknown")
+    assert int(answer["Retry-After"]) >= 1
+    assert ann.post(f"orders/{order}/payment").json()["status"] == "paid"
+    assert till.captures[order] == [999]
+
+
+def test_a_payment_under_way_is_answered_with_the_order_as_it_stands(ann, sale, till):
+    till.slow = True
+    order = ann.order(sale)
+    answer = ann.post(f"orders/{order}/payment")
+    assert (answer.status_code, answer.json()["status"]) == (200, "awaiting_payment")
+
+
+def test_a_declined_payment_is_said_and_another_attempt_is_possible(ann, sale, till):
+    till.declines = True
+    order = ann.order(sale)
+    refused(ann.post(f"orders/{order}/payment"), 409, "payment_declined")
+    till.declines = False
+    assert ann.post(f"orders/{order}/payment").json()["status"] == "paid"
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("change", ["payment", "cancel", "refund", "refund a part"])
+def test_a_call_sent_thirty_times_at_once_is_done_once_and_answered_alike(change, sale_of, till):
+    sale, ann = sale_of(), Buyer("ann")
+    order, key = ann.order(sale, 2), str(uuid4())
+    if change.startswith("refund"):
+        ann.post(f"orders/{order}/payment")
+    call = partial(ann.post, f"orders/{order}/{change}")
+    if change == "refund a part":
+        call = partial(ann.call, **parts(order, "refund", 1, key))
+    answers = at_once([call] * 30)
+    assert {answer.status_code for answer in answers} == {200}
+    assert len({answer.content for answer in answers}) == 1
+    back = {"payment": 0, "cancel": 0, "refund": 1998, "refund a part": 999}[change]
+    assert sum(till.refunds[order]) == back
+    assert len(till.refunds[order]) == (back > 0)
+    assert till.captures[order] == ([] if change == "cancel" else [1998])
+    check(sale, till)
 
 
 # --- tokens and the demo's buyers --------------------------------------------------------------

@@ -153,6 +153,7 @@ def run(race: Race, till: Till, pairs: int) -> None:
         come_to_rest(till)
         till.before = till.after = hesitation
         check(sale, till)
+        till.forget()
 
 
 @pytest.mark.parametrize("name", RACES)
