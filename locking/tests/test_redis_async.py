@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -12,8 +13,10 @@ from redis.asyncio import Redis
 from locking import LockLost, LockTimeout, LockUnavailable
 from locking.backends.redis import RedisLock
 from locking.backends.redis_async import AsyncRedisLock
+from locking.backends.redis_protocol import MUTEX
 from locking.redis_client import connect_async
 from locking.tests.helpers import Task, eventually
+from locking.tests.proxy import Proxy, Way
 from locking.tests.servers import Valkey, free_port
 
 
@@ -206,5 +209,31 @@ def test_a_blocking_waiter_is_woken_by_a_task(valkey, valkey_server):
         await asyncio.to_thread(eventually, lambda: RedisLock(valkey, "phone").waiters() == 1)
         await lease.release()
         assert await asyncio.to_thread(heir.result) > lease.token
+
+    run(valkey_server, scenario)
+
+
+def test_an_answer_that_comes_after_the_leases_end_is_no_lease(valkey, valkey_server):
+    """With time left, the task asks again; without, it gives back what it may hold."""
+
+    async def scenario(client: Redis) -> None:
+        await (await AsyncRedisLock(client, "warm").acquire()).release()
+        with Proxy(valkey_server.port) as proxy:
+            slow = connect_async(proxy.url, timeout=5)
+            for patience in (5, 0):
+                end = time.monotonic() + 1.05
+                proxy.hold_up(
+                    MUTEX.acquire.sha, Way.REQUEST, until=lambda end=end: time.monotonic() > end
+                )
+                acquiring = AsyncRedisLock(slow, "phone", lease=1).acquire(timeout=patience)
+                if patience:
+                    lease = await acquiring
+                    assert lease.remaining() > 0
+                    await lease.release()
+                else:
+                    with pytest.raises(LockTimeout):
+                        await acquiring
+                assert await AsyncRedisLock(client, "phone").owner() is None
+            await slow.aclose()
 
     run(valkey_server, scenario)
