@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
@@ -213,6 +213,11 @@ def test_a_blocking_waiter_is_woken_by_a_task(valkey, valkey_server):
     run(valkey_server, scenario)
 
 
+def _after(seconds: float) -> Callable[[], bool]:
+    end = time.monotonic() + seconds
+    return lambda: time.monotonic() > end
+
+
 def test_an_answer_that_comes_after_the_leases_end_is_no_lease(valkey, valkey_server):
     """With time left, the task asks again; without, it gives back what it may hold."""
 
@@ -221,10 +226,7 @@ def test_an_answer_that_comes_after_the_leases_end_is_no_lease(valkey, valkey_se
         with Proxy(valkey_server.port) as proxy:
             slow = connect_async(proxy.url, timeout=5)
             for patience in (5, 0):
-                end = time.monotonic() + 1.05
-                proxy.hold_up(
-                    MUTEX.acquire.sha, Way.REQUEST, until=lambda end=end: time.monotonic() > end
-                )
+                proxy.hold_up(MUTEX.acquire.sha, Way.REQUEST, until=_after(1.05))
                 acquiring = AsyncRedisLock(slow, "phone", lease=1).acquire(timeout=patience)
                 if patience:
                     lease = await acquiring
