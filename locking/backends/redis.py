@@ -169,7 +169,7 @@ class RedisLock(RedisHandle, Lock):
         try:
             grant = self._take_turn(holder, timeout)
             if self._wait:
-                self._replicate(holder, grant, self._wait)
+                grant = self._replicate(holder, grant, self._wait)
         except BaseException as error:
             self.renewer.cancel(holder)
             self.hooks.waited(self.name, self.clock.monotonic() - began, False)
@@ -231,20 +231,24 @@ class RedisLock(RedisHandle, Lock):
             grant: Grant = done.value
             return grant
 
-    def _replicate(self, holder: str, grant: Grant, wait: tuple[int, int]) -> None:
+    def _replicate(self, holder: str, grant: Grant, wait: tuple[int, int]) -> Grant:
         """Make sure that a failover within the lease knows of the grant."""
         # WAIT counts the writes of its own connection, and the grant may have come from another's:
-        # so write again, what changes nothing, and wait for that.
+        # so write again, which lengthens the lease, and wait for that.
+        sent_at = self.clock.monotonic()
         args = (holder, ms(self.lease), "1")
         try:
             ours, reached = self.wire.run(self.scripts.renew, self.keys.all, args, wait)
         except RedisError as error:
             unavailable(self.name, error)
-        if not ours or reached < wait[0]:
-            self.run(self.scripts.release, holder, str(grant.fence), "")
-            raise LockUnavailable(
-                f"{reached} of {wait[0]} replicas have the grant of {self.name!r}"
-            )
+        in_time = self.clock.monotonic() < sent_at + self.lease
+        if ours and reached >= wait[0] and in_time:
+            return Grant(grant.fence, sent_at)
+        self.run(self.scripts.release, holder, str(grant.fence), "")
+        late = "" if in_time else ", but the lease was over by then"
+        raise LockUnavailable(
+            f"{reached} of {wait[0]} replicas have the grant of {self.name!r}{late}"
+        )
 
     def _pop(self, wake_list: str, seconds: float) -> bytes | None:
         try:

@@ -22,6 +22,7 @@ from locking.simulator.history import Kind
 from locking.simulator.lesson_report import Report, as_values, reports, violations_json
 from locking.simulator.schedule import FAULTS, Act, Schedule, to_json
 from locking.simulator.stage import Run
+from locking.simulator.subjects import SUBJECTS, VISITOR
 from locking.simulator.timeline import Row, as_json, as_mermaid, print_timeline, rows
 
 PROVED, BROKEN, UNUSABLE = 0, 1, 2
@@ -36,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     lesson = commands.add_parser("lesson", help="list the lessons, or break one")
     add_lesson_arguments(lesson)
     lesson.set_defaults(run=run_lesson)
-    explore = commands.add_parser("explore", help="search the production lock for a violation")
+    explore = commands.add_parser("explore", help="search a production lock for a violation")
     add_explore_arguments(explore)
     explore.set_defaults(run=run_explore)
     course = commands.add_parser("course", help="write today's timelines into docs/locks.md")
@@ -157,7 +158,9 @@ def run_course(options: argparse.Namespace) -> int:
 def add_explore_arguments(parser: argparse.ArgumentParser) -> None:
     """What `explore` understands."""
     faults = ", ".join(_name(act) for act in sorted(FAULTS))
-    parser.add_argument("--lock", choices=["redis"], default="redis", help="which lock to search")
+    parser.add_argument(
+        "--lock", choices=list(SUBJECTS), default="redis", help="which lock to search"
+    )
     parser.add_argument("--schedules", type=_positive, default=100_000, help="how many")
     parser.add_argument("--seed", type=int, default=7, help="the seed of the first schedule")
     parser.add_argument("--processes", type=_positive, default=os.cpu_count() or 1)
@@ -182,7 +185,7 @@ def run_explore(options: argparse.Namespace, console: Console | None = None) -> 
     except KeyError as unknown:
         Console(stderr=True).print(f"no such fault: {unknown.args[0]}", highlight=False)
         return UNUSABLE
-    what = Exploration(acts=acts, fenced=not options.no_fence)
+    what = Exploration(acts, SUBJECTS[options.lock], fenced=not options.no_fence)
     began = time.monotonic()
     tally = _search(what, options)
     seconds = time.monotonic() - began
@@ -263,9 +266,9 @@ def _tell(
 
 
 def story(run: Run) -> list[Row]:
-    """The history without the visitor that comes afterwards, unless it is the point."""
+    """The history without the visitors that come afterwards, unless they are the point."""
     lines = rows(run.history)
-    told = [line for line in lines if line.who != "Visitor"]
+    told = [line for line in lines if not line.who.startswith(VISITOR)]
     if any(line.kind is Kind.VIOLATION for line in lines):
         return lines
     return told

@@ -1,4 +1,4 @@
-"""Searches the production lock: very many random schedules, with crashes, pauses, lost replies.
+"""Searches the production locks: very many random schedules, with crashes, pauses, lost replies.
 
 Every schedule comes from one seed: who comes when and works how long, who goes first at each
 step, what goes wrong.  So a finding is repeated by its seed alone.
@@ -12,14 +12,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from multiprocessing import get_context
-from random import Random
 
-from locking.backends.redis import RedisLock
 from locking.simulator import production
 from locking.simulator.history import Wrong
 from locking.simulator.schedule import Act, Dice, Powers, Schedule
 from locking.simulator.search import shrink
-from locking.simulator.stage import Play, Run, Stage, perform
+from locking.simulator.stage import Play, Run, perform
+from locking.simulator.subjects import SUBJECTS, Subject, clients
 from locking.simulator.virtual import inside_simulation
 
 CHUNK = 250
@@ -31,10 +30,6 @@ CALM = frozenset({Act.SWITCH, Act.CRASH, Act.PAUSE, Act.STALL, Act.LOSE_REPLY, A
 PAUSES = (1.0, 6.0, 15.0)
 """Seconds: shorter than a waiter's slice, longer than its liveness, longer than the lease."""
 
-# Seconds.  Waiters are woken when the lock is theirs, and look when a dead holder's lease is over:
-# at once in both cases, but for the jitter.
-LONGEST_IDLE = 0.5
-
 CHECKS = (
     Wrong.TWO_HOLDERS,
     Wrong.NOBODY_ENTERS,
@@ -44,23 +39,24 @@ CHECKS = (
     Wrong.STALE_WRITE,
     Wrong.ASLEEP,
     Wrong.GHOST,
+    Wrong.STILLBORN,
+    Wrong.KEPT,
 )
 
 # A server that has lost its last write may forget a holder, a waiter or the order, whatever the
 # lock does.  That a stale write is refused, and that life goes on, must still hold.
-CHECKS_AFTER_FAIL_OVER = (Wrong.NOBODY_ENTERS, Wrong.STALE_WRITE)
+CHECKS_AFTER_FAIL_OVER = (Wrong.NOBODY_ENTERS, Wrong.STALE_WRITE, Wrong.STILLBORN)
 
 
 @dataclass(frozen=True, slots=True)
 class Exploration:
     """What to search: which faults the scheduler has, and which lock.
 
-    `kind` is the lock's class, for searching a changed one; `fenced`: the guarded resource
-    compares tokens.
+    `fenced`: the guarded resource compares tokens.
     """
 
     acts: frozenset[Act] = CALM
-    kind: type[RedisLock] = RedisLock
+    subject: Subject = SUBJECTS["redis"]
     fenced: bool = True
 
     @property
@@ -75,50 +71,18 @@ class Exploration:
 
     def play(self, seed: int) -> Play:
         """The clients of one schedule."""
+        replicated = Act.FAIL_OVER in self.acts
         return Play(
-            partial(_clients, seed=seed, what=self),
+            partial(clients, seed=seed, subject=self.subject, replicated=replicated),
             production.MODULES,
             stops_at=self.checks,
-            fair=True,
+            fair=self.subject.fair,
             fenced=self.fenced,
-            patience=LONGEST_IDLE,
+            patience=self.subject.patience,
+            patience_after_fault=self.subject.patience_after_fault,
             owner_in=production.owner_in,
+            monitor=self.subject.monitor,
         )
-
-
-def _clients(stage: Stage, *, seed: int, what: Exploration) -> None:
-    """Two to four clients, some of which come back, and one of which may be in a hurry."""
-    dice = Random(f"clients {seed}")
-    stage.world.random.seed(seed)
-    replicated = Act.FAIL_OVER in what.acts
-    server = stage.redis(key=production.LOCK_KEY, replicated=replicated)
-    make = partial(production.make_lock, kind=what.kind)
-    hasty = dice.choice("ABCD----")
-    for name in "ABCD"[: dice.choice((2, 3, 3, 4))]:
-        production.client(
-            stage,
-            server,
-            name,
-            make=make,
-            timeout=dice.choice((0.0, 1.0, 5.0)) if name == hasty else production.PATIENT,
-            work=dice.choice((0.0, 0.5, 2.0, 4.0, 8.0)),
-            after=dice.choice((0.0, 0.0, 0.01, 1.0)),
-            rounds=dice.choice((1, 1, 2)),
-        )
-    stage.start("Visitor", partial(_visit, stage, partial(make, stage, server)), after=1_000.0)
-
-
-def _visit(stage: Stage, make: Callable[[str], RedisLock]) -> None:
-    """Come when all is long over; whoever cannot enter then, never can."""
-    name = "Visitor"
-    lock = make(name)
-    stage.monitor.asks(name)
-    lease = stage.attempt(name, lambda: lock.acquire(0.0))
-    if lease is not None:
-        production.hold(stage, name, lease, work=0.0, writes=True)
-    elif not stage.world.me().disturbed:
-        why = "nobody holds the lock, and long afterwards it is still taken"
-        stage.monitor.report(Wrong.NOBODY_ENTERS, why, name)
 
 
 @dataclass(slots=True)

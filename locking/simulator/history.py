@@ -40,6 +40,8 @@ class Wrong(StrEnum):
     STALE_WRITE = "a stale write accepted"
     ASLEEP = "a waiter sleeps beside a free lock"
     GHOST = "the lock is given to the dead"
+    KEPT = "a released lock is still held"
+    STILLBORN = "a lease that is over already"
 
 
 @dataclass(slots=True)

@@ -29,6 +29,8 @@ class Attempt:
 
     client: str
     asked_at: int
+    role: str = ""
+    """As what it comes, to a lock that several may hold; see `gate`."""
     arrived: int | None = None
     """The place in line: counted when the attempt's first command ran on the server."""
     grant: int = 0
@@ -76,8 +78,9 @@ class Monitor:
     `stops_at`: the run ends at the first of these.  `lease_ends`: a holder that knows, by its own
     clock, that its lease is over does not count as a holder; a plain lock's holder always does.
     `fair`: whoever arrived first must enter first.  `patience`: seconds for which the lock may be
-    free while somebody waits for it, or be somebody's who does not know it.  `owner_in` reads the
-    client's name in the value of a lock that is handed over.
+    free while somebody waits for it, or be somebody's who does not know it; `patience_after_fault`:
+    the same for being free, once something has gone wrong.  `owner_in` reads the client's name in
+    the value of a lock that is handed over.
     """
 
     def __init__(
@@ -87,6 +90,7 @@ class Monitor:
         stops_at: Collection[Wrong] = tuple(Wrong),
         fair: bool = False,
         patience: float | None = None,
+        patience_after_fault: float | None = None,
         owner_in: Callable[[Any], str] | None = None,
     ) -> None:
         self.world = world
@@ -98,6 +102,7 @@ class Monitor:
         self._stops_at = frozenset(stops_at)
         self._fair = fair
         self._patience = patience
+        self._patience_after_fault = patience_after_fault or patience
         self._owner_in = owner_in
         self._handed_at: dict[str, int] = {}
         self._arrivals = 0
@@ -107,9 +112,9 @@ class Monitor:
 
     # -- what clients report
 
-    def asks(self, client: str) -> None:
+    def asks(self, client: str, role: str = "") -> None:
         """The client begins to try for the lock."""
-        self.waiting[client] = Attempt(client, self.world.now)
+        self.waiting[client] = Attempt(client, self.world.now, role)
         self.world.processes[client].begin("acquire")
 
     def enters(self, client: str, believes: Callable[[], bool] = lambda: True) -> Attempt:
@@ -209,17 +214,21 @@ class Monitor:
     def _check_order(self, attempt: Attempt) -> None:
         if not self._fair or attempt.arrived is None:
             return
-        processes = self.world.processes
-        passed = [
-            one.client
-            for one in self.waiting.values()
-            if one.arrived is not None
-            and one.arrived < attempt.arrived
-            and not processes[one.client].disturbed
-        ]
-        if passed and not processes[attempt.client].disturbed:
+        passed = [one.client for one in self._passed_by(attempt)]
+        if passed and not self.world.processes[attempt.client].disturbed:
             why = f"{attempt.client} enters before {' and '.join(passed)}, who came first"
             self.report(Wrong.ORDER, why, *passed, attempt.client)
+
+    def _passed_by(self, attempt: Attempt) -> list[Attempt]:
+        """Who came earlier, is in line undisturbed, and still waits."""
+        place, processes = attempt.arrived or 0, self.world.processes
+        return [
+            one
+            for one in self.waiting.values()
+            if one.arrived is not None
+            and one.arrived < place
+            and not processes[one.client].disturbed
+        ]
 
     def _check_theirs(self, holder: str, culprit: str, before: KeyState, now: KeyState) -> None:
         if before.ended(self.world.now) or not self.inside[holder].believes():
@@ -244,10 +253,12 @@ class Monitor:
     def _check_patience(self, attempt: Attempt) -> None:
         client, now = attempt.client, self.world.now
         handed_at = self._handed_at.pop(client, now)
-        if self._patience is None or self.world.processes[client].disturbed:
+        processes = self.world.processes
+        if self._patience is None or processes[client].disturbed:
             return
+        calm = not any(process.disturbed for process in processes.values())
         idle = min((now - attempt.asked_at) / MICROSECONDS, self._free_for)
-        if idle > self._patience:
+        if idle > (self._patience if calm else self._patience_after_fault or 0.0):
             why = f"the lock was free for {idle:.1f} s while {client} waited"
             self.report(Wrong.ASLEEP, why, client)
         late = (now - handed_at) / MICROSECONDS

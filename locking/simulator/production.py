@@ -1,4 +1,4 @@
-"""The production Redis lock on the simulated server, unchanged.
+"""The production Redis locks on the simulated server, unchanged.
 
 `locking.backends.redis` was made with a seam for this: a `Wire` in the place of a client, a
 `Clock`, and a `Renewer` a process.  Its Lua scripts run in a real Lua.
@@ -78,6 +78,7 @@ def make_lock(
     *,
     kind: type[RedisLock] = RedisLock,
     lease: float = LEASE,
+    **settings: Any,
 ) -> RedisLock:
     """A handle of the lock in the running process, named by its owner."""
     world = stage.world
@@ -89,6 +90,7 @@ def make_lock(
         owner=owner,
         clock=clock,
         renewer=SimulatedRenewer(clock),
+        **settings,
     )
 
 
@@ -98,6 +100,7 @@ def client(
     name: str,
     *,
     make: Maker = make_lock,
+    role: str = "",
     timeout: float | None = PATIENT,
     work: float = 2.0,
     after: float = 0.0,
@@ -106,13 +109,14 @@ def client(
 ) -> Process:
     """A process that takes the production lock `rounds` times, as a careful shop would.
 
-    It works, checks its lease, writes with the lease's fencing token, and releases.
+    It works, checks its lease, writes with the lease's fencing token, and releases.  `role` is for
+    the monitor of a lock that several may hold.
     """
 
     def run() -> None:
         lock = make(stage, server, name)
         for _ in range(rounds):
-            stage.monitor.asks(name)
+            stage.monitor.asks(name, role)
             lease = stage.attempt(name, lambda: lock.acquire(timeout))
             if lease is None:
                 check_patience(stage, name, timeout)
@@ -132,6 +136,8 @@ def check_patience(stage: Stage, name: str, timeout: float | None) -> None:
 def hold(stage: Stage, name: str, lease: RedisLease, *, work: float, writes: bool) -> None:
     """What the holder does between acquire and release."""
     attempt = stage.monitor.enters(name, lambda: lease.remaining() > 0)
+    if not attempt.believes():  # no time has passed since acquire returned
+        stage.monitor.report(Wrong.STILLBORN, f"{name} is given a lease that is over", name)
     stage.work(name, work)
     try:
         if writes:
@@ -143,3 +149,5 @@ def hold(stage: Stage, name: str, lease: RedisLease, *, work: float, writes: boo
         # LockLost, or LockUnavailable: then the lease ends by itself.
         stage.monitor.leaves(name)
         stage.note(name, f"learns that {problem}")
+    else:
+        stage.check_let_go(name, lease.holder.encode())

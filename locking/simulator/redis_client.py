@@ -19,6 +19,7 @@ from locking.simulator.schedule import Act
 from locking.simulator.servers import lua
 from locking.simulator.servers.redis.model import RedisModel
 from locking.simulator.servers.redis.replies import RedisError
+from locking.simulator.servers.redis.sorted_set import SortedSet
 from locking.simulator.world import EPOCH, REPLY_TIMEOUT, Process, Thread, World
 
 if TYPE_CHECKING:
@@ -136,6 +137,13 @@ class RedisServer:
     def _time_out(self) -> NoReturn:
         self.world.sleep(REPLY_TIMEOUT / MICROSECONDS)
         raise RedisTimeout("Timeout reading from socket")
+
+    def names(self, holder: bytes) -> bool:
+        """Whether the lock's key says that this is the holder, or one of several."""
+        value = self.model.find(self.lock_key)
+        if isinstance(value, SortedSet):
+            return holder in value.scores
+        return isinstance(value, bytes) and value.endswith(b":" + holder)
 
     # -- blocking reads: served in the order in which they came, as by the real server
 

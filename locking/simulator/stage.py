@@ -40,7 +40,7 @@ class PlainLock(Protocol):
 class Stage:
     """Where a scenario puts its servers and clients.
 
-    `stops_at`, `fair`, `patience`, `owner_in`: see `Monitor`.  With `fenced`, the guarded resource
+    `stops_at`, `fair`, `patience`…, `owner_in`: see `Monitor`.  With `fenced`, the guarded resource
     compares tokens.
     """
 
@@ -52,11 +52,18 @@ class Stage:
         fair: bool = False,
         fenced: bool = False,
         patience: float | None = None,
+        patience_after_fault: float | None = None,
         owner_in: Callable[[Any], str] | None = None,
+        monitor: type[Monitor] = Monitor,
     ) -> None:
         self.world = World(scheduler)
-        self.monitor = Monitor(
-            self.world, stops_at=stops_at, fair=fair, patience=patience, owner_in=owner_in
+        self.monitor = monitor(
+            self.world,
+            stops_at=stops_at,
+            fair=fair,
+            patience=patience,
+            patience_after_fault=patience_after_fault,
+            owner_in=owner_in,
         )
         self.resource = Resource(self.monitor, fenced=fenced)
         self.world.on_fault.append(self._note_crash)
@@ -178,6 +185,13 @@ class Stage:
                 why = f"{name} failed, and yet the key is {name}'s"
                 self.monitor.report(Wrong.ORPHANED, why, name)
 
+    def check_let_go(self, name: str, holder: bytes) -> None:
+        """After a release: the server must not call it the holder any more."""
+        for server in self.world.servers.values():
+            if isinstance(server, RedisServer) and server.names(holder):
+                why = f"{name} has let go, and yet the server keeps it for {name}"
+                self.monitor.report(Wrong.KEPT, why, name)
+
     @staticmethod
     def redis_client(server: RedisServer) -> SimulatedRedis:
         """A redis-py client of the server."""
@@ -207,7 +221,9 @@ class Play:
     fair: bool = False
     fenced: bool = False
     patience: float | None = None
+    patience_after_fault: float | None = None
     owner_in: Callable[[Any], str] | None = None
+    monitor: type[Monitor] = Monitor
 
 
 @dataclass(slots=True)
@@ -246,7 +262,9 @@ def perform(what: Play, scheduler: Scheduler) -> Run:
         fair=what.fair,
         fenced=what.fenced,
         patience=what.patience,
+        patience_after_fault=what.patience_after_fault,
         owner_in=what.owner_in,
+        monitor=what.monitor,
     )
     what.setup(stage)
     stage.world.run()

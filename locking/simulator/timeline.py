@@ -19,7 +19,7 @@ TIME_OF_DAY = re.compile(r"\b1[67]\d{8}(?:\.\d+)?\b")
 MICROSECONDS_OF_DAY = re.compile(r"\b1[67]\d{14}\b")
 # Their answers count down, while somebody waits: a repeat is a repeat all the same.  What
 # acquire.lua answers to one who must wait begins with a 0.
-COUNTING_DOWN = ("TTL", "PTTL", "acquire.lua")
+COUNTING_DOWN = ("TTL", "PTTL", "acquire.lua", "gate_acquire.lua")
 LONGEST_CYCLE = 12
 START = EPOCH / MICROSECONDS
 
@@ -108,7 +108,8 @@ def _owners(history: list[Event]) -> dict[str, str]:
     for event in history:
         words = event.what if isinstance(event.what, tuple) else ()
         for word in words:
-            token, colon, owner = str(word).partition(":")
+            prefixed, colon, owner = str(word).partition(":")
+            token = prefixed.rpartition("-")[2]  # "r-…" is a reader's
             if colon and len(token) >= 19 and TOKEN.fullmatch(token) and token not in owners:
                 count = sum(name.rstrip("0123456789") == owner for name in owners.values())
                 owners[token] = owner if not count else f"{owner}{count + 1}"

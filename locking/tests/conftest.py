@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
 from redis import Redis
 
 from locking.redis_client import connect
-from locking.tests.servers import Valkey
+from locking.tests import servers
+from locking.tests.servers import RedisLike, Server, Valkey
+
+
+def require(server: type[Server]) -> None:
+    """Skip where a server is not installed, and say how to get it; fail in CI."""
+    missing = server.missing()
+    if missing is not None:
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"CI must test this: {missing}")
+        pytest.skip(missing)
 
 
 @pytest.fixture(scope="session")
@@ -33,4 +44,46 @@ def own_valkey() -> Iterator[Valkey]:
     """A server for one test, to be killed, restarted or paused."""
     with Valkey() as server:
         assert isinstance(server, Valkey)
+        yield server
+
+
+# -- the same, for tests that run on Valkey and on Redis: the lock's own, and those of its scripts
+
+
+@pytest.fixture(
+    scope="session",
+    params=[
+        pytest.param(Valkey, id="valkey"),
+        pytest.param(servers.Redis, id="redis", marks=pytest.mark.optional_server),
+    ],
+)
+def store_kind(request: pytest.FixtureRequest) -> type[RedisLike]:
+    """Valkey or Redis proper."""
+    kind: type[RedisLike] = request.param
+    require(kind)
+    return kind
+
+
+@pytest.fixture(scope="session")
+def store_server(store_kind: type[RedisLike]) -> Iterator[RedisLike]:
+    """A server of either kind that all tests share."""
+    with store_kind() as server:
+        assert isinstance(server, RedisLike)
+        yield server
+
+
+@pytest.fixture
+def store(store_server: RedisLike) -> Iterator[Redis]:
+    """A client of that server, emptied first."""
+    with connect(store_server.endpoint) as client:
+        assert isinstance(client, Redis)
+        client.flushall()
+        yield client
+
+
+@pytest.fixture
+def own_store(store_kind: type[RedisLike]) -> Iterator[RedisLike]:
+    """A server of either kind for one test, to be killed, restarted or paused."""
+    with store_kind() as server:
+        assert isinstance(server, RedisLike)
         yield server

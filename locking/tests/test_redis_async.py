@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
@@ -12,13 +13,15 @@ from redis.asyncio import Redis
 from locking import LockLost, LockTimeout, LockUnavailable
 from locking.backends.redis import RedisLock
 from locking.backends.redis_async import AsyncRedisLock
+from locking.backends.redis_protocol import MUTEX
 from locking.redis_client import connect_async
 from locking.tests.helpers import Task, eventually
-from locking.tests.servers import Valkey, free_port
+from locking.tests.proxy import Proxy, Way
+from locking.tests.servers import RedisLike, free_port
 
 
 @asynccontextmanager
-async def client_of(server: Valkey) -> AsyncIterator[Redis]:
+async def client_of(server: RedisLike) -> AsyncIterator[Redis]:
     client = connect_async(server.endpoint)
     await client.flushall()
     try:
@@ -27,7 +30,7 @@ async def client_of(server: Valkey) -> AsyncIterator[Redis]:
         await client.aclose()
 
 
-def run(server: Valkey, scenario):
+def run(server: RedisLike, scenario):
     async def main():
         async with client_of(server) as client:
             return await asyncio.wait_for(scenario(client), 30)
@@ -41,7 +44,7 @@ async def until(condition) -> None:
             await asyncio.sleep(0.005)
 
 
-def test_only_one_of_many_tasks_is_inside_and_they_enter_in_order(valkey_server):
+def test_only_one_of_many_tasks_is_inside_and_they_enter_in_order(store_server):
     async def scenario(client: Redis) -> list[int]:
         order: list[int] = []
         inside = 0
@@ -65,14 +68,14 @@ def test_only_one_of_many_tasks_is_inside_and_they_enter_in_order(valkey_server)
         assert await client.keys() == [b"lock:{phone}:fence"]
         return order
 
-    assert run(valkey_server, scenario) == list(range(10))
+    assert run(store_server, scenario) == list(range(10))
 
 
 async def _is(awaitable, value) -> bool:
     return bool(await awaitable == value)
 
 
-def test_more_tasks_may_wait_than_the_pool_has_connections(valkey_server):
+def test_more_tasks_may_wait_than_the_pool_has_connections(store_server):
     async def scenario(client: Redis) -> None:
         client.connection_pool.max_connections = 4
         lock = AsyncRedisLock(client, "phone")
@@ -89,13 +92,13 @@ def test_more_tasks_may_wait_than_the_pool_has_connections(valkey_server):
         await asyncio.gather(*tasks)
         assert count == 20
 
-    run(valkey_server, scenario)
+    run(store_server, scenario)
 
 
-def test_tasks_and_threads_exclude_each_other_under_the_same_name(valkey, valkey_server):
+def test_tasks_and_threads_exclude_each_other_under_the_same_name(store, store_server):
     async def scenario(client: Redis) -> int:
         async with await AsyncRedisLock(client, "phone", owner="task").acquire() as lease:
-            blocking = RedisLock(valkey, "phone")
+            blocking = RedisLock(store, "phone")
             assert blocking.owner() == "task"
             heir = Task(lambda: blocking.acquire(timeout=20))
             await until(lambda: _is(AsyncRedisLock(client, "phone").waiters(), 1))
@@ -104,10 +107,10 @@ def test_tasks_and_threads_exclude_each_other_under_the_same_name(valkey, valkey
         following.release()
         return 1
 
-    assert run(valkey_server, scenario) == 1
+    assert run(store_server, scenario) == 1
 
 
-def test_a_cancelled_task_leaves_the_queue(valkey_server):
+def test_a_cancelled_task_leaves_the_queue(store_server):
     async def scenario(client: Redis) -> None:
         lock = AsyncRedisLock(client, "phone")
         async with await lock.acquire():
@@ -119,10 +122,10 @@ def test_a_cancelled_task_leaves_the_queue(valkey_server):
             assert await lock.waiters() == 0
         assert await client.keys() == [b"lock:{phone}:fence"]
 
-    run(valkey_server, scenario)
+    run(store_server, scenario)
 
 
-def test_a_task_may_enter_again_and_another_may_not(valkey_server):
+def test_a_task_may_enter_again_and_another_may_not(store_server):
     async def scenario(client: Redis) -> None:
         lock = AsyncRedisLock(client, "phone")
         async with await lock.acquire() as outer:
@@ -133,10 +136,10 @@ def test_a_task_may_enter_again_and_another_may_not(valkey_server):
                 await asyncio.create_task(lock.acquire(timeout=0))
         assert await lock.owner() is None
 
-    run(valkey_server, scenario)
+    run(store_server, scenario)
 
 
-def test_a_living_task_keeps_the_lock_past_its_lease(valkey_server):
+def test_a_living_task_keeps_the_lock_past_its_lease(store_server):
     async def scenario(client: Redis) -> None:
         lock = AsyncRedisLock(client, "phone", lease=0.3)
         async with await lock.acquire() as lease:
@@ -145,10 +148,10 @@ def test_a_living_task_keeps_the_lock_past_its_lease(valkey_server):
             with pytest.raises(LockTimeout):
                 await AsyncRedisLock(client, "phone").acquire(timeout=0)
 
-    run(valkey_server, scenario)
+    run(store_server, scenario)
 
 
-def test_a_lock_that_was_taken_away_is_lost(valkey_server):
+def test_a_lock_that_was_taken_away_is_lost(store_server):
     async def scenario(client: Redis) -> None:
         lock = AsyncRedisLock(client, "phone", lease=0.3)
         lease = await lock.acquire()
@@ -157,10 +160,10 @@ def test_a_lock_that_was_taken_away_is_lost(valkey_server):
         with pytest.raises(LockLost):
             await lease.release()
 
-    run(valkey_server, scenario)
+    run(store_server, scenario)
 
 
-def test_a_lease_that_its_owner_forgot_ends(valkey_server):
+def test_a_lease_that_its_owner_forgot_ends(store_server):
     async def scenario(client: Redis) -> None:
         lock = AsyncRedisLock(client, "phone", lease=0.3)
 
@@ -171,10 +174,10 @@ def test_a_lease_that_its_owner_forgot_ends(valkey_server):
         async with await AsyncRedisLock(client, "phone").acquire(timeout=5):
             pass
 
-    run(valkey_server, scenario)
+    run(store_server, scenario)
 
 
-def test_extend_moves_the_end_of_the_lease(valkey_server):
+def test_extend_moves_the_end_of_the_lease(store_server):
     async def scenario(client: Redis) -> None:
         async with await AsyncRedisLock(client, "phone", lease=1).acquire() as lease:
             await lease.extend(30)
@@ -186,7 +189,7 @@ def test_extend_moves_the_end_of_the_lease(valkey_server):
             with pytest.raises(LockLost):
                 await lease.release()
 
-    run(valkey_server, scenario)
+    run(store_server, scenario)
 
 
 def test_a_server_that_is_away_is_a_lock_unavailable():
@@ -199,12 +202,40 @@ def test_a_server_that_is_away_is_a_lock_unavailable():
     asyncio.run(scenario())
 
 
-def test_a_blocking_waiter_is_woken_by_a_task(valkey, valkey_server):
+def test_a_blocking_waiter_is_woken_by_a_task(store, store_server):
     async def scenario(client: Redis) -> None:
         lease = await AsyncRedisLock(client, "phone").acquire()
-        heir = Task(lambda: RedisLock(valkey, "phone").acquire(timeout=20).token)
-        await asyncio.to_thread(eventually, lambda: RedisLock(valkey, "phone").waiters() == 1)
+        heir = Task(lambda: RedisLock(store, "phone").acquire(timeout=20).token)
+        await asyncio.to_thread(eventually, lambda: RedisLock(store, "phone").waiters() == 1)
         await lease.release()
         assert await asyncio.to_thread(heir.result) > lease.token
 
-    run(valkey_server, scenario)
+    run(store_server, scenario)
+
+
+def _after(seconds: float) -> Callable[[], bool]:
+    end = time.monotonic() + seconds
+    return lambda: time.monotonic() > end
+
+
+def test_an_answer_that_comes_after_the_leases_end_is_no_lease(store, store_server):
+    """With time left, the task asks again; without, it gives back what it may hold."""
+
+    async def scenario(client: Redis) -> None:
+        await (await AsyncRedisLock(client, "warm").acquire()).release()
+        with Proxy(store_server.port) as proxy:
+            slow = connect_async(proxy.url, timeout=5)
+            for patience in (5, 0):
+                proxy.hold_up(MUTEX.acquire.sha, Way.REQUEST, until=_after(1.05))
+                acquiring = AsyncRedisLock(slow, "phone", lease=1).acquire(timeout=patience)
+                if patience:
+                    lease = await acquiring
+                    assert lease.remaining() > 0
+                    await lease.release()
+                else:
+                    with pytest.raises(LockTimeout):
+                        await acquiring
+                assert await AsyncRedisLock(client, "phone").owner() is None
+            await slow.aclose()
+
+    run(store_server, scenario)

@@ -17,8 +17,8 @@ def hold_permit(url: str, lease: float) -> None:
     time.sleep(60)
 
 
-def test_readers_share_and_a_writer_excludes(valkey):
-    lock = RedisReadWriteLock(valkey, "catalogue")
+def test_readers_share_and_a_writer_excludes(store):
+    lock = RedisReadWriteLock(store, "catalogue")
     reading = lock.read.acquire()
     Task(lambda: lock.read.acquire(timeout=0).release()).result()
     with pytest.raises(LockTimeout):
@@ -28,11 +28,11 @@ def test_readers_share_and_a_writer_excludes(valkey):
         for half in (lock.read, lock.write):
             with pytest.raises(LockTimeout):
                 Task(lambda half=half: half.acquire(timeout=0)).result()
-    assert valkey.keys() == [b"rw:{catalogue}:fence"]
+    assert store.keys() == [b"rw:{catalogue}:fence"]
 
 
-def test_readers_that_come_after_a_waiting_writer_enter_after_it(valkey):
-    lock = RedisReadWriteLock(valkey, "catalogue")
+def test_readers_that_come_after_a_waiting_writer_enter_after_it(store):
+    lock = RedisReadWriteLock(store, "catalogue")
     order: list[str] = []
 
     def enter(half, who: str) -> None:
@@ -50,8 +50,8 @@ def test_readers_that_come_after_a_waiting_writer_enter_after_it(valkey):
     assert order == ["writer", "reader"]
 
 
-def test_a_writer_that_gives_up_lets_the_readers_behind_it_in(valkey):
-    lock = RedisReadWriteLock(valkey, "catalogue")
+def test_a_writer_that_gives_up_lets_the_readers_behind_it_in(store):
+    lock = RedisReadWriteLock(store, "catalogue")
     with lock.read.acquire():
         writer = Task(lambda: lock.write.acquire(timeout=0.5))
         eventually(lambda: lock.read.waiters() == 1)
@@ -61,8 +61,8 @@ def test_a_writer_that_gives_up_lets_the_readers_behind_it_in(valkey):
         reader.result()
 
 
-def test_all_waiting_readers_enter_together_when_the_writer_leaves(valkey):
-    lock = RedisReadWriteLock(valkey, "catalogue")
+def test_all_waiting_readers_enter_together_when_the_writer_leaves(store):
+    lock = RedisReadWriteLock(store, "catalogue")
     writing = lock.write.acquire()
     tasks = [Task(lambda: lock.read.acquire(timeout=20)) for _ in range(5)]
     eventually(lambda: lock.read.waiters() == 5)
@@ -74,8 +74,8 @@ def test_all_waiting_readers_enter_together_when_the_writer_leaves(valkey):
         lease.release()
 
 
-def test_a_semaphore_lets_in_as_many_as_it_has_permits(valkey):
-    semaphore = RedisSemaphore(valkey, "pool", 3)
+def test_a_semaphore_lets_in_as_many_as_it_has_permits(store):
+    semaphore = RedisSemaphore(store, "pool", 3)
     leases = [semaphore.acquire(timeout=0) for _ in range(3)]
     with pytest.raises(LockTimeout):
         semaphore.acquire(timeout=0)
@@ -86,11 +86,11 @@ def test_a_semaphore_lets_in_as_many_as_it_has_permits(valkey):
     assert len(semaphore.owners()) == 3
     for lease in leases:
         lease.release()
-    assert valkey.keys() == [b"semaphore:{pool}:fence"]
+    assert store.keys() == [b"semaphore:{pool}:fence"]
 
 
-def test_a_semaphore_is_never_over_full(valkey):
-    semaphore = RedisSemaphore(valkey, "pool", 2)
+def test_a_semaphore_is_never_over_full(store):
+    semaphore = RedisSemaphore(store, "pool", 2)
     inside: list[int] = []
     worst: list[int] = []
 
@@ -108,9 +108,9 @@ def test_a_semaphore_is_never_over_full(valkey):
     assert max(worst) <= 2
 
 
-def test_the_permit_of_a_killed_process_comes_back(valkey, valkey_server):
-    semaphore = RedisSemaphore(valkey, "pool", 1)
-    with process(hold_permit, valkey_server.endpoint, 0.5) as victim:
+def test_the_permit_of_a_killed_process_comes_back(store, store_server):
+    semaphore = RedisSemaphore(store, "pool", 1)
+    with process(hold_permit, store_server.endpoint, 0.5) as victim:
         eventually(lambda: semaphore.owner() == "victim")
         heir = Task(lambda: semaphore.acquire(timeout=10))
         eventually(lambda: semaphore.waiters() == 1)
@@ -118,8 +118,8 @@ def test_the_permit_of_a_killed_process_comes_back(valkey, valkey_server):
         heir.result(within=5).release()
 
 
-def test_a_living_holder_keeps_its_permit_past_the_lease(valkey):
-    semaphore = RedisSemaphore(valkey, "pool", 1, lease=0.3)
+def test_a_living_holder_keeps_its_permit_past_the_lease(store):
+    semaphore = RedisSemaphore(store, "pool", 1, lease=0.3)
     with semaphore.acquire() as lease:
         end = time.monotonic() + 0.6
         eventually(lambda: time.monotonic() > end)
@@ -128,8 +128,8 @@ def test_a_living_holder_keeps_its_permit_past_the_lease(valkey):
             semaphore.acquire(timeout=0)
 
 
-def test_everybody_can_be_put_out(valkey):
-    semaphore = RedisSemaphore(valkey, "pool", 2)
+def test_everybody_can_be_put_out(store):
+    semaphore = RedisSemaphore(store, "pool", 2)
     leases = [semaphore.acquire() for _ in range(2)]
     assert semaphore.force_release("closing time")
     assert not semaphore.force_release("again")
@@ -138,6 +138,6 @@ def test_everybody_can_be_put_out(valkey):
             lease.release()
 
 
-def test_a_semaphore_without_permits_is_refused(valkey):
+def test_a_semaphore_without_permits_is_refused(store):
     with pytest.raises(ValueError, match="0 permits"):
-        RedisSemaphore(valkey, "pool", 0)
+        RedisSemaphore(store, "pool", 0)

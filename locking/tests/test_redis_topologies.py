@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -15,6 +16,7 @@ from redis.exceptions import RedisError
 
 from locking import Lease, LockTimeout, LockUnavailable
 from locking.backends.redis import RedisLock
+from locking.base import Clock
 from locking.ordered import acquire_all
 from locking.queue import DelayQueue
 from locking.redis_client import connect
@@ -224,6 +226,38 @@ def test_a_grant_that_too_few_replicas_know_of_is_taken_back():
         with pytest.raises(LockUnavailable, match="0 of 1 replicas"):
             lock.acquire(timeout=5)
         assert RedisLock(connect(primary.endpoint), "phone").owner() is None
+
+
+class Jumping:
+    """A wire on which the n-th script takes as many seconds as it is told, by the lock's clock."""
+
+    def __init__(self, lock: RedisLock, *seconds: float) -> None:
+        self.wire, self.seconds, self.ahead = lock.wire, list(seconds), 0.0
+        lock.clock = Clock(monotonic=lambda: time.monotonic() + self.ahead)
+        lock.wire = self
+
+    def run(self, *args):
+        answer = self.wire.run(*args)
+        self.ahead += self.seconds.pop(0) if self.seconds else 0.0
+        return answer
+
+    def pop(self, key: str, seconds: float) -> bytes | None:
+        return self.wire.pop(key, seconds)
+
+
+def test_a_replicated_grant_counts_from_its_confirmation_and_is_none_if_that_came_too_late():
+    with Primary() as primary, Replica(primary), Redis(port=primary.port) as client:
+        eventually(lambda: in_sync(client), within=30)
+        make = partial(RedisLock, connect(primary.endpoint), "phone", renew=False)
+        lock = make(lease=100, replicas=1, replica_timeout=2)
+        Jumping(lock, 80)
+        with lock.acquire(timeout=5) as lease:
+            assert lease.remaining() > 50
+        late = make(lease=100, replicas=1, replica_timeout=2)
+        Jumping(late, 0, 101)
+        with pytest.raises(LockUnavailable, match="over by then"):
+            late.acquire(timeout=5)
+        assert make().owner() is None
 
 
 def test_an_error_of_the_server_is_a_lock_unavailable_and_leaves_nothing(own_valkey: Valkey):

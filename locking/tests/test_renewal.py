@@ -16,7 +16,7 @@ from locking.base import Clock
 from locking.redis_client import connect
 from locking.renewal import NAP, Renewal, Renewer
 from locking.tests.helpers import SPAWN, Task, eventually
-from locking.tests.servers import Valkey
+from locking.tests.servers import RedisLike
 
 
 class Manual(Renewer):
@@ -91,36 +91,36 @@ def test_a_silent_server_is_asked_once_a_round():
     assert sum(len(lease.renewed_at) for lease in leases) == 1
 
 
-def redis_lease(valkey: Redis, renewer: Manual, **options):
+def redis_lease(store: Redis, renewer: Manual, **options):
     clock = Clock(monotonic=lambda: renewer.now)
-    lock = RedisLock(valkey, "phone", lease=9, renewer=renewer, clock=clock, **options)
+    lock = RedisLock(store, "phone", lease=9, renewer=renewer, clock=clock, **options)
     return lock.acquire()
 
 
-def test_renewed(valkey: Redis):
+def test_renewed(store: Redis):
     renewer = Manual()
-    lease = redis_lease(valkey, renewer)
-    valkey.pexpire("lock:{phone}", 4000)
+    lease = redis_lease(store, renewer)
+    store.pexpire("lock:{phone}", 4000)
     renewer.now += 5
     assert lease.renew() == (Renewal.RENEWED, renewer.now + 3)
     assert lease.remaining() == 9
-    assert 8000 < valkey.pttl("lock:{phone}") <= 9000
+    assert 8000 < store.pttl("lock:{phone}") <= 9000
 
 
-def test_held_because_its_end_lies_later_already(valkey: Redis):
-    lease = redis_lease(valkey, renewer := Manual())
+def test_held_because_its_end_lies_later_already(store: Redis):
+    lease = redis_lease(store, renewer := Manual())
     lease.extend(100)
     renewer.now += 3
     assert lease.renew() == (Renewal.HELD, renewer.now + 3)
     assert lease.remaining() == 97
-    assert valkey.pttl("lock:{phone}") > 90_000
+    assert store.pttl("lock:{phone}") > 90_000
 
 
-def test_renewed_up_to_its_longest_time_and_no_further(valkey: Redis):
-    lease = redis_lease(valkey, renewer := Manual(), max_hold=20)
+def test_renewed_up_to_its_longest_time_and_no_further(store: Redis):
+    lease = redis_lease(store, renewer := Manual(), max_hold=20)
     for _ in range(2):
         renewer.now += 6.5
-        valkey.pexpire("lock:{phone}", 2500)  # the server's clock follows ours
+        store.pexpire("lock:{phone}", 2500)  # the server's clock follows ours
         assert lease.renew()[0] is Renewal.RENEWED
     assert lease.remaining() == 7  # up to 20 seconds, and no further
     renewer.now += 7
@@ -128,50 +128,50 @@ def test_renewed_up_to_its_longest_time_and_no_further(valkey: Redis):
     assert lease.lost.reason == "the lease ran out"
 
 
-def test_held_because_its_owning_thread_is_dead(valkey: Redis):
+def test_held_because_its_owning_thread_is_dead(store: Redis):
     renewer = Manual()
-    lease = Task(lambda: redis_lease(valkey, renewer)).result()
+    lease = Task(lambda: redis_lease(store, renewer)).result()
     renewer.now += 3
-    valkey.pexpire("lock:{phone}", 4000)
+    store.pexpire("lock:{phone}", 4000)
     assert lease.renew() == (Renewal.HELD, 1009)
-    assert valkey.pttl("lock:{phone}") <= 4000
+    assert store.pttl("lock:{phone}") <= 4000
 
 
-def test_unknown_until_its_own_end_and_then_lost(own_valkey: Valkey):
+def test_unknown_until_its_own_end_and_then_lost(own_store: RedisLike):
     failures = []
 
     class Watch(Hooks):
         def renewal_failed(self, name: str, error: Exception) -> None:
             failures.append(type(error).__name__)
 
-    client = connect(own_valkey.endpoint, timeout=0.1)
+    client = connect(own_store.endpoint, timeout=0.1)
     assert isinstance(client, Redis)
     lease = redis_lease(client, renewer := Manual(), hooks=Watch())
-    assert own_valkey.process is not None
-    os.kill(own_valkey.process.pid, signal.SIGSTOP)
+    assert own_store.process is not None
+    os.kill(own_store.process.pid, signal.SIGSTOP)
     renewer.now += 3
     assert lease.renew() == (Renewal.UNKNOWN, renewer.now + 1)
     assert failures == ["LockUnavailable"]
     assert lease.remaining() == 6
     renewer.now += 6
     assert lease.renew() == (Renewal.LOST, inf)
-    os.kill(own_valkey.process.pid, signal.SIGCONT)
+    os.kill(own_store.process.pid, signal.SIGCONT)
 
 
-def test_lost_because_the_server_does_not_know_it(valkey: Redis):
-    lease = redis_lease(valkey, renewer := Manual())
-    valkey.set("lock:{phone}", "9:another:one")
+def test_lost_because_the_server_does_not_know_it(store: Redis):
+    lease = redis_lease(store, renewer := Manual())
+    store.set("lock:{phone}", "9:another:one")
     renewer.now += 3
     assert lease.renew() == (Renewal.LOST, inf)
-    assert valkey.get("lock:{phone}") == b"9:another:one"
+    assert store.get("lock:{phone}") == b"9:another:one"
     with pytest.raises(LockLost):
         lease.check()
 
 
-def test_a_lock_that_is_held_too_long_is_lost_and_free(valkey: Redis):
-    lease = RedisLock(valkey, "phone", lease=0.2, max_hold=0.5).acquire()
+def test_a_lock_that_is_held_too_long_is_lost_and_free(store: Redis):
+    lease = RedisLock(store, "phone", lease=0.2, max_hold=0.5).acquire()
     assert lease.lost.wait(5)
-    RedisLock(valkey, "phone").acquire(timeout=5).release()
+    RedisLock(store, "phone").acquire(timeout=5).release()
     with pytest.raises(LockLost):
         lease.release()
 
@@ -195,11 +195,11 @@ def valkey_of(lock: RedisLock) -> Redis:
 
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_a_forked_child_does_not_own_its_parents_lease_and_renews_its_own(valkey: Redis):
+def test_a_forked_child_does_not_own_its_parents_lease_and_renews_its_own(store: Redis):
     context = SPAWN.get_context("fork")
     answers = context.SimpleQueue()
-    lock = RedisLock(valkey, "phone", lease=0.5)
-    lock.client = valkey  # type: ignore[attr-defined]
+    lock = RedisLock(store, "phone", lease=0.5)
+    lock.client = store  # type: ignore[attr-defined]
     with lock.acquire() as lease:
         child = context.Process(target=in_forked_child, args=(lock, lease, answers))
         child.start()

@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from locking.lessons import LESSONS
-from locking.simulator import production
 from locking.simulator.cli import main
 from locking.simulator.course import woven
 from locking.simulator.explore import Exploration, acts_named, explore, run_chunk, run_seed
-from locking.simulator.history import Wrong
+from locking.simulator.history import Kind, Wrong
+from locking.simulator.production import MODULES
 from locking.simulator.schedule import Act
+from locking.simulator.subjects import SUBJECTS
 from locking.simulator.virtual import inside_simulation
 
 
@@ -105,7 +106,7 @@ def test_a_search_in_several_processes_finds_what_one_process_finds():
 
 def test_a_seed_always_gives_the_same_schedule():
     def history(seed: int):
-        with inside_simulation(production.MODULES):
+        with inside_simulation(MODULES):
             run, made = run_seed(Exploration(), seed)
         return [(event.at, event.who, event.kind) for event in run.history], made
 
@@ -119,6 +120,35 @@ def test_the_production_lock_survives_a_sample_of_schedules():
     assert tally.violations == []
     assert tally.overlaps > 0, "no holder was ever late: the search proves nothing"
     assert tally.refused > 0, "no stale write was ever refused: the fence was not tested"
+
+
+@pytest.mark.parametrize("lock", ["redis-unfair", "redis-rw", "redis-semaphore"])
+def test_the_other_locks_survive_a_sample_of_schedules(lock):
+    tally = run_chunk(Exploration(subject=SUBJECTS[lock]), 2_000_000, 500)
+    assert tally.violations == []
+    assert tally.overlaps > 0, "no holder was ever late: the search proves nothing"
+
+
+def test_a_read_write_lock_is_searched_by_its_name_and_shown_with_its_roles(capsys):
+    words = ["explore", "--lock", "redis-rw", "--schedules", "250", "--seed", "250"]
+    assert main([*words, "--processes", "1"]) == 0
+    out = capsys.readouterr().out
+    assert "gate_acquire.lua w-A" in out
+    assert "--lock redis-rw --schedules 1 --seed 257" in out
+
+
+@pytest.mark.parametrize("lock", ["redis-rw", "redis-semaphore"])
+def test_holders_really_share_in_the_simulation(lock):
+    """Else nothing would be known of the very thing for which there are such locks."""
+    most, what = 0, Exploration(acts=frozenset({Act.SWITCH}), subject=SUBJECTS[lock])
+    with inside_simulation(MODULES):
+        for seed in range(50):
+            run, _ = run_seed(what, seed)
+            inside = 0
+            for event in run.history:
+                inside += (event.kind is Kind.ENTER) - (event.kind is Kind.LEAVE)
+                most = max(most, inside)
+    assert most >= 2
 
 
 def test_after_a_fail_over_a_stale_write_is_still_refused_and_life_goes_on():

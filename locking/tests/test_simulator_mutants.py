@@ -8,10 +8,12 @@ from hashlib import sha1
 import pytest
 
 from locking.backends.redis import RedisLock
-from locking.backends.redis_protocol import MUTEX, Script
+from locking.backends.redis_protocol import GATE, MUTEX, Grant, Script, Scripts
+from locking.backends.redis_shared import RedisReadLock, RedisSemaphore, RedisWriteLock
 from locking.simulator.explore import Exploration, first_wrong, run_chunk, shortest
 from locking.simulator.history import Wrong
 from locking.simulator.stage import play
+from locking.simulator.subjects import Subject, mutex, read_write, semaphore
 
 BUDGET = 4_000  # schedules; the production lock survives more than a hundred thousand
 STEP = 250
@@ -106,34 +108,149 @@ class GrantsForEver(RedisLock):
     )
 
 
-def find(kind: type[RedisLock]) -> tuple[Exploration, int, Wrong]:
-    what = Exploration(kind=kind)
+class IgnoresThatItIsTaken(RedisLock):
+    scripts = replace(
+        MUTEX,
+        acquire=changed(
+            MUTEX.acquire, ("if not value and ARGV[3] == 'u' then", "if ARGV[3] == 'u' then")
+        ),
+    )
+
+
+class KeepsWhatItReleases(RedisLock):
+    scripts = replace(
+        MUTEX,
+        release=changed(
+            MUTEX.release, ("redis.call('DEL', KEYS[1])\n  return 1", "return 1"), NO_WAKE
+        ),
+    )
+
+
+class ReturnsWhatIsOver(RedisLock):
+    """As it was before it looked at the time."""
+
+    def turn(self, holder: str, timeout: float | None):
+        steps = super().turn(holder, timeout)
+        answer = yield next(steps)
+        while True:
+            if isinstance(answer, list) and answer[0]:
+                return Grant(answer[0], self.clock.monotonic() - self.lease)
+            try:
+                answer = yield steps.send(answer)
+            except StopIteration as done:
+                return done.value
+
+
+def all_gates(*edits: tuple[str, str]) -> Scripts:
+    return replace(
+        GATE, acquire=changed(GATE.acquire, *edits), release=changed(GATE.release, *edits)
+    )
+
+
+BESIDE_A_WRITER = all_gates(
+    (
+        "kind == 'r' and string.sub(redis.call('ZRANGE', KEYS[1], 0, 0)[1], 1, 1) == 'r'",
+        "kind == 'r'",
+    )
+)
+
+
+class ReaderBesideAWriter(RedisReadLock):
+    scripts = BESIDE_A_WRITER
+
+
+class WriterWithSuchReaders(RedisWriteLock):
+    scripts = BESIDE_A_WRITER
+
+
+PASS_BY = """
+if may_enter(holder) then
+  leave_queue(waiter, holder)
+  return {tonumber(grant(holder, lease_ms))}
+end
+"""
+QUEUE_UP = "if ARGV[4] == '1' then"
+PASSING = replace(GATE, acquire=changed(GATE.acquire, (QUEUE_UP, PASS_BY + QUEUE_UP)))
+
+
+class ReaderThatPassesWriters(RedisReadLock):
+    scripts = PASSING
+
+
+class WriterThatIsPassed(RedisWriteLock):
+    scripts = PASSING
+
+
+FORGETTING = replace(
+    GATE,
+    acquire=changed(GATE.acquire, ("admit(nil) -- it may have stood in the way of others", "")),
+)
+
+
+class ReaderBehindAWriterThatGaveUp(RedisReadLock):
+    scripts = FORGETTING
+
+
+class WriterThatGivesUp(RedisWriteLock):
+    scripts = FORGETTING
+
+
+class OnePermitTooMany(RedisSemaphore):
+    scripts = all_gates(("inside < tonumber(permits)", "inside <= tonumber(permits)"))
+
+
+class LeaksPermits(RedisSemaphore):
+    scripts = replace(
+        GATE,
+        release=changed(
+            GATE.release,
+            ("redis.call('ZREM', KEYS[1], holder) == 1", "redis.call('ZSCORE', KEYS[1], holder)"),
+        ),
+    )
+
+
+class PermitsThatNobodyIsToldOf(RedisSemaphore):
+    scripts = all_gates(NO_WAKE)
+
+
+def find(subject: Subject) -> tuple[Exploration, int, Wrong]:
+    what = Exploration(subject=subject)
     for start in range(0, BUDGET, STEP):
         tally = run_chunk(what, start, STEP)
         if tally.violations:
             return what, *tally.violations[0]
-    pytest.fail(f"{kind.__name__} survived {BUDGET} schedules")
+    pytest.fail(f"{subject} survived {BUDGET} schedules")
 
 
 @pytest.mark.parametrize(
-    ("kind", "wrongs"),
+    ("subject", "wrongs"),
     [
-        (ReleasesWithoutComparing, {Wrong.NOT_THEIRS, Wrong.MOVED, Wrong.TWO_HOLDERS}),
-        (MintsNoFence, {Wrong.STALE_WRITE}),
-        (HandsOverToTheDead, {Wrong.GHOST}),
-        (LetsNewcomersPass, {Wrong.ORDER, Wrong.ASLEEP}),
-        (WakesNobody, {Wrong.ASLEEP}),
-        (RenewsWhatItLost, {Wrong.MOVED}),
-        (GrantsForEver, {Wrong.NOBODY_ENTERS}),
+        (mutex(ReleasesWithoutComparing), {Wrong.NOT_THEIRS, Wrong.MOVED, Wrong.TWO_HOLDERS}),
+        (mutex(MintsNoFence), {Wrong.STALE_WRITE}),
+        (mutex(HandsOverToTheDead), {Wrong.GHOST}),
+        (mutex(LetsNewcomersPass), {Wrong.ORDER, Wrong.ASLEEP, Wrong.KEPT}),
+        (mutex(WakesNobody), {Wrong.ASLEEP}),
+        (mutex(RenewsWhatItLost), {Wrong.MOVED}),
+        (mutex(GrantsForEver), {Wrong.NOBODY_ENTERS}),
+        (mutex(KeepsWhatItReleases), {Wrong.KEPT}),
+        (mutex(ReturnsWhatIsOver), {Wrong.STILLBORN}),
+        (mutex(WakesNobody, fair=False), {Wrong.ASLEEP}),
+        (mutex(IgnoresThatItIsTaken, fair=False), {Wrong.MOVED, Wrong.TWO_HOLDERS}),
+        (read_write(ReaderBesideAWriter, WriterWithSuchReaders), {Wrong.TWO_HOLDERS}),
+        (read_write(ReaderThatPassesWriters, WriterThatIsPassed), {Wrong.ORDER}),
+        (read_write(ReaderBehindAWriterThatGaveUp, WriterThatGivesUp), {Wrong.ASLEEP}),
+        (semaphore(OnePermitTooMany), {Wrong.TWO_HOLDERS}),
+        (semaphore(LeaksPermits), {Wrong.KEPT}),
+        (semaphore(PermitsThatNobodyIsToldOf), {Wrong.ASLEEP}),
     ],
-    ids=lambda value: value.__name__ if isinstance(value, type) else "",
+    ids=lambda value: value.roles[0].kind.__name__ if isinstance(value, Subject) else "",
 )
-def test_a_broken_script_is_found(kind, wrongs):
-    what, seed, wrong = find(kind)
+def test_a_broken_lock_is_found(subject, wrongs):
+    what, seed, wrong = find(subject)
     assert wrong in wrongs
     schedule, run = shortest(what, seed, lambda run: first_wrong(what, run) is wrong)
     assert len(schedule) <= 6, "a finding that nobody can read"
-    assert run.violations[-1].wrong is wrong
+    assert run.has(wrong)
 
 
 def test_a_living_holder_keeps_its_lease_in_the_simulation_too():
@@ -144,7 +261,7 @@ def test_a_living_holder_keeps_its_lease_in_the_simulation_too():
 
 def test_what_is_found_in_a_broken_lock_does_not_happen_to_the_real_one():
     for kind in (ReleasesWithoutComparing, HandsOverToTheDead, GrantsForEver):
-        _, seed, _ = find(kind)
+        _, seed, _ = find(mutex(kind))
         assert run_chunk(Exploration(), seed, 1).violations == []
 
 

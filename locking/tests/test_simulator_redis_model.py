@@ -111,9 +111,9 @@ def random_command(dice: random.Random) -> list[bytes]:
 
 
 @pytest.fixture
-def ask(valkey, valkey_server):
+def ask(store, store_server):
     """Replies as they come from the wire, without redis-py's conversions."""
-    with Redis.from_url(valkey_server.endpoint, protocol=2) as client:
+    with Redis.from_url(store_server.endpoint, protocol=2) as client:
         connection = client.connection_pool.get_connection()
 
         def send(words: list[bytes]):
@@ -141,9 +141,9 @@ def plain(reply):
 
 
 @pytest.fixture
-def model(valkey: Redis) -> RedisModel:
+def model(store: Redis) -> RedisModel:
     def now() -> int:
-        seconds, microseconds = valkey.time()
+        seconds, microseconds = store.time()
         return seconds * 1_000_000 + microseconds
 
     made = RedisModel(now)
@@ -162,7 +162,7 @@ def test_the_model_answers_like_a_real_server(ask, model, seed):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_the_locks_scripts_do_on_the_model_what_they_do_on_a_real_server(valkey, model, seed):
+def test_the_locks_scripts_do_on_the_model_what_they_do_on_a_real_server(store, model, seed):
     """Random calls of the production lock's scripts by three holders; the queues must agree."""
     dice = random.Random(seed)
     keys = Keys.of("lock", "stock").all
@@ -183,18 +183,16 @@ def test_the_locks_scripts_do_on_the_model_what_they_do_on_a_real_server(valkey,
             calls = [(holder, str(real_fence or 1), ""), (holder, str(model_fence or 1), "")]
         else:
             script, calls = MUTEX.release, [(holder, "0", f"f60000:{holder}")] * 2
-        real = valkey.eval(script.source, len(keys), *keys, *calls[0])
+        real = store.eval(script.source, len(keys), *keys, *calls[0])
         words = [word.encode() for word in (script.source, str(len(keys)), *keys, *calls[1])]
         modelled = model.execute(b"EVAL", words)
         if isinstance(real, list) and real[0] and modelled[0]:
             fences[holder] = (real[0], modelled[0])
         assert shape(modelled) == shape(real), (kind, holder)
-        assert model.execute(b"LRANGE", [keys[2].encode(), b"0", b"-1"]) == valkey.lrange(
+        assert model.execute(b"LRANGE", [keys[2].encode(), b"0", b"-1"]) == store.lrange(
             keys[2], 0, -1
         )
-        assert holder_in(model.execute(b"GET", [keys[0].encode()])) == holder_in(
-            valkey.get(keys[0])
-        )
+        assert holder_in(model.execute(b"GET", [keys[0].encode()])) == holder_in(store.get(keys[0]))
 
 
 def shape(answer):

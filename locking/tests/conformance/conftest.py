@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -14,21 +13,13 @@ import pytest
 from locking.base import Lock, LockUnavailable
 from locking.tests.conformance.backends import ALL, Backend
 from locking.tests.conformance.clients import PATIENCE, Client
+from locking.tests.conftest import require
 from locking.tests.servers import Server
 
 
 def _parameter(kind: type[Backend]) -> Any:
     optional = any(server.program is not None for server in kind.servers)
     return pytest.param(kind, id=kind.name, marks=[pytest.mark.optional_server] if optional else [])
-
-
-def require(server: type[Server]) -> None:
-    """Skip where a server is not installed, and say how to get it; fail in CI."""
-    missing = server.missing()
-    if missing is not None:
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"CI must test this: {missing}")
-        pytest.skip(missing)
 
 
 def when_up(call: Callable[..., Any], *arguments: Any) -> Any:

@@ -24,7 +24,8 @@ from locking.tests.conformance.backends import (
     PostgresTransaction,
     RedlockOnValkey,
 )
-from locking.tests.conformance.conftest import Deployment, eventually, require
+from locking.tests.conformance.conftest import Deployment, eventually
+from locking.tests.conftest import require
 
 INSERT = "INSERT INTO work VALUES (%s)"
 

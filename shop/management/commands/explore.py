@@ -1,4 +1,4 @@
-"""`manage.py explore`: search the production lock for a schedule that breaks it."""
+"""`manage.py explore`: search a production lock for a schedule that breaks it."""
 
 import sys
 from argparse import Namespace
@@ -12,7 +12,7 @@ from locking.simulator import cli
 class Command(BaseCommand):
     """Passes its words on to `locking.simulator`."""
 
-    help = "Search the production lock: random schedules with crashes, pauses, lost replies."
+    help = "Search a production lock: random schedules with crashes, pauses, lost replies."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
