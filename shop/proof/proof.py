@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -19,6 +19,8 @@ from inventory.transactions import forget_connection
 from loadtest.checker import Verdict, judge
 from loadtest.checker.snapshot import Item
 from loadtest.faults.chaos import BETWEEN, Chaos, Injected
+from loadtest.scenarios import MIXES
+from loadtest.scenarios.carter import fill_cart
 from shop import snapshot
 from shop.models import Order, Sale
 from shop.payments import ledger
@@ -96,7 +98,7 @@ class Plan:
     @property
     def sales(self) -> int:
         """How many there are: carts want several, everybody else goes to the first."""
-        return IN_CARTS if self.crowd.mix == "carts" else 1
+        return IN_CARTS if fill_cart in MIXES[self.crowd.mix] else 1
 
     @property
     def about_seconds(self) -> float:
@@ -215,7 +217,7 @@ class Proof:
         self._snapshots: list[Path] = []
         self._next_snapshot = 0.0
         self._chaos: Chaos | None = None
-        self._restocker: Restocker | None = None
+        self._restockers: list[Restocker] = []
         self._sales: list[int] = []
 
     def run(self) -> Result:
@@ -229,7 +231,7 @@ class Proof:
         sale, *beside = [self._open() for _ in range(plan.sales)]
         self._sales = [sale.pk, *(each.pk for each in beside)]
         opening = time.monotonic() + (sale.starts_at - database_time()).total_seconds()
-        self._load(sale, opening)
+        self._load([sale, *beside], opening)
         self._come_up_again()
         self._drain()
         return self._judge(sale.pk, opening)
@@ -245,16 +247,16 @@ class Proof:
             lasts=SALE_LASTS,
         )
 
-    def _load(self, sale: Sale, opening: float) -> None:
+    def _load(self, sales: Sequence[Sale], opening: float) -> None:
         """Let the crowd at it, and the faults, until all of it is over."""
         load = Load(self._plan.crowd, self._arena.url, self._sales, self._folder)
         with ExitStack() as cleanup:
             cleanup.callback(load.stop)
-            self._prepare_trouble(sale, cleanup)
+            self._prepare_trouble(sales, cleanup)
             end = None
             while load.running():
                 since = time.monotonic() - opening
-                self._watch(sale.pk, since)
+                self._watch(sales[0].pk, since)
                 if since >= 0 and self._chaos is not None and not self._chaos.started:
                     self._chaos.start()
                 if self._plan.lasts and self._is_over(since):
@@ -263,15 +265,17 @@ class Proof:
                         break
                 time.sleep(LOOK)
 
-    def _prepare_trouble(self, sale: Sale, cleanup: ExitStack) -> None:
+    def _prepare_trouble(self, sales: Sequence[Sale], cleanup: ExitStack) -> None:
         """Whatever goes on beside the buyers; it ends before them."""
         plan = self._plan
         if plan.lasts:
-            self._restocker = Restocker(sale, plan.stock, self._folder, tells=plan.restock_tells)
-            self._restocker.start()
-            cleanup.callback(self._restocker.stop)
+            for sale in sales:
+                restocker = Restocker(sale, plan.stock, self._folder, tells=plan.restock_tells)
+                restocker.start()
+                cleanup.callback(restocker.stop)
+                self._restockers.append(restocker)
         if plan.faults and self._arena.target is not None:
-            target = replace(self._arena.target, sale=sale.pk)
+            target = replace(self._arena.target, sale=sales[0].pk)
             target.write(self._folder / "target.json")
             log, once = self._folder / FAULT_LOG, not plan.minutes
             self._chaos = Chaos(plan.faults, target, plan.crowd.seed, log, once=once)
@@ -289,9 +293,9 @@ class Proof:
         return chaos.done
 
     def _watch(self, sale: int, since: float) -> None:
-        chaos, restocker = self._chaos, self._restocker
+        chaos = self._chaos
         fault = chaos.current if chaos else None
-        if restocker is not None:
+        for restocker in self._restockers:
             restocker.plenty = fault is not None and fault.wants_stock
         self._tell(
             Progress(
@@ -301,7 +305,7 @@ class Proof:
                 calls=self._tally.look(),
                 fault=fault.what if fault else "",
                 injected=len(chaos.injected) if chaos else 0,
-                restocked=restocker.times if restocker else 0,
+                restocked=sum(each.times for each in self._restockers),
                 rate=self._tally.rate,
             )
         )

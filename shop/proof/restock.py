@@ -26,7 +26,7 @@ PLENTY_LOOK = 0.1
 """Seconds between two looks while the shelf is to be full."""
 
 NAME = "restocks"
-"""Of the history file, and of the client in it."""
+"""How the history file begins, and the name of the client in it: one for each sale."""
 
 
 class Restocker:
@@ -41,9 +41,10 @@ class Restocker:
 
     def __init__(self, sale: Sale, units: int, folder: Path, *, tells: bool = True) -> None:
         self._sale, self._units, self._tells = sale, units, tells
-        self._recorder = Recorder(folder / f"{NAME}.jsonl")
+        self._name = f"{NAME}-{sale.pk}"
+        self._recorder = Recorder(folder / f"{self._name}.jsonl")
         self._end = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=NAME, daemon=True)
+        self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
         self.times = 0
         # Set while a fault needs a shop that sells.
         self.plenty = False
@@ -60,7 +61,7 @@ class Restocker:
 
     def _run(self) -> None:
         since = None
-        calls = (f"{NAME}#{number}" for number in count(1))
+        calls = (f"{self._name}#{number}" for number in count(1))
         try:
             while not self._end.wait(PLENTY_LOOK if self.plenty else LOOK):
                 if self._left() != 0:
@@ -85,8 +86,8 @@ class Restocker:
         self._recorder.invoke(
             call,
             "restock",
-            client=NAME,
-            buyer=NAME,
+            client=self._name,
+            buyer=self._name,
             sale=str(self._sale.pk),
             item=str(self._sale.item_id),
             quantity=self._units,

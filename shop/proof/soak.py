@@ -26,9 +26,11 @@ from shop.stack.folder import write_private
 STATE = "state.json"
 ROUNDS = "rounds"
 
-MIXES = {"rush": 5, "doubles": 2, "all": 2}
-"""Mixes whose buyers ask twice for the same, as P13 wants it, and how often each comes. `all` has
-the others in it; its payments are slow, so it makes few operations."""
+QUICK = {"rush": 5, "doubles": 2}
+"""Mixes that make many operations, and how often each comes; their buyers do not pay."""
+
+MIXES = {**QUICK, "carts": 1, "all": 2}
+"""Mixes whose buyers ask twice for the same, as P13 wants it. `all` has the others in it."""
 
 STRATEGIES = ("combining", "guard", "row_lock")
 """Those that keep every promise under every fault. `redis_lock` does not oversell either, but when
@@ -229,7 +231,7 @@ def draw_round(seed: int, number: int, strategies: Sequence[str]) -> dict[str, A
     first, *others = strategies
     strategy = first if not others or random.random() < 0.75 else random.choice(others)
     [mix] = random.choices(list(MIXES), list(MIXES.values()))
-    quick = strategy == "combining" and mix != "all"
+    quick = strategy == "combining" and mix in QUICK
     return {
         "strategy": strategy,
         "mix": mix,

@@ -64,7 +64,7 @@ def test_an_empty_shelf_is_filled_and_the_history_tells(sale: Sale, tmp_path: Pa
     wait_for(lambda: restocker.times == 1)
     restocker.stop()
     assert Item.objects.get(pk=sale.item_id).available == 5
-    [told] = operations(tmp_path / f"{NAME}.jsonl")
+    [told] = operations(tmp_path / f"{NAME}-{sale.pk}.jsonl")
     assert (told.op, told.outcome, told.quantity) == ("restock", "ok", 5)
     assert told.item == str(sale.item_id)
 

@@ -64,7 +64,7 @@ def test_rounds_are_drawn_by_the_seed_and_differ() -> None:
     assert drawn == [draw_round(7, number, STRATEGIES) for number in range(200)]
     assert drawn[0] != draw_round(8, 0, STRATEGIES)
     assert {each["strategy"] for each in drawn} == set(STRATEGIES)
-    assert {each["mix"] for each in drawn} == {"all", "rush", "doubles"}
+    assert {each["mix"] for each in drawn} == {"all", "carts", "rush", "doubles"}
 
 
 def test_evidence_of_a_pass_is_deleted_and_of_anything_else_kept(tmp_path: Path) -> None:
