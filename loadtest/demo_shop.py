@@ -1,4 +1,4 @@
-"""The shop's calls for load tests: fresh sales, figures, snapshots."""
+"""The shop's calls for load tests: fresh sales, figures, snapshots, money."""
 
 from __future__ import annotations
 
@@ -45,13 +45,23 @@ class DemoShop:
 
         Raises `ShopRefused`.
         """
+        self._fetch(f"sales/{sale}/snapshot", path)
+
+    def ledger(self, sale: str, path: Path) -> None:
+        """Write what the payment provider moved for the sale to `path`, if it is whole.
+
+        Raises `ShopRefused`.
+        """
+        self._fetch(f"sales/{sale}/ledger", path)
+
+    def _fetch(self, what: str, path: Path) -> None:
         unfinished = path.with_suffix(".part")
-        connection, response = self._send("GET", f"sales/{sale}/snapshot", None)
+        connection, response = self._send("GET", what, None)
         try:
             with unfinished.open("wb") as file:
                 shutil.copyfileobj(response, file)
         except (OSError, http.client.HTTPException) as error:
-            raise ShopRefused(f"the snapshot was cut short: {error!r}") from error
+            raise ShopRefused(f"{what} was cut short: {error!r}") from error
         finally:
             connection.close()
         unfinished.rename(path)

@@ -44,6 +44,7 @@ def main(path: str) -> int:
                 run["histories"],
                 folder.final,
                 during=folder.during(),
+                ledger=folder.ledger if folder.ledger.exists() else None,
                 faults=found,
                 properties=run["properties"],
             )

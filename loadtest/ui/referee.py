@@ -27,8 +27,8 @@ FINAL_READ = 60.0
 # Seconds that judging may take.
 JUDGING = 600.0
 
-# P9 wants fencing tokens, P11 the payment provider's ledger, P12 faults.
-PROPERTIES = ("P1", "P2", "P3", "P4", "P5", "P6", "P7", "P8", "P10", "P13")
+# P9 wants fencing tokens, P12 faults.
+PROPERTIES = ("P1", "P2", "P3", "P4", "P5", "P6", "P7", "P8", "P10", "P11", "P13")
 
 IDLE, RUNNING, SETTLING, JUDGING_NOW, JUDGED = "idle", "running", "settling", "judging", "judged"
 
@@ -159,18 +159,26 @@ class Case:
                 before = now
             gevent.sleep(LOOK)
 
-    def read(self, path: Path) -> None:
-        """Get the final snapshot, or say why there is none."""
+    def read(self, folder: RunFolder) -> None:
+        """Get the final snapshot, or say why there is none; and the payment provider's ledger,
+        without which P11 is unknown.
+        """
+        problem = self._get(self.shop.snapshot, folder.final)
+        self.reason = self.reason or problem
+        self._get(self.shop.ledger, folder.ledger)
+
+    def _get(self, fetch: Callable[[str, Path], None], path: Path) -> str:
+        """Ask until there is an answer; what went wrong, or nothing."""
         give_up = time.monotonic() + FINAL_READ
         while True:
             try:
-                self.shop.snapshot(self.plan.sale, path)
+                fetch(self.plan.sale, path)
             except ShopRefused as error:
                 if time.monotonic() < give_up:
                     gevent.sleep(LOOK)
                     continue
-                self.reason = self.reason or f"no final read: {error}"
-            return
+                return f"no final read: {error}"
+            return ""
 
     def judge(self, folder: RunFolder, histories: list[str]) -> None:
         """Have the run judged by a process of its own, so that the page does not stand still."""
@@ -251,7 +259,7 @@ class Referee:
         if case.trouble is not None:
             case.reason = case.reason or case.trouble.stop()
         case.settle()
-        case.read(folder.final)
+        case.read(folder)
         here = [path for path in histories if Path(path).exists()]
         if len(here) < processes:
             case.reason = case.reason or (

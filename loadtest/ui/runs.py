@@ -22,6 +22,7 @@ class RunFolder:
         self.path = path
         self.number = int(path.name)
         self.final = path / "final.snapshot"
+        self.ledger = path / "ledger.snapshot"
         self.report = path / "report.html"
         self._taken = 0
         self._every = 1

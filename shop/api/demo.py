@@ -22,7 +22,9 @@ from shop import meters, snapshot
 from shop.api import requests
 from shop.api.requests import View, api
 from shop.api.views import as_json
-from shop.models import Sale
+from shop.models import Order, Sale
+from shop.payments import ledger
+from shop.payments.provider import PaymentUnknown
 from shop.sales import open_sale
 from shop.words import Refusal
 
@@ -148,6 +150,17 @@ def show_snapshot(request: HttpRequest, sale: int) -> StreamingHttpResponse:
     # The first line is asked for here, where a database that is away can still be answered.
     first = next(lines)
     return StreamingHttpResponse(chain([first], lines), content_type="application/x-ndjson")
+
+
+@demo_api("GET")
+def show_ledger(request: HttpRequest, sale: int) -> StreamingHttpResponse:
+    """What the payment provider moved for a sale's orders, for ``loadtest.checker``."""
+    orders = Order.objects.filter(lines__sale=_sale(sale)).values_list("pk", flat=True)
+    try:
+        lines = ledger.lines(set(orders))
+    except PaymentUnknown:
+        raise Refusal("busy") from None
+    return StreamingHttpResponse(lines, content_type="application/x-ndjson")
 
 
 def _sale(pk: int) -> Sale:

@@ -20,4 +20,5 @@ urlpatterns = [
     path("demo/sales/<int:sale>/restock", demo.restock_sale),
     path("demo/sales/<int:sale>/figures", demo.show_figures),
     path("demo/sales/<int:sale>/snapshot", demo.show_snapshot),
+    path("demo/sales/<int:sale>/ledger", demo.show_ledger),
 ]

@@ -32,7 +32,7 @@ def shop() -> Iterator[Stack]:
         Stack(folder / "shop", servers.urls, extra={"SHOP_DATA": str(folder)}) as stack,
     ):
         migrate(servers.urls)
-        stack.start("web", "celery", "beat")
+        stack.start("psp", "web", "celery", "beat")
         yield stack
 
 
@@ -130,4 +130,5 @@ def test_figures_of_two_processes_are_summed_and_combining_is_proved(shop, page,
         expect(cell(page, "fail")).to_have_text(re.compile(r"[3-9]\d|\d{3,}"))
         expect(cell(page, "Batches")).to_have_text(re.compile(r"[1-9]\d*"))
         assert verdict(page) == "PROVED"
+        expect(page.frame_locator("#report").locator("#P11 .badge")).to_have_text("PASS")
         assert len(list(tmp_path.glob("0001/*.jsonl"))) == 2

@@ -328,8 +328,11 @@ def test_a_load_tests_sale_is_made_and_watched_as_documented(call, client, setti
     assert strategies[0]["name"] == "combining"
     assert code_of(call("get", "/api/v1/demo/sales/999999999/figures")) == "not_found"
     assert code_of(call("get", "/api/v1/demo/sales/999999999/snapshot")) == "not_found"
+    assert code_of(call("get", "/api/v1/demo/sales/999999999/ledger")) == "not_found"
+    settings.PSP_KEY = "wrong"
+    assert code_of(call("get", f"{path}/ledger")) == "busy"
     settings.DEMO = False
-    for name in ("figures", "snapshot"):
+    for name in ("figures", "snapshot", "ledger"):
         assert code_of(call("get", f"{path}/{name}")) == "not_found"
     assert code_of(call("get", "/api/v1/demo/strategies")) == "not_found"
     assert code_of(call("post", "/api/v1/demo/sales", wish)) == "not_found"

@@ -1,5 +1,6 @@
 """The payment provider: money moves once, whatever is repeated, cut off or killed."""
 
+import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
@@ -181,6 +182,13 @@ def test_the_checker_gets_the_ledger_of_a_sales_orders_and_money_that_has_no_ord
     assert [(row.kind, *list(asdict(row).values())[1:]) for row in rows] == [
         ("payment", str(bought), "capture", 1000),
         ("payment", str(lost), "capture", 1000),
+    ]
+    answer = ann.get(f"demo/sales/{sale.pk}/ledger")
+    told = [json.loads(line) for line in b"".join(answer.streaming_content).splitlines()]
+    assert [(row["kind"], row.get("order")) for row in told] == [
+        ("snapshot", None),
+        *(("payment", str(order)) for order in (other, bought, lost)),
+        ("end", None),
     ]
 
 
