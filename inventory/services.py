@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Container, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -223,15 +223,30 @@ def _release_rows(
     fields = ("pk", "item", "buyer", F("quantity") - F("returned"), "scope")
     found = [row for row in rows.values_list(*fields) if units is None or row[3] >= units]
     whole = [row[0] for row in found if units is None or row[3] == units]
-    parts = [row[0] for row in found if row[0] not in whole]
+    parts = [row[0] for row in found if units is not None and row[3] > units]
     moved = candidates.filter(pk__in=whole).update(state=State.RELEASED)
     moved += candidates.filter(pk__in=parts).update(returned=F("returned") + units)
     assert moved == len(found), "rows that this transaction has locked cannot change"
-    released = [Released(pk, item, buyer, units or live) for pk, item, buyer, live, _ in found]
-    for each, (*_, scope) in zip(released, found, strict=True):
-        quota = BuyerQuota.objects.filter(scope=scope, buyer=each.buyer)
-        quota.update(used=F("used") - each.quantity)
-    return released
+    _give_back((scope, buyer, units or live) for _, _, buyer, live, scope in found)
+    return [Released(pk, item, buyer, units or live) for pk, item, buyer, live, _ in found]
+
+
+GIVE_BACK = """
+UPDATE inventory_buyerquota AS quota SET used = quota.used - given.units
+FROM unnest(%s::bigint[], %s::bigint[], %s::bigint[]) AS given (scope, buyer, units)
+WHERE quota.scope = given.scope AND quota.buyer = given.buyer
+"""
+
+
+def _give_back(units: Iterable[tuple[int, int, int]]) -> None:
+    """Let buyers have so much more of their limit: scope, buyer, units of each."""
+    given: Counter[tuple[int, int]] = Counter()  # an UPDATE changes each row once
+    for scope, buyer, number in units:
+        given[scope, buyer] += number
+    if given:
+        scopes, buyers = zip(*given, strict=True)
+        with transaction.get_connection().cursor() as cursor:
+            cursor.execute(GIVE_BACK, [list(scopes), list(buyers), list(given.values())])
 
 
 def _lock_items(reservations: QuerySet[Reservation]) -> None:

@@ -11,6 +11,8 @@ An order enters when its ``orders.opened`` message is followed up, not when it i
 from __future__ import annotations
 
 import logging
+import math
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
@@ -55,11 +57,17 @@ def leave(settled: Iterable[int]) -> None:
     transaction.on_commit(partial(circuit().ask, lambda: queue().discard(ids), otherwise=0))
 
 
-def expire_due() -> int:
-    """Expire the orders that are due; how many were. Other workers may do the same meanwhile."""
+def expire_due(seconds: float = math.inf) -> int:
+    """Expire the orders that are due, beginning no more of them after that long; how many were.
+
+    Other workers may do the same meanwhile.
+    """
     total = 0
+    end = time.monotonic() + seconds
     while taken := _pop():
         total += _expire(taken)
+        if time.monotonic() >= end:
+            break
     return total
 
 

@@ -61,13 +61,19 @@ def settle_payments() -> int:
 @app.task(name="shop.expire_due")
 def expire_due() -> int:
     """Expire the orders that the delay queue says are due; how many were."""
-    return expiry.expire_due()
+    expired = expiry.expire_due(SLICE)
+    if expired:
+        _ask_for(expire_due)
+    return expired
 
 
 @app.task(name="shop.expire_orders")
 def expire_orders() -> int:
     """Expire orders whose time to pay has passed; how many were."""
-    return orders.expire()
+    expired = orders.expire(SLICE)
+    if expired:
+        _ask_for(expire_orders)
+    return expired
 
 
 @app.task(

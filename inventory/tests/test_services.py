@@ -34,6 +34,15 @@ def test_a_release_puts_units_and_allowance_back_exactly_once(stock):
     assert (book(item).available, BuyerQuota.objects.get(buyer=1).used) == (5, 0)
 
 
+def test_a_release_of_several_of_a_buyers_reservations_puts_all_of_their_allowance_back(stock):
+    item = stock(5)
+    mine = [reserve(item), reserve(item), reserve(item, quantity=2)]
+    kept = reserve(item, 2)
+    assert len(release(*mine)) == 3
+    assert dict(BuyerQuota.objects.values_list("buyer", "used")) == {1: 0, 2: 1}
+    assert (book(item).available, release(kept) != []) == (4, True)
+
+
 def test_units_of_an_oversold_demonstration_come_back_only_as_far_as_there_ever_were_any(stock):
     item = stock(1)
     reserve(item, 1)

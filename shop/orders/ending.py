@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import math
+import time
 from collections.abc import Iterable, Sequence
 from uuid import UUID
 
@@ -79,13 +81,23 @@ def _cancel_part(order: Order, line: OrderLine, quantity: int, key: UUID) -> boo
     return bool(services.release([line.pk], follow, was=HELD, units=quantity, written_off=gone))
 
 
-def expire() -> int:
-    """Expire orders whose time to pay has passed; how many were. Safe to run anywhere, any time."""
+def expire(seconds: float = math.inf) -> int:
+    """Expire orders whose time to pay has passed, some hundreds at a time.
+
+    Safe to run anywhere, any time.
+
+    Args:
+        seconds: begin no more of them after this long.
+
+    Returns:
+        How many were expired.
+    """
     total = 0
+    end = time.monotonic() + seconds
     while due := services.due():
         expired = _expire_or_split(due)
         total += expired
-        if not expired:
+        if not expired or time.monotonic() >= end:
             break
     return total
 

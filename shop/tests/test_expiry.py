@@ -13,7 +13,7 @@ from inventory import services
 from inventory.models import Item, Reservation
 from inventory.redis import client
 from inventory.tests.helpers import at_once
-from shop import expiry, followup, orders
+from shop import expiry, followup, orders, tasks
 from shop.models import Mail, Order
 from shop.tests.catalogue import a_buyer, a_sale, an_order
 from shop.tests.processes import wait_for
@@ -206,3 +206,21 @@ def test_a_refusal_says_that_units_may_come_back_in_the_buyers_language(ann, sal
     orders.pay(order)
     assert ann.get(f"sales/{sale.pk}").json()["may_come_back"] is False
     wait_for(lambda: "may_come_back" not in ann.buy(sale).json())
+
+
+def test_a_backlog_is_expired_in_slices_that_make_room_for_other_tasks(monkeypatch):
+    """Of a great sale that few have paid, all is due at once. Follow-ups do not wait for it."""
+    monkeypatch.setattr(expiry, "AT_ONCE", 1)
+    monkeypatch.setattr(services, "due", partial(services.due, 1))
+    monkeypatch.setattr(tasks, "SLICE", 0)
+    asked: list[str] = []
+    monkeypatch.setattr(tasks, "_ask_for", lambda task: asked.append(task.name))
+    sale = a_sale()
+    several = [an_order(sale) for _ in range(4)]
+    move_deadlines(-LONG)
+    make_due(*[order.pk for order in several])
+    assert [tasks.expire_due(), tasks.expire_due(), tasks.expire_orders()] == [1, 1, 1]
+    assert asked == ["shop.expire_due"] * 2 + ["shop.expire_orders"], "each goes on"
+    monkeypatch.undo()
+    orders.expire()
+    assert (tasks.expire_orders(), available(several[0])) == (0, 10)
