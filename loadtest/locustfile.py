@@ -12,6 +12,7 @@ buyers come at times of their own (`arrivals.py`), and latency counts from those
 
 from __future__ import annotations
 
+import json
 import logging
 import random
 import sys
@@ -324,6 +325,8 @@ def say_how_they_came(environment: Environment, **_: Any) -> None:
     options, total = _options(environment), Tally.sum(_tallies.values())
     if isinstance(environment.runner, WorkerRunner) or not _tallies:
         return
+    if options.totals:
+        Path(options.totals).write_text(json.dumps(total.to_json()) + "\n")
     if not options.arrivals:
         logger.info("Closed loop: users waited for their answers, so a slow shop was asked less")
         return

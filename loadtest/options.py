@@ -53,6 +53,7 @@ def add_options(parser: Any, strategies: list[str], faults: list[str]) -> None:
     add("seed", "Repeats the behaviour of a run; 0 picks one and logs it", type=int, default=0)
     add_hidden("beside", "Ids of sales that go into carts beside the sale, such as 7,8", default="")
     add_hidden("history", "Folder for the history of every call; empty for none", default="")
+    add_hidden("totals", "File for what all buyers have done together; empty for none", default="")
     add_hidden("runs", "Folder in which the page keeps the last runs and their reports", default="")
     add_hidden("target", "File that says what faults act on (loadtest/faults)", default="")
     add_hidden(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import subprocess
 import sys
@@ -136,8 +137,11 @@ def test_every_mix_does_what_it_is_named_for(mix: str, tmp_path: Path) -> None:
 def test_in_an_open_loop_buyers_come_at_times_of_their_own(tmp_path: Path) -> None:
     shop, folder = FakeShop(stock=10), tmp_path / "history"
     with serving(shop) as url:
-        done = run_locust(url, folder, "--arrivals", "100")
+        totals = tmp_path / "totals"
+        done = run_locust(url, folder, "--arrivals", "100", "--totals", str(totals))
     assert done.returncode == 0, done.stderr
+    told = json.loads(totals.read_text())
+    assert (told["finished"], told["unstarted"]) == (60, 0)
     assert "Open loop: 100 buyers came each second" in done.stderr
     calls = [each for each in operations(*folder.iterdir()) if each.due is not None]
     dues = sorted(each.due for each in calls if each.due is not None)

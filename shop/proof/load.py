@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from shop import environment
+from shop.stack.ports import next_free, release
+
+MASTER_PORT = 5557
+"""Where Locust's master listens for its workers, or the next free one."""
 
 LONGEST = 600
 """Seconds that a load may run that ends by itself, whatever happens."""
@@ -57,27 +63,24 @@ class Load:
 
     def __init__(self, crowd: Crowd, url: str, sales: Sequence[int], folder: Path) -> None:
         self._log = folder / "locust.log"
+        self._totals = folder / "totals.json"
+        self._port = next_free(MASTER_PORT) if crowd.processes > 1 else 0
         command = [
             *(sys.executable, "-m", "locust", "-f", "loadtest/locustfile.py", "--headless"),
-            *(
-                "--host",
-                url,
-                "--sale",
-                str(sales[0]),
-                "--mix",
-                crowd.mix,
-                "--seed",
-                str(crowd.seed),
-            ),
+            *("--host", url, "--sale", str(sales[0])),
+            *("--mix", crowd.mix, "--seed", str(crowd.seed)),
             *("--users", str(crowd.buyers), "--spawn-rate", str(crowd.spawn_rate)),
             *("--beside", ",".join(map(str, sales[1:]))),
             *("--history", str(folder), "--arrivals", str(crowd.arrivals)),
+            *("--totals", str(self._totals)),
             *(("--rounds", "0") if crowd.stays else ("--until-done", "--run-time", f"{LONGEST}s")),
             # Expected refusals are no failures; what is one, the checker decides.
             *("--exit-code-on-error", "0", "--loglevel", "WARNING", "--only-summary"),
         ]
         if crowd.processes > 1:
+            port = str(self._port)
             command += ["--processes", str(crowd.processes)]
+            command += ["--master-port", port, "--master-bind-port", port]
         with self._log.open("w") as log:
             self._process = subprocess.Popen(
                 command, cwd=environment.PROJECT, stdout=log, stderr=subprocess.STDOUT
@@ -105,6 +108,15 @@ class Load:
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
+        release(self._port)
+
+    def totals(self) -> dict[str, Any]:
+        """What all buyers have done together, once they have; empty if Locust did not say."""
+        try:
+            found: dict[str, Any] = json.loads(self._totals.read_text())
+        except (OSError, ValueError):
+            return {}
+        return found
 
     def _last_words(self) -> str:
         with self._log.open(errors="replace") as log:

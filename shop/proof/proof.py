@@ -142,6 +142,8 @@ class Result:
         faults: what was injected, as in the fault log.
         recoveries: of each of these, seconds to the first ok; None if nobody was served again.
         not_injected: what could not be, and why.
+        late: buyers of an open loop that began late, because every user was busy.
+        unstarted: buyers of an open loop that were due and never began.
     """
 
     sale: int
@@ -153,6 +155,8 @@ class Result:
     faults: list[Injected] = field(default_factory=list)
     recoveries: list[float | None] = field(default_factory=list)
     not_injected: list[Injected] = field(default_factory=list)
+    late: int = 0
+    unstarted: int = 0
 
     @property
     def outcome(self) -> str:
@@ -187,6 +191,9 @@ class Result:
             "not_injected": [fault.to_json() for fault in self.not_injected],
             "left_out": dict(plan.left_out),
             "operations": self.operations,
+            "arrivals": plan.crowd.arrivals,
+            "late": self.late,
+            "unstarted": self.unstarted,
             "minutes": plan.minutes,
             "properties": judged["properties"],
             "counts": judged["counts"],
@@ -219,6 +226,7 @@ class Proof:
         self._chaos: Chaos | None = None
         self._restockers: list[Restocker] = []
         self._sales: list[int] = []
+        self._totals: dict[str, Any] = {}
 
     def run(self) -> Result:
         """Prove it.
@@ -264,6 +272,7 @@ class Proof:
                     if time.monotonic() >= end:
                         break
                 time.sleep(LOOK)
+        self._totals = load.totals()
 
     def _prepare_trouble(self, sales: Sequence[Sale], cleanup: ExitStack) -> None:
         """Whatever goes on beside the buyers; it ends before them."""
@@ -384,6 +393,8 @@ class Proof:
             injected,
             seen.recoveries,
             self._chaos.failed if self._chaos else [],
+            self._totals.get("late", 0),
+            self._totals.get("unstarted", 0),
         )
 
     def _ledger(self) -> Path | None:

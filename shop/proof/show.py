@@ -200,10 +200,17 @@ def _summary(plan: Plan, came_out: Result) -> list[Text]:
             f"{counts['info']} unknown. Sold in {came_out.seconds:.2f} s "
             f"({came_out.rate():.0f} accepted a second)."
         ),
-        Text(
-            f"Open loop: {plan.crowd.arrivals:g} buyers came each second."
-            if plan.crowd.arrivals
-            else "Closed loop: buyers wait for their answers before they ask again.",
-            style="dim",
-        ),
+        Text(f"{_loop(plan, came_out)}.", style="dim"),
     ]
+
+
+def _loop(plan: Plan, came_out: Result) -> str:
+    if not plan.crowd.arrivals:
+        return "Closed loop: buyers wait for their answers before they ask again"
+    came = f"Open loop: {plan.crowd.arrivals:g} buyers came each second"
+    if not came_out.late and not came_out.unstarted:
+        return f"{came}, all of them in time"
+    return (
+        f"{came}; {came_out.late} began late and {came_out.unstarted} not at all, for want of "
+        "users to play them: take more --buyers"
+    )
