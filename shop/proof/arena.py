@@ -67,10 +67,15 @@ def libfaketime() -> Path | None:
 @contextmanager
 def plain(extra: Mapping[str, str] | None = None) -> Iterator[Arena]:
     """A shop of its own on the servers of this command."""
-    with private_folder() as folder, Stack(folder, _urls(), extra=extra) as stack:
-        stack.start("psp", "celery", "beat", "web")
-        settings.PSP_URL = stack.psp_url
-        yield Arena(stack.url, stack)
+    with private_folder() as folder:
+        own = {}
+        if entry.has_private_servers():
+            # Mails and secrets of a private shop end with it.
+            own["SHOP_DATA"] = str(make_folder(folder / "data"))
+        with Stack(folder, _urls(), extra={**own, **(extra or {})}) as stack:
+            stack.start("psp", "celery", "beat", "web")
+            settings.PSP_URL = stack.psp_url
+            yield Arena(stack.url, stack)
 
 
 @contextmanager

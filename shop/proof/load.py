@@ -59,9 +59,25 @@ class LoadFailed(Exception):
 
 
 class Load:
-    """A running crowd."""
+    """A running crowd.
 
-    def __init__(self, crowd: Crowd, url: str, sales: Sequence[int], folder: Path) -> None:
+    Args:
+        crowd: who comes.
+        url: of the shop.
+        sales: ids; the first is what most want, the others go into carts too.
+        folder: for the history and for what Locust says.
+        records: whether the history is written.
+    """
+
+    def __init__(
+        self,
+        crowd: Crowd,
+        url: str,
+        sales: Sequence[int],
+        folder: Path,
+        *,
+        records: bool = True,
+    ) -> None:
         self._log = folder / "locust.log"
         self._totals = folder / "totals.json"
         self._port = next_free(MASTER_PORT) if crowd.processes > 1 else 0
@@ -71,7 +87,7 @@ class Load:
             *("--mix", crowd.mix, "--seed", str(crowd.seed)),
             *("--users", str(crowd.buyers), "--spawn-rate", str(crowd.spawn_rate)),
             *("--beside", ",".join(map(str, sales[1:]))),
-            *("--history", str(folder), "--arrivals", str(crowd.arrivals)),
+            *("--history", str(folder) if records else "", "--arrivals", str(crowd.arrivals)),
             *("--totals", str(self._totals)),
             *(("--rounds", "0") if crowd.stays else ("--until-done", "--run-time", f"{LONGEST}s")),
             # Expected refusals are no failures; what is one, the checker decides.

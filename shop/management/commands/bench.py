@@ -13,9 +13,11 @@ from django.core.management.base import BaseCommand, CommandError
 from rich.console import Console
 
 from shop import environment
-from shop.bench import show
+from shop.bench import recording, show
 from shop.bench.rows import Row, rows
 from shop.bench.run import Bench, machine, ratios
+from shop.proof import arena
+from shop.proof.load import LoadFailed
 from shop.stack import entry
 from shop.stack.embedded import ServerUrls
 from shop.stack.errors import StackError
@@ -39,6 +41,11 @@ class Command(BaseCommand):
         parser.add_argument("--seconds", type=float, default=5.0, help="of each sample (5)")
         parser.add_argument("--rounds", type=int, default=3, help="samples of each row (3)")
         parser.add_argument("--only", nargs="+", metavar="ROW", help="measure only these rows")
+        parser.add_argument(
+            "--recording",
+            action="store_true",
+            help="instead, Locust's purchases with the history written and without",
+        )
         parser.add_argument("--json", type=Path, metavar="FILE", help="write the result as JSON")
         parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table there")
 
@@ -46,6 +53,9 @@ class Command(BaseCommand):
         console = Console()
         wanted = _wanted(options)
         call_command("migrate", verbosity=0)
+        if options["recording"]:
+            _recording(console, options)
+            return
         try:
             with ExitStack() as cleanup:
                 stacks = _start({row.settings for row in wanted}, console, cleanup)
@@ -73,6 +83,27 @@ class Command(BaseCommand):
             options["json"].write_text(json.dumps(document, indent=2) + "\n")
         if options["markdown"]:
             options["markdown"].write_text(show.markdown(measured))
+
+
+def _recording(console: Console, options: dict[str, Any]) -> None:
+    try:
+        with arena.plain() as where, console.status("") as status:
+            found = recording.compare(
+                where.url,
+                users=options["concurrency"],
+                seconds=options["seconds"],
+                rounds=options["rounds"],
+                tell=status.update,
+            )
+    except (LoadFailed, StackError, OSError) as error:
+        raise CommandError(str(error)) from error
+    for name, rates in (("on", found.on), ("off", found.off)):
+        shown = ", ".join(f"{rate:,.0f}" for rate in rates)
+        console.print(f"  recording {name:<4} {shown} purchases/s")
+    console.print(f"  on/off         {found.ratio():.3f} (median of the rounds)")
+    if options["json"]:
+        document = {"on": found.on, "off": found.off, "ratio": found.ratio(), "machine": machine()}
+        options["json"].write_text(json.dumps(document, indent=2) + "\n")
 
 
 def _wanted(options: dict[str, Any]) -> list[Row]:
