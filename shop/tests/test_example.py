@@ -9,12 +9,16 @@ import sys
 
 import psycopg
 import pytest
+import redis
 from django.conf import settings
 from django.db import connection
 
 from shop import environment
 
 EXAMPLE = environment.PROJECT / "docs" / "example"
+
+REDIS_DATABASE = 15
+"""The last one, which no worker of the tests has."""
 
 
 @pytest.fixture
@@ -30,11 +34,14 @@ def manage(db):
             ("password", "PASSWORD"),
         )
     }
+    # Its items have the ids of the shop's, whose hints must not be read.
+    own_redis = f"{settings.REDIS_URL.rpartition('/')[0]}/{REDIS_DATABASE}"
+    redis.Redis.from_url(own_redis).flushdb()
     url = f"postgresql://{server['user']}:{server['password']}@/{name}"
     variables = {
         **os.environ,
         "DATABASE_URL": f"{url}?host={server['host']}&port={server['port']}",
-        "REDIS_URL": settings.REDIS_URL,
+        "REDIS_URL": own_redis,
     }
 
     def run(*words: str) -> str:
