@@ -127,7 +127,7 @@ def ledger_lines() -> Iterator[dict[str, Any]]:
             response.close()
             response.release_conn()
     except (urllib3.exceptions.HTTPError, ValueError) as error:
-        raise PaymentUnknown(f"no ledger: {error!r}") from error
+        raise PaymentUnknown(f"no ledger: {error}") from error
 
 
 def _complete(response: urllib3.BaseHTTPResponse) -> Iterator[dict[str, Any]]:

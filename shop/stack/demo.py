@@ -21,7 +21,7 @@ from shop import environment
 from shop.stack import entry, leftovers, postgres, private
 from shop.stack.embedded import EmbeddedServers, ServerUrls
 from shop.stack.errors import StackError
-from shop.stack.folder import alone, make_folder
+from shop.stack.folder import alone, make_folder, write_private
 from shop.stack.ports import asked_or_free
 from shop.stack.signals import shielded
 from shop.stack.stack import ALL, TARGET, Stack
@@ -82,6 +82,7 @@ class Demo:
         with self._step("Starting the shop, Celery and Locust", "The shop, Celery and Locust run"):
             stack.start(*ALL)
             self._say_what_faults_act_on(stack)
+            write_private(self.folder / entry.PSP_ADDRESS, stack.psp_url)
         return stack
 
     def _fill(self, stack: Stack) -> None:
@@ -159,6 +160,7 @@ class Demo:
     def _stop(self) -> None:
         with shielded():
             self._say_last("\nStopping …")
+            (self.folder / entry.PSP_ADDRESS).unlink(missing_ok=True)
             if self.stack is not None:
                 self.stack.stop()
             if self.servers is not None:

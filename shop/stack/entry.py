@@ -16,6 +16,9 @@ from shop.stack.signals import end_on_signals
 
 SERVER_VARIABLES = ("DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL")
 
+PSP_ADDRESS = "psp-url"
+"""In the demo's folder: where its payment provider listens."""
+
 _servers: EmbeddedServers | None = None
 _private = False
 _own = ExitStack()
@@ -86,3 +89,7 @@ def _use_embedded_servers() -> None:
     os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", ""), str(postgres.programs())])
     for name, url in _servers.attach().as_environment().items():
         os.environ[name] = environment.text(name) or url
+    address = environment.data_folder() / "demo" / PSP_ADDRESS
+    if address.exists() and not environment.is_set("PSP_URL"):
+        # `manage.py audit` beside a demo compares with that demo's payment provider.
+        os.environ["PSP_URL"] = address.read_text()

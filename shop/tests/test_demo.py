@@ -1,5 +1,6 @@
 """`manage.py demo`: comes up, heals, and leaves nothing running however it is ended."""
 
+import json
 import os
 import re
 import signal
@@ -129,37 +130,54 @@ def test_killed_servers_and_workers_heal_and_are_reported(folder):
     assert demo.end(signal.SIGINT) == 0
 
 
-def test_one_demo_a_folder_and_no_reset_while_it_runs(folder):
-    demo = RunningDemo(folder)
-    demo.wait_until_open()
+def manage(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """A command with the data in a folder and no other servers, as a user types it."""
     variables = {**os.environ, "SHOP_DATA": str(folder), "SHOP_DEMO": "1"}
     for name in ("DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL"):
         del variables[name]
+    return subprocess.run(
+        [sys.executable, "manage.py", *words],
+        cwd=environment.PROJECT,
+        env=variables,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
 
-    def manage(command: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "manage.py", command],
-            cwd=environment.PROJECT,
-            env=variables,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
 
-    second = manage("demo")
+def test_the_first_command_on_a_fresh_machine_may_be_any(folder):
+    made = manage(folder, "create_sale", "--stock", "5", "--json")
+    assert json.loads(made.stdout) == {"sale": 1, "item": 1}, made.stderr
+    audited = json.loads(manage(folder, "audit", "--json").stdout)
+    assert (audited["balanced"], [item["total"] for item in audited["items"]]) == (True, [5])
+
+
+def test_an_audit_beside_the_demo_compares_with_its_payment_provider(folder):
+    demo = RunningDemo(folder)
+    demo.wait_until_open()
+    audited = json.loads(manage(folder, "audit", "--json").stdout)
+    assert (audited["balanced"], audited["unchecked"]) == (True, [])
+    assert demo.end(signal.SIGINT) == 0
+    assert json.loads(manage(folder, "audit", "--json").stdout)["unchecked"] != []
+
+
+def test_one_demo_a_folder_and_no_reset_while_it_runs(folder):
+    demo = RunningDemo(folder)
+    demo.wait_until_open()
+    second = manage(folder, "demo")
     assert second.returncode == 1
     assert "A demo runs already" in second.stderr
 
     stranger = folder / "not-ours.txt"
     stranger.touch()
-    refused = manage("reset")
+    refused = manage(folder, "reset")
     assert refused.returncode == 1
     assert "in use" in refused.stderr
     assert serves(f"{demo.url}/readyz")
 
     assert demo.end(signal.SIGINT) == 0
-    assert manage("reset").returncode == 0
+    assert manage(folder, "reset").returncode == 0
     assert not (folder / "servers" / "postgres").exists()
     assert not (folder / "secret-key").exists()
     assert stranger.exists()

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from shop.audit import Report, examine
 from shop.audit.repair import repair
+from shop.management.schema import bring_up_to_date
 from shop.models import Sale
 
 
@@ -35,6 +36,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, **options: Any) -> None:  # noqa: D102
+        bring_up_to_date()
         items = None
         if options["sale"] is not None:
             items = list(Sale.objects.filter(pk=options["sale"]).values_list("item", flat=True))

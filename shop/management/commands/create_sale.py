@@ -10,6 +10,7 @@ from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
 
 from inventory.strategies import DEFAULT
+from shop.management.schema import bring_up_to_date
 from shop.sales import open_sale
 
 
@@ -46,6 +47,7 @@ class Command(BaseCommand):
     def handle(self, **options: Any) -> None:  # noqa: D102
         if options["stock"] < 0:
             raise CommandError("--stock cannot be negative")
+        bring_up_to_date()
         try:
             sale = open_sale(
                 stock=options["stock"],

@@ -9,6 +9,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from shop.demo_data import LOGINS, create_logins, fill_catalogue
+from shop.management.schema import bring_up_to_date
 
 
 class Command(BaseCommand):
@@ -24,6 +25,7 @@ class Command(BaseCommand):
             raise CommandError(
                 "The demo's logins have known passwords: only in demo mode (SHOP_DEMO=1)."
             )
+        bring_up_to_date()
         create_logins()
         sales = fill_catalogue()
         if options["json"]:
