@@ -26,8 +26,11 @@ from shop.proof.load import LoadFailed
 from shop.stack.errors import StackError
 
 WORDS = environment.PROJECT / "shop" / "compare" / "words.md"
-FAULTS_BY_DEFAULT = ("web-killed-before-commit", "redis-killed", "postgres-killed")
-"""One for each of the three that a purchase needs."""
+FAULTS_BY_DEFAULT = (
+    *("web-killed-before-commit", "web-killed-after-commit", "redis-killed"),
+    *("postgres-killed", "commit-lost"),
+)
+"""Each of the three that a purchase needs is killed, the web workers where it matters most."""
 
 
 class Command(BaseCommand):
