@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,14 @@ class ShopRefused(RuntimeError):
 
 
 class DemoShop:
-    """A shop in demo mode."""
+    """A shop in demo mode.
 
-    def __init__(self, address: tuple[str, int]) -> None:
+    `beside` are sales from which carts were filled as well: they belong to what is asked of a sale.
+    """
+
+    def __init__(self, address: tuple[str, int], beside: Sequence[str] = ()) -> None:
         self._address = address
+        self._beside = f"?beside={','.join(beside)}" if beside else ""
 
     def strategies(self) -> list[dict[str, Any]]:
         """Its ways of selling, the default first. Raises `ShopRefused`."""
@@ -34,7 +39,7 @@ class DemoShop:
 
     def figures(self, sale: str) -> dict[str, Any]:
         """What the sale has come to. Raises `ShopRefused`."""
-        return self._ask("GET", f"sales/{sale}/figures")
+        return self._ask("GET", f"sales/{sale}/figures{self._beside}")
 
     def restock(self, sale: str, units: int) -> None:
         """Add units. Raises `ShopRefused`, after which they may have been added."""
@@ -45,14 +50,14 @@ class DemoShop:
 
         Raises `ShopRefused`.
         """
-        self._fetch(f"sales/{sale}/snapshot", path)
+        self._fetch(f"sales/{sale}/snapshot{self._beside}", path)
 
     def ledger(self, sale: str, path: Path) -> None:
         """Write what the payment provider moved for the sale to `path`, if it is whole.
 
         Raises `ShopRefused`.
         """
-        self._fetch(f"sales/{sale}/ledger", path)
+        self._fetch(f"sales/{sale}/ledger{self._beside}", path)
 
     def _fetch(self, what: str, path: Path) -> None:
         unfinished = path.with_suffix(".part")

@@ -37,7 +37,7 @@ from loadtest import open_files
 from loadtest.demo_shop import DemoShop, ShopRefused
 from loadtest.options import FRESH, add_options
 from loadtest.run import Run, RunImpossible, address_of, find_sale
-from loadtest.scenarios import parse_weights
+from loadtest.scenarios import parse_weights, sales_for
 from loadtest.tally import Tally
 from loadtest.ui import trouble
 from loadtest.ui.pages import install
@@ -158,15 +158,16 @@ def _choose(environment: Environment, options: Namespace) -> None:
     options.run_name = _run_name = uuid.uuid4().hex
     options.workers = max(1, getattr(environment.runner, "worker_count", 1))
     address = address_of(environment.host or "")
-    options.opened = options.sale
+    options.opened, options.others = options.sale, options.beside
     if options.sale == FRESH:
         options.opened = _fresh_sale(DemoShop(address), options)
+        options.others = options.others or ",".join(_sales_beside(DemoShop(address), options))
     limit = find_sale(address, options.opened).limit
     options.recording = options.history
     options.endless = getattr(options, "fault", trouble.NONE) != trouble.NONE
     if _referee is not None:
-        plan = _plan(DemoShop(address), options, limit)
-        folder = _referee.begin(plan, DemoShop(address))
+        shop = DemoShop(address, _others(options))
+        folder = _referee.begin(_plan(shop, options, limit), shop)
         options.recording = options.history or str(folder.path)
 
 
@@ -179,6 +180,20 @@ def _fresh_sale(shop: DemoShop, options: Namespace) -> str:
     strategy, stock, limit = wish
     starts_in = GATHERING + (options.num_users or 1) / (options.spawn_rate or 1)
     return shop.open_sale(stock=stock, limit=limit, strategy=strategy, starts_in=starts_in)
+
+
+def _sales_beside(shop: DemoShop, options: Namespace) -> list[str]:
+    """More sales like it, where the mix fills carts. Nobody looks at them before it opens."""
+    like_it = {
+        "stock": int(options.stock),
+        "limit": int(options.limit),
+        "strategy": options.strategy,
+    }
+    return [shop.open_sale(**like_it, starts_in=0) for _ in range(sales_for(options.mix) - 1)]
+
+
+def _others(options: Namespace) -> list[str]:
+    return [each for each in options.others.split(",") if each]
 
 
 def _open_from_page(environment: Environment) -> None:
@@ -238,7 +253,7 @@ def _new_run(environment: Environment, options: Namespace) -> Run:
     return Run(
         host=environment.host or "",
         sale=options.opened,
-        beside=[each for each in options.beside.split(",") if each],
+        beside=_others(options),
         mix=options.mix,
         weights=parse_weights(options.weights),
         seed=options.seed,

@@ -53,6 +53,15 @@ MIXES: dict[str, dict[Behaviour, int]] = {
 }
 
 
+IN_CARTS = 3
+"""Sales from which carts are filled."""
+
+
+def sales_for(mix: str) -> int:
+    """How many sales a mix wants: several for carts; everybody else goes to the first."""
+    return IN_CARTS if fill_cart in MIXES[mix] else 1
+
+
 def parse_weights(text: str) -> dict[str, int]:
     """Read `insist=30,look_around=0`: weights by behaviour, in place of those of the mix.
 

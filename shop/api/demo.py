@@ -118,10 +118,10 @@ def restock_sale(request: HttpRequest, sale: int) -> HttpResponse:
 def show_figures(request: HttpRequest, sale: int) -> HttpResponse:
     """What a sale has come to, and what the web processes have counted."""
     with past_the_pool():
-        return as_json(_figures(sale))
+        return as_json(_figures(sale, _sales(request, sale)))
 
 
-def _figures(sale: int) -> dict[str, Any]:
+def _figures(sale: int, sales: list[int]) -> dict[str, Any]:
     found, item, counted = _sale(sale), snapshot.read_item(sale), meters.read()
     return {
         "sale": sale,
@@ -135,7 +135,7 @@ def _figures(sale: int) -> dict[str, Any]:
         "fence": item.fence,
         "oversold": max(0, item.held + item.confirmed - item.total),
         "purchases": Reservation.objects.filter(scope=sale).count(),
-        "owed": snapshot.owed([sale]),
+        "owed": snapshot.owed(sales),
         "processes": counted.processes,
         "degraded": counted.degraded,
         "counters": dict(counted.counters),
@@ -145,8 +145,7 @@ def _figures(sale: int) -> dict[str, Any]:
 @demo_api("GET")
 def show_snapshot(request: HttpRequest, sale: int) -> StreamingHttpResponse:
     """All tables of a sale from one moment, for ``loadtest.checker``."""
-    _sale(sale)
-    lines = snapshot.lines([sale])
+    lines = snapshot.lines(_sales(request, sale))
     # The first line is asked for here, where a database that is away can still be answered.
     first = next(lines)
     return StreamingHttpResponse(chain([first], lines), content_type="application/x-ndjson")
@@ -155,7 +154,8 @@ def show_snapshot(request: HttpRequest, sale: int) -> StreamingHttpResponse:
 @demo_api("GET")
 def show_ledger(request: HttpRequest, sale: int) -> StreamingHttpResponse:
     """What the payment provider moved for a sale's orders, for ``loadtest.checker``."""
-    orders = Order.objects.filter(lines__sale=_sale(sale)).values_list("pk", flat=True)
+    sales = _sales(request, sale)
+    orders = Order.objects.filter(lines__sale__in=sales).values_list("pk", flat=True)
     try:
         lines = ledger.lines(set(orders))
     except PaymentUnknown:
@@ -168,6 +168,14 @@ def _sale(pk: int) -> Sale:
     if found is None:
         raise Refusal("not_found")
     return found
+
+
+def _sales(request: HttpRequest, sale: int) -> list[int]:
+    """The sale, and those of the query's `beside`, which carts were filled from as well."""
+    beside = [word for word in request.GET.get("beside", "").split(",") if word]
+    if not all(word.isdecimal() and len(word) < 19 for word in beside):
+        raise Refusal("invalid_request")
+    return [_sale(pk).pk for pk in (sale, *map(int, beside))]
 
 
 def _within(document: dict[str, Any], name: str, default: int, most: int, least: int = 0) -> int:

@@ -19,8 +19,7 @@ from inventory.transactions import forget_connection
 from loadtest.checker import Verdict, judge
 from loadtest.checker.snapshot import Item
 from loadtest.faults.chaos import BETWEEN, Chaos, Injected
-from loadtest.scenarios import MIXES
-from loadtest.scenarios.carter import fill_cart
+from loadtest.scenarios import sales_for
 from shop import snapshot
 from shop.models import Order, Sale
 from shop.payments import ledger
@@ -49,9 +48,6 @@ MOST_SNAPSHOTS = 200
 AFTERWARDS = 6.0
 """Seconds that the crowd stays when the last fault is over: more than the shop may take to
 recover."""
-
-IN_CARTS = 3
-"""Sales from which carts are filled."""
 
 READY = 90
 """Seconds for everything to come up again before the final read."""
@@ -97,8 +93,8 @@ class Plan:
 
     @property
     def sales(self) -> int:
-        """How many there are: carts want several, everybody else goes to the first."""
-        return IN_CARTS if fill_cart in MIXES[self.crowd.mix] else 1
+        """How many there are."""
+        return sales_for(self.crowd.mix)
 
     @property
     def about_seconds(self) -> float:

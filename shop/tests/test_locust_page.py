@@ -1,15 +1,18 @@
 """Locust's page in a real browser: what is chosen, what is shown, and the verdict."""
 
+import json
 import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 from playwright.sync_api import Page, expect, sync_playwright
 
+from loadtest.scenarios import IN_CARTS
 from shop import environment
 from shop.stack.embedded import private_servers
 from shop.stack.ports import next_free, release
@@ -72,12 +75,13 @@ def page() -> Iterator[Page]:
     assert complaints == []
 
 
-def start(page: Page, address: str, strategy: str) -> None:
+def start(page: Page, address: str, strategy: str, mix: str = "rush") -> None:
     """Fill in the start form, and look at the tab."""
     # The form knows the strategies as soon as Locust has asked the shop.
     wait_for(lambda: page.goto(address) and page.locator("select[name=strategy]").count())
     page.get_by_role("button", name="Custom parameters").click()
     page.locator("select[name=strategy]").select_option(strategy)
+    page.locator("select[name=mix]").select_option(mix)
     page.locator("input[name=stock]").fill(str(STOCK))
     page.get_by_role("button", name="Start").click()
     page.get_by_role("tab", name="Correctness").click()
@@ -119,6 +123,19 @@ def test_naive_chosen_in_the_form_is_seen_to_oversell_and_a_reset_opens_a_fresh_
         bar(page).get_by_role("button", name="Reset the sale").click()
         expect(bar(page)).to_contain_text(f"0 of {STOCK} sold or held")
         expect(bar(page).locator("b")).to_have_text("nobody has bought yet")
+
+
+def test_carts_are_filled_from_several_sales_and_all_of_them_are_judged(shop, page, tmp_path):
+    with locust(shop, str(tmp_path)) as address:
+        start(page, address, "combining", mix="carts")
+        expect(cell(page, "Held")).to_have_text(re.compile(r"[1-9]\d*"))
+        assert verdict(page) == "PROVED"
+    [final] = tmp_path.glob("*/final.snapshot")
+    rows = [json.loads(line) for line in final.read_text().splitlines()]
+    items = {row["item"] for row in rows if row["kind"] == "order"}
+    carts = Counter(row["id"] for row in rows if row["kind"] == "order")
+    assert len(items) == IN_CARTS
+    assert max(carts.values()) > 1
 
 
 def test_figures_of_two_processes_are_summed_and_combining_is_proved(shop, page, tmp_path):

@@ -80,7 +80,7 @@ class Caller:
         return answer
 
     def conforms(self, method, path, answer):
-        template = re.sub(r"/\d+", "/{id}", path)
+        template = re.sub(r"/\d+", "/{id}", path.partition("?")[0])
         documented = DOCUMENT["paths"][template][method]["responses"]
         assert str(answer.status_code) in documented, answer.content
         described = resolve(documented[str(answer.status_code)])
@@ -321,6 +321,14 @@ def test_a_load_tests_sale_is_made_and_watched_as_documented(call, client, setti
     assert [json.loads(line)["kind"] for line in lines] == [
         *("snapshot", "item", "sale", "movement", "end")
     ]
+    other = call("post", "/api/v1/demo/sales", wish).json()["sale"]
+    both = b"".join(client.get(f"{path}/snapshot?beside={other}").streaming_content).splitlines()
+    sales = [row["id"] for row in map(json.loads, both) if row["kind"] == "sale"]
+    assert sorted(map(int, sales)) == sorted([made["sale"], other])
+    assert call("get", f"{path}/figures?beside={other}").json() == figures
+    for beside, code in (("999999999", "not_found"), ("x", "invalid_request")):
+        for name in ("figures", "snapshot", "ledger"):
+            assert code_of(call("get", f"{path}/{name}?beside={beside}")) == code
     assert call("post", f"{path}/restock", {"units": 3}).json() == {"available": 10}
     assert code_of(call("post", f"{path}/restock", {"units": 0})) == "invalid_request"
     assert code_of(call("post", "/api/v1/demo/sales/999999999/restock", {})) == "not_found"
