@@ -6,6 +6,7 @@ this file could start the servers that they name.
 
 import atexit
 import os
+import signal
 from contextlib import ExitStack
 
 import django
@@ -40,6 +41,13 @@ def pytest_unconfigure() -> None:
     _servers.close()
 
 
+def _hear_ctrl_c() -> None:
+    """A shell starts what runs in its background deaf to it, and all its children after it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+_hear_ctrl_c()
 _give_servers()
 _separate_parallel_workers()
 os.environ["SHOP_DEMO"] = "1"
