@@ -13,6 +13,9 @@ from loadtest.history import OK, operations
 WRITES = frozenset({"order", "payment", "cancel", "refund"})
 """Calls that need the database."""
 
+RIGHTLY_REFUSED = frozenset({"sold_out", "limit_reached", "not_started", "ended"})
+"""What a shop in the best of health says to them."""
+
 
 @dataclass(slots=True)
 class Hindsight:
@@ -21,7 +24,8 @@ class Hindsight:
     Attributes:
         operations: calls in the history.
         last_sale: when the last purchase was accepted, in ns of the monotonic clock; 0 if none was.
-        recoveries: of each fault, seconds from its end to the next ok; None if there was none.
+        recoveries: of each fault, seconds to the next ok as P12 counts them: from its end, or from
+            when somebody then asked for what could be had; None if there was none.
     """
 
     operations: int = 0
@@ -31,15 +35,23 @@ class Hindsight:
 
 def look_back(histories: Sequence[Path], injected: Sequence[Injected]) -> Hindsight:
     """Read the history once."""
-    seen, oks = Hindsight(), []
+    seen, oks, asked = Hindsight(), [], []
     for call in operations(*histories):
         seen.operations += 1
+        if call.op in WRITES and call.code not in RIGHTLY_REFUSED:
+            asked.append(call.start)
         if call.outcome == OK and call.op in WRITES:
             oks.append(call.end)  # finished calls come in the order of their ends
             if call.op == "order":
                 seen.last_sale = call.end
+    asked.sort()
     for fault in injected:
-        place = bisect_left(oks, fault.end)
-        found = oks[place] - fault.end if place < len(oks) else None
-        seen.recoveries.append(None if found is None else round(found / 1e9, 2))
+        served, since = _first(oks, fault.end), _first(asked, fault.end)
+        wait = None if served is None else max(0, served - max(fault.end, since or 0))
+        seen.recoveries.append(None if wait is None else round(wait / 1e9, 2))
     return seen
+
+
+def _first(moments: Sequence[int], end: int) -> int | None:
+    place = bisect_left(moments, end)
+    return moments[place] if place < len(moments) else None

@@ -78,7 +78,9 @@ def markdown(summary: dict[str, Any]) -> str:
     lines = [
         "# Soak",
         "",
-        f"Rounds of random faults on fresh shops (`make soak`, seed {summary['seed']}).",
+        "Rounds of random faults, each on a fresh shop and judged on its own:",
+        "",
+        f'    make soak ARGS="--minutes {summary["seconds"] / 60:.0f} --seed {summary["seed"]}"',
         "",
         f"- {summary['rounds']} rounds in {summary['seconds'] / 60:.0f} minutes: {judged}",
         f"- {summary['operations']:,} operations recorded, {summary['faults']:,} faults injected",
