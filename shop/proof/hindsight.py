@@ -7,14 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from loadtest.checker.properties.recovery import RIGHTLY_REFUSED, WRITES
 from loadtest.faults.chaos import Injected
 from loadtest.history import OK, operations
-
-WRITES = frozenset({"order", "payment", "cancel", "refund"})
-"""Calls that need the database."""
-
-RIGHTLY_REFUSED = frozenset({"sold_out", "limit_reached", "not_started", "ended"})
-"""What a shop in the best of health says to them."""
 
 
 @dataclass(slots=True)

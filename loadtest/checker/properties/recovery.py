@@ -8,7 +8,9 @@ from loadtest.checker.verdict import Finding
 from loadtest.history import NEVER
 
 # Calls that need the database; a page from a cache would prove nothing.
-_WRITES = "op IN ('order', 'payment', 'cancel', 'refund')"
+WRITES = ("order", "payment", "cancel", "refund")
+# What a shop in the best of health says to some of them.
+RIGHTLY_REFUSED = ("sold_out", "limit_reached", "not_started", "ended")
 
 
 def recovery(evidence: Evidence) -> Finding:
@@ -34,12 +36,13 @@ def recovery(evidence: Evidence) -> Finding:
 def _wait(evidence: Evidence, end: int) -> int | None:
     """From the end of a fault to the first ok; None if nothing was asked for that could be had."""
     asked = evidence.value(
-        f"""SELECT min(start) FROM call WHERE {_WRITES} AND start >= ?
-        AND code NOT IN ('sold_out', 'limit_reached', 'not_started', 'ended')""",
+        f"""SELECT min(start) FROM call WHERE op IN {WRITES} AND start >= ?
+        AND code NOT IN {RIGHTLY_REFUSED}""",
         end,
     )
     served = evidence.value(
-        f"""SELECT min("end") FROM call WHERE {_WRITES} AND outcome = 'ok' AND "end" > ?""", end
+        f"""SELECT min("end") FROM call WHERE op IN {WRITES} AND outcome = 'ok' AND "end" > ?""",
+        end,
     )
     if served is None:
         return None if asked is None else NEVER
