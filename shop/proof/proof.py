@@ -138,8 +138,8 @@ class Result:
         faults: what was injected, as in the fault log.
         recoveries: of each of these, seconds to the first ok; None if nobody was served again.
         not_injected: what could not be, and why.
-        late: buyers of an open loop that began late, because every user was busy.
-        unstarted: buyers of an open loop that were due and never began.
+        late: buyers of an open loop that began late, because every user was busy; None: not known.
+        unstarted: buyers of an open loop that were due and never began; None likewise.
     """
 
     sale: int
@@ -151,8 +151,8 @@ class Result:
     faults: list[Injected] = field(default_factory=list)
     recoveries: list[float | None] = field(default_factory=list)
     not_injected: list[Injected] = field(default_factory=list)
-    late: int = 0
-    unstarted: int = 0
+    late: int | None = None
+    unstarted: int | None = None
 
     @property
     def outcome(self) -> str:
@@ -389,8 +389,8 @@ class Proof:
             injected,
             seen.recoveries,
             self._chaos.failed if self._chaos else [],
-            self._totals.get("late", 0),
-            self._totals.get("unstarted", 0),
+            self._totals.get("late"),
+            self._totals.get("unstarted"),
         )
 
     def _ledger(self) -> Path | None:

@@ -12,10 +12,9 @@ def write_report(path: Path, plan: Plan, came_out: Result, repeat: str, folder: 
     """Write the report of a proof whose files are in ``folder``."""
     faults, final = folder / FAULT_LOG, folder / "final.snapshot"
     crowd = plan.crowd
-    loop = "closed loop"
-    if crowd.arrivals:
-        late = f"{came_out.late} late, {came_out.unstarted} never"
-        loop = f"open loop, {crowd.arrivals:g} buyers/s ({late})"
+    loop = f"open loop, {crowd.arrivals:g} buyers/s" if crowd.arrivals else "closed loop"
+    if crowd.arrivals and came_out.late is not None:
+        loop += f" ({came_out.late} late, {came_out.unstarted} never)"
     story = Story(
         title=f"{crowd.buyers:,} buyers, {plan.stock:,} units, strategy {plan.strategy}",
         repeat=repeat,

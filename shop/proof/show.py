@@ -208,6 +208,8 @@ def _loop(plan: Plan, came_out: Result) -> str:
     if not plan.crowd.arrivals:
         return "Closed loop: buyers wait for their answers before they ask again"
     came = f"Open loop: {plan.crowd.arrivals:g} buyers came each second"
+    if came_out.late is None:
+        return f"{came}; how many of them in time, Locust did not say"
     if not came_out.late and not came_out.unstarted:
         return f"{came}, all of them in time"
     return (
