@@ -107,6 +107,13 @@ def tokens_of(arena: Arena) -> list[str]:
     return tokens
 
 
+def let_follow_up_rest(arena: Arena) -> None:
+    """Stop Celery: else each strategy would be measured beside the mails of the one before."""
+    assert arena.stack is not None
+    for name in ("beat", "celery"):
+        arena.stack.supervisor.stop_program(name)
+
+
 def sell_through(arena: Arena, name: str, scale: Scale, tokens: Sequence[str]) -> SellThrough:
     """Let the crowd buy until nothing is left, or the time is up."""
     sale = _sale(name, scale.stock)

@@ -98,6 +98,7 @@ def _compare(console: Console, names: list[str], scale: Scale) -> list[Compared]
     open_files.raise_limit()
     sold = {}
     with arena.plain() as where:
+        measure.let_follow_up_rest(where)
         tokens = measure.tokens_of(where)
         for name in names:
             with console.status(f"{name}: selling {scale.stock:,} units …"):
