@@ -174,6 +174,8 @@ def page(result: Result, command: str) -> str:
         "- *cmds* are requests to the server for each acquisition, counted in the clients.",
         "- The ceiling is no lock. Alone it sets and deletes a key; with others it passes a baton",
         "  by `BLPOP` and `RPUSH`: two round trips through hiredis that no lock can do without.",
+        "- Alone on a machine that has nothing else to do, the processors fall asleep between two",
+        "  round trips. Waking them costs every lock the same, and makes all of them look alike.",
         "- Recovery counts from the kill to the successor's entry. A lease is what makes it wait;",
         "  portalocker holds by a connection instead, and the server sees that end.",
         "",
