@@ -6,6 +6,7 @@ both find the same port free, and one of their servers would never come up.
 
 from __future__ import annotations
 
+import atexit
 import os
 import socket
 import tempfile
@@ -47,6 +48,11 @@ def release(*ports: int) -> None:
     for port in ports:
         if port in _claims:
             _claims.pop(port).close()
+
+
+@atexit.register
+def _release_all() -> None:
+    release(*list(_claims))
 
 
 def next_free(first: int) -> int:
