@@ -41,8 +41,8 @@ def pay(order: Order) -> Order:
     if order.status not in {Status.AWAITING_PAYMENT, *SETTLED}:
         # Meanwhile it ended; the money, if it was taken, is on its way back.
         raise WrongState(order.status)
-    if payment is not None and payment.state == Payment.State.FAILED:
-        _require_payable(order)
+    failed = payment is not None and payment.state == Payment.State.FAILED
+    if failed and _payable(order):
         raise Declined
     return order
 
@@ -55,19 +55,29 @@ def _begin(order: Order) -> Payment | None:
     under_way = Payment.objects.filter(order=order, state=Payment.State.PENDING).first()
     if under_way is not None:
         return under_way
-    _require_payable(order)
+    if not _payable(order):
+        return None
     if not order.amount:
         _accept_nothing(order)
         return None
     return _write_down(order)
 
 
-def _require_payable(order: Order) -> None:
-    if order.status != Status.AWAITING_PAYMENT:
-        raise WrongState(order.status)
-    if not money.payable(order.pk):
+def _payable(order: Order) -> bool:
+    """Whether a payment makes sense; not if the order has been paid meanwhile.
+
+    Raises:
+        WrongState: it has ended otherwise.
+    """
+    if money.payable(order.pk):
+        return True
+    order.refresh_from_db()
+    if order.status == Status.AWAITING_PAYMENT:
         # The deadline has passed and the sweep has not come by yet.
         raise WrongState(Status.EXPIRED)
+    if order.status not in SETTLED:
+        raise WrongState(order.status)
+    return False
 
 
 def _write_down(order: Order) -> Payment:

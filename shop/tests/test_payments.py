@@ -13,7 +13,7 @@ from inventory.models import StockMovement
 from inventory.tests.helpers import at_once, book, kinds
 from shop import orders
 from shop.models import Order, Payment, Refund, Sale
-from shop.orders import Declined, KeyReused, NoSuchPart, Part, WrongState
+from shop.orders import Declined, KeyReused, NoSuchPart, Part, WrongState, money
 from shop.payments import calls, effects
 from shop.payments.provider import Intent, PaymentUnknown, ProviderRefund
 from shop.tests.catalogue import a_sale, an_order
@@ -100,6 +100,32 @@ def test_a_declined_payment_leaves_the_order_to_be_paid_in_another_way(sale, til
     assert orders.pay(mine).status == Status.PAID
     assert timeline(mine) == ["payment_failed", "payment_failed", "paid"]
     check(sale, till)
+
+
+def test_news_that_come_while_a_second_request_looks_are_its_answer(sale, till, monkeypatch):
+    till.slow = True
+    mine = an_order(sale)
+    orders.pay(mine)
+    read, news = Order.refresh_from_db, [till]
+
+    def read_before_the_news(order: Order, *fields: object) -> None:
+        read(order, *fields)
+        while news:
+            deliver(news.pop())
+
+    monkeypatch.setattr(Order, "refresh_from_db", read_before_the_news)
+    assert orders.pay(mine).status == Status.PAID
+    check(sale, till)
+
+
+def test_whether_an_order_can_be_paid_is_asked_in_one_statement(sale, django_assert_num_queries):
+    mine = an_order(sale)
+    with django_assert_num_queries(1):
+        assert money.payable(mine.pk)
+    make_due(mine)
+    assert not money.payable(mine.pk)
+    orders.expire()
+    assert not money.payable(mine.pk)
 
 
 @pytest.mark.parametrize(("when", "call"), POINTS)
