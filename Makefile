@@ -25,8 +25,9 @@ $(VENV)/.dev: $(VENV)/.run requirements-dev.txt
 demo: $(VENV)/.run  ## start the whole shop, prove it once, stay up until Ctrl-C
 	@exec $(BIN)/python manage.py demo $(ARGS)
 
+# Three at once on two cores, for the tests wait for more than half of their time.
 test: $(VENV)/.dev  ## set up and pass the tests
-	@$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
+	@$(BIN)/python -m pytest -n 3 --dist worksteal $(ARGS)
 
 prove: $(VENV)/.run  ## a sale under load, judged (ARGS="--buyers 2000 --stock 100")
 	@$(BIN)/python manage.py prove $(ARGS)
