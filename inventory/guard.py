@@ -7,9 +7,11 @@ keeps every other writer of the item waiting until the commit.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, LiteralString
 
+import psycopg
 from django.db import connection, transaction
 
 from inventory import sql
@@ -140,10 +142,31 @@ def take(item: int, units: int, *, token: int | None = None, reason: Reason = Re
         StaleToken: a newer holder of the lock has written.
         NoSuchItem: no such item.
     """
-    level = _change(TAKE, item, units, token, reason)
-    if level is None:
-        raise _why_refused(item, token)
-    return level
+    parameters = _parameters(item, units, token, reason)
+    with connection.wrap_database_errors, sql.cursor() as cursor:
+        return taken(cursor.execute(TAKE, parameters), parameters)
+
+
+def to_take(item: int, units: int, token: int | None) -> dict[str, Any]:
+    """Parameters of :data:`TAKE` for a sale, to send it together with other statements.
+
+    Whoever does must then ask :func:`taken`; only what that returns was taken.
+    """
+    return _parameters(item, units, token, Reason.SALE)
+
+
+def taken(cursor: psycopg.Cursor[Any], parameters: Mapping[str, Any]) -> Level:
+    """The item's level after :data:`TAKE`, from the cursor that stands at its result.
+
+    Raises:
+        OutOfStock: fewer are available.
+        StaleToken: a newer holder of the lock has written.
+        NoSuchItem: no such item.
+    """
+    row = cursor.fetchone()
+    if row is None:
+        raise _why_refused(parameters["item"], parameters["token"])
+    return Level(*row)
 
 
 def take_unguarded(item: int, units: int, read: int) -> Level:
@@ -163,7 +186,7 @@ def put_back(item: int, units: int) -> Level:
     Raises:
         NoSuchItem: no such item.
     """
-    return _change_or_raise(PUT_BACK, item, units)
+    return _change(PUT_BACK, item, units)
 
 
 def write_off(item: int, units: int) -> Level:
@@ -172,7 +195,7 @@ def write_off(item: int, units: int) -> Level:
     Raises:
         NoSuchItem: no such item.
     """
-    return _change_or_raise(WRITE_OFF, item, units)
+    return _change(WRITE_OFF, item, units)
 
 
 def restock(item: int, units: int) -> Level:
@@ -181,27 +204,25 @@ def restock(item: int, units: int) -> Level:
     Raises:
         NoSuchItem: no such item.
     """
-    return _change_or_raise(RESTOCK, item, units)
+    return _change(RESTOCK, item, units)
 
 
-def _change(
-    statement: LiteralString, item: int, units: int, token: int | None = None, reason: str = ""
-) -> Level | None:
+def _parameters(
+    item: int, units: int, token: int | None = None, reason: str = ""
+) -> dict[str, Any]:
     if units < 1:
         raise ValueError(f"stock moves by at least one unit, not {units}")
     if not connection.in_atomic_block:
         raise transaction.TransactionManagementError("the guard runs in its caller's transaction")
-    parameters: dict[str, Any] = {"item": item, "units": units, "token": token, "reason": reason}
+    return {"item": item, "units": units, "token": token, "reason": reason}
+
+
+def _change(statement: LiteralString, item: int, units: int) -> Level:
     with connection.wrap_database_errors, sql.cursor() as cursor:
-        row = cursor.execute(statement, parameters).fetchone()
-    return Level(*row) if row else None
-
-
-def _change_or_raise(statement: LiteralString, item: int, units: int) -> Level:
-    level = _change(statement, item, units)
-    if level is None:
+        row = cursor.execute(statement, _parameters(item, units)).fetchone()
+    if row is None:
         raise NoSuchItem(item)
-    return level
+    return Level(*row)
 
 
 def _why_refused(item: int, token: int | None) -> Exception:

@@ -108,8 +108,8 @@ def test_news_that_come_while_a_second_request_looks_are_its_answer(sale, till, 
     orders.pay(mine)
     read, news = Order.refresh_from_db, [till]
 
-    def read_before_the_news(order: Order, *fields: object) -> None:
-        read(order, *fields)
+    def read_before_the_news(order: Order) -> None:
+        read(order)
         while news:
             deliver(news.pop())
 
