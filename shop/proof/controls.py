@@ -154,11 +154,32 @@ CONTROLS = (
         ),
     ),
     Control(
+        "refund",
+        "giving back all of what was paid",
+        ("P11",),
+        mix="refunders",
+        before=(
+            """CREATE FUNCTION keep_half() RETURNS trigger LANGUAGE plpgsql AS
+               'BEGIN NEW.amount := NEW.amount / 2; RETURN NEW; END'""",
+            """CREATE TRIGGER keep_half BEFORE INSERT ON shop_refund
+               FOR EACH ROW EXECUTE FUNCTION keep_half()""",
+        ),
+        after=("DROP FUNCTION keep_half CASCADE",),
+    ),
+    Control(
         "hint",
         "removing the sold-out hint at a restock",
         ("P7",),
         minutes=0.2,
         tells=False,
+    ),
+    Control(
+        "recovery",
+        "a lease shorter than anybody's patience, while its holder is killed",
+        ("P12",),
+        strategy="redis_lock",
+        units=10,
+        faults=("web-killed-before-commit",),
     ),
     Control(
         "durability",
@@ -182,7 +203,7 @@ CONTROLS = (
     ),
 )
 
-QUICK = ("nothing", "naive", "unique-keys", "outbox", "fence", "durability")
+QUICK = ("nothing", "naive", "unique-keys", "outbox", "fence", "refund", "durability")
 """Those of the short form: one of each kind."""
 
 

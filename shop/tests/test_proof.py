@@ -76,7 +76,7 @@ def test_the_controls_name_what_they_switch_off_and_what_must_turn_red() -> None
     assert set(controls.QUICK) <= set(names)
     assert [control.name for control in controls.CONTROLS if not control.reddens] == ["nothing"]
     reddened = {each for control in controls.CONTROLS for each in control.reddens}
-    assert reddened >= {"P1", "P2", "P3", "P5", "P7", "P9", "P10"}
+    assert reddened >= {"P1", "P2", "P3", "P5", "P7", "P9", "P10", "P11", "P12"}
     for control in controls.CONTROLS:
         assert bool(control.before) == bool(control.after)
         assert set(control.faults) <= set(FAULTS)
