@@ -74,6 +74,12 @@ def mutex(kind: type[RedisLock] = RedisLock, *, fair: bool = True) -> Subject:
     return Subject((role,), (role,), fair=fair, patience_after_fault=after_fault)
 
 
+def mixed(kind: type[RedisLock] = RedisLock) -> Subject:
+    """The lock for one, by fair and unfair handles in one queue."""
+    fair, unfair = Role(kind, (("fair", True),)), Role(kind, (("fair", False),))
+    return Subject((fair, unfair), (fair,), fair=False, patience_after_fault=LONGEST_IDLE_IF_UNFAIR)
+
+
 def read_write(
     reader: type[RedisLock] = RedisReadLock, writer: type[RedisLock] = RedisWriteLock
 ) -> Subject:
@@ -91,6 +97,7 @@ def semaphore(kind: type[RedisLock] = RedisSemaphore, permits: int = 2) -> Subje
 SUBJECTS = {
     "redis": mutex(),
     "redis-unfair": mutex(fair=False),
+    "redis-mixed": mixed(),
     "redis-rw": read_write(),
     "redis-semaphore": semaphore(),
 }

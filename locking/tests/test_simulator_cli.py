@@ -122,7 +122,7 @@ def test_the_production_lock_survives_a_sample_of_schedules():
     assert tally.refused > 0, "no stale write was ever refused: the fence was not tested"
 
 
-@pytest.mark.parametrize("lock", ["redis-unfair", "redis-rw", "redis-semaphore"])
+@pytest.mark.parametrize("lock", ["redis-unfair", "redis-mixed", "redis-rw", "redis-semaphore"])
 def test_the_other_locks_survive_a_sample_of_schedules(lock):
     tally = run_chunk(Exploration(subject=SUBJECTS[lock]), 2_000_000, 500)
     assert tally.violations == []

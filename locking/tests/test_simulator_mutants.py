@@ -13,7 +13,7 @@ from locking.backends.redis_shared import RedisReadLock, RedisSemaphore, RedisWr
 from locking.simulator.explore import Exploration, first_wrong, run_chunk, shortest
 from locking.simulator.history import Wrong
 from locking.simulator.stage import play
-from locking.simulator.subjects import Subject, mutex, read_write, semaphore
+from locking.simulator.subjects import Subject, mixed, mutex, read_write, semaphore
 
 BUDGET = 4_000  # schedules; the production lock survives more than a hundred thousand
 STEP = 250
@@ -230,6 +230,7 @@ def find(subject: Subject) -> tuple[Exploration, int, Wrong]:
         (mutex(HandsOverToTheDead), {Wrong.GHOST}),
         (mutex(LetsNewcomersPass), {Wrong.ORDER, Wrong.ASLEEP, Wrong.KEPT}),
         (mutex(WakesNobody), {Wrong.ASLEEP}),
+        (mixed(WakesNobody), {Wrong.ASLEEP}),
         (mutex(RenewsWhatItLost), {Wrong.MOVED}),
         (mutex(GrantsForEver), {Wrong.NOBODY_ENTERS}),
         (mutex(KeepsWhatItReleases), {Wrong.KEPT}),
