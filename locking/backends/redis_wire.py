@@ -32,7 +32,7 @@ try:
 except ImportError:  # an option of redis-py's, ten times as fast
     hiredis = None  # type: ignore[assignment]
 
-from locking.backends._sockets import watch
+from locking.backends._sockets import Spinner, is_cooperative, watch
 from locking.backends.redis_protocol import Script
 
 NO_ANSWER = (ConnectionError, TimeoutError)
@@ -90,14 +90,15 @@ class Connection(Protocol):
 
 
 class _Line:
-    """A connection, and whether it has died since it was last used."""
+    """A connection, whether it has died since it was last used, and how to wait for its answer."""
 
-    __slots__ = ("connection", "has_died")
+    __slots__ = ("connection", "has_died", "spinner")
 
     def __init__(self, connection: Connection) -> None:
         connection.connect()
         self.connection = connection
-        self.has_died = watch(connection._sock.fileno())
+        self.has_died = is_readable = watch(connection._sock.fileno())
+        self.spinner = None if is_cooperative(connection._sock) else Spinner(is_readable)
 
 
 class NodeWire:
@@ -130,6 +131,8 @@ class NodeWire:
         """BLPOP, with the server's and the network's delay allowed on top of `seconds`."""
         line = self._take()
         connection = line.connection
+        if line.spinner:
+            line.spinner.stop()
         connection.send_packed_command([packed("BLPOP", key, f"{seconds:.3f}")], check_health=False)
         reply = connection.read_response(
             disable_decoding=True, timeout=seconds + self._timeout, disconnect_on_error=True
@@ -145,6 +148,8 @@ class NodeWire:
             commands.append(packed("WAIT", *map(str, wait)))
         try:
             connection.send_packed_command(commands, check_health=False)
+            if line.spinner:
+                line.spinner.look()
             answer = connection.read_response(disconnect_on_error=True)
         except NO_ANSWER:
             # After a restart of the server all of them are stale, not just this one.

@@ -1,0 +1,70 @@
+"""Spinning: an answer is looked for a moment before the thread sleeps, where that pays."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+
+from locking.backends._sockets import LONGEST_REST, Spinner, is_cooperative
+
+
+class Answer:
+    """There after so many looks; counts them."""
+
+    def __init__(self, after: float) -> None:
+        self.after = after
+        self.looks = 0
+
+    def is_there(self) -> bool:
+        self.looks += 1
+        return self.looks > self.after
+
+
+def test_it_looks_until_the_answer_is_there():
+    answer = Answer(after=0)
+    Spinner(answer.is_there).look()
+    assert answer.looks == 1
+
+
+def looks(spinner: Spinner, answer: Answer, commands: int) -> int:
+    """In how many of these commands the answer was looked for."""
+    spun = 0
+    for _ in range(commands):
+        before = answer.looks
+        spinner.look()
+        spun += answer.looks > before
+    return spun
+
+
+def test_where_answers_come_late_it_is_hardly_ever_tried():
+    answer = Answer(after=float("inf"))
+    assert looks(Spinner(answer.is_there), answer, 10 * LONGEST_REST) < 20
+
+
+def test_one_late_answer_is_soon_forgotten():
+    answer = Answer(after=float("inf"))
+    spinner = Spinner(answer.is_there)
+    spinner.look()
+    answer.after = 0
+    assert looks(spinner, answer, 100) == 98
+
+
+def test_whoever_has_waited_in_a_queue_leaves_it_for_long():
+    answer = Answer(after=0)
+    spinner = Spinner(answer.is_there)
+    spinner.stop()
+    assert looks(spinner, answer, LONGEST_REST) == 0
+    assert looks(spinner, answer, 10) == 10
+
+
+def test_a_greenlet_does_not_spin_for_its_thread_has_others_to_serve():
+    with socket.socket() as plain:
+        assert not is_cooperative(plain)
+    code = (
+        "import gevent.monkey; gevent.monkey.patch_all()\n"
+        "import socket\n"
+        "from locking.backends._sockets import is_cooperative\n"
+        "assert is_cooperative(socket.socket())\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
