@@ -275,8 +275,8 @@ class Memcached(Backend):
 class ZooKeeper(Backend):
     name = "zookeeper"
     servers = (servers.ZooKeeper,)
-    lease = 3.0  # the session: a restart of the server must fit into a third of it
-    crash_release = 6.0
+    lease = 6.0  # the session: a restart of the server must fit into a third of it
+    crash_release = 9.0
 
     def __init__(self, endpoints: Sequence[Any]) -> None:
         from locking.backends.zookeeper import zookeeper_client
