@@ -57,8 +57,10 @@ class Demo:
             self._fill(stack)
             if proof:
                 self._prove(proof)
+            # From the moment in which it is called open, nothing dies unnoticed.
+            watches = self._begin_to_watch(stack)
             self._show(stack, logins)
-            self._watch(stack)
+            self._watch(watches)
 
     # --- steps --------------------------------------------------------------------------------
 
@@ -144,11 +146,13 @@ class Demo:
         self.console.print(table)
         self.console.print("Ctrl-C stops everything; the data is kept (`make reset` deletes it).")
 
-    def _watch(self, stack: Stack) -> None:
+    def _begin_to_watch(self, stack: Stack) -> list[Watch]:
         supervisors = [stack.supervisor]
         if self.servers is not None:
             supervisors.append(self.servers.supervisor)
-        watches = [Watch(supervisor) for supervisor in supervisors]
+        return [Watch(supervisor) for supervisor in supervisors]
+
+    def _watch(self, watches: Sequence[Watch]) -> None:
         while True:
             for watch in watches:
                 for line in watch.news():

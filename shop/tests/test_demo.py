@@ -1,5 +1,7 @@
 """`manage.py demo`: comes up, heals, and leaves nothing running however it is ended."""
 
+from __future__ import annotations
+
 import json
 import os
 import re
@@ -7,6 +9,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import ClassVar
 
 import psutil
 import psycopg
@@ -26,6 +29,8 @@ OPEN = "The shop is open"
 class RunningDemo:
     """A demo without proof run, with its data in `folder`, as the leader of a process group."""
 
+    started: ClassVar[list[RunningDemo]] = []
+
     def __init__(self, folder: Path, *, stdout: int | None = None, **variables: str) -> None:
         self.folder = folder
         self.log = folder.parent / "demo.out"
@@ -41,6 +46,7 @@ class RunningDemo:
                 stderr=subprocess.STDOUT,
                 process_group=0,
             )
+        self.started.append(self)
 
     @property
     def shown(self) -> str:
@@ -69,8 +75,18 @@ class RunningDemo:
 @pytest.fixture
 def folder():
     with private_folder() as parent:
-        yield parent / "data"
-        assert leftovers.find(parent) == []
+        try:
+            yield parent / "data"
+            left = leftovers.find(parent)
+        finally:
+            # Of a test that failed, nothing may go on beside those that follow.
+            for demo in RunningDemo.started:
+                if demo.process.poll() is None:
+                    print(demo.shown)
+                    demo.kill()
+            RunningDemo.started.clear()
+            leftovers.stop(parent)
+        assert left == []
 
 
 def test_each_signal_stops_everything_and_the_next_start_finds_its_data_and_secrets(folder):
