@@ -142,17 +142,20 @@ def take(item: int, units: int, *, token: int | None = None, reason: Reason = Re
         StaleToken: a newer holder of the lock has written.
         NoSuchItem: no such item.
     """
-    parameters = _parameters(item, units, token, reason)
+    parameters = to_take(item, units, token, reason)
     with connection.wrap_database_errors, sql.cursor() as cursor:
         return taken(cursor.execute(TAKE, parameters), parameters)
 
 
-def to_take(item: int, units: int, token: int | None) -> dict[str, Any]:
-    """Parameters of :data:`TAKE` for a sale, to send it together with other statements.
+def to_take(
+    item: int, units: int, token: int | None, reason: Reason = Reason.SALE
+) -> dict[str, Any]:
+    """Parameters of :data:`TAKE`, for who sends it together with other statements.
 
     Whoever does must then ask :func:`taken`; only what that returns was taken.
     """
-    return _parameters(item, units, token, Reason.SALE)
+    _require(units)
+    return {"item": item, "units": units, "token": token, "reason": reason}
 
 
 def taken(cursor: psycopg.Cursor[Any], parameters: Mapping[str, Any]) -> Level:
@@ -207,19 +210,17 @@ def restock(item: int, units: int) -> Level:
     return _change(RESTOCK, item, units)
 
 
-def _parameters(
-    item: int, units: int, token: int | None = None, reason: str = ""
-) -> dict[str, Any]:
+def _require(units: int) -> None:
     if units < 1:
         raise ValueError(f"stock moves by at least one unit, not {units}")
     if not connection.in_atomic_block:
         raise transaction.TransactionManagementError("the guard runs in its caller's transaction")
-    return {"item": item, "units": units, "token": token, "reason": reason}
 
 
 def _change(statement: LiteralString, item: int, units: int) -> Level:
+    _require(units)
     with connection.wrap_database_errors, sql.cursor() as cursor:
-        row = cursor.execute(statement, _parameters(item, units)).fetchone()
+        row = cursor.execute(statement, {"item": item, "units": units}).fetchone()
     if row is None:
         raise NoSuchItem(item)
     return Level(*row)
