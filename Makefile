@@ -44,8 +44,8 @@ compare: $(VENV)/.run  ## all strategies: rate, Redis away, verdict under faults
 bench-locks: $(VENV)/.dev  ## the locks beside other libraries'
 	@$(BIN)/python manage.py bench_locks $(ARGS)
 
-lint: $(VENV)/.dev  ## ruff
-	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
+lint: $(VENV)/.dev  ## ruff, and who may import whom
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports
 
 types: $(VENV)/.dev  ## mypy
 	@$(BIN)/mypy

@@ -8,12 +8,13 @@ import atexit
 import os
 import signal
 from contextlib import ExitStack
+from pathlib import Path
 
 import django
 import pytest
 
-from shop.stack.embedded import private_servers
-from shop.stack.entry import SERVER_VARIABLES
+from lab.stack.embedded import private_servers
+from lab.stack.entry import SERVER_VARIABLES
 
 _servers = ExitStack()
 
@@ -51,21 +52,16 @@ _hear_ctrl_c()
 _give_servers()
 _separate_parallel_workers()
 os.environ["SHOP_DEMO"] = "1"
-os.environ["DJANGO_SETTINGS_MODULE"] = "shop.settings"
+os.environ["DJANGO_SETTINGS_MODULE"] = "lab.settings"
 django.setup()
-# Workers of pytest-xdist inherit the environment. Were this in it, pytest-django would read their
-# settings before this file has given each its own Redis databases.
+# Workers of pytest-xdist inherit the environment. With this variable set, pytest-django would read
+# their settings before this file has given each its own Redis databases.
 del os.environ["DJANGO_SETTINGS_MODULE"]
 
 
-LONG = (
-    *("shop/tests/test_demo.py", "shop/tests/test_compose.py", "shop/tests/test_faults.py"),
-    *("shop/tests/test_locust_page.py", "shop/tests/test_worker_kills.py"),
-    *("shop/tests/test_soak.py", "shop/tests/test_compare.py"),
-    *("locking/tests/test_simulator_mutants.py", "locking/tests/test_bench.py"),
-)
-"""Tests that start whole shops over and over, or search for a long time. They take as long as all
-the others together, so that they are left out unless they are asked for; CI always runs them."""
+def pytest_collection_finish() -> None:
+    """Name the settings again, for the processes that tests start."""
+    os.environ["DJANGO_SETTINGS_MODULE"] = "lab.settings"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -73,11 +69,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    asked = {name for name in LONG if any(name in word for word in config.args)}
-    left_out = set(LONG) - asked
     if config.getoption("--long") or _nothing_may_be_skipped():
         return
-    kept = [item for item in items if item.nodeid.partition("::")[0] not in left_out]
+    asked = {Path(argument.partition("::")[0]).resolve() for argument in config.args}
+    kept = [item for item in items if item.path in asked or not item.get_closest_marker("long")]
     config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
     items[:] = kept
 

@@ -5,8 +5,13 @@ idle connections in one process, where threads would need one each. A purchase w
 time for others of its batch, which costs a greenlet next to nothing.
 """
 
+import os
+
 from shop import environment
-from shop.stack.limits import raise_open_files
+from shop.open_files import raise_open_files
+
+DEMO = os.environ.get("SHOP_DEMO") == "1"
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "lab.settings" if DEMO else "shop.settings")
 
 raise_open_files()  # in the master, before it forks: the workers inherit it
 
@@ -31,18 +36,18 @@ control_socket_disable = True
 
 def on_starting(server: object) -> None:
     """In the master, before there are workers."""
-    if environment.switch("SHOP_DEMO"):
-        from shop import meters
+    if DEMO:
+        from lab.demo import metrics_export
 
-        meters.forget()
+        metrics_export.forget()
 
 
 def post_worker_init(worker: object) -> None:
     """In a new worker, when it is about to serve."""
-    if environment.switch("SHOP_DEMO"):
-        from shop import meters
+    if DEMO:
+        from lab.demo import metrics_export
 
-        meters.publish()
+        metrics_export.publish()
 
 
 def post_fork(server: object, worker: object) -> None:

@@ -1,42 +1,20 @@
 #!/usr/bin/env python
-"""The shop's commands. Starts the embedded servers for the commands that need servers."""
+"""The shop's commands. In demo mode, `lab` starts the embedded servers for them."""
 
 import os
 import sys
+from importlib.util import find_spec
 
-# These touch neither database nor Redis, or look after the servers themselves.
-NEED_NO_SERVER = {
-    *("help", "version", "check", "makemigrations", "makemessages", "compilemessages"),
-    *("collectstatic", "diffsettings", "startapp", "startproject", "findstatic", "test"),
-    *("lesson", "explore", "bench_locks", "reset", "soak"),
-}
-
-# A proof under faults breaks its servers: it gets its own.
-BREAKS_SERVERS = ("--fault", "--control")
-
-# Thousands of purchases, about which nobody wants mails; and a proof must not wait for what others
-# have left to be followed up.
-FILLS_SERVERS = {"bench", "compare", "prove"}
+from django.core.management import execute_from_command_line
 
 
 def main() -> None:
     """Run the command of the command line."""
+    if find_spec("lab"):
+        from lab.stack import entry
+
+        entry.prepare(sys.argv)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "shop.settings")
-    command = next((word for word in sys.argv[1:] if not word.startswith("-")), "help")
-    asks_help = {"-h", "--help", "--version"} & set(sys.argv[1:])
-
-    from shop.stack import entry
-
-    breaks = command == "prove" and any(word.startswith(BREAKS_SERVERS) for word in sys.argv)
-    fills = command in FILLS_SERVERS
-    entry.prepare(
-        needs_servers=command not in NEED_NO_SERVER and not asks_help,
-        private=fills and not asks_help,
-        breaks=breaks and not asks_help,
-    )
-
-    from django.core.management import execute_from_command_line
-
     execute_from_command_line(sys.argv)
 
 

@@ -90,6 +90,19 @@ purchase that it cannot open fails.
 """
 
 
+@dataclass(frozen=True, slots=True)
+class Level:
+    """An item's stock just after a change.
+
+    Attributes:
+        available: units left.
+        version: the change's number; of two levels, the one with the higher is the newer.
+    """
+
+    available: int
+    version: int
+
+
 class Declined(Exception):
     """Raised by ``on_granted``: purchases in these scopes are not to be made after all.
 

@@ -10,13 +10,13 @@ from django.db import transaction
 from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 
-from inventory import guard
 from inventory.models import BuyerQuota, Item, Reservation, StockMovement
-from inventory.outcomes import OnGranted, Outcome, Purchase
-from inventory.redis import hint
-from inventory.replay import find
-from inventory.strategies import DEFAULT, strategy
-from inventory.together import reserve_together
+from inventory.outcomes import Level, OnGranted, Outcome, Purchase
+from inventory.selling import guard
+from inventory.selling.replay import find
+from inventory.selling.reserve_many import reserve_many
+from inventory.selling.strategies import DEFAULT, strategy
+from inventory.sold_out.hint import hint
 
 State = Reservation.State
 RECLAIM = StockMovement.Reason.RECLAIM
@@ -54,7 +54,7 @@ def stock(name: str, units: int) -> Item:
     return item
 
 
-def restock(item: int, units: int) -> guard.Level:
+def restock(item: int, units: int) -> Level:
     """Add units to an item. When this returns, no process refuses on an older hint.
 
     Raises:
@@ -256,7 +256,7 @@ def _lock_items(reservations: QuerySet[Reservation]) -> None:
     list(Item.objects.select_for_update(no_key=True).filter(pk__in=items).order_by("pk"))
 
 
-def _put_back(released: Iterable[Released], written_off: Container[int]) -> dict[int, guard.Level]:
+def _put_back(released: Iterable[Released], written_off: Container[int]) -> dict[int, Level]:
     back: dict[int, int] = defaultdict(int)
     gone: dict[int, int] = defaultdict(int)
     for each in released:
@@ -266,14 +266,14 @@ def _put_back(released: Iterable[Released], written_off: Container[int]) -> dict
     return {item: guard.put_back(item, back[item]) for item in sorted(back)}
 
 
-def _publish(levels: dict[int, guard.Level]) -> None:
+def _publish(levels: dict[int, Level]) -> None:
     # Surely: on an older hint a buyer would be refused while units are there, and one who gets
     # such a unit and asks again would be told that it was sold out.
     for item, level in levels.items():
         hint().publish_surely(item, level)
 
 
-def _hint(levels: dict[int, guard.Level]) -> None:
+def _hint(levels: dict[int, Level]) -> None:
     for item, level in levels.items():
         hint().publish(item, level)
 
@@ -296,7 +296,7 @@ __all__ = [
     "reclaim",
     "release",
     "reserve",
-    "reserve_together",
+    "reserve_many",
     "restock",
     "stock",
 ]

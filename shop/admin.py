@@ -11,20 +11,15 @@ from django.db.models.functions import Now
 from django.http import HttpRequest
 
 from inventory.admin_retried import ReadOnly, Retried, StateFilter
-from shop import orders, words
-from shop.board import why_closed
-from shop.models import (
-    Alert,
-    Mail,
-    Order,
-    OrderEvent,
-    OrderLine,
-    Payment,
-    Product,
-    Refund,
-    Run,
-    Sale,
-)
+from shop import messages as words
+from shop import orders, payments
+from shop.audit.models import Alert
+from shop.background.models import Run
+from shop.catalogue.models import Product, Sale
+from shop.catalogue.sale_cache import why_closed
+from shop.mails.models import Mail
+from shop.orders.models import Order, OrderEvent, OrderLine
+from shop.payments.models import Payment, Refund
 from shop.payments.provider import PaymentUnknown
 
 admin.site.site_header = "Flash sale administration"
@@ -198,7 +193,7 @@ class RefundAdmin(ReadOnly):
         """Ask the provider once more, as for another refund."""
         for refund in chosen.filter(state=Refund.State.FAILED):
             with suppress(PaymentUnknown):  # then the sweep asks again
-                orders.retry(refund)
+                payments.retry(refund)
             refund.refresh_from_db()
             self.message_user(request, f"Refund {refund.pk} is {refund.state}.")
 

@@ -12,6 +12,6 @@ class ShopConfig(AppConfig):
     def ready(self) -> None:
         """Tell Celery of every commit that left something to follow up."""
         from inventory import outbox
-        from shop.nudge import nudge
+        from shop.background.notify import notify
 
-        outbox.listeners.append(nudge)
+        outbox.listeners.append(notify)

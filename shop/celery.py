@@ -4,12 +4,11 @@ import os
 
 from celery import Celery
 
-from shop import environment, runs
+from shop import environment
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "shop.settings")
 environment.refuse_unsafe_start()
 
 app = Celery("shop")
-app.config_from_object("shop.celeryconfig")
-app.autodiscover_tasks()
-runs.watch()
+app.config_from_object("shop.background.config")
+app.autodiscover_tasks(["shop.background"])

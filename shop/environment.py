@@ -1,6 +1,6 @@
 """Every setting a user may make: one table of environment variables, read nowhere else.
 
-`shop/settings.py` turns them into Django's settings and `shop/stack` into processes. The README's
+`shop/settings.py` turns them into Django's settings and `lab/stack` into processes. The README's
 table is tested against `VARIABLES`, so a variable cannot be added in silence.
 """
 
@@ -10,12 +10,13 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
-PROJECT = Path(__file__).resolve().parent.parent
+PROJECT: Path = Path(__file__).resolve().parent.parent
 
-PSP_PORT = 8790
-"""Where the demo's payment provider listens, if that port is free."""
+SETTINGS = "shop.settings"
+"""The settings of a real shop, for which nothing that only its operator knows has a default."""
 
 
 @dataclass(frozen=True)
@@ -34,25 +35,16 @@ VARIABLES = (
     Variable("PSP_URL", "", "payment provider; must be set outside the demo, which has its own"),
     Variable("PSP_KEY", "", "the shop's key there; must be set likewise"),
     Variable("PSP_WEBHOOK_SECRET", "", "signs the provider's webhooks; must be set likewise"),
-    Variable("PSP_WEBHOOK_URL", "", "of the demo's provider: the shop's address for webhooks"),
-    Variable("PSP_DATABASE_URL", "", "its database; unset: `psp` on the shop's server"),
-    Variable("PSP_BEHAVIOUR", "", "how badly it behaves, as JSON (shop/psp/behaviour.py)"),
-    Variable("SHOP_DEMO", "0", "1: demo mode, with demo logins and unsafe strategies allowed"),
-    Variable("SHOP_DATA", ".data", "folder of the embedded servers, secrets, logs and mails"),
     Variable("SHOP_PORT", "8000", "the shop's port; unset and taken: the next free one"),
     Variable("PUBLIC_URL", "", "the shop's address, for links in mails; unset: the demo's own"),
     Variable("SHOP_BIND", "127.0.0.1", "address the shop listens on"),
-    Variable("LOCUST_PORT", "8089", "the Locust page's port; unset and taken: the next free one"),
     Variable("WEB_CONCURRENCY", "2", "web worker processes"),
     Variable("WEB_CONNECTIONS", "4000", "client connections a web worker holds at once"),
-    Variable("CELERY_CONCURRENCY", "2", "Celery worker processes"),
     Variable("DB_POOL_SIZE", "16", "database connections a process may open"),
     Variable("RATE_LIMIT", "20", "purchases a second of one buyer, a process; the demo: no limit"),
     Variable("INVENTORY_MAX_BATCH", "256", "purchases that one transaction sells at most"),
     Variable("INVENTORY_MAX_WAITING", "5000", "purchases waiting for an item in a process"),
     Variable("INVENTORY_MAX_WAIT", "10", "seconds that a purchase waits before it is refused"),
-    Variable("INVENTORY_LINES", "admission,lock,guard", "demo only: lines of defence that are on"),
-    Variable("SHOP_MARKS", "", "demo only: folder of the points at which a proof kills processes"),
     Variable("SECRET_KEY", "", "signs sessions and buyer tokens; must be set outside the demo"),
     Variable("ALLOWED_HOSTS", "", "host names served, comma separated; must be set likewise"),
     Variable("CSRF_TRUSTED_ORIGINS", "", "origins such as https://shop.example, comma separated"),
@@ -66,6 +58,13 @@ VARIABLES = (
 )
 
 _DEFAULTS = {variable.name: variable.default for variable in VARIABLES}
+
+
+def declare(*variables: Variable) -> tuple[Variable, ...]:
+    """Add variables to the table, for an app that has settings of its own; return them."""
+    _DEFAULTS.update({variable.name: variable.default for variable in variables})
+    return variables
+
 
 # What only the operator can know, so no default could be right outside the demo.
 REQUIRED = (
@@ -113,11 +112,6 @@ def names(name: str) -> list[str]:
     return [part.strip() for part in text(name).split(",") if part.strip()]
 
 
-def data_folder() -> Path:
-    """Return the absolute folder in which the demo keeps everything it writes."""
-    return (PROJECT / Path(text("SHOP_DATA")).expanduser()).resolve()
-
-
 def refuse_unsafe_start() -> None:
     """Stop a production start that lacks a secret or a server address.
 
@@ -127,11 +121,12 @@ def refuse_unsafe_start() -> None:
     Raises:
         ImproperlyConfigured: names everything that is missing at once.
     """
-    if switch("SHOP_DEMO"):
-        return
+    named = os.environ.get("DJANGO_SETTINGS_MODULE", SETTINGS)
+    if (settings.SETTINGS_MODULE if settings.configured else named) != SETTINGS:
+        return  # settings that build on these decide for themselves
     missing = [name for name in REQUIRED if not is_set(name)]
     if missing:
         raise ImproperlyConfigured(
-            f"Not in demo mode, so these must be set: {', '.join(missing)}. "
-            "For a demo with everything built in, run `make demo` (it sets SHOP_DEMO=1)."
+            f"These environment variables must be set: {', '.join(missing)}. "
+            "For a demo with everything built in, run `make demo`."
         )

@@ -1,23 +1,21 @@
 """Django's settings, from the environment (`shop/environment.py` lists what may be set).
 
-Demo mode (`SHOP_DEMO=1`, set by the demo, the proof, the benchmark and the tests) makes a random
-secret and serves plain HTTP on 127.0.0.1. Everything else is production.
+These are a real shop's: no secret has a default, and pages are served over HTTPS.
 """
+
+from pathlib import Path
+from typing import Any
 
 import dj_database_url
 
 from shop import environment
-from shop.stack.folder import kept_secret
 
 BASE_DIR = environment.PROJECT
-DATA_DIR = environment.data_folder()
 
-DEMO = environment.switch("SHOP_DEMO")
 DEBUG = False
 
-# The key outlives a restart of the demo: logins and buyer tokens stay valid.
-SECRET_KEY = environment.text("SECRET_KEY") or (kept_secret("secret-key") if DEMO else "")
-ALLOWED_HOSTS = environment.names("ALLOWED_HOSTS") or (["127.0.0.1", "localhost"] if DEMO else [])
+SECRET_KEY = environment.text("SECRET_KEY")
+ALLOWED_HOSTS = environment.names("ALLOWED_HOSTS")
 CSRF_TRUSTED_ORIGINS = environment.names("CSRF_TRUSTED_ORIGINS")
 
 INSTALLED_APPS = [
@@ -75,7 +73,7 @@ if environment.is_set("DATABASE_URL"):
     DATABASES["default"]["OPTIONS"] = {
         **DATABASES["default"].get("OPTIONS", {}),
         # One pool a process. processes x max_size must stay below the server's max_connections:
-        # 2 web + 3 Celery + 1 beat = 6 x 16 = 96 < 200 in the demo.
+        # 2 web + 3 Celery + 1 beat = 6 x 16 = 96 < 200.
         # `timeout`: seconds a request waits for a free connection before it is refused.
         "pool": {
             "min_size": 1,
@@ -90,34 +88,27 @@ if environment.is_set("DATABASE_URL"):
 REDIS_URL = environment.text("REDIS_URL")
 
 # The seam to a real payment provider; see `shop/payments/provider.py`.
-PAYMENT_PROVIDER = "shop.payments.http.HttpProvider"
-PSP_URL = environment.text("PSP_URL") or (
-    f"http://127.0.0.1:{environment.PSP_PORT}" if DEMO else ""
-)
-PSP_KEY = environment.text("PSP_KEY") or (kept_secret("psp-key") if DEMO else "")
-PSP_WEBHOOK_SECRET = environment.text("PSP_WEBHOOK_SECRET") or (
-    kept_secret("psp-webhook-secret") if DEMO else ""
-)
+PAYMENT_PROVIDER = "shop.payments.http_provider.HttpProvider"
+PSP_URL = environment.text("PSP_URL")
+PSP_KEY = environment.text("PSP_KEY")
+PSP_WEBHOOK_SECRET = environment.text("PSP_WEBHOOK_SECRET")
 
 # --- Stock --------------------------------------------------------------------------------------
 INVENTORY_MAX_BATCH = environment.number("INVENTORY_MAX_BATCH")
 INVENTORY_MAX_WAITING = environment.number("INVENTORY_MAX_WAITING")
 INVENTORY_MAX_WAIT = environment.number("INVENTORY_MAX_WAIT")
 
-# Set by `manage.py prove` for its own processes; production has every line and no marked points.
-INVENTORY_MARKS = environment.text("SHOP_MARKS") if DEMO else ""
-if DEMO:
-    INVENTORY_LINES = environment.names("INVENTORY_LINES")
+# --- The shop -----------------------------------------------------------------------------------
+SHOP_RATE_LIMIT = environment.number("RATE_LIMIT")
 
-# A load test plays thousands of buyers with few tokens, so the demo limits nobody by itself.
-SHOP_RATE_LIMIT = (
-    0 if DEMO and not environment.is_set("RATE_LIMIT") else environment.number("RATE_LIMIT")
-)
+# A sale may name a strategy that oversells, to show what it does.
+SHOP_ALLOW_UNSAFE_STRATEGIES = False
+
+# An order's page shows the mails about it, where there is no mail server.
+SHOP_SHOW_MAILS = False
 
 # Where buyers find the shop, for links in mails.
-PUBLIC_URL = environment.text("PUBLIC_URL").rstrip("/") or (
-    f"http://127.0.0.1:{environment.number('SHOP_PORT')}" if DEMO else ""
-)
+PUBLIC_URL = environment.text("PUBLIC_URL").rstrip("/")
 
 # --- Mail ---------------------------------------------------------------------------------------
 DEFAULT_FROM_EMAIL = environment.text("DEFAULT_FROM_EMAIL")
@@ -127,13 +118,8 @@ EMAIL_HOST_USER = environment.text("EMAIL_HOST_USER")
 EMAIL_HOST_PASSWORD = environment.text("EMAIL_HOST_PASSWORD")
 EMAIL_USE_TLS = bool(EMAIL_HOST_USER)
 EMAIL_TIMEOUT = 10
-EMAIL_FILE_PATH = DATA_DIR / "mail"
 EMAIL_BACKEND = "django.core.mail.backends." + (
-    "smtp.EmailBackend"
-    if EMAIL_HOST
-    else "filebased.EmailBackend"
-    if DEMO
-    else "console.EmailBackend"
+    "smtp.EmailBackend" if EMAIL_HOST else "console.EmailBackend"
 )
 
 # --- Language, time, static files, log ----------------------------------------------------------
@@ -142,21 +128,15 @@ LANGUAGES = [("en", "English"), ("zh-hans", "简体中文")]
 USE_TZ = True
 TIME_ZONE = "UTC"
 
-# The demo serves static files from where they are: nothing to collect, nothing that can be stale.
-# Production collects them once, into the image, compressed and with a hash in each name.
+# Collected once, into the image, compressed and with a hash in each name.
 STATIC_URL = "static/"
-STATIC_ROOT = None if DEMO else BASE_DIR / "staticfiles"
-WHITENOISE_USE_FINDERS = DEMO
+STATIC_ROOT: Path | None = BASE_DIR / "staticfiles"
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {
-        "BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"
-        if DEMO
-        else "whitenoise.storage.CompressedManifestStaticFilesStorage"
-    },
+    "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
 }
 
-LOGGING = {
+LOGGING: dict[str, Any] = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {
@@ -170,7 +150,7 @@ LOGGING = {
 }
 
 # --- Browser-side safety ------------------------------------------------------------------------
-HTTPS = not DEMO and environment.switch("SHOP_HTTPS")
+HTTPS = environment.switch("SHOP_HTTPS")
 SESSION_COOKIE_SECURE = HTTPS
 CSRF_COOKIE_SECURE = HTTPS
 SESSION_COOKIE_HTTPONLY = True

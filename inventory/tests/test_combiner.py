@@ -11,8 +11,8 @@ from itertools import chain
 
 import pytest
 
-from inventory.combiner import Combiner, _Ticket
 from inventory.outcomes import Busy, OutcomeUnknown
+from inventory.selling.combiner import Combiner, _Ticket
 from inventory.tests.helpers import PATIENCE, at_once, in_thread, kinds
 
 LINE = "phone"

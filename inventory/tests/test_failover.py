@@ -9,10 +9,9 @@ from contextlib import ExitStack
 import pytest
 import redis
 
-from inventory.circuit import Circuit
-from inventory.guard import Level
-from inventory.hint import LIFETIME, Hint
-from inventory.server import Server
+from inventory.outcomes import Level
+from inventory.redis import Circuit, Server
+from inventory.sold_out.hint import LIFETIME, Hint
 from locking.tests.servers import Valkey
 
 ITEM = 7

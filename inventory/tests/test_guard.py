@@ -7,9 +7,10 @@ from functools import partial
 import pytest
 from django.db import transaction
 
-from inventory import guard, services
+from inventory import services
 from inventory.models import Item, StockMovement
-from inventory.outcomes import StaleToken
+from inventory.outcomes import Level, StaleToken
+from inventory.selling import guard
 from inventory.tests.helpers import at_once, book, kinds
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -23,7 +24,7 @@ def item() -> int:
     return pk
 
 
-def take(item: int, units: int, token: int | None = None) -> guard.Level:
+def take(item: int, units: int, token: int | None = None) -> Level:
     with transaction.atomic():
         return guard.take(item, units, token=token)
 
@@ -112,7 +113,7 @@ def test_it_refuses_to_run_outside_a_transaction(move, item):
 def test_of_fifty_who_take_at_once_exactly_ten_get_one(item):
     answers = at_once([partial(take, item, 1)] * 50)
     assert kinds(answers) == {"Level": 10, "OutOfStock": 40}
-    assert sorted(level.available for level in answers if isinstance(level, guard.Level)) == list(
+    assert sorted(level.available for level in answers if isinstance(level, Level)) == list(
         range(10)
     )
     assert state(item)[0] == 0

@@ -8,15 +8,13 @@ from functools import partial
 import pytest
 import redis
 
-from inventory import batch, services
-from inventory import circuit as circuit_module
-from inventory.circuit import Circuit
-from inventory.guard import Level
-from inventory.hint import LIFETIME, Hint
-from inventory.holders import Holders
+from inventory import services
 from inventory.metrics import metrics
-from inventory.outcomes import Granted, SoldOut
-from inventory.redis import client, hint
+from inventory.outcomes import Granted, Level, SoldOut
+from inventory.redis import Circuit, client
+from inventory.selling import batch
+from inventory.sold_out.buyers import BuyersOfItem
+from inventory.sold_out.hint import LIFETIME, Hint, hint
 from inventory.tests.helpers import at_once, book, crowd, kinds, open_nothing, wish
 from inventory.tests.processes import workers
 from locking.tests.servers import free_port
@@ -253,7 +251,7 @@ def test_holders_are_read_once_for_each_time_the_item_runs_out(stock, django_ass
     item = stock(3)
     for buyer in (1, 2, 3):
         sell(wish(item, buyer))
-    holders = Holders()
+    holders = BuyersOfItem()
     with django_assert_num_queries(1):
         assert holders.of(item, Level(0, 5)) == frozenset({1, 2, 3})
         assert holders.of(item, Level(0, 5)) == frozenset({1, 2, 3})
@@ -262,12 +260,12 @@ def test_holders_are_read_once_for_each_time_the_item_runs_out(stock, django_ass
 
 
 def test_too_many_holders_are_not_remembered(stock, monkeypatch):
-    monkeypatch.setattr("inventory.holders.MOST_HOLDERS", 2)
+    monkeypatch.setattr("inventory.sold_out.buyers.MOST_HOLDERS", 2)
     item = stock(3)
     mine = [wish(item, buyer) for buyer in (1, 2, 3)]
     for each in mine:
         sell(each)
-    assert Holders().of(item, Level(0, 5)) is None
+    assert BuyersOfItem().of(item, Level(0, 5)) is None
     assert [sell(each).replayed for each in mine] == [True] * 3
     assert sell(wish(item)) == SoldOut(0)
 
@@ -285,7 +283,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(circuit_module, "time", clock)
+    monkeypatch.setattr("inventory.redis.time", clock)
     return clock
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inventory.outcomes import Granted, KeyReused, LimitReached, Outcome, Purchase, SoldOut
-from inventory.rules import Known, answers, decide
+from inventory.selling.rules import Known, answers, decide
 from inventory.tests.helpers import wish
 
 ITEM = 1

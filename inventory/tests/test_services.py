@@ -7,8 +7,9 @@ from functools import partial
 import pytest
 from django.db import transaction
 
-from inventory import guard, services
+from inventory import services
 from inventory.models import BuyerQuota, Item, Reservation, StockMovement
+from inventory.selling import guard
 from inventory.tests.helpers import at_once, book, open_nothing, wish
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -10,12 +10,13 @@ from functools import partial
 
 import pytest
 
-from inventory import guard, services
+from inventory import services
 from inventory.audit import audit
 from inventory.models import BuyerQuota, Item, StockMovement
 from inventory.outcomes import Granted, KeyReused, LimitReached, SoldOut
-from inventory.strategies import CLASSES, strategy
-from inventory.strategies.combining import Combining
+from inventory.selling import guard
+from inventory.selling.strategies import CLASSES, strategy
+from inventory.selling.strategies.combining import Combining
 from inventory.tests.helpers import (
     PATIENCE,
     at_once,

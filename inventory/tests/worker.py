@@ -38,7 +38,8 @@ def stand_still(at: str) -> None:
 
 def sell(command: dict[str, Any]) -> None:
     """Sell the purchases of a command on some threads; answers in any order."""
-    from inventory import batch, services
+    from inventory import services
+    from inventory.selling import batch
     from inventory.tests.helpers import crowd, open_nothing, wish
 
     stop = command.get("stop")
@@ -97,7 +98,6 @@ def main() -> None:
     url = urlsplit(os.environ["DATABASE_URL"])
     server = f"{url.username}:{url.password}@{url.hostname}:{setup.get('port', url.port)}"
     os.environ["DATABASE_URL"] = f"postgres://{server}/{setup['database']}"
-    os.environ["DJANGO_SETTINGS_MODULE"] = "shop.settings"
     os.environ.update(setup.get("environment", {}))
     import django
 
@@ -108,10 +108,8 @@ def main() -> None:
     # Seconds for which a purchase waits for a database that is away.
     settings.DATABASES["default"]["OPTIONS"]["pool"]["timeout"] = setup.get("pool_timeout", 10)
     if "lease" in setup:
-        import inventory.redis
-
-        mock.patch.object(inventory.redis, "LEASE", setup["lease"]).start()
-    from inventory.strategies import strategy
+        mock.patch("inventory.selling.item_lock.LEASE", setup["lease"]).start()
+    from inventory.selling.strategies import strategy
 
     strategy("combining")  # loaded before the test's race begins, not in the middle of it
     say(ready=os.getpid())

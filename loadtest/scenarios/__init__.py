@@ -12,11 +12,11 @@ from random import Random
 
 from loadtest.scenarios.abandoner import abandon
 from loadtest.scenarios.bot import hammer
+from loadtest.scenarios.browser import look_around
 from loadtest.scenarios.canceller import cancel
-from loadtest.scenarios.carter import fill_cart
+from loadtest.scenarios.cart_buyer import fill_cart
 from loadtest.scenarios.doubler import send_twice
 from loadtest.scenarios.greedy import want_more
-from loadtest.scenarios.looker import look_around
 from loadtest.scenarios.once import buy_once
 from loadtest.scenarios.payer import buy_and_pay
 from loadtest.scenarios.refunder import pay_and_refund

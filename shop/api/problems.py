@@ -8,7 +8,7 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 
-from shop import words
+from shop import messages
 
 
 def problem(request: HttpRequest, code: str, **more: Any) -> HttpResponse:
@@ -19,13 +19,13 @@ def problem(request: HttpRequest, code: str, **more: Any) -> HttpResponse:
         code: one of ``words.PROBLEMS``.
         more: further members, such as ``available``.
     """
-    chinese = words.is_chinese(request.META.get("HTTP_ACCEPT_LANGUAGE", ""))
+    chinese = messages.is_chinese(request.META.get("HTTP_ACCEPT_LANGUAGE", ""))
     body = _body(code, chinese) if not more else _encode(code, chinese, more)
-    response = answer(body, words.PROBLEMS[code].status, "application/problem+json")
+    response = answer(body, messages.PROBLEMS[code].status, "application/problem+json")
     # A refusal is an outcome, not an event: Django would write a log line for each of thousands.
     response._has_been_logged = True  # type: ignore[attr-defined]
-    if code in words.RETRY_AFTER:
-        response.headers["Retry-After"] = str(words.RETRY_AFTER[code])
+    if code in messages.RETRY_AFTER:
+        response.headers["Retry-After"] = str(messages.RETRY_AFTER[code])
     return response
 
 
@@ -43,11 +43,11 @@ def _body(code: str, chinese: bool) -> bytes:
 def _encode(code: str, chinese: bool, more: dict[str, Any]) -> bytes:
     members = {
         "type": f"/api/docs#{code}",
-        "title": words.text(code, chinese=chinese),
-        "status": words.PROBLEMS[code].status,
+        "title": messages.text(code, chinese=chinese),
+        "status": messages.PROBLEMS[code].status,
         "code": code,
         **more,
     }
     if more.get("may_come_back"):
-        members["detail"] = words.MAY_COME_BACK.zh if chinese else words.MAY_COME_BACK.en
+        members["detail"] = messages.MAY_COME_BACK.zh if chinese else messages.MAY_COME_BACK.en
     return json.dumps(members, ensure_ascii=False).encode()

@@ -14,10 +14,10 @@ from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponseBase
 from django.views.decorators.csrf import csrf_exempt
 
-from shop import tokens
+from shop.accounts import tokens
 from shop.api.problems import problem
-from shop.checkout import Wanted
-from shop.words import Refusal
+from shop.checkout.cart import Wanted
+from shop.messages import Refusal
 
 log = logging.getLogger(__name__)
 

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from shop.api import demo, views, webhooks
+from shop.api import views, webhooks
 
 urlpatterns = [
     path("sales/<int:sale>/orders", views.place_order),
@@ -14,11 +14,4 @@ urlpatterns = [
     path("orders/<int:order>/refund", views.refund_order),
     path("webhooks/psp", webhooks.receive),
     path("tokens", views.make_token),
-    path("demo/buyers", views.make_buyers),
-    path("demo/strategies", demo.list_strategies),
-    path("demo/sales", demo.make_sale),
-    path("demo/sales/<int:sale>/restock", demo.restock_sale),
-    path("demo/sales/<int:sale>/figures", demo.show_figures),
-    path("demo/sales/<int:sale>/snapshot", demo.show_snapshot),
-    path("demo/sales/<int:sale>/ledger", demo.show_ledger),
 ]

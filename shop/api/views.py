@@ -6,27 +6,23 @@ import json
 from decimal import Decimal
 from typing import Any
 
-from django.conf import settings
 from django.contrib.auth import authenticate
 from django.http import HttpRequest, HttpResponse
 
-from inventory import marks, services
+from inventory import failpoints, services
 from inventory.models import Item
-from shop import changes, tokens
+from shop.accounts import tokens
 from shop.api import requests
 from shop.api.problems import answer
 from shop.api.requests import api
-from shop.board import NoSuchSale, board
-from shop.buyers import create_synthetic_buyers
-from shop.checkout import check_out
-from shop.limiter import limiter
-from shop.models import Order
+from shop.catalogue.sale_cache import NoSuchSale, sale_cache
+from shop.checkout import order_actions
+from shop.checkout.cart import check_out
+from shop.checkout.purchase import MOST_UNITS, Bought, buy
+from shop.checkout.rate_limit import limiter
+from shop.messages import Refusal
 from shop.orders import Opened, Part
-from shop.purchase import MOST_UNITS, Bought, buy
-from shop.words import Refusal
-
-MOST_SYNTHETIC_BUYERS = 20_000
-"""In one call of the demo's buyers."""
+from shop.orders.models import Order
 
 
 def number(amount: Decimal | int) -> int | float:
@@ -88,7 +84,7 @@ def place_cart(request: HttpRequest) -> HttpResponse:
 def show_sale(request: HttpRequest, sale: int) -> HttpResponse:
     """A sale: window, price, limit, what is available, and the server's time."""
     try:
-        notice = board().look_now(sale)
+        notice = sale_cache().refresh(sale)
     except NoSuchSale:
         raise Refusal("not_found") from None
     available = Item.objects.values_list("available", flat=True).get(pk=notice.item)
@@ -118,21 +114,21 @@ def show_order(request: HttpRequest, order: int) -> HttpResponse:
 @api("POST")
 def pay_order(request: HttpRequest, order: int) -> HttpResponse:
     """Pay an order; it still awaits its payment while the provider works on that."""
-    return as_json(order_document(changes.pay(_own_order(request, order))))
+    return as_json(order_document(order_actions.pay(_own_order(request, order))))
 
 
 @api("POST")
 def cancel_order(request: HttpRequest, order: int) -> HttpResponse:
     """Give up an order that was not paid, or a part of it."""
     found = _own_order(request, order)
-    return as_json(order_document(changes.cancel(found, _part(request))))
+    return as_json(order_document(order_actions.cancel(found, _part(request))))
 
 
 @api("POST")
 def refund_order(request: HttpRequest, order: int) -> HttpResponse:
     """Take back a paid order, or a part of it."""
     found = _own_order(request, order)
-    return as_json(order_document(changes.refund(found, _part(request))))
+    return as_json(order_document(order_actions.refund(found, _part(request))))
 
 
 @api("POST")
@@ -149,19 +145,8 @@ def make_token(request: HttpRequest) -> HttpResponse:
     return as_json({"token": tokens.issue(user.pk), "expires_in": tokens.LIFETIME}, status=201)
 
 
-@api("POST")
-def make_buyers(request: HttpRequest) -> HttpResponse:
-    """Make synthetic buyers for a load test; only in demo mode."""
-    if not settings.DEMO:
-        raise Refusal("not_found")
-    count = requests.whole_number(requests.body(request), "count", "invalid_request")
-    if not 1 <= count <= MOST_SYNTHETIC_BUYERS:
-        raise Refusal("invalid_request")
-    return as_json({"tokens": create_synthetic_buyers(count)}, status=201)
-
-
 def _bought(bought: Bought) -> HttpResponse:
-    marks.reach(marks.BEFORE_ANSWER)
+    failpoints.hit(failpoints.BEFORE_ANSWER)
     return as_json(order_document(bought.order), status=200 if bought.replayed else 201)
 
 

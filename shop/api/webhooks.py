@@ -9,9 +9,9 @@ from django.http import HttpRequest, HttpResponse
 from shop.api import requests
 from shop.api.problems import answer
 from shop.api.requests import api
+from shop.messages import Refusal
 from shop.payments import webhooks
-from shop.payments.effects import NotYet
-from shop.words import Refusal
+from shop.payments.provider_events import NotYet
 
 log = logging.getLogger(__name__)
 

@@ -7,8 +7,8 @@ import re
 from django.db import IntegrityError, transaction
 from django.db.models.functions import Now
 
+from shop.audit.models import Alert
 from shop.audit.report import Report
-from shop.models import Alert
 
 
 def raise_alerts(report: Report) -> int:

@@ -9,7 +9,8 @@ from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
 from inventory.models import OutboxMessage, Reservation
-from shop.models import Mail, Payment, Refund
+from shop.mails.models import Mail
+from shop.payments.models import Payment, Refund
 
 HOLDS = timedelta(minutes=1)
 """The sweep comes by every five seconds."""

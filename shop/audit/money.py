@@ -9,8 +9,8 @@ from decimal import Decimal
 
 from django.db import connection
 
-from shop.models import Payment
-from shop.payments.http import MINOR, ledger_lines
+from shop.payments.http_provider import MINOR, ledger_lines
+from shop.payments.models import Payment
 
 # What a buyer keeps of an order, in money, against what was taken and does not go back. Each step
 # of an order writes both in one transaction, so they agree at every moment.

@@ -4,7 +4,7 @@ import datetime
 import django.core.validators
 import django.db.models.deletion
 import django.db.models.functions.datetime
-import shop.models
+import shop.catalogue.models
 from django.conf import settings
 from django.db import migrations, models
 
@@ -39,7 +39,7 @@ class Migration(migrations.Migration):
                 ('ends_at', models.DateTimeField()),
                 ('paused', models.BooleanField(default=False, help_text='nothing is sold while it is set')),
                 ('hold', models.DurationField(default=datetime.timedelta(seconds=900), help_text='time to pay, before the units go back')),
-                ('strategy', models.CharField(choices=[('combining', 'combining: requests combined a process, one guarded transaction for all of them'), ('guard', 'guard: conditional UPDATE, one transaction each'), ('row_lock', 'row_lock: SELECT … FOR UPDATE, then save'), ('redis_lock', "redis_lock: redis-py's Lock around read-check-write, plus the guard"), ('naive', 'naive: read, check, write: oversells')], default='combining', max_length=20, validators=[shop.models.check_strategy])),
+                ('strategy', models.CharField(choices=[('combining', 'combining: requests combined a process, one guarded transaction for all of them'), ('guard', 'guard: conditional UPDATE, one transaction each'), ('row_lock', 'row_lock: SELECT … FOR UPDATE, then save'), ('redis_lock', "redis_lock: redis-py's Lock around read-check-write, plus the guard"), ('naive', 'naive: read, check, write: oversells')], default='combining', max_length=20, validators=[shop.catalogue.models.check_strategy])),
                 ('item', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to='inventory.item')),
                 ('product', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to='shop.product')),
             ],

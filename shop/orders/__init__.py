@@ -1,18 +1,15 @@
-"""Orders: opened with their reservations, then paid, fulfilled, returned, cancelled or expired."""
+"""Orders: created with their reservations, then fulfilled, cancelled or expired."""
 
-from shop.orders.books import mismatches
-from shop.orders.carts import open_cart
-from shop.orders.ending import cancel, expire, expire_those
-from shop.orders.fulfilling import fulfil
-from shop.orders.moving import WrongState, topic
-from shop.orders.opening import OPENED, Opened, open_orders
-from shop.orders.parts import KeyReused, NoSuchPart, Part
-from shop.orders.paying import Declined, pay
-from shop.orders.refunding import refund, retry
+from shop.orders.cancellation import cancel, expire, expire_those
+from shop.orders.cart_creation import open_cart
+from shop.orders.creation import OPENED, Opened, open_orders
+from shop.orders.fulfilment import fulfil
+from shop.orders.partial import KeyReused, NoSuchPart, Part
+from shop.orders.reconciliation import mismatches
+from shop.orders.transitions import WrongState, topic
 
 __all__ = [
     "OPENED",
-    "Declined",
     "KeyReused",
     "NoSuchPart",
     "Opened",
@@ -25,8 +22,5 @@ __all__ = [
     "mismatches",
     "open_cart",
     "open_orders",
-    "pay",
-    "refund",
-    "retry",
     "topic",
 ]

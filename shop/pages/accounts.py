@@ -13,7 +13,7 @@ from django.shortcuts import redirect, render, resolve_url
 from django.views.decorators.cache import never_cache
 from django.views.generic import FormView
 
-from shop import tokens
+from shop.accounts import tokens
 from shop.pages.forms import SignUpForm
 
 

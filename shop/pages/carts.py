@@ -14,15 +14,16 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
-from inventory.together import MOST_LINES
-from shop import words
-from shop.checkout import Wanted, check_out
-from shop.models import Order, Sale
+from inventory.selling.reserve_many import MOST_LINES
+from shop import messages as words
+from shop.catalogue.models import Sale
+from shop.checkout.cart import Wanted, check_out
+from shop.messages import Refusal
+from shop.orders.models import Order
 from shop.pages import offers
 from shop.pages.forms import BuyForm, LineForm
 from shop.pages.language import reads_chinese
 from shop.pages.offers import Offer
-from shop.words import Refusal
 
 KEPT = "cart"
 """The session's entry: quantities by the sale's id, as text, for the session is JSON."""

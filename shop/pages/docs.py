@@ -10,7 +10,7 @@ from django.shortcuts import render
 from django.views.decorators.cache import cache_control
 from django.views.decorators.http import condition, require_safe
 
-from shop import words
+from shop import messages
 from shop.pages.language import reads_chinese
 
 DESCRIPTION = (Path(__file__).resolve().parent.parent / "api" / "openapi.json").read_bytes()
@@ -39,7 +39,7 @@ def browse(request: HttpRequest) -> HttpResponse:
     """
     chinese = reads_chinese()
     problems = [
-        (code, problem.status, words.text(code, chinese=chinese))
-        for code, problem in words.PROBLEMS.items()
+        (code, problem.status, messages.text(code, chinese=chinese))
+        for code, problem in messages.PROBLEMS.items()
     ]
     return render(request, "shop/docs.html", {"problems": problems})

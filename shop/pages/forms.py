@@ -6,7 +6,7 @@ from django import forms
 from django.contrib.auth.forms import UserCreationForm
 from django.contrib.auth.models import User
 
-from shop.purchase import MOST_UNITS
+from shop.checkout.purchase import MOST_UNITS
 
 
 class BuyForm(forms.Form):

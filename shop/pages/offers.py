@@ -10,8 +10,8 @@ from django.db.models import Case, Exists, OuterRef, QuerySet, Value, When
 from django.db.models.functions import Now
 
 from inventory.models import Reservation
-from shop.board import why_closed
-from shop.models import Sale
+from shop.catalogue.models import Sale
+from shop.catalogue.sale_cache import why_closed
 
 MOST_SHOWN = 24
 """Sales on the home page. A load test leaves hundreds behind, which nobody wants to look at."""

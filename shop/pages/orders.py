@@ -14,13 +14,15 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
-from shop import changes, words
-from shop.models import Order, Payment
+from shop import messages as words
+from shop.catalogue.sales import database_time
+from shop.checkout import order_actions
+from shop.messages import Refusal
 from shop.orders import Part
+from shop.orders.models import Order
 from shop.pages.forms import PartForm
 from shop.pages.language import reads_chinese
-from shop.sales import database_time
-from shop.words import Refusal
+from shop.payments.models import Payment
 
 A_PAGE = 20
 """Orders on one page."""
@@ -53,7 +55,7 @@ def order(request: HttpRequest, order: int) -> HttpResponse:
         "now": now,
         "under_way": status == Order.Status.AWAITING_PAYMENT and under_way,
         "key": uuid4(),
-        "shows_mails": settings.DEMO,
+        "shows_mails": settings.SHOP_SHOW_MAILS,
     }
     return render(request, "shop/order.html", context)
 
@@ -62,21 +64,21 @@ def order(request: HttpRequest, order: int) -> HttpResponse:
 @login_required
 def pay(request: HttpRequest, order: int) -> HttpResponse:
     """Pay an order."""
-    return _change(request, order, changes.pay)
+    return _change(request, order, order_actions.pay)
 
 
 @require_POST
 @login_required
 def cancel(request: HttpRequest, order: int) -> HttpResponse:
     """Give up an order that was not paid, or a part of it."""
-    return _change(request, order, lambda found: changes.cancel(found, _part(request)))
+    return _change(request, order, lambda found: order_actions.cancel(found, _part(request)))
 
 
 @require_POST
 @login_required
 def refund(request: HttpRequest, order: int) -> HttpResponse:
     """Take back a paid order, or a part of it."""
-    return _change(request, order, lambda found: changes.refund(found, _part(request)))
+    return _change(request, order, lambda found: order_actions.refund(found, _part(request)))
 
 
 def _part(request: HttpRequest) -> Part | None:

@@ -10,14 +10,14 @@ from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
-from shop import words
-from shop.models import Order
+from shop import messages
+from shop.catalogue.sales import database_time
+from shop.checkout.purchase import buy
+from shop.messages import Refusal
+from shop.orders.models import Order
 from shop.pages import offers
 from shop.pages.forms import BuyForm
 from shop.pages.language import reads_chinese
-from shop.purchase import buy
-from shop.sales import database_time
-from shop.words import Refusal
 
 
 @require_safe
@@ -57,14 +57,14 @@ def _refuse(request: HttpRequest, sale: int, form: BuyForm, why: Refusal) -> Htt
     code = why.code
     spoiled = code in {"idempotency_key_missing", "idempotency_key_reused"}
     key = uuid4() if spoiled else form.cleaned_data["key"]
-    message = words.refusal(code, chinese=reads_chinese(), **why.more)
+    message = messages.refusal(code, chinese=reads_chinese(), **why.more)
     quantity = form.cleaned_data.get("quantity", 1)
     response = _show(request, sale, key, quantity=quantity, refusal=message)
-    response.status_code = words.PROBLEMS[code].status
+    response.status_code = messages.PROBLEMS[code].status
     # A refusal is an outcome, not an event: Django would write a log line for each of thousands.
     response._has_been_logged = True  # type: ignore[attr-defined]
-    if code in words.RETRY_AFTER:
-        response.headers["Retry-After"] = str(words.RETRY_AFTER[code])
+    if code in messages.RETRY_AFTER:
+        response.headers["Retry-After"] = str(messages.RETRY_AFTER[code])
     return response
 
 

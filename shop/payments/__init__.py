@@ -1,1 +1,6 @@
-"""Money: the seam to a payment provider, and what the shop writes down about it."""
+"""Money: payments and refunds of orders, and the seam to a payment provider."""
+
+from shop.payments.paying import Declined, pay
+from shop.payments.refunding import refund, retry
+
+__all__ = ["Declined", "pay", "refund", "retry"]

@@ -16,8 +16,9 @@ from django.db import transaction
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
-from shop.models import Order, Payment, Refund
-from shop.payments import calls
+from shop.orders.models import Order
+from shop.payments import provider_calls
+from shop.payments.models import Payment, Refund
 from shop.payments.provider import PaymentUnknown
 
 log = logging.getLogger(__name__)
@@ -37,8 +38,8 @@ def settle(*, most: int = 100) -> int:
     """
     # A payment of an order that has ended is looked at at once, the first time.
     over = ~Q(order__status=Order.Status.AWAITING_PAYMENT) & Q(attempts=0)
-    asked = _each(Payment, Q(not_before__lte=Now()) | over, calls.advance, most)
-    return asked + _each(Refund, Q(not_before__lte=Now()), calls.give_back, most)
+    asked = _each(Payment, Q(not_before__lte=Now()) | over, provider_calls.advance, most)
+    return asked + _each(Refund, Q(not_before__lte=Now()), provider_calls.give_back, most)
 
 
 def _each(kind: type[Row], due: Q, ask: Callable[[Row], None], most: int) -> int:

@@ -17,9 +17,9 @@ from typing import Any
 from django.conf import settings
 from django.db import connection, transaction
 
-from shop.payments import effects
-from shop.payments.http import intent_of, refund_of
-from shop.sales import database_time
+from shop.catalogue.sales import database_time
+from shop.payments import provider_events
+from shop.payments.http_provider import intent_of, refund_of
 
 TOLERANCE = 5 * 60
 """Seconds between the signature and now. Bounds for how long a recorded webhook could be sent again
@@ -32,11 +32,11 @@ INSERT INTO shop_webhookevent (id, type) VALUES (%s, %s) ON CONFLICT DO NOTHING
 """
 
 EFFECTS: Mapping[str, Callable[[Any], None]] = {
-    "payment_intent.captured": lambda data: effects.captured(intent_of(data)),
-    "payment_intent.failed": lambda data: effects.failed(intent_of(data)),
-    "payment_intent.cancelled": lambda data: effects.failed(intent_of(data)),
-    "refund.succeeded": lambda data: effects.refunded(refund_of(data)),
-    "refund.failed": lambda data: effects.refunded(refund_of(data)),
+    "payment_intent.captured": lambda data: provider_events.captured(intent_of(data)),
+    "payment_intent.failed": lambda data: provider_events.failed(intent_of(data)),
+    "payment_intent.cancelled": lambda data: provider_events.failed(intent_of(data)),
+    "refund.succeeded": lambda data: provider_events.refunded(refund_of(data)),
+    "refund.failed": lambda data: provider_events.refunded(refund_of(data)),
 }
 """What each kind of news does. Others are taken and do nothing: providers invent new ones."""
 

@@ -12,7 +12,7 @@ from django.utils import formats, timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from shop import words
+from shop import messages
 from shop.pages.language import reads_chinese
 
 register = template.Library()
@@ -29,7 +29,7 @@ NO_PICTURE = "parcel"
 @register.simple_tag
 def say(name: str, **values: object) -> str:
     """A text of ``words.PAGES`` in the visitor's language."""
-    return words.say(name, chinese=reads_chinese(), **values)
+    return messages.say(name, chinese=reads_chinese(), **values)
 
 
 @register.simple_tag
@@ -41,13 +41,13 @@ def get_lang() -> str:
 @register.simple_tag
 def say_status(prefix: str, status: str) -> str:
     """The text of a status: ``{% say_status "order" order.status %}``."""
-    return words.say(f"{prefix}_{status}", chinese=reads_chinese())
+    return messages.say(f"{prefix}_{status}", chinese=reads_chinese())
 
 
 @register.filter
 def money(amount: Decimal) -> str:
     """A price as it is written."""
-    return words.money(amount)
+    return messages.money(amount)
 
 
 @register.filter
@@ -67,5 +67,5 @@ def picture(slug: str) -> str:
 def browser_words() -> dict[str, str]:
     """The texts that the pages' script writes, with their braces."""
     chinese = reads_chinese()
-    texts = ((name, words.PAGES[name]) for name in words.IN_BROWSER)
+    texts = ((name, messages.PAGES[name]) for name in messages.IN_BROWSER)
     return {name: text.zh if chinese else text.en for name, text in texts}

@@ -7,9 +7,10 @@ from uuid import uuid4
 
 from django.contrib.auth.models import User
 
-from shop.models import Order, Sale
-from shop.purchase import buy
-from shop.sales import open_sale
+from shop.catalogue.models import Sale
+from shop.catalogue.sales import open_sale
+from shop.checkout.purchase import buy
+from shop.orders.models import Order
 
 PASSWORD = "long enough 1"
 

@@ -9,9 +9,12 @@ from django.db.models.functions import Now
 
 from inventory.models import OutboxMessage, Reservation
 from inventory.tests.helpers import book
-from shop import orders, states
-from shop.models import Order, Payment, Refund, Sale
-from shop.payments import calls, effects, recovery
+from shop import orders
+from shop.catalogue.models import Sale
+from shop.orders import states
+from shop.orders.models import Order
+from shop.payments import provider_calls, provider_events, recovery
+from shop.payments.models import Payment, Refund
 from shop.tests.provider import Till
 
 Status = Order.Status
@@ -40,9 +43,9 @@ def deliver(till: Till, times: int = 1) -> None:
     taken, given = till.finish()
     for _ in range(times):
         for refund in given:
-            calls_in_transaction(effects.refunded, refund)
+            calls_in_transaction(provider_events.refunded, refund)
         for intent in taken:
-            calls.record(intent)
+            provider_calls.record(intent)
 
 
 def calls_in_transaction(effect, news) -> None:

@@ -12,8 +12,10 @@ from django.utils import timezone
 from inventory import outbox
 from inventory.audit import audit
 from inventory.models import Item, OutboxMessage, Reservation, StockMovement
-from inventory.redis import hint
-from shop.models import Mail, Order, Product, Sale
+from inventory.sold_out.hint import hint
+from shop.catalogue.models import Product, Sale
+from shop.mails.models import Mail
+from shop.orders.models import Order
 from shop.tests.catalogue import a_buyer, a_sale, a_sale_that_may_come_back, an_order
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -187,12 +189,12 @@ def test_a_sale_is_created(admin_client):
     assert Sale.objects.get(product__slug="kettle").price == Decimal(25)
 
 
-def test_a_strategy_that_oversells_is_refused_outside_the_demo(admin_client, settings):
+def test_a_strategy_that_oversells_is_refused_unless_it_is_allowed(admin_client, settings):
     form = sale_form(strategy="naive")
-    settings.DEMO = False
+    settings.SHOP_ALLOW_UNSAFE_STRATEGIES = False
     answer = admin_client.post(url(Sale, "add"), form)
     assert "it is for demonstrations only" in answer.content.decode()
-    settings.DEMO = True
+    settings.SHOP_ALLOW_UNSAFE_STRATEGIES = True
     admin_client.post(url(Sale, "add"), form)
     assert Sale.objects.get(product__slug="kettle").strategy == "naive"
 

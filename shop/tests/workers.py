@@ -14,7 +14,8 @@ from uuid import uuid4
 from django.db import connection
 
 from shop import environment
-from shop.stack.stack import QUEUES, worker_answers
+from shop.background.config import QUEUES
+from shop.background.ping import worker_answers
 from shop.tests.processes import wait_for
 
 
@@ -25,7 +26,17 @@ class Worker:
         self.broker = broker
         self.log = log
         self.name = f"test-{uuid4().hex[:8]}@127.0.0.1"
-        wanted = ("-n", self.name, "-Q", QUEUES, "-c", "2", "--loglevel", "INFO", *options)
+        wanted = (
+            "-n",
+            self.name,
+            "-Q",
+            ",".join(QUEUES),
+            "-c",
+            "2",
+            "--loglevel",
+            "INFO",
+            *options,
+        )
         self.process = celery("worker", *wanted, broker=broker, log=log)
 
     def wait_until_ready(self) -> None:
@@ -62,7 +73,11 @@ def celery(*arguments: str, broker: str, log: Path) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             [sys.executable, "-m", "celery", "-A", "shop", *arguments],
             cwd=environment.PROJECT,
-            env={**os.environ, "DATABASE_URL": database, "CELERY_BROKER_URL": broker},
+            env={
+                **os.environ,
+                "DATABASE_URL": database,
+                "CELERY_BROKER_URL": broker,
+            },
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,

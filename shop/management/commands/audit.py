@@ -13,9 +13,8 @@ from rich.console import Console
 from rich.table import Table
 
 from shop.audit import Report, examine
-from shop.audit.repair import repair
-from shop.management.schema import bring_up_to_date
-from shop.models import Sale
+from shop.background.repair import repair
+from shop.catalogue.models import Sale
 
 
 class Command(BaseCommand):
@@ -36,7 +35,6 @@ class Command(BaseCommand):
         )
 
     def handle(self, **options: Any) -> None:  # noqa: D102
-        bring_up_to_date()
         items = None
         if options["sale"] is not None:
             items = list(Sale.objects.filter(pk=options["sale"]).values_list("item", flat=True))

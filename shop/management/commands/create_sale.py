@@ -9,9 +9,8 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
 
-from inventory.strategies import DEFAULT
-from shop.management.schema import bring_up_to_date
-from shop.sales import open_sale
+from inventory.selling.strategies import DEFAULT
+from shop.catalogue.sales import open_sale
 
 
 def amount(text: str) -> Decimal:
@@ -47,7 +46,6 @@ class Command(BaseCommand):
     def handle(self, **options: Any) -> None:  # noqa: D102
         if options["stock"] < 0:
             raise CommandError("--stock cannot be negative")
-        bring_up_to_date()
         try:
             sale = open_sale(
                 stock=options["stock"],

@@ -1,0 +1,1 @@
+"""Selling: combine the requests, decide, write, and commit them."""

@@ -1,0 +1,211 @@
+"""Sell a batch of purchases of one item in one transaction.
+
+Right without the item's lock: the first statement locks the item's row, so batches of any
+number of processes are served one after the other, and the guard decides in the end. The lock
+in front only saves them from meeting here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import LiteralString
+from uuid import UUID
+
+from django.db import connection
+
+from inventory import failpoints, sql
+from inventory.feature_flags import feature_flags
+from inventory.outcomes import Granted, Level, OnGranted, Outcome, Purchase, StaleToken
+from inventory.selling import guard
+from inventory.selling.commit import committing
+from inventory.selling.rules import Decision, Known, answers, decide
+
+# FOR NO KEY UPDATE is what an UPDATE of these columns takes; a plain FOR UPDATE would also make
+# foreign-key checks of other transactions wait.
+LOCK_ITEM: LiteralString = """
+SELECT available, version, fence FROM inventory_item WHERE id = %(item)s FOR NO KEY UPDATE
+"""
+READ_ITEM: LiteralString = (
+    "SELECT available, version, fence FROM inventory_item WHERE id = %(item)s"
+)
+
+# A statement of its own, after the row lock: at READ COMMITTED it sees all that was committed
+# before the lock was granted. In one statement with the lock it would see an older state.
+READ_BATCH: LiteralString = """
+SELECT wish.buyer, wish.key, wish.scope,
+       known.id, known.item_id, known.scope, known.quantity, quota.used
+FROM unnest(%(buyers)s::bigint[], %(keys)s::uuid[], %(scopes)s::bigint[])
+    AS wish (buyer, key, scope)
+LEFT JOIN inventory_reservation AS known
+       ON known.buyer = wish.buyer AND known.key = wish.key
+LEFT JOIN inventory_buyerquota AS quota
+       ON quota.scope = wish.scope AND quota.buyer = wish.buyer
+WHERE known.id IS NOT NULL OR quota.used IS NOT NULL
+"""
+
+LOCK_AND_READ: LiteralString = LOCK_ITEM + ";" + READ_BATCH
+READ: LiteralString = READ_ITEM + ";" + READ_BATCH
+
+# Reservations and quotas in one round trip. The quota's condition is the limit's guard: a buyer
+# that it turns away is missing from the count.
+WRITE_BATCH: LiteralString = """
+WITH wish AS (
+    SELECT * FROM unnest(%(scopes)s::bigint[], %(buyers)s::bigint[], %(keys)s::uuid[],
+                         %(quantities)s::int[], %(limits)s::int[], %(holds)s::float8[])
+        WITH ORDINALITY AS wish (scope, buyer, key, quantity, allowed, hold, position)
+), counted AS (
+    INSERT INTO inventory_buyerquota AS quota (scope, buyer, used, allowed)
+    SELECT scope, buyer, sum(quantity), max(allowed) FROM wish GROUP BY scope, buyer
+    ORDER BY scope, buyer
+    ON CONFLICT (scope, buyer) DO UPDATE
+        SET used = quota.used + excluded.used, allowed = excluded.allowed
+        WHERE quota.used + excluded.used <= excluded.allowed
+    RETURNING quota.used
+), reserved AS (
+    INSERT INTO inventory_reservation
+        (item_id, scope, buyer, key, quantity, state, token, deadline)
+    SELECT %(item)s, scope, buyer, key, quantity, 'held', %(token)s,
+           now() + make_interval(secs => hold)
+    FROM wish ORDER BY position
+    RETURNING id, buyer
+)
+SELECT array_agg(id), array_agg(buyer), (SELECT count(*) FROM counted) FROM reserved
+"""
+
+# Sent together, which saves a round trip while the item is locked and the next batch waits. The
+# guard's word counts as ever: if it refuses, all of it is rolled back.
+WRITE_AND_TAKE: LiteralString = WRITE_BATCH + ";" + guard.TAKE
+
+
+class LimitRaced(Exception):
+    """A quota moved although the item is locked: its scope spans items. Nothing was written."""
+
+
+def sell(
+    batch: Sequence[Purchase], on_granted: OnGranted, token: int | None
+) -> tuple[list[Outcome], Level]:
+    """Decide and write a batch in one transaction, and commit it.
+
+    Args:
+        batch: purchases of one item, in order of arrival; not empty.
+        on_granted: opens what the shop needs for each grant, in the same transaction.
+        token: fencing token of the item's lock; None without the lock.
+
+    Returns:
+        One outcome for each purchase, and the item's level afterwards.
+
+    Raises:
+        StaleToken: a newer holder of the lock has written; nothing was.
+        guard.NoSuchItem: no such item.
+        CommitUnknown: the connection failed at the commit.
+        Exception: whatever the database or ``on_granted`` raised; nothing was written.
+    """
+    with committing():
+        written = write(batch, token)
+        open_all(written.granted, on_granted)
+    if written.granted:
+        failpoints.hit(failpoints.AFTER_COMMIT)
+    return written.answers(), written.level
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a batch came to, before its commit.
+
+    Attributes:
+        granted: purchases that were written, in order of arrival; repeated keys are not.
+        level: the item's level afterwards.
+    """
+
+    batch: Sequence[Purchase]
+    decision: Decision
+    granted: list[Granted]
+    level: Level
+
+    def answers(self) -> list[Outcome]:
+        """One outcome for each purchase of the batch; call it when all is opened."""
+        return answers(self.decision, self.granted, len(self.batch))
+
+
+def write(batch: Sequence[Purchase], token: int | None) -> Written:
+    """Decide a batch and write what it is granted, in the caller's transaction.
+
+    Args and errors as for :func:`sell`.
+    """
+    decision, level = _decide(batch, token)
+    granted: list[Granted] = []
+    if decision.granted:
+        granted, level = _write(decision, level, token)
+    return Written(batch, decision, granted, level)
+
+
+def open_all(granted: Sequence[Granted], on_granted: OnGranted) -> None:
+    """Let the shop open what it needs for each grant, in the same transaction."""
+    if granted:
+        for grant, opened in zip(granted, on_granted(granted), strict=True):
+            grant.opened = opened
+        failpoints.hit(failpoints.BEFORE_COMMIT)
+
+
+def _decide(batch: Sequence[Purchase], token: int | None) -> tuple[Decision, Level]:
+    item = batch[0].item
+    with connection.wrap_database_errors, sql.cursor() as cursor:
+        cursor.execute(
+            LOCK_AND_READ if feature_flags().guard else READ,
+            {
+                "item": item,
+                "buyers": sql.array(purchase.buyer for purchase in batch),
+                "keys": sql.array(purchase.key.hex for purchase in batch),
+                "scopes": sql.array(purchase.scope for purchase in batch),
+            },
+        )
+        row = cursor.fetchone()
+        if row is None:
+            raise guard.NoSuchItem(item)
+        available, version, fence = row
+        if token is not None and fence > token:
+            # The guard would say so too; here it saves the work.
+            raise StaleToken(f"token {token} is older than {fence}")
+        cursor.nextset()
+        known: dict[tuple[int, UUID], Known] = {}
+        used: dict[tuple[int, int], int] = {}
+        for buyer, key, scope, reservation, of_item, of_scope, quantity, units in cursor:
+            if reservation is not None:
+                known[buyer, key] = Known(reservation, of_item, of_scope, quantity)
+            if units is not None:
+                used[scope, buyer] = units
+    return decide(batch, available, known, used), Level(available, version)
+
+
+def _write(decision: Decision, before: Level, token: int | None) -> tuple[list[Granted], Level]:
+    purchases = decision.granted
+    item = purchases[0].item
+    buyers = [purchase.buyer for purchase in purchases]
+    take = guard.to_take(item, decision.units, token)
+    guarded = feature_flags().guard
+    with connection.wrap_database_errors, sql.cursor() as cursor:
+        cursor.execute(
+            WRITE_AND_TAKE if guarded else WRITE_BATCH,
+            {
+                "buyers": sql.array(buyers),
+                "scopes": sql.array(purchase.scope for purchase in purchases),
+                "keys": sql.array(purchase.key.hex for purchase in purchases),
+                "quantities": sql.array(purchase.quantity for purchase in purchases),
+                "limits": sql.array(purchase.limit for purchase in purchases),
+                "holds": sql.array(purchase.hold.total_seconds() for purchase in purchases),
+                **take,
+            },
+        )
+        row = cursor.fetchone()
+        assert row is not None
+        reservations, written_for, quotas = row
+        if quotas != len({(purchase.scope, purchase.buyer) for purchase in purchases}):
+            raise LimitRaced
+        assert written_for == buyers, "INSERT ... SELECT ... ORDER BY kept another order"
+        if guarded:
+            cursor.nextset()
+            level = guard.taken(cursor, take)
+        else:
+            level = guard.take_unguarded(item, decision.units, before.available)
+    return [Granted(*pair) for pair in zip(purchases, reservations, strict=True)], level

@@ -1,0 +1,152 @@
+"""Several items for one buyer: all of them, or nothing.
+
+The items' locks and then their rows are taken in ascending order of the items' ids, which is the
+order of everybody who takes more than one; so nobody waits in a circle, neither in Redis nor in
+the database. Whether a line may be sold is decided as for any other purchase, in
+:mod:`inventory.selling.batch`; the first line that may not be sold rolls all of them back.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from uuid import UUID, uuid5
+
+from django.db import IntegrityError
+
+from inventory import failpoints
+from inventory.feature_flags import feature_flags
+from inventory.outcomes import (
+    Granted,
+    KeyReused,
+    Level,
+    LimitReached,
+    OnGranted,
+    Purchase,
+    SoldOut,
+)
+from inventory.selling import batch
+from inventory.selling.commit import committing, lend_connections
+from inventory.selling.commit_with_retry import commit_with_retry
+from inventory.selling.item_lock import item_locks
+from inventory.sold_out.hint import hint
+
+MOST_LINES = 20
+"""Lines of one cart: each is a row that others wait for until the whole cart is committed."""
+
+
+@dataclass(frozen=True, slots=True)
+class LineRefused:
+    """Nothing was reserved, because of this line.
+
+    Attributes:
+        position: of the line in the cart; of several that may not be sold, one.
+        outcome: why.
+    """
+
+    position: int
+    outcome: SoldOut | LimitReached | KeyReused
+
+
+class _Refused(Exception):
+    """Carries a refusal out of the transaction, which rolls back what was written so far."""
+
+    def __init__(self, refused: LineRefused) -> None:
+        self.refused = refused
+
+
+def line_keys(key: UUID, lines: int) -> list[UUID]:
+    """Idempotency keys for the lines of a cart, from the cart's own.
+
+    The first line has the cart's key, so that no other purchase of the buyer can have it too.
+
+    Args:
+        key: the cart's key.
+        lines: how many.
+    """
+    return [key, *(uuid5(key, str(position)) for position in range(1, lines))]
+
+
+def reserve_many(
+    purchases: Sequence[Purchase], on_granted: OnGranted
+) -> list[Granted] | LineRefused:
+    """Reserve all of a buyer's purchases in one transaction, and commit; or none of them.
+
+    Args:
+        purchases: the lines, of one buyer, each with a key of its own (see :func:`line_keys`);
+            in the same order whenever the same cart is sent.
+        on_granted: opens what the shop needs, once, for all lines, in the same transaction.
+
+    Returns:
+        The grants in the order of the lines, all new or all replayed; or the line for which
+        nothing was reserved.
+
+    Raises:
+        Busy: no database; nothing was written.
+        OutcomeUnknown: it may have been sold; the same keys later get the truth.
+        guard.NoSuchItem: no such item.
+        ValueError: no lines, or too many.
+        Exception: what ``on_granted`` raised; nothing was written.
+    """
+    if not 1 <= len(purchases) <= MOST_LINES:
+        raise ValueError(f"a cart has 1 to {MOST_LINES} lines, not {len(purchases)}")
+    try:
+        return _reserve(purchases, on_granted)
+    except IntegrityError:
+        # Two requests with one key met, and the other one has committed: now it is known.
+        return _reserve(purchases, on_granted)
+
+
+def _reserve(purchases: Sequence[Purchase], on_granted: OnGranted) -> list[Granted] | LineRefused:
+    items = {purchase.item for purchase in purchases}
+    lend_connections()
+    unlocked: dict[int, int | None] = dict.fromkeys(items)
+    with item_locks().hold_all(items) if feature_flags().lock else nullcontext(unlocked) as tokens:
+        failpoints.hit(failpoints.LOCKED)
+        try:
+            granted, levels = commit_with_retry(
+                lambda fenced: _sell(purchases, on_granted, tokens if fenced else unlocked)
+            )
+        except _Refused as refused:
+            return refused.refused
+        _publish(levels)
+    return granted
+
+
+def _sell(
+    purchases: Sequence[Purchase], on_granted: OnGranted, tokens: Mapping[int, int | None]
+) -> tuple[list[Granted], dict[int, Level]]:
+    granted: dict[int, Granted] = {}
+    levels: dict[int, Level] = {}
+    with committing():
+        for item, positions in _by_item(purchases):
+            written = batch.write([purchases[each] for each in positions], tokens[item])
+            levels[item] = written.level
+            for position, answer in zip(positions, written.answers(), strict=True):
+                if not isinstance(answer, Granted):
+                    raise _Refused(LineRefused(position, answer))
+                granted[position] = answer
+        in_order = [granted[position] for position in range(len(purchases))]
+        new = [grant for grant in in_order if not grant.replayed]
+        if new and len(new) < len(in_order):
+            # Some of these keys were granted before, in another cart.
+            raise _Refused(LineRefused(in_order.index(new[0]), KeyReused()))
+        batch.open_all(new, on_granted)
+    if new:
+        failpoints.hit(failpoints.AFTER_COMMIT)
+    return in_order, levels
+
+
+def _by_item(purchases: Sequence[Purchase]) -> Iterable[tuple[int, list[int]]]:
+    positions: dict[int, list[int]] = defaultdict(list)
+    for position, purchase in enumerate(purchases):
+        positions[purchase.item].append(position)
+    return sorted(positions.items())
+
+
+def _publish(levels: Mapping[int, Level]) -> None:
+    for item, level in levels.items():
+        if level.available == 0:
+            hint().publish(item, level)

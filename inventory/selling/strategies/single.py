@@ -1,0 +1,131 @@
+"""What strategies with one transaction a purchase share; they differ in how they take units."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from django.db import Error, IntegrityError, InterfaceError, OperationalError
+from django.db.models import F
+from django.db.models.functions import Now
+
+from inventory import failpoints
+from inventory.models import BuyerQuota, Reservation
+from inventory.outcomes import (
+    Busy,
+    Granted,
+    LimitReached,
+    OnGranted,
+    Outcome,
+    OutcomeUnknown,
+    Purchase,
+    SoldOut,
+)
+from inventory.selling import guard
+from inventory.selling.commit import (
+    CommitUnknown,
+    committing,
+    forget_connection,
+    out_of_connections,
+)
+from inventory.selling.replay import find
+from inventory.selling.strategies.base import Strategy
+
+
+class _Refused(Exception):
+    """Carries a refusal out of the transaction, which rolls back what was written so far."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        self.outcome = outcome
+
+
+class SinglePurchase(Strategy):
+    """One purchase, one transaction: replay, take, count against the limit, reserve, open."""
+
+    def sell(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:  # noqa: D102
+        try:
+            return self._try_twice(purchase, on_granted)
+        except CommitUnknown as unknown:
+            # Trying again is the look-up: if it was committed, the key is known by now.
+            forget_connection()
+            try:
+                return self._sell_once(purchase, on_granted)
+            except (Error, CommitUnknown, Busy) as error:
+                raise OutcomeUnknown(str(unknown)) from error
+
+    def _try_twice(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:
+        try:
+            return self._sell_once(purchase, on_granted)
+        except (OperationalError, InterfaceError) as error:
+            if out_of_connections(error):
+                raise Busy("everybody is waiting for a connection") from error
+            # Nothing was written. The connection may just have been an old one.
+            forget_connection()
+        try:
+            return self._sell_once(purchase, on_granted)
+        except (OperationalError, InterfaceError) as error:
+            forget_connection()
+            raise Busy("the database cannot be reached") from error
+
+    def _sell_once(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:
+        try:
+            with committing():
+                outcome = self._sell_in_transaction(purchase, on_granted)
+                failpoints.hit(failpoints.BEFORE_COMMIT)
+            failpoints.hit(failpoints.AFTER_COMMIT)
+            return outcome
+        except _Refused as refused:
+            return refused.outcome
+        except guard.OutOfStock as out:
+            return SoldOut(out.available)
+        except IntegrityError:
+            # Two requests with one key met, and the other one has committed: answer like it.
+            if (known := find(purchase)) is None:
+                raise
+            return known
+
+    def _sell_in_transaction(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:
+        if (known := find(purchase)) is not None:
+            return known
+        self.take(purchase)
+        failpoints.hit(failpoints.LOCKED)
+        self._count(purchase)
+        reservation = Reservation.objects.create(
+            item_id=purchase.item,
+            scope=purchase.scope,
+            buyer=purchase.buyer,
+            key=purchase.key,
+            quantity=purchase.quantity,
+            deadline=Now() + purchase.hold,
+        )
+        granted = Granted(purchase, reservation.pk)
+        [granted.opened] = on_granted([granted])
+        return granted
+
+    @abstractmethod
+    def take(self, purchase: Purchase) -> None:
+        """Take the units from the item, inside the purchase's transaction.
+
+        Raises:
+            guard.OutOfStock: fewer are left.
+        """
+
+    @staticmethod
+    def _count(purchase: Purchase) -> None:
+        """Count against the limit by a guarded update, so that two requests cannot share it."""
+        if purchase.quantity > purchase.limit:
+            raise _Refused(LimitReached(purchase.limit))
+        mine = BuyerQuota.objects.filter(scope=purchase.scope, buyer=purchase.buyer)
+        BuyerQuota.objects.bulk_create(
+            [
+                BuyerQuota(
+                    scope=purchase.scope, buyer=purchase.buyer, used=0, allowed=purchase.limit
+                )
+            ],
+            ignore_conflicts=True,
+        )
+        counted = mine.filter(used__lte=purchase.limit - purchase.quantity).update(
+            used=F("used") + purchase.quantity, allowed=purchase.limit
+        )
+        if not counted:
+            used = mine.values_list("used", flat=True).get()
+            raise _Refused(LimitReached(max(purchase.limit - used, 0)))

@@ -1,0 +1,1 @@
+"""Refuse cheaply once an item has sold out, without ever refusing wrongly."""

@@ -1,0 +1,255 @@
+"""What is measured of each strategy, one after the other, in the same two shops."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from decimal import Decimal
+from pathlib import Path
+from random import Random
+from typing import Any
+from urllib.request import Request, urlopen
+
+from django.db import connection
+
+from inventory.audit import audit
+from inventory.models import Item
+from inventory.selling.strategies import CLASSES
+from lab.bench.run import BUYERS, purchases
+from lab.proof.load_profile import Crowd
+from lab.proof.proof import Plan, Proof
+from lab.proof.testbed import Testbed
+from lab.stack.errors import StackError
+from loadtest import bench_client
+from loadtest.faults.redis import RedisPaused
+from shop.catalogue.models import Sale
+from shop.catalogue.sales import open_sale
+
+ENOUGH = 1_000_000
+"""Units, and a buyer's limit, where neither is to end a measurement."""
+
+PATIENCE = 15.0
+"""Seconds to wait for the last answers."""
+
+LOOK = 0.05
+"""Seconds between two looks whether it is sold out."""
+
+
+@dataclass(frozen=True, slots=True)
+class SellThrough:
+    """A sale under a crowd without faults.
+
+    Attributes:
+        stock: units there were.
+        sold: purchases accepted.
+        seconds: until nothing was left, or until the time was up.
+        rate: purchases accepted a second.
+        refused: other answers: sold out, at the end, and busy.
+        left: units still available afterwards.
+        oversold: units, by the audit.
+        problems: what the audit has found.
+    """
+
+    stock: int
+    sold: int
+    seconds: float
+    rate: float
+    p50_ms: float
+    p99_ms: float
+    refused: int
+    left: int
+    oversold: int
+    problems: int
+
+
+@dataclass(frozen=True, slots=True)
+class WithoutRedis:
+    """Some seconds with Redis standing still: purchases accepted a second, and other answers."""
+
+    rate: float
+    refused: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How long, and how many.
+
+    Attributes:
+        stock: units to sell through.
+        connections: of the load.
+        most_seconds: for a strategy that does not sell them all.
+        redis_away: seconds with Redis standing still.
+        buyers: of a proof.
+        faults: of a proof, each once.
+        seed: of the proofs.
+    """
+
+    stock: int
+    connections: int
+    most_seconds: float
+    redis_away: float
+    buyers: int
+    faults: tuple[str, ...]
+    seed: int
+
+
+def tokens_of(testbed: Testbed) -> list[str]:
+    """Buyers' tokens of a shop. Each shop has secrets of its own, so it is asked for them."""
+    body = json.dumps({"count": BUYERS}).encode()
+    request = Request(
+        f"{testbed.url}/api/v1/demo/buyers", body, {"Content-Type": "application/json"}
+    )
+    with urlopen(request, timeout=60) as answer:
+        tokens: list[str] = json.load(answer)["tokens"]
+    return tokens
+
+
+def let_follow_up_rest(testbed: Testbed) -> None:
+    """Stop Celery: else each strategy would be measured beside the mails of the one before."""
+    assert testbed.stack is not None
+    for name in ("beat", "celery"):
+        testbed.stack.supervisor.stop_program(name)
+
+
+def sell_through(testbed: Testbed, name: str, scale: Scale, tokens: Sequence[str]) -> SellThrough:
+    """Let the crowd buy until nothing is left, or the time is up."""
+    sale = _sale(name, scale.stock)
+    with _until_sold_out(sale) as over:
+        load = bench_client.run(
+            "127.0.0.1",
+            _port(testbed),
+            over.requests(tokens),
+            connections=scale.connections,
+            seconds=scale.most_seconds,
+            timeout=PATIENCE,
+        )
+    summary, sold = load.summary(), load.statuses.get(201, 0)
+    # Those that came while the last answers were waited for are counted, so is that time.
+    seconds = over.seconds or load.seconds
+    books = audit([sale.item_id])
+    return SellThrough(
+        stock=scale.stock,
+        sold=sold,
+        seconds=round(seconds, 2),
+        rate=round(sold / seconds, 1),
+        p50_ms=summary["p50_ms"],
+        p99_ms=summary["p99_ms"],
+        refused=sum(load.statuses.values()) - sold + load.errors,
+        left=books.items[0].available,
+        oversold=books.items[0].oversold,
+        problems=len(books.problems),
+    )
+
+
+def without_redis(testbed: Testbed, name: str, scale: Scale, tokens: Sequence[str]) -> WithoutRedis:
+    """Stop Redis, and look what is sold meanwhile."""
+    if testbed.target is None:
+        raise StackError("nothing may be broken here")
+    sale = _sale(name, ENOUGH)
+    fault = RedisPaused(testbed.target, Random(0))
+    try:
+        fault.inject()
+        load = bench_client.run(
+            "127.0.0.1",
+            _port(testbed),
+            purchases(sale.pk, tokens),
+            connections=scale.connections,
+            seconds=scale.redis_away,
+            timeout=PATIENCE,
+        )
+    finally:
+        fault.heal()
+    sold = load.statuses.get(201, 0)
+    refused = sum(load.statuses.values()) - sold + load.errors
+    return WithoutRedis(round(sold / load.seconds, 1), refused)
+
+
+def prove(testbed: Testbed, name: str, scale: Scale) -> dict[str, Any]:
+    """A proof, as `prove --json` writes it: under faults if the strategy is a safe one."""
+    faults = scale.faults if CLASSES[name].safe else ()
+    crowd = Crowd(scale.buyers, "rush", scale.seed, stays=bool(faults))
+    plan = Plan(crowd, max(scale.buyers // 2, 1), limit=1, strategy=name, faults=faults)
+    with tempfile.TemporaryDirectory(prefix="compare-") as folder:
+        result = Proof(plan, testbed, Path(folder), lambda progress: None).run()
+    return result.to_json(plan, "")
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """All that is known of a strategy."""
+
+    name: str
+    sold: SellThrough
+    redis_away: WithoutRedis
+    proof: dict[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        """The strategy as `compare --json` writes it."""
+        kind = CLASSES[self.name]
+        return {
+            "name": self.name,
+            "summary": kind.summary,
+            "safe": kind.safe,
+            "fenced": kind.fenced,
+            "sell_through": asdict(self.sold),
+            "redis_away": asdict(self.redis_away),
+            "proof": self.proof,
+        }
+
+
+def _sale(name: str, stock: int) -> Sale:
+    return open_sale(stock=stock, price=Decimal(999), limit=ENOUGH, strategy=name)
+
+
+def _port(testbed: Testbed) -> int:
+    if testbed.stack is None:
+        raise StackError("the comparison starts its own shop")
+    return testbed.stack.port
+
+
+class _Watch:
+    """Looks at the stock beside the load, and ends the load when nothing is left."""
+
+    def __init__(self, sale: Sale) -> None:
+        self._sale = sale
+        self._ended = threading.Event()
+        self._started = time.monotonic()
+        self.seconds = 0.0
+
+    def requests(self, tokens: Sequence[str]) -> Iterator[bytes]:
+        """Purchases until the sale is sold out."""
+        self._started = time.monotonic()
+        for request in purchases(self._sale.pk, tokens):
+            if self._ended.is_set():
+                return
+            yield request
+
+    def look(self, is_over: Callable[[], bool]) -> None:
+        """Look until nothing is left, or the load is over."""
+        item = Item.objects.filter(pk=self._sale.item_id).values_list("available", flat=True)
+        try:
+            while not is_over():
+                if item.get() == 0:
+                    self.seconds = time.monotonic() - self._started
+                    self._ended.set()
+                    return
+                time.sleep(LOOK)
+        finally:
+            connection.close()
+
+
+@contextmanager
+def _until_sold_out(sale: Sale) -> Iterator[_Watch]:
+    watch, over = _Watch(sale), threading.Event()
+    thread = threading.Thread(target=watch.look, args=(over.is_set,))
+    thread.start()
+    try:
+        yield watch
+    finally:
+        over.set()
+        thread.join()

@@ -1,0 +1,162 @@
+"""The comparison as a page with charts, for `docs/`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from lab.bench.locks.chart import Panel, draw
+
+Row = dict[str, Any]
+"""A strategy, as :meth:`Compared.to_json` gives it."""
+
+HEADS = ("strategy", "accepted/s", "p50 ms", "p99 ms", "sell-through", "oversold", "left over")
+PROVED = {"pass": "proved", "fail": "**broken**", "unknown": "not judged"}
+
+
+def panels(rows: Sequence[Row]) -> list[Panel]:
+    """The charts."""
+
+    def of(part: str, figure: str) -> list[tuple[str, float]]:
+        return [(row["name"], float(row[part][figure])) for row in rows]
+
+    stock = rows[0]["sell_through"]["stock"]
+    return [
+        Panel(
+            "Purchases accepted",
+            "a second; longer is better",
+            of("sell_through", "rate"),
+            "{:,.0f}".format,
+        ),
+        Panel(
+            "Slowest of a hundred answers (p99)",
+            "ms; shorter is better",
+            of("sell_through", "p99_ms"),
+            "{:,.0f} ms".format,
+        ),
+        Panel(
+            f"Time to sell {stock:,} units",
+            "s, extended from the rate where it did not finish; shorter is better",
+            [(row["name"], sell_out(row["sell_through"])) for row in rows],
+            "{:,.0f} s".format,
+        ),
+        Panel(
+            "Purchases accepted while Redis stands still",
+            "a second; longer is better",
+            of("redis_away", "rate"),
+            "{:,.0f}".format,
+        ),
+        Panel("Oversold in a rush", "units; none is right", oversold(rows), "{:,.0f}".format),
+    ]
+
+
+def oversold(rows: Sequence[Row]) -> list[tuple[str, float]]:
+    """The worst of what the sell-through and the proof have seen, by strategy."""
+    found = []
+    for row in rows:
+        in_proof = row["proof"]["counts"].get("oversold", 0)
+        found.append((row["name"], float(max(row["sell_through"]["oversold"], in_proof))))
+    return found
+
+
+def sell_out(sold: dict[str, Any]) -> float:
+    """Seconds for the whole stock, at the rate that was measured."""
+    if sold["left"] == 0:
+        return float(sold["seconds"])
+    # One that has sold nothing would take for ever, which no bar can show.
+    return float(sold["stock"] / max(sold["rate"], 1 / sold["seconds"]))
+
+
+def chart(rows: Sequence[Row], about: str) -> str:
+    """The charts as one SVG."""
+    kinds = {row["name"]: "bad" for row in rows if not row["safe"]} | {"combining": "ours"}
+    return draw("Ways of selling, compared", about, panels(rows), kinds)
+
+
+def cells(row: Row) -> list[str]:
+    """A line of the first table."""
+    sold = row["sell_through"]
+    finished = sold["left"] == 0
+    through = f"{sell_out(sold):,.1f} s" if finished else f"about {sell_out(sold):,.0f} s"
+    return [
+        f"`{row['name']}`",
+        f"{sold['rate']:,.0f}",
+        f"{sold['p50_ms']:,.1f}",
+        f"{sold['p99_ms']:,.1f}",
+        through if sold["sold"] else "never",
+        f"{sold['oversold']:,}" if not sold["oversold"] else f"**{sold['oversold']:,}**",
+        f"{sold['left']:,}" if finished else f"{sold['left']:,}, time was up",
+    ]
+
+
+def verdict(row: Row) -> list[str]:
+    """A line of the second table."""
+    proof, away = row["proof"], row["redis_away"]
+    broken = [each["id"] for each in proof["properties"] if each["verdict"] == "fail"]
+    return [
+        f"`{row['name']}`",
+        "yes" if row["safe"] else "**no**",
+        "yes" if row["fenced"] else "no",
+        f"sells on, {away['rate']:,.0f}/s" if away["rate"] >= 1 else "busy: nothing is sold",
+        PROVED[proof["verdict"]] + (f" ({', '.join(broken)})" if broken else ""),
+        str(stranded(row)),
+        recoveries(proof["faults"]),
+    ]
+
+
+def stranded(row: Row) -> str:
+    """What P7 says: whether buyers were refused while units were left."""
+    [found] = [each for each in row["proof"]["properties"] if each["id"] == "P7"] or [None]
+    if found is None or found["verdict"] == "unknown":
+        return "not judged"
+    return "0" if found["verdict"] == "pass" else f"**some**: {found['detail']}"
+
+
+def recoveries(faults: Sequence[dict[str, Any]]) -> str:
+    """Seconds from the end of each fault to the next accepted purchase."""
+    if not faults:
+        return "no faults injected"
+    return ", ".join(f"{each['fault']} {_seconds(each['recovery'])}" for each in faults)
+
+
+def _seconds(value: float | None) -> str:
+    return "never" if value is None else f"{value:.1f} s"
+
+
+def page(rows: Sequence[Row], command: str, about: str, scale: dict[str, Any]) -> str:
+    """The page."""
+    lines = [
+        "# Ways of selling, compared",
+        "",
+        "Every strategy of `inventory/strategies/`, in one shop on one machine, under the same",
+        "crowd, faults and judge. Written by the command below; the text is in",
+        "`lab/bench/compare/words.md`.",
+        "",
+        f"    {command}",
+        "",
+        f"{about}.",
+        f"{scale['connections']} connections, {scale['stock']:,} units.",
+        "",
+        "![The strategies compared](strategies.svg)",
+        "",
+        *_table(HEADS, [cells(row) for row in rows]),
+        "",
+        *_table(
+            (
+                "strategy",
+                "safe",
+                "fenced",
+                "Redis stands still",
+                f"verdict of {scale['buyers']:,} buyers",
+                "stranded (P7)",
+                "sells again after",
+            ),
+            [verdict(row) for row in rows],
+        ),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _table(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> list[str]:
+    bars = "|---" + "|--:" * (len(heads) - 1) + "|"
+    return [f"| {' | '.join(heads)} |", bars, *(f"| {' | '.join(line)} |" for line in lines)]

@@ -1,0 +1,250 @@
+"""Processes that take turns at a lock, and what they lived through.
+
+Each process writes down when it asked and when it got in, on the machine's monotonic clock, which
+is one for all processes.  From that follow waits and hand-overs; from a counter in redis-py's
+connections, the requests.  Contenders are interleaved within a round, so that a slow minute of the
+machine is everybody's.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from typing import Any
+
+import redis
+from redis.connection import AbstractConnection
+
+from lab.bench.locks.contenders import CEILING, CONTENDERS, LEASE
+
+PROCESSES = get_context("forkserver")
+PATIENCE = 150.0  # s; the slowest contender gives up after 120
+HEAD_START = 0.05  # s; until all processes have heard when to begin
+WARM_UP = 0.2  # s; in which all connect and send their scripts
+RECOVERY_LEASE = 2  # s; whole seconds are all that python-redis-lock knows
+
+Visit = tuple[float, float]
+"""When a process asked for the lock, and when it had it."""
+
+
+@dataclass
+class Row:
+    """One contender with so many processes; times in ms, medians over the rounds."""
+
+    lock: str
+    processes: int
+    acquisitions_per_s: float
+    handovers_per_s: float
+    p50_ms: float
+    p99_ms: float
+    max_ms: float
+    jain: float
+    commands_per_acquisition: float
+
+
+class Counter:
+    """Counts the requests that this process sends through redis-py's connections."""
+
+    def __init__(self) -> None:
+        """Wrap the one method that all of redis-py, and our own wire, send with."""
+        self.requests = 0
+        send: Callable[..., Any] = AbstractConnection.send_packed_command
+
+        def counted(connection: Any, *arguments: Any, **options: Any) -> Any:
+            self.requests += 1
+            return send(connection, *arguments, **options)
+
+        setattr(AbstractConnection, send.__name__, counted)
+
+
+def _work(pipe: Connection) -> None:
+    counter = Counter()
+    handles: dict[tuple[Any, ...], Any] = {}
+    while True:
+        try:
+            job = pipe.recv()
+        except (EOFError, ConnectionResetError):
+            return
+        key, begin, seconds = job
+        if key not in handles:
+            contender, url, name, lease, options = key
+            handles[key] = CONTENDERS[contender](url, name, lease, **dict(options))
+        pipe.send(_visits(handles[key], counter, begin, seconds))
+
+
+def _visits(handle: Any, counter: Counter, begin: float, seconds: float) -> Any:
+    """Use the lock until the time is over; the visits, and the requests that they took."""
+    time.sleep(max(0.0, begin - time.monotonic()))
+    requests, visits, end = counter.requests, [], begin + seconds
+    while (asked := time.monotonic()) < end:
+        if handle.acquire() is not False:
+            visits.append((asked, time.monotonic()))
+            handle.release()
+    return visits, counter.requests - requests
+
+
+class Crew:
+    """Processes that are kept for the whole benchmark."""
+
+    def __init__(self, size: int) -> None:
+        """Start `size` processes."""
+        PROCESSES.set_forkserver_preload([__name__, "redis_lock", "pottery", "portalocker"])
+        self._pipes: list[Connection] = []
+        for _ in range(size):
+            ours, theirs = PROCESSES.Pipe()
+            PROCESSES.Process(target=_work, args=(theirs,), daemon=True).start()
+            theirs.close()
+            self._pipes.append(ours)
+
+    def run(self, contender: str, url: str, processes: int, seconds: float) -> Row:
+        """Let so many processes use one lock for so long."""
+        name = f"bench-{contender}-{processes}"
+        self._all(contender, url, name, processes, WARM_UP)
+        answers = self._all(contender, url, name, processes, seconds)
+        return summary(contender, seconds, answers)
+
+    def _all(
+        self, contender: str, url: str, name: str, processes: int, seconds: float
+    ) -> list[tuple[list[Visit], int]]:
+        if contender == CEILING:
+            _lay_baton(url, name, processes)
+        begin = time.monotonic() + HEAD_START
+        pipes = self._pipes[:processes]
+        for place, pipe in enumerate(pipes):
+            options = (("place", place), ("of", processes)) if contender == CEILING else ()
+            pipe.send(((contender, url, name, LEASE, options), begin, seconds))
+        return [_receive(pipe) for pipe in pipes]
+
+    def close(self) -> None:
+        """Let the processes end."""
+        for pipe in self._pipes:
+            pipe.close()
+
+
+def _lay_baton(url: str, name: str, processes: int) -> None:
+    with redis.Redis.from_url(url) as client:
+        client.delete(*(f"{name}:{place}" for place in range(processes)))
+        client.rpush(f"{name}:0", "the baton")
+
+
+def _receive(pipe: Connection) -> Any:
+    if not pipe.poll(PATIENCE):
+        raise TimeoutError(f"a benchmark process is silent for {PATIENCE} s")
+    return pipe.recv()
+
+
+def summary(contender: str, seconds: float, answers: Sequence[tuple[list[Visit], int]]) -> Row:
+    """Turn what the processes wrote down into one row."""
+    waits = sorted((got - asked) * 1000 for visits, _ in answers for asked, got in visits)
+    entries = sorted((got, who) for who, (visits, _) in enumerate(answers) for _, got in visits)
+    span = max(seconds, entries[-1][0] - min(asked for visits, _ in answers for asked, _ in visits))
+    changes = sum(a[1] != b[1] for a, b in pairwise(entries))
+    counts = [len(visits) for visits, _ in answers]
+    requests = sum(sent for _, sent in answers) or 2 * len(entries)  # the ceiling's own sockets
+    return Row(
+        lock=contender,
+        processes=len(answers),
+        acquisitions_per_s=len(entries) / span,
+        handovers_per_s=changes / span,
+        p50_ms=waits[len(waits) // 2],
+        p99_ms=waits[min(len(waits) - 1, len(waits) * 99 // 100)],
+        max_ms=waits[-1],
+        jain=sum(counts) ** 2 / (len(counts) * sum(count * count for count in counts)),
+        commands_per_acquisition=requests / len(entries),
+    )
+
+
+def median(rows: Sequence[Row]) -> Row:
+    """Return the row of medians, figure by figure."""
+    columns = [asdict(row) for row in rows]
+    figures = {
+        key: round(statistics.median(column[key] for column in columns), 4)
+        for key in columns[0]
+        if key not in ("lock", "processes")
+    }
+    return Row(lock=rows[0].lock, processes=rows[0].processes, **figures)
+
+
+def compare(
+    url: str,
+    contenders: Sequence[str],
+    processes: Sequence[int],
+    rounds: int,
+    seconds: float,
+    tell: Callable[[str], None],
+) -> list[Row]:
+    """Measure each contender with every number of processes; medians over the rounds."""
+    seen: dict[tuple[int, str], list[Row]] = {}
+    crew = Crew(max(processes))
+    try:
+        for turn in range(rounds):
+            for many in processes:
+                for contender in contenders:
+                    tell(f"round {turn + 1} of {rounds}: {many:2} × {contender}")
+                    row = crew.run(contender, url, many, seconds)
+                    seen.setdefault((many, contender), []).append(row)
+    finally:
+        crew.close()
+    return [median(rows) for rows in seen.values()]
+
+
+def _hold(pipe: Connection, contender: str, url: str) -> None:
+    CONTENDERS[contender](url, f"recovery-{contender}", RECOVERY_LEASE).acquire()
+    pipe.send(time.monotonic())
+    time.sleep(PATIENCE)
+
+
+def _wait(pipe: Connection, contender: str, url: str) -> None:
+    handle = CONTENDERS[contender](url, f"recovery-{contender}", RECOVERY_LEASE)
+    pipe.send("asking")
+    handle.acquire()
+    pipe.send(time.monotonic())
+    handle.release()
+
+
+def recovery(contender: str, url: str) -> float:
+    """Return the seconds from the `SIGKILL` of a holder until its successor is in."""
+    with ExitStack() as processes:
+        holder, held = processes.enter_context(_process(_hold, contender, url))
+        _receive(held)
+        _, waiter = processes.enter_context(_process(_wait, contender, url))
+        _receive(waiter)
+        time.sleep(0.2)  # so that it has asked, and waits
+        holder.kill()
+        killed = time.monotonic()
+        return float(_receive(waiter)) - killed
+
+
+@contextmanager
+def _process(target: Callable[..., None], contender: str, url: str) -> Iterator[tuple[Any, Any]]:
+    ours, theirs = PROCESSES.Pipe()
+    process = PROCESSES.Process(target=target, args=(theirs, contender, url), daemon=True)
+    process.start()
+    try:
+        yield process, ours
+    finally:
+        process.kill()
+        process.join()
+        ours.close()
+
+
+def machine(url: str) -> dict[str, Any]:
+    """Say what the figures were measured on."""
+    with redis.Redis.from_url(url) as client:
+        info: Any = client.info("server")
+    server = "Valkey" if "valkey_version" in info else "Redis"
+    return {
+        "cpus": os.cpu_count(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        "server": f"{server} {info.get('valkey_version') or info['redis_version']}",
+        "redis_py": redis.__version__,
+    }

@@ -1,0 +1,184 @@
+"""The benchmark's result as a table, a chart and a page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from lab.bench.locks.chart import Panel, draw
+from lab.bench.locks.contenders import CEILING, OURS
+
+Result = dict[str, Any]
+"""`rows`, `recovery`, `ratios` and `machine`, as in the JSON."""
+
+HEADS = (
+    "lock",
+    "processes",
+    "acq./s",
+    "hand-overs/s",
+    "p50 ms",
+    "p99 ms",
+    "max ms",
+    "Jain",
+    "cmds",
+)
+
+
+def cells(row: dict[str, Any]) -> list[str]:
+    """Return a row as people read it."""
+    return [
+        row["lock"],
+        str(row["processes"]),
+        f"{row['acquisitions_per_s']:,.0f}",
+        f"{row['handovers_per_s']:,.0f}",
+        f"{row['p50_ms']:.2f}",
+        f"{row['p99_ms']:.2f}",
+        f"{row['max_ms']:.1f}",
+        f"{row['jain']:.3f}",
+        f"{row['commands_per_acquisition']:.2f}",
+    ]
+
+
+def table(result: Result) -> str:
+    """Return all rows in aligned columns, then recovery and ratios."""
+    lines = [list(HEADS), *(cells(row) for row in result["rows"])]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(HEADS))]
+    text = [
+        "  ".join(
+            cell.rjust(width) if column else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        )
+        for line in lines
+    ]
+    text += ["", f"next holder after SIGKILL of the holder (lease {result['lease_s']} s):"]
+    text += [f"  {name:28}{seconds:7.3f} s" for name, seconds in result["recovery"].items()]
+    text += ["", *(f"  {name:62}{ratio:9.3f}" for name, ratio in result["ratios"].items())]
+    return "\n".join(text)
+
+
+def ratios(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
+    """Return the comparisons that the project sets itself; only those that were measured."""
+    by = {(row["lock"], row["processes"]): row for row in rows}
+    most = max(row["processes"] for row in rows)
+
+    def against(figure: str, other: str, processes: int) -> float | None:
+        ours, theirs = by.get((OURS, processes)), by.get((other, processes))
+        if ours is None or theirs is None or not theirs[figure]:
+            return None
+        return round(float(ours[figure]) / float(theirs[figure]), 3)
+
+    found = {
+        "acquisitions/s alone, against redis-py": against("acquisitions_per_s", "redis-py", 1),
+        "acquisitions/s alone, against the ceiling": against("acquisitions_per_s", CEILING, 1),
+        f"hand-overs/s at {most}, against python-redis-lock": against(
+            "handovers_per_s", "python-redis-lock", most
+        ),
+        f"hand-overs/s at {most}, against the ceiling": against("handovers_per_s", CEILING, most),
+        f"longest wait at {most}, against python-redis-lock": against(
+            "max_ms", "python-redis-lock", most
+        ),
+    }
+    return {name: ratio for name, ratio in found.items() if ratio is not None}
+
+
+def panels(result: Result) -> list[Panel]:
+    """Return what the chart shows."""
+    rows = result["rows"]
+    most = max(row["processes"] for row in rows)
+
+    def of(figure: str, processes: int, ceiling: bool) -> list[tuple[str, float]]:
+        return [
+            (row["lock"], row[figure])
+            for row in rows
+            if row["processes"] == processes and (ceiling or row["lock"] != CEILING)
+        ]
+
+    alone = min(row["processes"] for row in rows)
+    return [
+        Panel(
+            f"Acquire and release, {alone} process",
+            "times a second; longer is better",
+            of("acquisitions_per_s", alone, ceiling=True),
+            "{:,.0f}".format,
+        ),
+        Panel(
+            f"Hand-overs, {most} processes",
+            "changes of the holder a second; longer is better",
+            of("handovers_per_s", most, ceiling=True),
+            "{:,.0f}".format,
+        ),
+        Panel(
+            f"Longest wait, {most} processes",
+            "ms; shorter is better",
+            of("max_ms", most, ceiling=False),
+            "{:,.0f} ms".format,
+        ),
+        Panel(
+            f"Requests to the server for each acquisition, {most} processes",
+            "shorter is better",
+            of("commands_per_acquisition", most, ceiling=False),
+            "{:,.1f}".format,
+        ),
+        Panel(
+            "Next holder after SIGKILL of the holder",
+            f"s, with a lease of {result['lease_s']} s; portalocker has none",
+            list(result["recovery"].items()),
+            "{:.2f} s".format,
+        ),
+    ]
+
+
+def chart(result: Result) -> str:
+    """Return the result as an SVG that needs nothing and reads in light and in dark."""
+    machine = result["machine"]
+    about = f"{machine['server']}, Python {machine['python']}, {machine['cpus']} CPUs"
+    kinds = {OURS: "ours", CEILING: "limit"}
+    return draw("Redis locks compared", f"{about}; all on one machine", panels(result), kinds)
+
+
+def page(result: Result, command: str) -> str:
+    """Return the page for `docs/`: figures, and how they came about."""
+    machine = ", ".join(f"{key} {value}" for key, value in result["machine"].items())
+    lines = [
+        "# Redis locks compared",
+        "",
+        "`locking.backends.redis` beside what else one could install for a lock on Redis.",
+        "Written by the command below; do not edit.",
+        "",
+        "![Redis locks compared](bench-locks.svg)",
+        "",
+        f"    {command}",
+        "",
+        f"Medians of {result['rounds']} rounds of {result['seconds']} s, contenders interleaved.",
+        f"Machine: {machine}. The load, the locks and the server share its processors.",
+        "",
+        "| " + " | ".join(HEADS) + " |",
+        "|---" + "|--:" * (len(HEADS) - 1) + "|",
+        *("| " + " | ".join(cells(row)) + " |" for row in result["rows"]),
+        "",
+        "| comparison | ratio |",
+        "|---|--:|",
+        *(f"| {name} | {ratio:.2f} |" for name, ratio in result["ratios"].items()),
+        "",
+        f"| next holder after SIGKILL of the holder (lease {result['lease_s']} s) | s |",
+        "|---|--:|",
+        *(f"| {name} | {seconds:.2f} |" for name, seconds in result["recovery"].items()),
+        "",
+        "How to read it:",
+        "",
+        "- Every process asks again as soon as it has released, and does nothing inside. So this",
+        "  is the lock's own price, at the worst contention there can be.",
+        "- A lock that polls may show many acquisitions and few hand-overs: whoever released takes",
+        "  the lock again before anybody else looks. Waits and Jain's index (1: all got the same",
+        "  share) show who paid for it.",
+        "- *cmds* are requests to the server for each acquisition, counted in the clients.",
+        "- The ceiling is no lock. Alone it sets and deletes a key; with others it passes a baton",
+        "  by `BLPOP` and `RPUSH`: two round trips through hiredis that no lock can do without.",
+        "- Alone on a machine that has nothing else to do, a round trip is mostly falling asleep",
+        "  and being woken. Ours looks for the answer for up to 0.1 ms first, where that pays, and",
+        "  so can even pass the ceiling, which sleeps at once.",
+        "- Recovery counts from the kill to the successor's entry. A lease is what makes it wait;",
+        "  portalocker holds by a connection instead, and the server sees that end.",
+        "",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,77 @@
+"""What writing the history costs: purchases a second with it and without, in turns."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from decimal import Decimal
+
+from django.db.models import Count, Max, Min
+
+from lab.bench.rows import ENOUGH_STOCK
+from lab.proof.load_profile import Crowd, Load
+from lab.stack.private import private_folder
+from shop.catalogue.sales import open_sale
+from shop.orders.models import Order
+
+MIX = "rush"
+
+
+@dataclass(slots=True)
+class Recorded:
+    """Purchases a second of each round, by whether the history was written."""
+
+    on: list[float] = field(default_factory=list)
+    off: list[float] = field(default_factory=list)
+
+    def ratio(self) -> float:
+        """On against off: the median of the rounds' own ratios, each of neighbours in time."""
+        pairs = zip(self.on, self.off, strict=True)
+        return statistics.median(on / off for on, off in pairs)
+
+
+def compare(
+    url: str, *, users: int, seconds: float, rounds: int, tell: Callable[[str], None]
+) -> Recorded:
+    """Let Locust's buyers buy what cannot run out, round after round.
+
+    Args:
+        url: of the shop.
+        users: at once, each one buyer after the other.
+        seconds: of each sample, from the opening of its sale.
+        rounds: samples of each kind.
+        tell: called with what is going on.
+    """
+    recorded = Recorded()
+    for turn in range(rounds):
+        # Who comes first changes, for the database grows.
+        for on in (True, False) if turn % 2 else (False, True):
+            word = "on" if on else "off"
+            tell(f"Round {turn + 1} of {rounds}: recording {word}, {users} users …")
+            crowd = Crowd(users, MIX, seed=turn + 1, stays=True)
+            (recorded.on if on else recorded.off).append(_sample(url, crowd, seconds, on))
+    return recorded
+
+
+def _sample(url: str, crowd: Crowd, seconds: float, records: bool) -> float:
+    sale = open_sale(
+        stock=ENOUGH_STOCK,
+        price=Decimal(999),
+        limit=ENOUGH_STOCK,
+        starts_in=timedelta(seconds=crowd.gathers_in),
+    )
+    with private_folder() as folder:
+        load = Load(crowd, url, [sale.pk], folder, records=records)
+        try:
+            end = time.monotonic() + crowd.gathers_in + seconds
+            while load.running() and time.monotonic() < end:
+                time.sleep(0.1)
+        finally:
+            load.stop()
+    # By the database's own times, so that nothing is counted from before the opening.
+    orders = Order.objects.filter(lines__sale=sale)
+    sold = orders.aggregate(number=Count("pk"), first=Min("created"), last=Max("created"))
+    return round(sold["number"] / (sold["last"] - sold["first"]).total_seconds(), 1)

@@ -1,0 +1,75 @@
+"""The benchmark counts what happened, and its output can be read by programs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from lab.bench.locks import chart, measure
+from lab.bench.locks.contenders import OURS
+from locking.tests.servers import Valkey
+
+pytestmark = pytest.mark.long
+
+
+def test_a_row_says_who_waited_how_long_and_how_often_the_holder_changed() -> None:
+    # Two processes: a, a, b, a; b has asked at 0.1 s and waited for 0.4 s.
+    first = ([(0.0, 0.1), (0.2, 0.2), (0.5, 0.6)], 9)
+    second = ([(0.1, 0.5)], 3)
+    row = measure.summary("some lock", 1.0, [first, second])
+    assert row.processes == 2
+    assert row.acquisitions_per_s == 4.0
+    assert row.handovers_per_s == 2.0
+    assert row.max_ms == pytest.approx(400)
+    assert row.jain == pytest.approx(16 / (2 * 10))
+    assert row.commands_per_acquisition == 3.0
+
+
+def test_the_crew_measures_our_lock(valkey_server: Valkey) -> None:
+    crew = measure.Crew(3)
+    try:
+        row = crew.run(OURS, valkey_server.endpoint, 3, 0.3)
+    finally:
+        crew.close()
+    assert row.acquisitions_per_s > 0
+    assert row.handovers_per_s > 0
+    # Asked once, popped once, released once; nobody polled.
+    assert row.commands_per_acquisition <= 4
+
+
+def test_the_command_writes_table_json_chart_and_page(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "lab.bench.locks", "--processes", "1,2", "--rounds", "1"]
+    command += ["--seconds", "0.1", "--docs", str(tmp_path), "--json"]
+    command += ["--locks", "locking,python-redis-lock"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result == json.loads((tmp_path / "bench-locks.json").read_text())
+    assert {row["processes"] for row in result["rows"]} == {1, 2}
+    assert set(result["rows"][0]) == {
+        "lock",
+        "processes",
+        "acquisitions_per_s",
+        "handovers_per_s",
+        "p50_ms",
+        "p99_ms",
+        "max_ms",
+        "jain",
+        "commands_per_acquisition",
+    }
+    assert result["machine"]["cpus"] >= 1
+    assert result["recovery"][OURS] > 0
+    assert "python-redis-lock" in done.stderr  # the table, out of the way of the JSON
+    ElementTree.parse(tmp_path / "bench-locks.svg")
+    assert (tmp_path / "bench-locks.md").read_text().startswith("# Redis locks compared")
+
+
+def test_an_outlier_does_not_flatten_the_chart() -> None:
+    assert chart._scale([1.0, 2.0, 3.0]) == 3.0
+    assert chart._scale([1.0, 2.0, 300.0]) == 3.0
+    assert chart._scale([5.0]) == 5.0

@@ -1,0 +1,91 @@
+"""The comparison's page: every strategy explained, every figure told as what it is."""
+
+from __future__ import annotations
+
+from typing import Any
+from xml.etree import ElementTree
+
+from inventory.selling.strategies import CLASSES
+from lab.bench.compare import report
+from lab.management.commands.compare import WORDS
+
+
+def row(name: str, **sold: Any) -> report.Row:
+    """A strategy that sold all of a thousand units in two seconds, unless it is said otherwise."""
+    sell_through = {
+        "stock": 1000,
+        "sold": 1000,
+        "seconds": 2.0,
+        "rate": 500.0,
+        "p50_ms": 10.0,
+        "p99_ms": 20.0,
+        "refused": 3,
+        "left": 0,
+        "oversold": 0,
+        "problems": 0,
+    }
+    return {
+        "name": name,
+        "summary": "",
+        "safe": CLASSES[name].safe,
+        "fenced": CLASSES[name].fenced,
+        "sell_through": sell_through | sold,
+        "redis_away": {"rate": 0.0, "refused": 9},
+        "proof": {
+            "verdict": "pass",
+            "properties": [{"id": "P7", "verdict": "pass", "detail": ""}],
+            "counts": {"oversold": 0},
+            "faults": [{"fault": "redis-killed", "recovery": 0.4}],
+        },
+    }
+
+
+def test_the_page_explains_every_strategy():
+    words = WORDS.read_text(encoding="utf-8")
+    assert [name for name in CLASSES if f"\n| `{name}` |" not in words] == []
+
+
+def test_a_sell_through_that_did_not_finish_is_extended_and_says_so():
+    cells = report.cells(row("guard", sold=400, left=600, rate=200.0))
+    assert cells[4] == "about 5 s"
+    assert cells[6] == "600, time was up"
+    assert report.cells(row("guard"))[4] == "2.0 s"
+
+
+def test_a_strategy_that_sells_nothing_never_sells_out():
+    assert report.cells(row("redis_lock", sold=0, left=1000, rate=0.0))[4] == "never"
+
+
+def test_the_verdict_names_what_is_broken_and_what_was_judged():
+    broken = row("naive")
+    broken["proof"] |= {
+        "verdict": "fail",
+        "properties": [
+            {"id": "P1", "verdict": "fail", "detail": "9 oversold"},
+            {"id": "P7", "verdict": "fail", "detail": "3 units left"},
+        ],
+        "faults": [],
+    }
+    assert report.verdict(broken)[1:] == [
+        "**no**",
+        "no",
+        "busy: nothing is sold",
+        "**broken** (P1, P7)",
+        "**some**: 3 units left",
+        "no faults injected",
+    ]
+    assert report.verdict(row("combining"))[1:] == [
+        "yes",
+        "yes",
+        "busy: nothing is sold",
+        "proved",
+        "0",
+        "redis-killed 0.4 s",
+    ]
+
+
+def test_the_chart_is_a_document_of_its_own():
+    drawn = report.chart([row("combining"), row("naive", oversold=7)], "here")
+    assert ElementTree.fromstring(drawn).tag.endswith("svg")
+    assert 'class="ours"' in drawn
+    assert 'class="bad"' in drawn

@@ -1,0 +1,1 @@
+"""Demo data, demo logins, and the demo's own API."""

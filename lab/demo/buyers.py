@@ -1,0 +1,26 @@
+"""Buyers who exist only to be many."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+from django.contrib.auth.models import User
+
+from shop.accounts import tokens
+
+
+def create_synthetic_buyers(count: int) -> list[str]:
+    """Create buyers who can only be used by token, for they have no password.
+
+    Args:
+        count: how many.
+
+    Returns:
+        A token for each.
+    """
+    group = uuid4().hex[:12]
+    users = User.objects.bulk_create(
+        [User(username=f"buyer-{group}-{n}", password="!") for n in range(count)],
+        batch_size=5000,
+    )
+    return [tokens.issue(user.pk) for user in users]

@@ -1,0 +1,6 @@
+"""Runs real lock code, unchanged, in virtual time, and finds the interleaving that breaks it.
+
+`python -m lab.locks.simulator lesson` lists the lessons, `python -m lab.locks.simulator lesson
+setnx-expire` breaks one and shows the lock that mends it, `python -m lab.locks.simulator explore`
+searches the production lock.
+"""

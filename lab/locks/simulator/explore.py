@@ -1,0 +1,195 @@
+"""Searches the production locks: very many random schedules, with crashes, pauses, lost replies.
+
+Every schedule comes from one seed: who comes when and works how long, who goes first at each
+step, what goes wrong.  So a finding is repeated by its seed alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import islice
+from multiprocessing import get_context
+
+from lab.locks.simulator import production
+from lab.locks.simulator.history import Wrong
+from lab.locks.simulator.schedule import Act, Dice, Powers, Schedule
+from lab.locks.simulator.search import shrink
+from lab.locks.simulator.stage import Play, Run, perform
+from lab.locks.simulator.subjects import SUBJECTS, Subject, clients
+from lab.locks.simulator.virtual import inside_simulation
+
+CHUNK = 250
+"""Schedules that a process works off before it reports: about a second's worth."""
+
+CALM = frozenset({Act.SWITCH, Act.CRASH, Act.PAUSE, Act.STALL, Act.LOSE_REPLY, Act.LOSE_REQUEST})
+"""What a lease must bear.  Only a pause can put two inside, and then the fence must hold."""
+
+PAUSES = (1.0, 6.0, 15.0)
+"""Seconds: shorter than a waiter's slice, longer than its liveness, longer than the lease."""
+
+CHECKS = (
+    Wrong.TWO_HOLDERS,
+    Wrong.NOBODY_ENTERS,
+    Wrong.NOT_THEIRS,
+    Wrong.MOVED,
+    Wrong.ORDER,
+    Wrong.STALE_WRITE,
+    Wrong.ASLEEP,
+    Wrong.GHOST,
+    Wrong.STILLBORN,
+    Wrong.KEPT,
+)
+
+# A server that has lost its last write may forget a holder, a waiter or the order, whatever the
+# lock does.  That a stale write is refused, and that life goes on, must still hold.
+CHECKS_AFTER_FAIL_OVER = (Wrong.NOBODY_ENTERS, Wrong.STALE_WRITE, Wrong.STILLBORN)
+
+
+@dataclass(frozen=True, slots=True)
+class Exploration:
+    """What to search: which faults the scheduler has, and which lock.
+
+    `fenced`: the guarded resource compares tokens.
+    """
+
+    acts: frozenset[Act] = CALM
+    subject: Subject = SUBJECTS["redis"]
+    fenced: bool = True
+
+    @property
+    def powers(self) -> Powers:
+        """What the scheduler may do."""
+        return Powers(self.acts, seconds=PAUSES, targets=("redis",), most_faults=3)
+
+    @property
+    def checks(self) -> tuple[Wrong, ...]:
+        """What must not happen."""
+        return CHECKS_AFTER_FAIL_OVER if Act.FAIL_OVER in self.acts else CHECKS
+
+    def play(self, seed: int) -> Play:
+        """The clients of one schedule."""
+        replicated = Act.FAIL_OVER in self.acts
+        return Play(
+            partial(clients, seed=seed, subject=self.subject, replicated=replicated),
+            production.MODULES,
+            stops_at=self.checks,
+            fair=self.subject.fair,
+            fenced=self.fenced,
+            patience=self.subject.patience,
+            patience_after_fault=self.subject.patience_after_fault,
+            owner_in=production.owner_in,
+            monitor=self.subject.monitor,
+        )
+
+
+@dataclass(slots=True)
+class Tally:
+    """What came of many schedules.  `violations` and `refusals` are seeds."""
+
+    schedules: int = 0
+    steps: int = 0
+    overlaps: int = 0
+    refused: int = 0
+    violations: list[tuple[int, Wrong]] = field(default_factory=list)
+    refusals: list[int] = field(default_factory=list)
+
+    def add(self, other: Tally) -> None:
+        """Count the other's in."""
+        self.schedules += other.schedules
+        self.steps += other.steps
+        self.overlaps += other.overlaps
+        self.refused += other.refused
+        self.violations += other.violations
+        self.refusals = sorted(self.refusals + other.refusals)[:1]
+
+
+def run_seed(what: Exploration, seed: int) -> tuple[Run, Schedule]:
+    """One schedule, and what the scheduler did in it; virtual time is the caller's business."""
+    dice = Dice(seed, what.powers)
+    run = perform(what.play(seed), dice)
+    return run, tuple(dice.made)
+
+
+def run_chunk(what: Exploration, first: int, count: int) -> Tally:
+    """The schedules of the seeds from `first` on."""
+    tally = Tally()
+    with inside_simulation(production.MODULES):
+        for seed in range(first, first + count):
+            run, _ = run_seed(what, seed)
+            tally.schedules += 1
+            tally.steps += run.steps
+            tally.overlaps += run.overlaps
+            tally.refused += run.refused
+            if run.refused and not tally.refusals:
+                tally.refusals.append(seed)
+            wrong = first_wrong(what, run)
+            if wrong is not None:
+                tally.violations.append((seed, wrong))
+    return tally
+
+
+def first_wrong(what: Exploration, run: Run) -> Wrong | None:
+    """The first check that failed, None if all held."""
+    return next((one.wrong for one in run.violations if one.wrong in what.checks), None)
+
+
+def explore(
+    what: Exploration,
+    *,
+    schedules: int,
+    seed: int,
+    processes: int,
+    progress: Callable[[Tally], None] = lambda tally: None,
+) -> Tally:
+    """Run that many schedules, from seed `seed` on, and stop early once one has failed."""
+    total = Tally()
+    for part in _parts(what, schedules, seed, processes):
+        total.add(part)
+        progress(total)
+        if total.violations:
+            break
+    return total
+
+
+def _parts(what: Exploration, schedules: int, seed: int, processes: int) -> Iterator[Tally]:
+    starts = range(seed, seed + schedules, CHUNK)
+    jobs = [(what, start, min(CHUNK, seed + schedules - start)) for start in starts]
+    if processes <= 1 or len(jobs) == 1:
+        yield from (run_chunk(*job) for job in jobs)
+        return
+    # Spawned: a fork would copy threads and sockets of whoever called us.
+    context = get_context("spawn")
+    with ProcessPoolExecutor(processes, mp_context=context) as pool:
+        waiting = iter(jobs)
+        running: set[Future[Tally]] = set()
+        try:
+            while True:
+                for job in islice(waiting, 2 * processes - len(running)):
+                    running.add(pool.submit(run_chunk, *job))
+                if not running:
+                    return
+                done, running = wait(running, return_when=FIRST_COMPLETED)
+                yield from (future.result() for future in done)
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def shortest(what: Exploration, seed: int, fails: Callable[[Run], bool]) -> tuple[Schedule, Run]:
+    """The schedule of a seed, shrunk as long as it `fails`, and its run."""
+    with inside_simulation(production.MODULES):
+        _, schedule = run_seed(what, seed)
+    return shrink(what.play(seed), schedule, fails)
+
+
+def without_stopping(what: Play) -> Play:
+    """The same, but going on after a violation, to show what comes of it."""
+    return replace(what, stops_at=())
+
+
+def acts_named(names: Sequence[str]) -> frozenset[Act]:
+    """Faults by their names on the command line, switches always with them."""
+    by_name = {act.value.replace(" ", "-"): act for act in Act}
+    return frozenset({Act.SWITCH, *(by_name[name] for name in names)})

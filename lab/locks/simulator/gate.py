@@ -1,0 +1,158 @@
+"""Watches a lock that several may hold at once: a read/write lock or a semaphore.
+
+Who may share it is written down here once more and not taken from the scripts: a reader (role "r")
+with readers, a writer ("w") with nobody, and "s2" is one of at most two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lab.locks.simulator.history import MICROSECONDS, Wrong
+from lab.locks.simulator.monitor import Attempt, Monitor
+from lab.locks.simulator.world import EPOCH
+
+if TYPE_CHECKING:
+    from lab.locks.simulator.redis_client import RedisServer
+    from lab.locks.simulator.world import Process
+
+
+def may_share(roles: Sequence[str]) -> bool:
+    """Whether holders in these roles may be inside at once."""
+    if len(roles) <= 1:
+        return True
+    if roles[0][0] == "s":
+        return len(roles) <= int(roles[0][1:])
+    return set(roles) == {"r"}
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who holds the lock or waits for it, as the server writes it: "role-token:owner"."""
+
+    role: str
+    token: str
+    owner: str
+
+    @staticmethod
+    def read(member: bytes) -> Holder:
+        """Take it apart."""
+        token, _, owner = member.decode().partition(":")
+        return Holder(token.partition("-")[0], token, owner)
+
+
+@dataclass(frozen=True, slots=True)
+class GateState:
+    """The lock after a command: since when, until when each holder has it, who is next in line.
+
+    Times are virtual microseconds.
+    """
+
+    since: int
+    ends: dict[Holder, int]
+    first: Holder | None
+
+    @staticmethod
+    def of(server: RedisServer) -> GateState:
+        """The lock as it is now."""
+        model, key = server.model, server.lock_key
+        inside = model.find(key)
+        queue = model.find(key + b":queue")
+        scores = {} if inside is None else inside.scores
+        ends = {
+            Holder.read(member): round(score) * 1000 - EPOCH - server.skew
+            for member, score in scores.items()
+        }
+        # A waiter is "f10000:" and then the holder that it will be.
+        first = Holder.read(queue[0].partition(b":")[2]) if queue else None
+        return GateState(server.world.now, ends, first)
+
+    def inside(self, now: int) -> list[Holder]:
+        """Whose lease is not over by then."""
+        return [holder for holder, end in self.ends.items() if end > now]
+
+    def end_of(self, owner: str) -> int:
+        """When the last of the owner's leases ends; 0 if there is none."""
+        return max([end for holder, end in self.ends.items() if holder.owner == owner], default=0)
+
+    def open_from(self, newcomer: Holder) -> int:
+        """From when on the newcomer might have entered, if nothing has changed since."""
+        ends = [self.since, *sorted(end for end in self.ends.values() if end > self.since)]
+        return next(
+            at
+            for at in ends
+            if may_share([newcomer.role, *(holder.role for holder in self.inside(at))])
+        )
+
+
+class GateMonitor(Monitor):
+    """The checks of :class:`Monitor`, for a lock that several may hold."""
+
+    _gate = GateState(0, {}, None)
+
+    def saw_command(self, server: RedisServer, process: Process, *, changed: bool) -> None:
+        """A command of the process has just run on the lock's server."""
+        self.saw_arrival(process)
+        if not changed or not server.lock_key:
+            return
+        before, now = self._gate, GateState.of(server)
+        self._gate = now
+        self._check_open(before)
+        for owner in self.inside:
+            if owner != process.name:
+                self._check_kept(owner, process.name, before, now)
+        for owner in {one.owner for one in now.ends} - {one.owner for one in before.ends}:
+            self._check_heir(owner, process.name)
+
+    def replaced(self, server: RedisServer) -> None:
+        """The server lost or changed its data by itself."""
+        self._gate = GateState.of(server)
+
+    def key_owner(self) -> str | None:
+        """Nobody in particular."""
+        return None
+
+    # -- the checks
+
+    def _check_alone(self, attempt: Attempt) -> None:
+        def fits(others: list[Attempt]) -> bool:
+            return may_share([attempt.role, *(one.role for one in others)])
+
+        others = list(self.inside.values())
+        awake = [one for one in others if one.believes()]
+        if attempt.believes() and not fits(awake):
+            names = [one.client for one in awake]
+            why = f"{attempt.client} enters while {' and '.join(names)} is still inside"
+            self.report(Wrong.TWO_HOLDERS, why, *names, attempt.client)
+        elif not fits(others):
+            self.overlaps += 1
+
+    def _passed_by(self, attempt: Attempt) -> list[Attempt]:
+        # Let in together, they learn of it in any order.
+        let_in = {holder.owner for holder in self._gate.ends}
+        return [one for one in super()._passed_by(attempt) if one.client not in let_in]
+
+    def _check_kept(self, owner: str, culprit: str, before: GateState, now: GateState) -> None:
+        end = before.end_of(owner)
+        if end <= self.world.now or not self.inside[owner].believes():
+            return  # it was not the owner's any more
+        if not now.end_of(owner):
+            why = f"{culprit} puts {owner} out, who is inside"
+            self.report(Wrong.NOT_THEIRS, why, owner, culprit)
+        elif now.end_of(owner) < end:
+            why = f"{culprit} shortens the lease of {owner}, who is inside"
+            self.report(Wrong.MOVED, why, owner, culprit)
+
+    def _check_open(self, before: GateState) -> None:
+        """Whoever is first in line and may enter must not be left waiting."""
+        first = before.first
+        if first is None or self._patience is None:
+            return
+        if self.world.processes[first.owner].disturbed:
+            return  # it may be dead, or paused: then the queue waits until that is known
+        idle = (self.world.now - before.open_from(first)) / MICROSECONDS
+        if idle > self._patience:
+            why = f"{first.owner} was next and might have entered {idle:.1f} s ago"
+            self.report(Wrong.ASLEEP, why, first.owner)

@@ -1,0 +1,113 @@
+"""What there is to say about a lesson: how it breaks, what mends it, and the same schedule on that.
+
+Built once, then shown as text, Mermaid or JSON, and woven into the course.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from lab.locks.lessons import Lesson, find
+from lab.locks.simulator import scenarios
+from lab.locks.simulator.history import Violation
+from lab.locks.simulator.scenarios import PRODUCTION, Scenario
+from lab.locks.simulator.schedule import Schedule, to_json
+from lab.locks.simulator.search import search
+from lab.locks.simulator.stage import Run, play
+from lab.locks.simulator.timeline import Row, as_json, rows
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One scenario, played: `broken` by the schedule, and `mended` under the same one."""
+
+    scenario: Scenario
+    schedule: Schedule
+    tried: int
+    broken: Run
+    mended: Run
+
+    @property
+    def went_wrong(self) -> Violation | None:
+        """What broke the lesson's lock; None where nothing can."""
+        wrong = self.scenario.wrong
+        return next((one for one in self.broken.violations if one.wrong is wrong), None)
+
+    @property
+    def mended_well(self) -> bool:
+        """Whether the same thing did not happen to the lock that mends the flaw."""
+        return self.scenario.wrong is None or not self.mended.has(self.scenario.wrong)
+
+    @property
+    def mended_title(self) -> str:
+        """The mending lock, for a person."""
+        by = self.scenario.mended_by
+        if by == PRODUCTION:
+            return "the production lock (locking/backends/redis.py)"
+        lesson = find(by)
+        return f"lesson {lesson.number}, {lesson.title}"
+
+    @property
+    def how(self) -> str:
+        """The schedule, in a sentence."""
+        if not self.schedule:
+            return "Nothing unusual is needed: it goes wrong by itself."
+        return "The scheduler, " + ", then ".join(str(one) for one in self.schedule) + "."
+
+    def broken_rows(self) -> list[Row]:
+        """The failing history."""
+        return rows(self.broken.history)
+
+    def mended_rows(self) -> list[Row]:
+        """The history of the mending lock."""
+        return rows(self.mended.history)
+
+
+@cache
+def report(scenario: Scenario) -> Report:
+    """Find the schedule that breaks the lesson, and play it on the lock that mends it."""
+    if scenario.wrong is None:
+        return Report(scenario, (), 1, play(scenario.play), play(scenario.mended))
+    found = search(scenario.play, scenario.powers, scenario.wrong)
+    mended = play(scenario.mended, found.schedule)
+    return Report(scenario, found.schedule, found.tried, found.run, mended)
+
+
+def reports(lesson: Lesson) -> list[Report]:
+    """All scenarios of a lesson, played."""
+    return [report(scenario) for scenario in scenarios.of(lesson)]
+
+
+def violations_json(run: Run) -> list[dict[str, Any]]:
+    """What went wrong in a run, as plain values."""
+    return [
+        {"wrong": one.wrong.value, "at": one.at / 1e6, "clients": list(one.clients), "why": one.why}
+        for one in run.violations
+    ]
+
+
+def as_values(played: Report) -> dict[str, Any]:
+    """The report as plain values, for `--json`."""
+    scenario, lesson = played.scenario, played.scenario.lesson
+    return {
+        "lesson": {"number": lesson.number, "slug": lesson.slug, "title": lesson.title},
+        "scenario": scenario.slug,
+        "title": scenario.title,
+        "wrong": scenario.wrong.value if scenario.wrong else None,
+        "schedule": to_json(played.schedule),
+        "schedules_tried": played.tried,
+        "broken": {
+            "violations": violations_json(played.broken),
+            "events": as_json(played.broken_rows()),
+        },
+        "mended": {
+            "by": scenario.mended_by,
+            "change": scenario.change,
+            "well": played.mended_well,
+            "violations": violations_json(played.mended),
+            "events": as_json(played.mended_rows()),
+        },
+        "repeat": f"python -m lab.locks.simulator lesson {lesson.slug} --scenario {scenario.slug}",
+    }

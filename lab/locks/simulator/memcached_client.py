@@ -1,0 +1,115 @@
+"""A simulated memcached, and a client that reads like pymemcache's: add, gets, cas, delete."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from lab.locks.simulator.history import MICROSECONDS, Kind
+from lab.locks.simulator.world import Stuck, World
+
+if TYPE_CHECKING:
+    from lab.locks.simulator.monitor import Monitor
+
+
+Answer = TypeVar("Answer")
+
+
+class MemcachedServer:
+    """A server of the world; `lock_key` is what memory pressure evicts."""
+
+    def __init__(self, world: World, *, name: str = "memcached", lock_key: str = "") -> None:
+        self.world = world
+        self.name = name
+        self.lock_key = lock_key
+        self.monitor: Monitor | None = None
+        self._values: dict[str, tuple[bytes, int, int]] = {}  # value, version, end
+        self._version = 0
+        world.servers[name] = self
+
+    def find(self, key: str) -> tuple[bytes, int, int] | None:
+        """The key's value, version and end; None if it is not there."""
+        found = self._values.get(key)
+        if found is not None and found[2] <= self.world.now:
+            del self._values[key]
+            return None
+        return found
+
+    def store(self, key: str, value: bytes, expire: float) -> None:
+        """Set the key; 0 seconds are for ever, a negative number is over at once."""
+        self._version += 1
+        end = self.world.now + round(expire * MICROSECONDS) if expire else 1 << 62
+        self._values[key] = (value, self._version, end)
+
+    def drop(self, key: str) -> bool:
+        """Delete the key; whether it was there."""
+        return self._values.pop(key, None) is not None
+
+    def fail_over(self) -> str:
+        """There is no replica: a new server starts empty."""
+        self._values.clear()
+        return "is replaced by an empty server"
+
+    def evict(self) -> str:
+        """Drop the lock's key to make room."""
+        self.drop(self.lock_key)
+        return f"needs room and evicts {self.lock_key}"
+
+    def jump(self, seconds: float) -> str:
+        """Memcached counts its own seconds; its clock cannot be set."""
+        return f"ignores that the clock is set ahead by {seconds:g} s"
+
+
+class SimulatedMemcached:
+    """One client of the server."""
+
+    def __init__(self, server: MemcachedServer) -> None:
+        self._server = server
+
+    def add(self, key: str, value: bytes, expire: float = 0, noreply: bool = False) -> bool:
+        """Set the key if it is not there; whether it was set."""
+        self._step()
+        added = self._server.find(key) is None
+        if added:
+            self._server.store(key, value, expire)
+        return self._answer(("add", key, value, expire), added)
+
+    def get(self, key: str) -> bytes | None:
+        """The key's value."""
+        self._step()
+        found = self._server.find(key)
+        return self._answer(("get", key), found and found[0])
+
+    def gets(self, key: str) -> tuple[bytes | None, int | None]:
+        """The key's value and its version."""
+        self._step()
+        found = self._server.find(key)
+        return self._answer(("gets", key), (found[0], found[1]) if found else (None, None))
+
+    def cas(
+        self, key: str, value: bytes, version: int, expire: float = 0, noreply: bool = False
+    ) -> bool | None:
+        """Replace the value if its version is still that; None if the key is gone."""
+        self._step()
+        found = self._server.find(key)
+        same = found[1] == version if found else None
+        if same:
+            self._server.store(key, value, expire)
+        return self._answer(("cas", key, value, version, expire), same)
+
+    def delete(self, key: str, noreply: bool = False) -> bool:
+        """Delete the key; whether it was there."""
+        self._step()
+        return self._answer(("delete", key), self._server.drop(key))
+
+    def _step(self) -> None:
+        verdict = self._server.world.step()
+        if verdict is not None:
+            raise Stuck(f"the simulated memcached cannot {verdict}")
+
+    def _answer(self, words: tuple[Any, ...], answer: Answer) -> Answer:
+        server = self._server
+        process = server.world.me()
+        server.world.record(Kind.COMMAND, words, answer, who=process.name, server=server.name)
+        if server.monitor is not None:
+            server.monitor.saw_arrival(process)
+        return answer

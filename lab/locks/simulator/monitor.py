@@ -1,0 +1,300 @@
+"""Watches a run and says when it goes wrong.
+
+The monitor knows what no client knows: who is inside at this moment, who came first, who wrote
+the lock's key last.  It judges a lock only by what its holders would suffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from lab.locks.simulator.history import MICROSECONDS, Kind, Violation, Wrong
+from lab.locks.simulator.world import EPOCH
+
+if TYPE_CHECKING:
+    from lab.locks.simulator.redis_client import RedisServer
+    from lab.locks.simulator.world import Process, World
+
+NEVER = 1 << 62
+
+# A waiter reports itself alive every 2 s and is believed for 5 s.
+LONGEST_GHOST = 5 * MICROSECONDS
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One client's try for the lock, from asking to leaving."""
+
+    client: str
+    asked_at: int
+    role: str = ""
+    """As what it comes, to a lock that several may hold; see `gate`."""
+    arrived: int | None = None
+    """The place in line: counted when the attempt's first command ran on the server."""
+    grant: int = 0
+    """1 for the first holder of the run, 2 for the next, …"""
+    believes: Callable[[], bool] = field(default=lambda: True)
+    """Whether the holder still thinks that the lock is its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyState:
+    """The lock's key after a command: its revision, its value, and when it is free (virtual)."""
+
+    revision: int | None
+    value: Any
+    free_from: int
+
+    @staticmethod
+    def of(server: RedisServer) -> KeyState:
+        """The key as it is now."""
+        model, key = server.model, server.lock_key
+        value = model.find(key)
+        end = model.ends.get(key)
+        if value is None:
+            free_from = server.world.now
+        elif end is None:
+            free_from = NEVER
+        else:
+            free_from = end * 1000 - EPOCH - server.skew
+        frozen = value if isinstance(value, bytes) else repr(value)
+        return KeyState(model.revision.get(key), None if value is None else frozen, free_from)
+
+    @property
+    def present(self) -> bool:
+        """Whether somebody had the lock."""
+        return self.value is not None
+
+    def ended(self, now: int) -> bool:
+        """Whether it was free by then."""
+        return self.free_from <= now
+
+
+class Monitor:
+    """The checks of one run.
+
+    `stops_at`: the run ends at the first of these.  `lease_ends`: a holder that knows, by its own
+    clock, that its lease is over does not count as a holder; a plain lock's holder always does.
+    `fair`: whoever arrived first must enter first.  `patience`: seconds for which the lock may be
+    free while somebody waits for it, or be somebody's who does not know it; `patience_after_fault`:
+    the same for being free, once something has gone wrong.  `owner_in` reads the client's name in
+    the value of a lock that is handed over.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        *,
+        stops_at: Collection[Wrong] = tuple(Wrong),
+        fair: bool = False,
+        patience: float | None = None,
+        patience_after_fault: float | None = None,
+        owner_in: Callable[[Any], str] | None = None,
+    ) -> None:
+        self.world = world
+        self.violations: list[Violation] = []
+        self.inside: dict[str, Attempt] = {}
+        self.waiting: dict[str, Attempt] = {}
+        self.grants = 0
+        self.overlaps = 0
+        self._stops_at = frozenset(stops_at)
+        self._fair = fair
+        self._patience = patience
+        self._patience_after_fault = patience_after_fault or patience
+        self._owner_in = owner_in
+        self._handed_at: dict[str, int] = {}
+        self._arrivals = 0
+        self._key_holder: str | None = None
+        self._key = KeyState(None, None, 0)
+        self._free_for = 0.0
+
+    # -- what clients report
+
+    def asks(self, client: str, role: str = "") -> None:
+        """The client begins to try for the lock."""
+        self.waiting[client] = Attempt(client, self.world.now, role)
+        self.world.processes[client].begin("acquire")
+
+    def enters(self, client: str, believes: Callable[[], bool] = lambda: True) -> Attempt:
+        """The client was told that it has the lock; `believes` says how long it thinks so."""
+        attempt = self.waiting.pop(client)
+        attempt.believes = believes
+        self.grants += 1
+        attempt.grant = self.grants
+        self.world.record(Kind.ENTER, f"enters as holder {attempt.grant}", who=client)
+        self._check_alone(attempt)
+        self._check_order(attempt)
+        self._check_patience(attempt)
+        self.inside[client] = attempt
+        if believes():  # else its answer came too late, and the key may be another's by now
+            self._key_holder = client
+        self.world.processes[client].begin("work")
+        return attempt
+
+    def leaves(self, client: str) -> None:
+        """The client is done with its work and is about to let go."""
+        if self.inside.pop(client, None) is not None:
+            self.world.record(Kind.LEAVE, "leaves", who=client)
+            self.world.processes[client].begin("release")
+
+    def gives_up(self, client: str, why: str = "") -> None:
+        """The client did not get the lock."""
+        self.waiting.pop(client, None)
+        self.world.record(Kind.GIVE_UP, why or "gives up", who=client)
+
+    def crashed(self, client: str) -> None:
+        """A dead client holds nothing and waits for nothing."""
+        self.inside.pop(client, None)
+        self.waiting.pop(client, None)
+
+    # -- what servers report
+
+    def saw_arrival(self, process: Process) -> None:
+        """A command of the process has run: if it is the attempt's first, it is in line now."""
+        attempt = self.waiting.get(process.name)
+        if attempt is not None and attempt.arrived is None:
+            self._arrivals += 1
+            attempt.arrived = self._arrivals
+
+    def saw_command(self, server: RedisServer, process: Process, *, changed: bool) -> None:
+        """A command of the process has just run on the lock's server."""
+        self.saw_arrival(process)
+        if not changed or not server.lock_key:
+            return
+        before, now = self._key, KeyState.of(server)
+        if now.revision == before.revision:
+            return
+        self._key = now
+        holder = self._key_holder
+        if holder is not None and holder != process.name and holder in self.inside:
+            self._check_theirs(holder, process.name, before, now)
+        if now.present:
+            self._free_for = max(0, self.world.now - before.free_from) / MICROSECONDS
+        self._key_holder = process.name if now.present else None
+        if now.present and self._owner_in is not None:
+            self._check_heir(self._owner_in(now.value), process.name)
+
+    def replaced(self, server: RedisServer) -> None:
+        """The server lost or changed its data by itself."""
+        if server.lock_key:
+            self._key = KeyState.of(server)
+
+    def key_owner(self) -> str | None:
+        """Who wrote the lock's key last, or entered by it."""
+        return self._key_holder
+
+    def over(self) -> None:
+        """The run has come to its end by itself: who still waits, waits for ever."""
+        if self.waiting and not self.inside and not self.world.stopped:
+            names = sorted(self.waiting)
+            why = f"nobody holds the lock, and {' and '.join(names)} will wait for ever"
+            self.report(Wrong.NOBODY_ENTERS, why, *names)
+
+    # -- the checks
+
+    def report(self, wrong: Wrong, why: str, *clients: str) -> None:
+        """Something is wrong now."""
+        self.violations.append(Violation(wrong, self.world.now, clients, why))
+        self.world.record(Kind.VIOLATION, f"{wrong}: {why}", who=clients[-1] if clients else "")
+        if wrong in self._stops_at:
+            self.world.stop()
+
+    def _check_alone(self, attempt: Attempt) -> None:
+        others = [one for one in self.inside.values() if one.believes()]
+        if others and attempt.believes():
+            client = attempt.client
+            names = [one.client for one in others]
+            why = f"{client} enters while {' and '.join(names)} is still inside"
+            self.report(Wrong.TWO_HOLDERS, why, *names, client)
+        elif self.inside:
+            self.overlaps += 1
+
+    def _check_order(self, attempt: Attempt) -> None:
+        if not self._fair or attempt.arrived is None:
+            return
+        passed = [one.client for one in self._passed_by(attempt)]
+        if passed and not self.world.processes[attempt.client].disturbed:
+            why = f"{attempt.client} enters before {' and '.join(passed)}, who came first"
+            self.report(Wrong.ORDER, why, *passed, attempt.client)
+
+    def _passed_by(self, attempt: Attempt) -> list[Attempt]:
+        """Who came earlier, is in line undisturbed, and still waits."""
+        place, processes = attempt.arrived or 0, self.world.processes
+        return [
+            one
+            for one in self.waiting.values()
+            if one.arrived is not None
+            and one.arrived < place
+            and not processes[one.client].disturbed
+        ]
+
+    def _check_theirs(self, holder: str, culprit: str, before: KeyState, now: KeyState) -> None:
+        if before.ended(self.world.now) or not self.inside[holder].believes():
+            return  # it was not the holder's any more
+        if not now.present:
+            why = f"{culprit} removes the lock that {holder} holds"
+            self.report(Wrong.NOT_THEIRS, why, holder, culprit)
+        elif now.value != before.value:
+            why = f"{culprit} writes over the lock that {holder} holds"
+            self.report(Wrong.MOVED, why, holder, culprit)
+
+    def _check_heir(self, heir: str, giver: str) -> None:
+        if heir == giver:
+            return
+        self._handed_at[heir] = self.world.now
+        process = self.world.processes[heir]
+        dead_for = self.world.now - process.crashed_at
+        if process.crashed and dead_for > LONGEST_GHOST:
+            why = f"{giver} hands it to {heir}, who died {dead_for / MICROSECONDS:.1f} s ago"
+            self.report(Wrong.GHOST, why, heir, giver)
+
+    def _check_patience(self, attempt: Attempt) -> None:
+        client, now = attempt.client, self.world.now
+        handed_at = self._handed_at.pop(client, now)
+        processes = self.world.processes
+        if self._patience is None or processes[client].disturbed:
+            return
+        calm = not any(process.disturbed for process in processes.values())
+        idle = min((now - attempt.asked_at) / MICROSECONDS, self._free_for)
+        if idle > (self._patience if calm else self._patience_after_fault or 0.0):
+            why = f"the lock was free for {idle:.1f} s while {client} waited"
+            self.report(Wrong.ASLEEP, why, client)
+        late = (now - handed_at) / MICROSECONDS
+        if late > self._patience:
+            why = f"the lock was {client}'s for {late:.1f} s before {client} knew"
+            self.report(Wrong.ASLEEP, why, client)
+
+
+class Resource:
+    """What the lock guards: it remembers the newest fencing token and refuses older ones.
+
+    Without tokens it accepts every write, as a table does that nobody taught to look.
+    """
+
+    def __init__(self, monitor: Monitor, *, fenced: bool) -> None:
+        self._monitor = monitor
+        self._fenced = fenced
+        self._newest_token = 0
+        self._newest_grant = 0
+        self.refused = 0
+
+    def write(self, client: str, attempt: Attempt, token: int | None) -> bool:
+        """A write to the guarded resource, itself a step; whether it was accepted."""
+        monitor = self._monitor
+        world = monitor.world
+        world.step()
+        words = ("WRITE",) if token is None else ("WRITE", "with token", token)
+        if self._fenced and (token is None or token < self._newest_token):
+            self.refused += 1
+            answer = f"refused: {self._newest_token} was seen"
+            world.record(Kind.COMMAND, words, answer, who=client, server="resource")
+            return False
+        self._newest_token = token or 0
+        world.record(Kind.COMMAND, words, "accepted", who=client, server="resource")
+        if attempt.grant < self._newest_grant:
+            why = f"holder {attempt.grant} ({client}) writes after holder {self._newest_grant}"
+            monitor.report(Wrong.STALE_WRITE, why, client)
+        self._newest_grant = max(self._newest_grant, attempt.grant)
+        return True

@@ -1,0 +1,153 @@
+"""The production Redis locks on the simulated server, unchanged.
+
+`locking.backends.redis` was made with a seam for this: a `Wire` in the place of a client, a
+`Clock`, and a `Renewer` a process.  Its Lua scripts run in a real Lua.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import locking.backends.redis
+import locking.backends.redis_protocol
+import locking.renewal
+from lab.locks.simulator.history import Wrong
+from lab.locks.simulator.redis_client import RedisServer
+from lab.locks.simulator.stage import KEY, Stage
+from lab.locks.simulator.world import Process
+from locking.backends.redis import RedisLease, RedisLock
+from locking.backends.redis_protocol import Script
+from locking.base import Clock, LockError
+from locking.renewal import Renewer
+
+MODULES = (locking.backends.redis, locking.backends.redis_protocol, locking.renewal)
+
+LEASE = 10.0
+
+PATIENT = 120.0
+"""Longer than all the leases, pauses and work of a run together."""
+
+LOCK_KEY = f"lock:{{{KEY}}}"
+"""The key of the production lock named `KEY`."""
+
+
+def owner_in(value: bytes) -> str:
+    """The client's name in the lock's value, "fence:token:owner"."""
+    return value.split(b":", 2)[2].decode()
+
+
+class SimulatedWire:
+    """Sends a lock's scripts and blocking pops to a simulated server; never retries."""
+
+    def __init__(self, server: RedisServer) -> None:
+        self._server = server
+
+    def run(
+        self,
+        script: Script,
+        keys: Sequence[str],
+        args: Sequence[str],
+        wait: tuple[int, int] | None = None,
+    ) -> Any:
+        """Run the script; (answer, replicas) if asked to `wait` for them."""
+        answer = self._server.script(script.name, script.source, keys, args)
+        return answer if wait is None else (answer, wait[0])
+
+    def pop(self, key: str, seconds: float) -> bytes | None:
+        """BLPOP."""
+        reply = self._server.command(("BLPOP", key, f"{seconds:.3f}"))
+        return None if reply is None else reply[1]
+
+
+class SimulatedRenewer(Renewer):
+    """The renewal of one simulated process, which is never forked."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self._forget()
+
+
+Maker = Callable[[Stage, RedisServer, str], RedisLock]
+
+
+def make_lock(
+    stage: Stage,
+    server: RedisServer,
+    owner: str,
+    *,
+    kind: type[RedisLock] = RedisLock,
+    lease: float = LEASE,
+    **settings: Any,
+) -> RedisLock:
+    """A handle of the lock in the running process, named by its owner."""
+    world = stage.world
+    clock = Clock(monotonic=world.seconds, sleep=world.sleep)
+    return kind(
+        SimulatedWire(server),
+        KEY,
+        lease=lease,
+        owner=owner,
+        clock=clock,
+        renewer=SimulatedRenewer(clock),
+        **settings,
+    )
+
+
+def client(
+    stage: Stage,
+    server: RedisServer,
+    name: str,
+    *,
+    make: Maker = make_lock,
+    role: str = "",
+    timeout: float | None = PATIENT,
+    work: float = 2.0,
+    after: float = 0.0,
+    rounds: int = 1,
+    writes: bool = True,
+) -> Process:
+    """A process that takes the production lock `rounds` times, as a careful shop would.
+
+    It works, checks its lease, writes with the lease's fencing token, and releases.  `role` is for
+    the monitor of a lock that several may hold.
+    """
+
+    def run() -> None:
+        lock = make(stage, server, name)
+        for _ in range(rounds):
+            stage.monitor.asks(name, role)
+            lease = stage.attempt(name, lambda: lock.acquire(timeout))
+            if lease is None:
+                check_patience(stage, name, timeout)
+            else:
+                hold(stage, name, lease, work=work, writes=writes)
+
+    return stage.start(name, run, after=after)
+
+
+def check_patience(stage: Stage, name: str, timeout: float | None) -> None:
+    """Nothing in a run keeps the lock for as long as a patient client waits."""
+    if timeout == PATIENT and not stage.world.me().disturbed:
+        why = f"{name} waited {timeout:g} s in vain"
+        stage.monitor.report(Wrong.NOBODY_ENTERS, why, name)
+
+
+def hold(stage: Stage, name: str, lease: RedisLease, *, work: float, writes: bool) -> None:
+    """What the holder does between acquire and release."""
+    attempt = stage.monitor.enters(name, lambda: lease.remaining() > 0)
+    if not attempt.believes():  # no time has passed since acquire returned
+        stage.monitor.report(Wrong.STILLBORN, f"{name} is given a lease that is over", name)
+    stage.work(name, work)
+    try:
+        if writes:
+            lease.check()
+            stage.resource.write(name, attempt, lease.token)
+        stage.monitor.leaves(name)
+        lease.release()
+    except LockError as problem:
+        # LockLost, or LockUnavailable: then the lease ends by itself.
+        stage.monitor.leaves(name)
+        stage.note(name, f"learns that {problem}")
+    else:
+        stage.check_let_go(name, lease.holder.encode())

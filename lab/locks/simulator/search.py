@@ -1,0 +1,102 @@
+"""Finds the schedule that breaks a lock, and makes it short.
+
+`search` tries every schedule, those with the fewest deviations first, so what it finds is also
+the simplest; it is deterministic.  The bound on deviations is the bound on preemptions of
+M. Musuvathi and S. Qadeer, "Iterative context bounding" (PLDI 2007): most concurrency bugs need
+very few.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from lab.locks.simulator.history import Wrong
+from lab.locks.simulator.schedule import FAULTS, Act, Powers, Schedule
+from lab.locks.simulator.stage import Play, Run, play
+
+# How many further schedules are tried, once one has failed, to find one with a shorter history.
+SECOND_LOOK = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A failing schedule, its run, and how many schedules were tried before it."""
+
+    schedule: Schedule
+    run: Run
+    tried: int
+
+
+class NotFound(Exception):
+    """Every schedule within the bound was tried, and none failed."""
+
+
+def search(what: Play, powers: Powers, wrong: Wrong, *, most: int = 3) -> Found:
+    """The shortest failing history with the fewest deviations, at most `most` of them.
+
+    Raises `NotFound` if there is none.
+    """
+    tried = 0
+    level: list[Schedule] = [()]
+    for _ in range(most + 1):
+        next_level: list[Schedule] = []
+        best: Found | None = None
+        look_until = 0
+        for schedule in level:
+            if best is not None and tried >= look_until:
+                break
+            run = play(what, schedule)
+            tried += 1
+            if run.has(wrong):
+                if best is None:
+                    look_until = tried + SECOND_LOOK
+                if best is None or len(run.history) < len(best.run.history):
+                    best = Found(schedule, run, tried)
+            elif best is None:
+                next_level += _extended(schedule, run, powers)
+        if best is not None:
+            return best
+        level = next_level
+    raise NotFound(f"{wrong} did not happen in {tried} schedules")
+
+
+def _extended(schedule: Schedule, run: Run, powers: Powers) -> list[Schedule]:
+    faults = sum(deviation.act in FAULTS for deviation in schedule)
+    return [
+        (*schedule, deviation)
+        for step in run.asked
+        for deviation in powers.options(*step)
+        if deviation.act is Act.SWITCH or faults < powers.most_faults
+    ]
+
+
+def shrink(what: Play, schedule: Schedule, fails: Callable[[Run], bool]) -> tuple[Schedule, Run]:
+    """Leave out deviations as long as the run still fails.
+
+    What is left fails, and would not if any one deviation of it were missing.  Raises
+    `ValueError` if the schedule does not fail to begin with.
+    """
+    run = play(what, schedule)
+    if not fails(run):
+        raise ValueError("there is nothing to shrink: the schedule does not fail")
+    size = max(1, len(schedule) // 2)
+    while True:
+        shorter = _without_some(what, schedule, fails, size)
+        if shorter is not None:
+            schedule, run = shorter
+        elif size == 1:
+            return schedule, run
+        else:
+            size = max(1, size // 2)
+
+
+def _without_some(
+    what: Play, schedule: Schedule, fails: Callable[[Run], bool], size: int
+) -> tuple[Schedule, Run] | None:
+    for start in range(0, len(schedule), size):
+        shorter = schedule[:start] + schedule[start + size :]
+        run = play(what, shorter)
+        if fails(run):
+            return shorter, run
+    return None

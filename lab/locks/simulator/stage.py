@@ -1,0 +1,278 @@
+"""Sets up one run: servers, clients with their programs, the monitor that judges them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, Protocol
+
+from redis.exceptions import RedisError
+
+from lab.locks.simulator.history import Event, Kind, Violation, Wrong
+from lab.locks.simulator.memcached_client import MemcachedServer, SimulatedMemcached
+from lab.locks.simulator.monitor import Monitor, Resource
+from lab.locks.simulator.redis_client import RedisServer, SimulatedRedis
+from lab.locks.simulator.schedule import Act, Deviation, Replay, Scheduler, Step
+from lab.locks.simulator.table_client import TableServer
+from lab.locks.simulator.virtual import inside_simulation
+from lab.locks.simulator.world import Process, World
+from locking.base import LockError
+
+KEY = "stock"  # what every lesson locks
+
+# How a lock may fail in a client's hands without being a bug of the simulator.
+FAILURES = (RedisError, LockError, TypeError)
+
+DAY = 86_400.0
+
+
+class PlainLock(Protocol):
+    """What most lessons look like."""
+
+    def acquire(self, timeout: float = ..., /) -> bool:
+        """Whether the lock was taken within `timeout` seconds."""
+
+    def release(self) -> None:
+        """Let go."""
+
+
+class Stage:
+    """Where a scenario puts its servers and clients.
+
+    `stops_at`, `fair`, `patience`…, `owner_in`: see `Monitor`.  With `fenced`, the guarded resource
+    compares tokens.
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        *,
+        stops_at: Collection[Wrong] = tuple(Wrong),
+        fair: bool = False,
+        fenced: bool = False,
+        patience: float | None = None,
+        patience_after_fault: float | None = None,
+        owner_in: Callable[[Any], str] | None = None,
+        monitor: type[Monitor] = Monitor,
+    ) -> None:
+        self.world = World(scheduler)
+        self.monitor = monitor(
+            self.world,
+            stops_at=stops_at,
+            fair=fair,
+            patience=patience,
+            patience_after_fault=patience_after_fault,
+            owner_in=owner_in,
+        )
+        self.resource = Resource(self.monitor, fenced=fenced)
+        self.world.on_fault.append(self._note_crash)
+        self.world.on_end.append(self.monitor.over)
+
+    def _note_crash(self, deviation: Deviation) -> None:
+        if deviation.act is Act.CRASH:
+            self.monitor.crashed(deviation.client)
+
+    # -- servers
+
+    def redis(
+        self, name: str = "redis", *, key: str = KEY, replicated: bool = False
+    ) -> RedisServer:
+        """A Redis server whose `key` is the lock."""
+        server = RedisServer(self.world, name=name, lock_key=key, replicated=replicated)
+        server.monitor = self.monitor
+        return server
+
+    def table(self) -> TableServer:
+        """A database."""
+        server = TableServer(self.world)
+        server.monitor = self.monitor
+        return server
+
+    def memcached(self) -> MemcachedServer:
+        """A memcached whose key is the lock."""
+        server = MemcachedServer(self.world, lock_key=KEY)
+        server.monitor = self.monitor
+        return server
+
+    # -- clients
+
+    def client(
+        self,
+        name: str,
+        make: Callable[[], PlainLock],
+        *,
+        timeout: float = 30.0,
+        work: float = 2.0,
+        after: float = 0.0,
+        skew: float = 0.0,
+        writes: bool = False,
+    ) -> Process:
+        """A process that takes the lock once, works for `work` seconds, and lets go.
+
+        It comes `after` seconds from the start, its wall clock is `skew` seconds ahead; if it
+        `writes`, it writes to the guarded resource after the work.
+        """
+
+        def run() -> None:
+            lock = make()
+            self.monitor.asks(name)
+            if not self.attempt(name, lambda: lock.acquire(timeout)):
+                return
+            attempt = self.monitor.enters(name)
+            self.work(name, work)
+            if writes:
+                self.resource.write(name, attempt, None)
+            self.monitor.leaves(name)
+            lock.release()
+
+        return self.start(name, run, after=after, skew=skew)
+
+    def start(
+        self, name: str, run: Callable[[], None], *, after: float = 0.0, skew: float = 0.0
+    ) -> Process:
+        """A process with any program."""
+        process = self.world.process(name, skew=skew)
+        self.world.spawn(process, run, after=after)
+        return process
+
+    def attempt(self, name: str, acquire: Callable[[], Any]) -> Any:
+        """Try to acquire; falsy if the client goes away without the lock."""
+        try:
+            got = acquire()
+        except FAILURES as problem:
+            self.monitor.gives_up(name, f"fails with {type(problem).__name__}: {problem}")
+            self._check_orphan(name)
+            return None
+        if not got:
+            self.monitor.gives_up(name)
+        return got
+
+    def work(self, name: str, seconds: float) -> None:
+        """Let the holder be busy."""
+        if seconds:
+            self.world.record(Kind.SLEEP, f"works for {seconds:g} s", who=name)
+            self.world.sleep(seconds)
+
+    def note(self, name: str, text: str) -> None:
+        """Say something in the timeline."""
+        self.world.record(Kind.NOTE, text, who=name)
+
+    def visitor(self, make: Callable[[], PlainLock], *, after: float = DAY) -> None:
+        """A client that comes when all is long over; if it cannot enter, nobody ever can."""
+        name = "Visitor"
+
+        def run() -> None:
+            lock = make()
+            self.monitor.asks(name)
+            if self.attempt(name, lambda: lock.acquire(0.0)):
+                self.monitor.enters(name)
+                self.monitor.leaves(name)
+                lock.release()
+            elif not self.monitor.inside:
+                why = f"nobody holds the lock, and {_days(after)} later it is still taken"
+                self.monitor.report(Wrong.NOBODY_ENTERS, why, name)
+
+        self.start(name, run, after=after)
+
+    def _check_orphan(self, name: str) -> None:
+        for server in self.world.servers.values():
+            if (
+                isinstance(server, RedisServer)
+                and self.monitor.key_owner() == name
+                and server.model.find(server.lock_key) is not None
+            ):
+                why = f"{name} failed, and yet the key is {name}'s"
+                self.monitor.report(Wrong.ORPHANED, why, name)
+
+    def check_let_go(self, name: str, holder: bytes) -> None:
+        """After a release: the server must not call it the holder any more."""
+        for server in self.world.servers.values():
+            if isinstance(server, RedisServer) and server.names(holder):
+                why = f"{name} has let go, and yet the server keeps it for {name}"
+                self.monitor.report(Wrong.KEPT, why, name)
+
+    @staticmethod
+    def redis_client(server: RedisServer) -> SimulatedRedis:
+        """A redis-py client of the server."""
+        return SimulatedRedis(server)
+
+    @staticmethod
+    def memcached_client(server: MemcachedServer) -> SimulatedMemcached:
+        """A pymemcache client of the server."""
+        return SimulatedMemcached(server)
+
+
+def _days(seconds: float) -> str:
+    days = seconds / DAY
+    return "a day" if days == 1 else f"{days:g} days"
+
+
+Setup = Callable[[Stage], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Play:
+    """A set-up and how to judge it; `modules` hold the lock code that gets virtual time."""
+
+    setup: Setup
+    modules: tuple[ModuleType, ...] = ()
+    stops_at: tuple[Wrong, ...] = tuple(Wrong)
+    fair: bool = False
+    fenced: bool = False
+    patience: float | None = None
+    patience_after_fault: float | None = None
+    owner_in: Callable[[Any], str] | None = None
+    monitor: type[Monitor] = Monitor
+
+
+@dataclass(slots=True)
+class Run:
+    """What came of one run."""
+
+    history: list[Event]
+    violations: list[Violation]
+    asked: list[Step]
+    """The steps at which the scheduler could have deviated after the schedule's end."""
+    overlaps: int = 0
+    """BuyersOfItem that came while another, whose lease was over, had not noticed yet."""
+    refused: int = 0
+    """Stale writes that the guarded resource refused."""
+    steps: int = 0
+
+    def has(self, wrong: Wrong) -> bool:
+        """Whether this went wrong."""
+        return any(violation.wrong is wrong for violation in self.violations)
+
+
+def play(what: Play, schedule: Iterable[Deviation] = ()) -> Run:
+    """Run a set-up once under a schedule, in virtual time."""
+    scheduler = Replay(schedule)
+    with inside_simulation(what.modules):
+        run = perform(what, scheduler)
+    run.asked = scheduler.asked
+    return run
+
+
+def perform(what: Play, scheduler: Scheduler) -> Run:
+    """Run a set-up once under any scheduler; virtual time is the caller's business."""
+    stage = Stage(
+        scheduler,
+        stops_at=what.stops_at,
+        fair=what.fair,
+        fenced=what.fenced,
+        patience=what.patience,
+        patience_after_fault=what.patience_after_fault,
+        owner_in=what.owner_in,
+        monitor=what.monitor,
+    )
+    what.setup(stage)
+    stage.world.run()
+    return Run(
+        stage.world.history,
+        stage.monitor.violations,
+        [],
+        overlaps=stage.monitor.overlaps,
+        refused=stage.resource.refused,
+        steps=stage.world.steps,
+    )

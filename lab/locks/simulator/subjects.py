@@ -1,0 +1,145 @@
+"""The locks that can be searched: who comes, as what, and what each lock promises."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from random import Random
+from typing import Any
+
+from lab.locks.simulator import production
+from lab.locks.simulator.gate import GateMonitor
+from lab.locks.simulator.history import Wrong
+from lab.locks.simulator.monitor import Monitor
+from lab.locks.simulator.redis_client import RedisServer
+from lab.locks.simulator.stage import KEY, Stage
+from locking.backends.redis import RedisLock
+from locking.backends.redis_protocol import SLICE, Keys
+from locking.backends.redis_shared import RedisReadLock, RedisSemaphore, RedisWriteLock
+
+LONGEST_IDLE = 0.5
+"""Seconds.  Waiters are woken when the lock is theirs, and look when a dead holder's lease is over:
+at once in both cases, but for the jitter."""
+
+LONGEST_IDLE_IF_UNFAIR = SLICE + LONGEST_IDLE
+"""Seconds, once something has gone wrong: the one waiter that was told to try may have died of it,
+and the others look after their slice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """One way to come to a lock.
+
+    `kind` and `settings` make its handle; `name` is what the monitor knows it by; `writes`: whether
+    it writes to the guarded resource.
+    """
+
+    kind: type[RedisLock]
+    settings: tuple[tuple[str, Any], ...] = ()
+    name: str = ""
+    writes: bool = True
+
+    def make(self, stage: Stage, server: RedisServer, owner: str) -> RedisLock:
+        """A handle in the running process."""
+        return production.make_lock(stage, server, owner, kind=self.kind, **dict(self.settings))
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A lock to search.
+
+    `roles` are those of its clients, drawn by lot; `visitors` come when all is long over, and stay
+    for a while, one beside the other; `more` clients are needed for a crowd than with a mutex.
+    """
+
+    roles: tuple[Role, ...]
+    visitors: tuple[Role, ...]
+    more: int = 0
+    fair: bool = True
+    patience_after_fault: float = LONGEST_IDLE
+    monitor: type[Monitor] = Monitor
+    patience: float = LONGEST_IDLE
+
+    @property
+    def key(self) -> str:
+        """The key that says who is inside."""
+        return Keys.of(self.roles[0].kind.kind, KEY).all[0]
+
+
+def mutex(kind: type[RedisLock] = RedisLock, *, fair: bool = True) -> Subject:
+    """The lock for one."""
+    role = Role(kind, (("fair", fair),))
+    after_fault = LONGEST_IDLE if fair else LONGEST_IDLE_IF_UNFAIR
+    return Subject((role,), (role,), fair=fair, patience_after_fault=after_fault)
+
+
+def mixed(kind: type[RedisLock] = RedisLock) -> Subject:
+    """The lock for one, by fair and unfair handles in one queue."""
+    fair, unfair = Role(kind, (("fair", True),)), Role(kind, (("fair", False),))
+    return Subject((fair, unfair), (fair,), fair=False, patience_after_fault=LONGEST_IDLE_IF_UNFAIR)
+
+
+def read_write(
+    reader: type[RedisLock] = RedisReadLock, writer: type[RedisLock] = RedisWriteLock
+) -> Subject:
+    """The read/write lock; readers do not write."""
+    reading, writing = Role(reader, name="r", writes=False), Role(writer, name="w")
+    return Subject((reading, reading, writing), (writing,), more=1, monitor=GateMonitor)
+
+
+def semaphore(kind: type[RedisLock] = RedisSemaphore, permits: int = 2) -> Subject:
+    """The semaphore.  Nobody writes: a fence orders holders who follow each other, not these."""
+    role = Role(kind, (("permits", permits),), f"s{permits}", writes=False)
+    return Subject((role,), (role,) * permits, more=permits, monitor=GateMonitor)
+
+
+SUBJECTS = {
+    "redis": mutex(),
+    "redis-unfair": mutex(fair=False),
+    "redis-mixed": mixed(),
+    "redis-rw": read_write(),
+    "redis-semaphore": semaphore(),
+}
+"""What `explore --lock` takes."""
+
+
+def clients(stage: Stage, *, seed: int, subject: Subject, replicated: bool) -> None:
+    """A few clients, some of which come back, and one of which may be in a hurry."""
+    dice = Random(f"clients {seed}")
+    stage.world.random.seed(seed)
+    server = stage.redis(key=subject.key, replicated=replicated)
+    hasty = dice.choice("ABCD----")
+    for name in "ABCDEFGH"[: dice.choice((2, 3, 3, 4)) + subject.more]:
+        role = subject.roles[0] if len(subject.roles) == 1 else dice.choice(subject.roles)
+        production.client(
+            stage,
+            server,
+            name,
+            make=role.make,
+            role=role.name,
+            timeout=dice.choice((0.0, 1.0, 5.0)) if name == hasty else production.PATIENT,
+            work=dice.choice((0.0, 0.5, 2.0, 4.0, 8.0)),
+            after=dice.choice((0.0, 0.0, 0.01, 1.0)),
+            rounds=dice.choice((1, 1, 2)),
+            writes=role.writes,
+        )
+    for place, role in enumerate(subject.visitors):
+        name = VISITOR + str(place + 1) * bool(place)
+        visit = partial(_visit, stage, name, role, partial(role.make, stage, server))
+        stage.start(name, visit, after=1_000.0 + place)
+
+
+VISITOR = "Visitor"
+
+
+def _visit(stage: Stage, name: str, role: Role, make: Callable[[str], RedisLock]) -> None:
+    """Come when all is long over; whoever cannot enter then, never can."""
+    lock = make(name)
+    stage.monitor.asks(name, role.name)
+    lease = stage.attempt(name, lambda: lock.acquire(0.0))
+    if lease is not None:
+        production.hold(stage, name, lease, work=0.0 if role.writes else 5.0, writes=role.writes)
+    elif not stage.world.me().disturbed:
+        why = "nobody holds the lock, and long afterwards it is still taken"
+        stage.monitor.report(Wrong.NOBODY_ENTERS, why, name)

@@ -1,0 +1,149 @@
+"""A simulated database server, and a connection that reads like psycopg's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from psycopg.errors import UniqueViolation
+
+from lab.locks.simulator.history import Kind
+from lab.locks.simulator.schedule import Act, Deviation
+from lab.locks.simulator.servers.table import Busy, Duplicate, Result, TableModel, Transaction
+from lab.locks.simulator.world import Process, Stuck, Thread, World
+
+if TYPE_CHECKING:
+    from lab.locks.simulator.monitor import Monitor
+
+
+class TableServer:
+    """A server of the world.  A connection ends with its process, and its transaction with it."""
+
+    def __init__(self, world: World, *, name: str = "postgres") -> None:
+        self.world = world
+        self.name = name
+        self.model = TableModel()
+        self.monitor: Monitor | None = None
+        self._waiting: list[tuple[Transaction, Thread]] = []
+        self._connections: list[TableConnection] = []
+        world.servers[name] = self
+        world.on_fault.append(self._close_with_the_process)
+
+    def connect(self, *, autocommit: bool = True) -> TableConnection:
+        """A connection for the running process."""
+        connection = TableConnection(self, self.world.me(), autocommit=autocommit)
+        self._connections.append(connection)
+        return connection
+
+    def preload(self, statement: str, values: tuple[Any, ...]) -> None:
+        """Run a statement before the story begins."""
+        transaction = Transaction()
+        self.model.execute(transaction, statement, values)
+        self.model.commit(transaction)
+
+    def run(self, transaction: Transaction, statement: str, values: tuple[Any, ...]) -> Result:
+        """Run a statement, waiting for other transactions where it must."""
+        world = self.world
+        first = True
+        while isinstance(answer := self.model.execute(transaction, statement, values), Busy):
+            if first:
+                waits = (*filled_in(statement, values), "…")
+                world.record(Kind.NOTE, waits, who=world.me().name, server=self.name)
+                first = False
+            assert world.running is not None
+            self._waiting.append((answer.transaction, world.running))
+            world.wait(None)
+        return answer
+
+    def ended(self, transaction: Transaction) -> None:
+        """Wake those who waited for the transaction."""
+        for waiting in [pair for pair in self._waiting if pair[0] is transaction]:
+            self._waiting.remove(waiting)
+            self.world.wake(waiting[1])
+
+    def _close_with_the_process(self, deviation: Deviation) -> None:
+        if deviation.act is Act.CRASH:
+            for connection in self._connections:
+                if connection.process.name == deviation.client:
+                    connection.abandon()
+
+    def fail_over(self) -> str:
+        """Lose nothing: a commit waits for the replica."""
+        return "fails over; a synchronous replica lacks nothing"
+
+    def evict(self) -> str:
+        """Drop nothing: a table is no cache."""
+        return "is short of memory; a table loses no rows by that"
+
+    def jump(self, seconds: float) -> str:
+        """Set the clock ahead; nothing here depends on it."""
+        return f"has its clock set ahead by {seconds:g} s"
+
+
+class TableConnection:
+    """Reads like a psycopg connection: `execute`, `commit`, `rollback`."""
+
+    def __init__(self, server: TableServer, process: Process, *, autocommit: bool) -> None:
+        self.process = process
+        self._server = server
+        self._autocommit = autocommit
+        self._transaction = Transaction()
+
+    def execute(self, statement: str, values: tuple[Any, ...] = ()) -> Result:
+        """Run a statement; `UniqueViolation` as psycopg raises it."""
+        server, world = self._server, self._server.world
+        self._step()
+        words = filled_in(statement, values)
+        try:
+            result = server.run(self._transaction, statement, values)
+        except Duplicate as problem:
+            self._end("rollback")
+            answer = "UniqueViolation"
+            world.record(Kind.COMMAND, words, answer, who=self.process.name, server=server.name)
+            raise UniqueViolation(str(problem)) from problem
+        if self._autocommit:
+            self._end("commit")
+        answer = f"{result.rowcount} row" + ("" if result.rowcount == 1 else "s")
+        world.record(Kind.COMMAND, words, answer, who=self.process.name, server=server.name)
+        if server.monitor is not None:
+            server.monitor.saw_arrival(self.process)
+        return result
+
+    def commit(self) -> None:
+        """End the transaction."""
+        self._step()
+        self._server.world.record(
+            Kind.COMMAND, ("COMMIT",), "done", who=self.process.name, server=self._server.name
+        )
+        self._end("commit")
+
+    def rollback(self) -> None:
+        """Undo the transaction."""
+        self._step()
+        self._server.world.record(
+            Kind.COMMAND, ("ROLLBACK",), "done", who=self.process.name, server=self._server.name
+        )
+        self._end("rollback")
+
+    def abandon(self) -> None:
+        """The connection breaks: the server rolls back."""
+        self._end("rollback")
+
+    def _step(self) -> None:
+        verdict = self._server.world.step()
+        if verdict is not None:
+            raise Stuck(f"the simulated database cannot {verdict}")
+
+    def _end(self, how: str) -> None:
+        transaction, self._transaction = self._transaction, Transaction()
+        getattr(self._server.model, how)(transaction)
+        self._server.ended(transaction)
+
+
+def filled_in(statement: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The statement with its values in their places, for a person to read."""
+    first, *rest = statement.split("%s")
+    words: list[Any] = [first.strip()]
+    for value, text in zip(values, rest, strict=True):
+        quoted = f"'{value}'" if isinstance(value, str) else value
+        words += [quoted, text.strip()] if text else [quoted]
+    return tuple(words)

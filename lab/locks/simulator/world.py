@@ -1,0 +1,392 @@
+"""The simulated world: processes, threads and a clock that moves only when all of them wait.
+
+Lock code runs unchanged, each thread of it in a greenlet.  Every command to a server and every
+sleep hands control to the world, which asks a `Scheduler` who goes next, so an interleaving that
+takes a bad week to happen in production is a list of choices here and can be repeated.  Nothing
+runs in parallel and no real time passes: a run is a pure function of its schedule.
+
+The idea of taking the scheduler's choices as the input of a test is from P. Godefroid,
+"Model checking for programming languages using VeriSoft" (POPL 1997) and M. Musuvathi et al.,
+"Finding and reproducing Heisenbugs in concurrent programs" (CHESS, OSDI 2008).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any, Protocol
+
+from greenlet import GreenletExit, getcurrent, greenlet
+
+from lab.locks.simulator.history import MICROSECONDS, Event, Kind
+from lab.locks.simulator.schedule import Act, Deviation, Scheduler
+
+EPOCH = 1_700_000_000 * MICROSECONDS  # the time of day at which every run starts
+
+# A command takes a millisecond: long beside nothing, short beside any lease, easy to read.
+COMMAND_TIME = 1_000
+# What a client waits for a lost answer: redis-py's `socket_timeout`, as shops set it.
+REPLY_TIMEOUT = MICROSECONDS
+
+
+class Stuck(Exception):
+    """A run did not come to its end: a mistake in the scenario, not in the lock."""
+
+
+class Server(Protocol):
+    """What a fault can be done to."""
+
+    name: str
+
+    def fail_over(self) -> str:
+        """Lose the last write; says what became of it."""
+
+    def evict(self) -> str:
+        """Drop the lock's key; says what became of it."""
+
+    def jump(self, seconds: float) -> str:
+        """Set the server's clock ahead; says what became of it."""
+
+
+class Process:
+    """A client's operating system process: what crashes, is paused, and has a clock."""
+
+    def __init__(self, name: str, *, skew: float = 0.0) -> None:
+        self.name = name
+        self.skew = round(skew * MICROSECONDS)
+        self.crashed = False
+        self.crashed_at = 0
+        self.paused_until = 0
+        self.phase = "acquire"
+        self.steps = 0  # commands of the phase, over all threads
+        self._rounds: dict[str, int] = {}
+        self._names = 0
+        self.disturbed = False  # a fault hit it, so it may have lost its place in a queue
+
+    def begin(self, phase: str) -> None:
+        """Count commands afresh, for a schedule that means the same on other locks."""
+        rounds = self._rounds[phase] = self._rounds.get(phase, 0) + 1
+        self.phase = phase if rounds == 1 else f"{phase} {rounds}"
+        self.steps = 0
+
+    def next_name(self) -> str:
+        """A name that nothing else in the world has."""
+        self._names += 1
+        return self.name if self._names == 1 else f"{self.name}{self._names}"
+
+
+class Thread:
+    """One thread of a process: a greenlet and what it waits for."""
+
+    __slots__ = (
+        "daemon", "done", "due", "face", "greenlet", "order", "process", "ready", "stepping",
+        "verdict", "woken",
+    )  # fmt: skip
+
+    def __init__(
+        self, process: Process, run: Callable[[], None], hub: greenlet, *, daemon: bool
+    ) -> None:
+        self.process = process
+        self.daemon = daemon  # ends with the last other thread of its process
+        self.greenlet = greenlet(run, hub)  # its end leads back to the loop, whoever started it
+        self.ready = True
+        self.stepping = False  # its next move is a command
+        self.due: int | None = None  # when a wait ends by itself
+        self.woken = False  # a wait ended before that
+        self.order = 0  # since when it is ready
+        self.verdict: Act | None = None  # what the scheduler did to its next command
+        self.done = False
+        self.face: Any = None  # what `threading.current_thread()` gives it, always the same
+
+
+_worlds: list[World] = []
+
+
+def current() -> World | None:
+    """The world that the calling greenlet is part of, None outside of one."""
+    world = _worlds[-1] if _worlds else None
+    return world if world is not None and world.inside() else None
+
+
+class World:
+    """One run.  `scheduler` decides the order; `horizon` bounds virtual time, in seconds."""
+
+    def __init__(self, scheduler: Scheduler, *, horizon: float = 86_400 * 2) -> None:
+        self.scheduler = scheduler
+        self.now = 0
+        self.steps = 0
+        self.history: list[Event] = []
+        self.processes: dict[str, Process] = {}
+        self.servers: dict[str, Server] = {}
+        self.random = Random(0)  # for lock code that rolls dice; the scheduler has its own
+        self.threads: list[Thread] = []
+        self.running: Thread | None = None
+        self.stopped = False
+        self.on_fault: list[Callable[[Deviation], None]] = []
+        self._hub = getcurrent()  # who makes a world also runs it
+        self.on_end: list[Callable[[], None]] = []
+        self._horizon = round(horizon * MICROSECONDS)
+        self._last: Thread | None = None  # who stepped last goes on, unless it must wait
+        self._readied = 0
+        self._stall = 0
+
+    # -- for scenarios
+
+    def process(self, name: str, *, skew: float = 0.0) -> Process:
+        """A new process whose wall clock is `skew` seconds ahead."""
+        made = self.processes[name] = Process(name, skew=skew)
+        return made
+
+    def spawn(
+        self,
+        process: Process,
+        run: Callable[[], None],
+        *,
+        after: float = 0.0,
+        daemon: bool = False,
+    ) -> Thread:
+        """A new thread of the process; it starts `after` seconds from now."""
+        thread = Thread(process, run, self._hub, daemon=daemon)
+        self.threads.append(thread)
+        if after:
+            thread.ready, thread.due = False, self.now + round(after * MICROSECONDS)
+        else:
+            self._make_ready(thread)
+        return thread
+
+    def run(self) -> None:
+        """Run until every thread has ended or waits for ever, or until `stop`."""
+        _worlds.append(self)
+        try:
+            while not self.stopped and (thread := self._next()) is not None:
+                self._resume(thread)
+            for listener in self.on_end:
+                listener()
+        finally:
+            self.stopped = True
+            self._bury()
+            _worlds.remove(self)
+
+    def stop(self) -> None:
+        """End the run after the current move: all that matters has been seen."""
+        self.stopped = True
+
+    def record(
+        self, kind: Kind, what: Any, answer: Any = None, *, who: str = "", server: str = ""
+    ) -> None:
+        """Add a line to the history."""
+        self.history.append(Event(self.now, who, kind, what, answer, server))
+
+    # -- for simulated clients; all of them run in the caller's greenlet
+
+    def inside(self) -> bool:
+        """Whether the caller is a thread of this world."""
+        running = self.running
+        return running is not None and getcurrent() is running.greenlet
+
+    def me(self) -> Process:
+        """The process of the running thread."""
+        if self.running is None:
+            raise Stuck("no simulated thread is running")
+        return self.running.process
+
+    def seconds(self) -> float:
+        """The monotonic clock of every process."""
+        return self.now / MICROSECONDS
+
+    def time_of_day(self) -> float:
+        """The wall clock of the running thread's process."""
+        return (EPOCH + self.now + self.me().skew) / MICROSECONDS
+
+    def sleep(self, seconds: float) -> None:
+        """Wait; a crash or a pause can come meanwhile."""
+        self.wait(max(0.0, seconds))
+
+    def wait(self, seconds: float | None) -> bool:
+        """Wait to be woken, at most `seconds`; whether woken."""
+        thread = self._thread()
+        thread.ready = thread.woken = False
+        thread.due = None if seconds is None else self.now + _duration(seconds)
+        self._switch()
+        return thread.woken
+
+    def wake(self, thread: Thread) -> None:
+        """End a thread's wait."""
+        if not thread.ready and not thread.done:
+            thread.woken = True
+            self._make_ready(thread)
+
+    def step(self) -> Act | None:
+        """Come to the point just before a command; what the scheduler does to the command.
+
+        Returns None, `Act.LOSE_REPLY`, `Act.LOSE_REQUEST`, `Act.LOSE_MESSAGE` or `Act.STALL`.
+        """
+        thread = self._thread()
+        thread.stepping = True
+        self._make_ready(thread, keep=True)
+        self._switch()
+        verdict, thread.verdict = thread.verdict, None
+        return verdict
+
+    def stall(self) -> None:
+        """Stand still as `Act.STALL` demanded, after the command and before its answer."""
+        self.me().paused_until = self.now + self._stall
+        self.sleep(0)
+
+    # -- the loop
+
+    def _thread(self) -> Thread:
+        if self.running is None or not self.inside():
+            raise Stuck("only a simulated thread can wait in virtual time")
+        if self.stopped or self.running.process.crashed:
+            raise GreenletExit  # a dead process runs no `finally` that reaches a server
+        return self.running
+
+    def _switch(self) -> None:
+        self._hub.switch()
+        self._thread()
+
+    def _make_ready(self, thread: Thread, *, keep: bool = False) -> None:
+        thread.ready = True
+        if not keep:
+            self._readied += 1
+            thread.order = self._readied
+
+    def _resume(self, thread: Thread) -> None:
+        if thread.stepping:
+            thread.stepping = False
+            self.steps += 1
+            self.now += COMMAND_TIME
+        self.running = thread
+        try:
+            thread.greenlet.switch()
+        finally:
+            self.running = None
+        if thread.greenlet.dead:
+            self._forget(thread)
+            family = [one for one in self.threads if one.process is thread.process]
+            if all(one.daemon for one in family):
+                for one in family:
+                    self._kill(one)
+
+    def _next(self) -> Thread | None:
+        last = self._last
+        while True:
+            able = self._able()
+            if not able:
+                if not self._let_time_pass():
+                    return None
+                continue
+            thread = last if last in able else min(able, key=_by_order)
+            if not thread.stepping:
+                return thread  # waking up is nothing that others could see
+            thread.process.steps += 1
+            chosen = self._consult(thread, able)
+            if chosen is not None:
+                return chosen
+            last = None
+
+    def _able(self) -> list[Thread]:
+        able = []
+        now = self.now
+        for thread in self.threads:
+            if not thread.ready and thread.due is not None and thread.due <= now:
+                self._make_ready(thread)
+            if thread.ready and thread.process.paused_until <= now:
+                able.append(thread)
+        return able
+
+    def _let_time_pass(self) -> bool:
+        ends = []
+        busy = False
+        for thread in self.threads:
+            busy = busy or (not thread.daemon and (thread.ready or thread.due is not None))
+            if thread.ready:
+                ends.append(thread.process.paused_until)
+            elif thread.due is not None:
+                ends.append(max(thread.due, thread.process.paused_until))
+        if not busy or min(ends) > self._horizon:
+            return False
+        self.now = max(self.now, min(ends))
+        return True
+
+    def _consult(self, thread: Thread, able: list[Thread]) -> Thread | None:
+        """Ask the scheduler about a step; the thread to run, None to look around again."""
+        others = [one for one in able if one is not thread]
+        names = [one.process.name for one in others]
+        process = thread.process
+        deviation = self.scheduler.consider(process.name, process.phase, process.steps, names)
+        if deviation is None:
+            self._last = thread
+            return thread
+        process.steps -= 1
+        if deviation.act is Act.SWITCH:
+            chosen = [one for one in others if one.process.name == deviation.target]
+            if not chosen:
+                return None
+            return self._take(chosen[0])
+        return self._do(deviation, thread)
+
+    def _take(self, thread: Thread) -> Thread:
+        if thread.stepping:
+            thread.process.steps += 1
+        self._last = thread
+        return thread
+
+    def _do(self, deviation: Deviation, thread: Thread) -> Thread | None:
+        act, process = deviation.act, thread.process
+        for listener in self.on_fault:
+            listener(deviation)
+        if act in (Act.CRASH, Act.PAUSE, Act.STALL, Act.LOSE_REPLY, Act.LOSE_REQUEST):
+            process.disturbed = True
+        if act is Act.CRASH:
+            self.record(Kind.FAULT, "crashes", who=process.name)
+            process.crashed, process.crashed_at = True, self.now
+            for one in [one for one in self.threads if one.process is process]:
+                self._kill(one)
+            return None
+        if act is Act.PAUSE:
+            process.paused_until = self.now + round(deviation.seconds * MICROSECONDS)
+            self.record(Kind.FAULT, f"is paused for {deviation.seconds:g} s", who=process.name)
+            return None
+        if act in (Act.FAIL_OVER, Act.EVICT, Act.CLOCK_JUMP):
+            # A schedule of another lock may name a server that is not here.
+            server = self.servers.get(deviation.target) or next(iter(self.servers.values()))
+            self.record(Kind.FAULT, _strike(server, deviation), server=server.name)
+            return None
+        self._stall = round(deviation.seconds * MICROSECONDS)
+        thread.verdict = act
+        return self._take(thread)
+
+    def _bury(self) -> None:
+        """End what still runs, without letting any of its code reach a server."""
+        for thread in list(self.threads):
+            self._kill(thread)
+
+    def _kill(self, thread: Thread) -> None:
+        self.running = thread  # so that what it still tries finds itself dead
+        while thread.greenlet:  # true while it has frames to unwind
+            thread.greenlet.throw(GreenletExit)
+        self.running = None
+        self._forget(thread)
+
+    def _forget(self, thread: Thread) -> None:
+        thread.done = True
+        self.threads.remove(thread)
+
+
+def _duration(seconds: float) -> int:
+    """Microseconds, at least one: a wait that took no time could be repeated for ever."""
+    return max(1, round(seconds * MICROSECONDS)) if seconds > 0 else 0
+
+
+def _by_order(thread: Thread) -> int:
+    return thread.order
+
+
+def _strike(server: Server, deviation: Deviation) -> str:
+    if deviation.act is Act.FAIL_OVER:
+        return server.fail_over()
+    if deviation.act is Act.EVICT:
+        return server.evict()
+    return server.jump(deviation.seconds)

@@ -1,0 +1,107 @@
+"""Every flaw of the course happens in virtual time, every time; not to the lock that mends it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from lab.locks.lessons import LESSONS
+from lab.locks.simulator.course import woven
+from lab.locks.simulator.history import Wrong
+from lab.locks.simulator.lesson_report import report
+from lab.locks.simulator.scenarios import PRODUCTION, scenarios
+from lab.locks.simulator.search import NotFound, search
+from lab.locks.simulator.stage import play
+
+DOCUMENT = Path(__file__).parents[3] / "docs" / "locks.md"
+
+BREAKABLE = [scenario for scenario in scenarios() if scenario.wrong is not None]
+
+
+def name(scenario) -> str:
+    return f"{scenario.lesson.slug}/{scenario.slug}"
+
+
+def test_every_lesson_has_a_scenario_and_only_idempotency_cannot_be_broken():
+    assert {scenario.lesson.number for scenario in scenarios()} == set(range(1, 15))
+    unbreakable = [name(scenario) for scenario in scenarios() if scenario.wrong is None]
+    assert unbreakable == ["unique-index/double-refund"]
+    assert {lesson.slug for lesson in LESSONS} - {one.lesson.slug for one in BREAKABLE} == {
+        "unique-index"
+    }
+
+
+@pytest.mark.parametrize("scenario", BREAKABLE, ids=name)
+def test_the_scenario_breaks_its_lesson_the_same_way_every_time(scenario):
+    first = search(scenario.play, scenario.powers, scenario.wrong)
+    again = search(scenario.play, scenario.powers, scenario.wrong)
+    assert first.schedule == again.schedule
+    assert first.run.history == again.run.history
+    assert first.run.violations[-1].wrong is scenario.wrong
+
+
+@pytest.mark.parametrize("scenario", BREAKABLE, ids=name)
+def test_the_schedule_alone_repeats_it(scenario):
+    found = search(scenario.play, scenario.powers, scenario.wrong)
+    assert play(scenario.play, found.schedule).history == found.run.history
+
+
+@pytest.mark.parametrize("scenario", BREAKABLE, ids=name)
+def test_no_deviation_of_the_schedule_could_be_left_out(scenario):
+    found = search(scenario.play, scenario.powers, scenario.wrong)
+    for left_out in range(len(found.schedule)):
+        shorter = found.schedule[:left_out] + found.schedule[left_out + 1 :]
+        assert not play(scenario.play, shorter).has(scenario.wrong)
+
+
+@pytest.mark.parametrize("scenario", BREAKABLE, ids=name)
+def test_the_same_schedule_does_not_break_the_lock_that_mends_it(scenario):
+    played = report(scenario)
+    assert played.mended_well, [str(one) for one in played.mended.violations]
+
+
+FENCED = [
+    scenario
+    for scenario in BREAKABLE
+    if scenario.mended_by == PRODUCTION and scenario.wrong is Wrong.STALE_WRITE
+]
+
+
+@pytest.mark.parametrize("scenario", FENCED, ids=name)
+def test_where_the_fence_mends_it_the_timeline_shows_its_refusal(scenario):
+    played = report(scenario)
+    refusals = [row for row in played.mended_rows() if row.answer.startswith("refused")]
+    assert len(refusals) == played.mended.refused == 1
+
+
+def test_two_refunds_of_one_order_pay_once_whoever_goes_first():
+    (scenario,) = (one for one in scenarios() if one.wrong is None)
+    for wrong in Wrong:
+        with pytest.raises(NotFound):
+            search(scenario.play, scenario.powers, wrong)
+
+
+def test_all_lessons_together_are_broken_in_less_than_two_seconds_each():
+    """The one promise about time: a lesson is shown while somebody waits for it."""
+    for scenario in BREAKABLE:
+        assert scenario.wrong is not None
+        began = time.process_time()
+        search(scenario.play, scenario.powers, scenario.wrong)
+        assert time.process_time() - began < 2.0, name(scenario)
+
+
+def test_the_timelines_in_the_course_are_what_the_simulator_prints_today():
+    text = DOCUMENT.read_text(encoding="utf-8")
+    assert woven(text) == text, "run `python -m lab.locks.simulator course`"
+
+
+def test_the_course_shows_every_scenario():
+    text = DOCUMENT.read_text(encoding="utf-8")
+    missing = [
+        name(scenario)
+        for scenario in scenarios()
+        if f"<!-- timeline: {name(scenario)}/" not in text
+    ]
+    assert missing == []

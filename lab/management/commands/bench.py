@@ -1,0 +1,129 @@
+"""``manage.py bench``: every strategy beside the ceiling, in one run."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError
+from rich.console import Console
+
+from lab import environment
+from lab.bench import recording, show
+from lab.bench.rows import Row, rows
+from lab.bench.run import Bench, machine, ratios
+from lab.proof import testbed
+from lab.proof.load_profile import LoadFailed
+from lab.stack import entry
+from lab.stack.embedded import ServerUrls
+from lab.stack.errors import StackError
+from lab.stack.private import private_folder
+from lab.stack.stack import Stack
+
+
+class Command(BaseCommand):
+    """Measure."""
+
+    help = (
+        "Send the same request to a view that does nothing and to a sale by each strategy, in "
+        "interleaved rounds; print the medians, the ratios, and what an audit found."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:  # noqa: D102
+        parser.add_argument("--concurrency", type=int, default=128, help="connections (128)")
+        parser.add_argument(
+            "--crowd", type=int, default=2000, help="connections of the rush rows (2000; 0: none)"
+        )
+        parser.add_argument("--seconds", type=float, default=5.0, help="of each sample (5)")
+        parser.add_argument("--rounds", type=int, default=3, help="samples of each row (3)")
+        parser.add_argument("--only", nargs="+", metavar="ROW", help="measure only these rows")
+        parser.add_argument(
+            "--recording",
+            action="store_true",
+            help="instead, Locust's purchases with the history written and without",
+        )
+        parser.add_argument("--json", type=Path, metavar="FILE", help="write the result as JSON")
+        parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table there")
+
+    def handle(self, **options: Any) -> None:  # noqa: D102
+        console = Console()
+        wanted = _wanted(options)
+        call_command("migrate", verbosity=0)
+        if options["recording"]:
+            _recording(console, options)
+            return
+        try:
+            with ExitStack() as cleanup:
+                stacks = _start({row.settings for row in wanted}, console, cleanup)
+                bench = Bench(stacks, options["seconds"])
+                with console.status("") as status:
+                    measured = bench.run(
+                        wanted,
+                        options["rounds"],
+                        lambda row, turn: status.update(
+                            f"Round {turn + 1} of {options['rounds']}: "
+                            f"{row.name}, {row.concurrency} connections …"
+                        ),
+                    )
+        except (StackError, OSError) as error:
+            raise CommandError(str(error)) from error
+        console.print(show.table(measured))
+        for name, value in ratios(measured).items():
+            console.print(f"  {name:<28} {value:.2f}")
+        if options["json"]:
+            document = {
+                "rows": [each.to_json() for each in measured],
+                "ratios": ratios(measured),
+                "machine": machine(),
+            }
+            options["json"].write_text(json.dumps(document, indent=2) + "\n")
+        if options["markdown"]:
+            options["markdown"].write_text(show.markdown(measured))
+
+
+def _recording(console: Console, options: dict[str, Any]) -> None:
+    try:
+        with testbed.plain() as where, console.status("") as status:
+            found = recording.compare(
+                where.url,
+                users=options["concurrency"],
+                seconds=options["seconds"],
+                rounds=options["rounds"],
+                tell=status.update,
+            )
+    except (LoadFailed, StackError, OSError) as error:
+        raise CommandError(str(error)) from error
+    for name, rates in (("on", found.on), ("off", found.off)):
+        shown = ", ".join(f"{rate:,.0f}" for rate in rates)
+        console.print(f"  recording {name:<4} {shown} purchases/s")
+    console.print(f"  on/off         {found.ratio():.3f} (median of the rounds)")
+    if options["json"]:
+        document = {"on": found.on, "off": found.off, "ratio": found.ratio(), "machine": machine()}
+        options["json"].write_text(json.dumps(document, indent=2) + "\n")
+
+
+def _wanted(options: dict[str, Any]) -> list[Row]:
+    found = rows(options["concurrency"], options["crowd"])
+    if not options["only"]:
+        return found
+    names = {row.name for row in found}
+    if unknown := set(options["only"]) - names:
+        raise CommandError(f"no such row: {', '.join(sorted(unknown))}; there are {sorted(names)}")
+    return [row for row in found if row.name in options["only"]]
+
+
+def _start(modules: set[str], console: Console, cleanup: ExitStack) -> dict[str, Stack]:
+    """A web server for each settings module; one that waits costs the others nothing."""
+    urls = ServerUrls(*(environment.text(name) for name in entry.SERVER_VARIABLES))
+    stacks = {}
+    for module in sorted(modules):
+        folder = cleanup.enter_context(private_folder())
+        stack = Stack(folder, urls, extra={"DJANGO_SETTINGS_MODULE": module})
+        stacks[module] = cleanup.enter_context(stack)
+        with console.status(f"Starting {module} …"):
+            stack.start("web")
+    return stacks

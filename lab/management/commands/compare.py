@@ -1,0 +1,145 @@
+"""``manage.py compare``: every strategy under the same crowd, faults and judge."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from argparse import ArgumentParser
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError
+from rich.console import Console
+
+from inventory.selling.strategies import CLASSES
+from lab import environment
+from lab.bench.compare import measure, report
+from lab.bench.compare.measure import Compared, Scale
+from lab.bench.run import machine
+from lab.proof import testbed
+from lab.proof.load_profile import LoadFailed
+from lab.stack.errors import StackError
+from loadtest import open_files
+from loadtest.faults import FAULTS, left_out
+
+WORDS = environment.PROJECT / "lab" / "bench" / "compare" / "words.md"
+FAULTS_BY_DEFAULT = (
+    *("web-killed-before-commit", "web-killed-after-commit", "redis-killed"),
+    *("postgres-killed", "commit-lost"),
+)
+"""Each of the three that a purchase needs is killed, the web workers where it matters most."""
+
+
+class Command(BaseCommand):
+    """Compare."""
+
+    help = (
+        "Sell the same stock by each strategy, then with Redis standing still, then under faults "
+        "with a verdict; write docs/strategies.md, .svg and .json."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:  # noqa: D102
+        parser.add_argument("--only", nargs="+", choices=list(CLASSES), help="these strategies")
+        parser.add_argument("--stock", type=int, default=10_000, help="units to sell (10000)")
+        parser.add_argument("--connections", type=int, default=128, help="of the load (128)")
+        parser.add_argument(
+            "--seconds", type=float, default=12.0, help="most for one sell-through (12)"
+        )
+        parser.add_argument("--away", type=float, default=4.0, help="seconds without Redis (4)")
+        parser.add_argument("--buyers", type=int, default=300, help="of each proof (300)")
+        parser.add_argument("--seed", type=int, default=7, help="of the proofs (7)")
+        parser.add_argument(
+            "--fault",
+            action="append",
+            choices=list(FAULTS),
+            metavar="NAME",
+            help=f"of the proofs, repeatable ({', '.join(FAULTS_BY_DEFAULT)})",
+        )
+        parser.add_argument(
+            "--docs", type=Path, default=environment.PROJECT / "docs", help="folder to write to"
+        )
+
+    def handle(self, **options: Any) -> None:  # noqa: D102
+        console = Console()
+        scale = _scale(options)
+        names = options["only"] or list(CLASSES)
+        started = time.monotonic()
+        call_command("migrate", verbosity=0)
+        for noisy in ("psycopg.pool", "inventory", "shop", "django"):
+            logging.getLogger(noisy).setLevel(logging.CRITICAL)
+        try:
+            rows = [each.to_json() for each in _compare(console, names, scale)]
+        except (LoadFailed, StackError, OSError) as error:
+            raise CommandError(str(error)) from error
+        _write(options["docs"], rows, scale, _command(options))
+        console.print(f"Written to {options['docs']} after {time.monotonic() - started:.0f} s.")
+
+
+def _scale(options: dict[str, Any]) -> Scale:
+    faults = tuple(options["fault"] or FAULTS_BY_DEFAULT)
+    if lacking := left_out(faults, testbed.has()):
+        raise CommandError("; ".join(f"{name} needs {what}" for name, what in lacking.items()))
+    return Scale(
+        stock=options["stock"],
+        connections=options["connections"],
+        most_seconds=options["seconds"],
+        redis_away=options["away"],
+        buyers=options["buyers"],
+        faults=faults,
+        seed=options["seed"],
+    )
+
+
+def _compare(console: Console, names: list[str], scale: Scale) -> list[Compared]:
+    """First all rates, in a shop without marked points; then whatever breaks something."""
+    open_files.raise_limit()
+    sold = {}
+    with testbed.plain() as where:
+        measure.let_follow_up_rest(where)
+        tokens = measure.tokens_of(where)
+        for name in names:
+            with console.status(f"{name}: selling {scale.stock:,} units …"):
+                sold[name] = measure.sell_through(where, name, scale, tokens)
+            console.print(
+                f"{name:<12} {sold[name].rate:>8,.0f}/s   p99 {sold[name].p99_ms:>8,.1f} ms   "
+                f"oversold {sold[name].oversold}"
+            )
+    compared = []
+    with testbed.breakable(scale.faults) as where:
+        tokens = measure.tokens_of(where)
+        for name in names:
+            with console.status(f"{name}: without Redis …"):
+                away = measure.without_redis(where, name, scale, tokens)
+            with console.status(f"{name}: {', '.join(scale.faults)} …"):
+                proof = measure.prove(where, name, scale)
+            compared.append(Compared(name, sold[name], away, proof))
+            console.print(
+                f"{name:<12} {away.rate:>8,.0f}/s without Redis   {proof['verdict']} "
+                f"{proof['reason']}"
+            )
+    return compared
+
+
+def _write(folder: Path, rows: list[dict[str, Any]], scale: Scale, command: str) -> None:
+    facts = machine()
+    about = (
+        f"{facts['cores']} cores shared by web, PostgreSQL {facts['postgresql']} (fsync "
+        f"{facts['fsync']}), Valkey and the load; Python {facts['python']}"
+    )
+    figures = report.page(rows, command, about, asdict(scale))
+    document = {"rows": rows, "machine": facts, "scale": asdict(scale)}
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "strategies.json").write_text(json.dumps(document, indent=1) + "\n")
+    (folder / "strategies.svg").write_text(report.chart(rows, about))
+    (folder / "strategies.md").write_text(figures + "\n" + WORDS.read_text(encoding="utf-8"))
+
+
+def _command(options: dict[str, Any]) -> str:
+    arguments = [f"--{name} {options[name]:g}" for name in ("stock", "connections", "seconds")]
+    arguments += [f"--{name} {options[name]:g}" for name in ("away", "buyers", "seed")]
+    arguments += [f"--fault {name}" for name in options["fault"] or ()]
+    arguments += [f"--only {' '.join(options['only'])}"] if options["only"] else []
+    return f'make compare ARGS="{" ".join(arguments)}"'

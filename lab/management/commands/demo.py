@@ -1,0 +1,42 @@
+"""`manage.py demo`, which `make demo` calls."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from rich.console import Console
+
+from lab.demo.data import LOGINS
+from lab.stack.demo import Demo
+from lab.stack.errors import StackError
+
+PROOF = "--buyers 2000 --stock 100"
+
+
+class Command(BaseCommand):
+    """Start the whole shop, prove it once, stay up until Ctrl-C."""
+
+    help = "Starts the whole shop with embedded servers, proves it once, stays up until Ctrl-C."
+    requires_migrations_checks = False
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Add the proof run's arguments."""
+        parser.add_argument(
+            "--proof",
+            default=PROOF,
+            help='arguments of the first proof run (default: "%(default)s")',
+        )
+        parser.add_argument("--no-proof", action="store_true", help="do without the proof run")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Run until a signal comes; Ctrl-C is the normal end."""
+        logins = [(f"Sign in as {who.role}", f"{who.username} / {who.password}") for who in LOGINS]
+        proof = [] if options["no_proof"] else shlex.split(options["proof"])
+        try:
+            Demo(Console()).run(proof, logins)
+        except KeyboardInterrupt:
+            return
+        except StackError as error:
+            raise CommandError(str(error)) from error

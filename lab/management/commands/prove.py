@@ -1,0 +1,252 @@
+"""``manage.py prove``: a sale under load, judged."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import random
+import sys
+import tempfile
+from argparse import ArgumentParser
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, NoReturn
+
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError
+from rich.console import Console
+from rich.live import Live
+
+from inventory.selling.strategies import CLASSES, DEFAULT
+from lab.proof import controls, show, testbed
+from lab.proof.load_profile import Crowd, LoadFailed
+from lab.proof.proof import Plan, Progress, Proof, Result
+from lab.proof.report import write_report
+from lab.proof.testbed import Testbed
+from lab.stack.errors import StackError
+from loadtest.faults import FAULTS, left_out
+from loadtest.scenarios import MIXES
+
+CONTROL_BUYERS = 200
+"""Enough to race."""
+
+EXIT_CODES = {"pass": 0, "fail": 1, "unknown": 2}
+
+
+def at_least_one(text: str) -> int:
+    """Read a count.
+
+    Raises:
+        ValueError: it is not a whole number of at least 1.
+    """
+    number = int(text)
+    if number < 1:
+        raise ValueError(text)
+    return number
+
+
+class Command(BaseCommand):
+    """Prove that nothing is oversold, lost or doubled."""
+
+    help = (
+        "Hold a sale for a crowd of buyers who write down what they were told, then compare every "
+        "answer with the database. Exit code: 0 proved, 1 a property is broken, 2 could not be "
+        "judged."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:  # noqa: D102
+        parser.add_argument("--buyers", type=at_least_one, default=2000, help="at once (2000)")
+        parser.add_argument(
+            "--stock", type=at_least_one, help="units (100; 1000 each time in a sale that lasts)"
+        )
+        parser.add_argument("--limit", type=at_least_one, default=1, help="units a buyer (1)")
+        parser.add_argument("--strategy", choices=list(CLASSES), default=DEFAULT)
+        parser.add_argument("--mix", choices=list(MIXES), default="rush", help="who comes (rush)")
+        parser.add_argument("--seed", type=int, default=0, help="repeats a run; 0 draws one")
+        parser.add_argument(
+            "--arrivals",
+            type=float,
+            default=0.0,
+            metavar="RATE",
+            help="open loop: buyers that come each second, however slow the shop is",
+        )
+        parser.add_argument(
+            "--processes", type=at_least_one, default=1, help="load-generating processes (1)"
+        )
+        parser.add_argument(
+            "--minutes",
+            type=float,
+            default=0.0,
+            metavar="M",
+            help="restock and go on for that long (0: until all buyers are through)",
+        )
+        parser.add_argument(
+            "--fault",
+            action="append",
+            default=[],
+            choices=list(FAULTS),
+            metavar="NAME",
+            help=f"break this meanwhile, repeatable: {', '.join(FAULTS)}",
+        )
+        parser.add_argument(
+            "--faults",
+            choices=["all"],
+            help="break everything that can be broken here, each at least once unless --minutes",
+        )
+        parser.add_argument(
+            "--controls",
+            action="store_true",
+            help="instead, switch off one thing after the other and see each property turn red",
+        )
+        parser.add_argument("--quick", action="store_true", help="a short form of --controls")
+        parser.add_argument(
+            "--control",
+            action="append",
+            choices=[control.name for control in controls.CONTROLS],
+            help="only this one, repeatable",
+        )
+        parser.add_argument("--json", type=Path, metavar="FILE", help="write the result as JSON")
+        parser.add_argument(
+            "--jsonl",
+            type=Path,
+            metavar="FOLDER",
+            help="keep history, snapshots and report there",
+        )
+        parser.add_argument(
+            "--report", type=Path, metavar="FILE", help="write the report, one HTML file, there"
+        )
+
+    def handle(self, **options: Any) -> None:  # noqa: D102
+        console = Console()
+        if options["controls"] or options["control"]:
+            _control(console, options)
+        plan = _plan(console, options)
+        repeat = _repeat(plan)
+        if plan.faults:
+            _quieten()
+        report = options["report"] or (options["jsonl"] and options["jsonl"] / "report.html")
+        try:
+            with _folder(options["jsonl"]) as folder, _arena(console, plan) as where:
+                result = _prove(console, plan, where, folder)
+                if report:
+                    write_report(report, plan, result, repeat, folder)
+        except (LoadFailed, StackError, OSError) as error:
+            result = Result(0, None, 0.0, str(error))
+        show.result(console, plan, result, repeat)
+        if options["json"]:
+            document = json.dumps(result.to_json(plan, repeat), indent=2)
+            options["json"].write_text(document + "\n")
+        if report and report.exists():
+            console.print(f"Report: {report.resolve()}", soft_wrap=True, highlight=False)
+        sys.exit(EXIT_CODES[result.outcome])
+
+
+def _control(console: Console, options: dict[str, Any]) -> NoReturn:
+    """Run the negative controls; exit 0 if every one was caught, 1 if not, 2 if one cannot run."""
+    _quieten()
+    seed = options["seed"] or random.SystemRandom().randrange(1, 2**31)
+    every = tuple(control.name for control in controls.CONTROLS)
+    names = options["control"] or (controls.QUICK if options["quick"] else every)
+    outcomes: list[controls.Outcome] = []
+    try:
+        call_command("migrate", verbosity=0)
+        with Live(console=console, refresh_per_second=4) as live:
+
+            def tell(control: controls.Control | None, now: Progress | None) -> None:
+                live.update(show.controls(names, outcomes, control, now), refresh=True)
+
+            tell(None, None)
+            for outcome in controls.run(names, seed, CONTROL_BUYERS, tell):
+                outcomes.append(outcome)
+                tell(None, None)
+    except (LoadFailed, StackError, OSError) as error:
+        console.print(f"[red]{error}[/]")
+        sys.exit(2)
+    if options["json"]:
+        rows = [each.to_json() for each in outcomes]
+        document = json.dumps({"seed": seed, "controls": rows}, indent=2)
+        options["json"].write_text(document + "\n")
+    sys.exit(0 if all(each.caught for each in outcomes) else 1)
+
+
+def _plan(console: Console, options: dict[str, Any]) -> Plan:
+    seed = options["seed"] or random.SystemRandom().randrange(1, 2**31)
+    faults = tuple(dict.fromkeys(options["fault"]))
+    lacking = left_out(FAULTS if options["faults"] else faults, testbed.has())
+    if options["faults"]:
+        for name, what in lacking.items():
+            console.print(f"[yellow]Left out: {name}[/] needs {what}.")
+        faults = tuple(name for name in FAULTS if name not in lacking)
+    elif lacking:
+        raise CommandError("; ".join(f"{name} needs {what}" for name, what in lacking.items()))
+    stays = bool(faults or options["minutes"])
+    crowd = Crowd(
+        options["buyers"], options["mix"], seed, options["processes"], stays, options["arrivals"]
+    )
+    stock = options["stock"] or (1000 if stays else 100)
+    return Plan(
+        crowd,
+        stock,
+        options["limit"],
+        options["strategy"],
+        options["minutes"],
+        faults,
+        lacking,
+    )
+
+
+def _prove(console: Console, plan: Plan, where: Testbed, folder: Path) -> Result:
+    with Live(console=console, transient=True, refresh_per_second=4) as live:
+        proof = Proof(plan, where, folder, lambda now: live.update(show.progress(plan, now)))
+        return proof.run()
+
+
+@contextmanager
+def _arena(console: Console, plan: Plan) -> Iterator[Testbed]:
+    """A shop: the demo's that asked for this proof, or one started for it."""
+    url = os.environ.get("SHOP_URL")
+    if url and not plan.faults:
+        yield Testbed(url)
+        return
+    call_command("migrate", verbosity=0)
+    with ExitStack() as cleanup:
+        with console.status("Starting the shop …"):
+            shop = testbed.breakable(plan.faults) if plan.faults else testbed.plain()
+            where = cleanup.enter_context(shop)
+        yield where
+
+
+def _quieten() -> None:
+    """Of outages, which are wanted, this process's logs need not tell."""
+    for name in ("psycopg.pool", "inventory", "shop", "django"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+@contextmanager
+def _folder(wanted: Path | None) -> Iterator[Path]:
+    if wanted is None:
+        with tempfile.TemporaryDirectory(prefix="proof-") as name:
+            yield Path(name)
+        return
+    if wanted.exists() and any(wanted.iterdir()):
+        raise CommandError(f"{wanted} is not empty: it holds another run's history")
+    wanted.mkdir(parents=True, exist_ok=True)
+    yield wanted
+
+
+def _repeat(plan: Plan) -> str:
+    arguments = (
+        f"--buyers {plan.crowd.buyers} --stock {plan.stock} --limit {plan.limit} "
+        f"--strategy {plan.strategy} --mix {plan.crowd.mix} --seed {plan.crowd.seed}"
+    )
+    if plan.crowd.arrivals:
+        arguments += f" --arrivals {plan.crowd.arrivals:g}"
+    if plan.minutes:
+        arguments += f" --minutes {plan.minutes:g}"
+    if set(plan.faults) | set(plan.left_out) == set(FAULTS):
+        arguments += " --faults all"
+    else:
+        arguments += "".join(f" --fault {name}" for name in plan.faults)
+    return f'make prove ARGS="{arguments}"'

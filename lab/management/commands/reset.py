@@ -1,0 +1,63 @@
+"""`manage.py reset`, which `make reset` calls."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from lab import environment
+from lab.stack import leftovers, private
+from lab.stack.demo import LOCK
+from lab.stack.embedded import EmbeddedServers
+from lab.stack.folder import alone, make_folder
+
+# Everything that the shop writes into its data folder. Named one by one: the folder is the user's
+# choice, and nothing else in it is ours to delete.
+# Private folders are left to their owners; abandoned ones are cleared anyway.
+WRITTEN = (
+    *("demo", "loadtest", "mail", "meters", "psp-key", "psp-webhook-secret", "secret-key"),
+    *("servers", "soak"),
+)
+
+
+class Command(BaseCommand):
+    """Delete the demo's data, unless it is in use."""
+
+    help = "Deletes the demo's data: database, queues, mails, logs and secrets."
+    requires_migrations_checks = False
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Delete what the shop wrote, or refuse."""
+        data = environment.data_folder()
+        if not data.exists():
+            self.stdout.write(f"There is no data in {data}.")
+            return
+        private.clear_abandoned()
+        servers, demo = EmbeddedServers(data / "servers"), make_folder(data / "demo")
+        with alone(demo / LOCK) as no_demo, servers.unused() as unused:
+            if not (no_demo and unused):
+                raise CommandError(
+                    f"The data in {data} is in use. "
+                    "Stop the demo (Ctrl-C) and other commands first."
+                )
+            leftovers.stop(demo)
+            for name in WRITTEN:
+                _delete(data / name)
+        self.stdout.write(f"The data in {data} is deleted.")
+
+
+def _delete(path: Path) -> None:
+    """Delete `path`, but not lock files: a process that waits for one must find the same one."""
+    if not path.is_dir():
+        path.unlink(missing_ok=True)
+        return
+    locks = list(path.glob("*.lock"))
+    if not locks:
+        shutil.rmtree(path)
+        return
+    for child in path.iterdir():
+        if child not in locks:
+            _delete(child)

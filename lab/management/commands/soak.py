@@ -1,0 +1,77 @@
+"""``manage.py soak``: hours of random faults, judged round by round."""
+
+from __future__ import annotations
+
+import random
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from rich.console import Console
+from rich.markdown import Markdown
+
+from inventory.selling.strategies import CLASSES
+from lab.management.commands.prove import at_least_one
+from lab.proof import soak_summary
+from lab.proof.soak import STRATEGIES, Soak, Wish
+from lab.stack.folder import alone
+from lab.stack.signals import end_on_signals
+
+
+class Command(BaseCommand):
+    """Prove the shop for hours."""
+
+    help = (
+        "Hold one sale after the other under random faults, each against a fresh shop and judged "
+        "on its own. The same command goes on where it was stopped. A broken property stops "
+        "nothing: its round's folder is kept. Exit code: 0 all rounds passed, 1 a property is "
+        "broken, 2 a round could not be judged."
+    )
+    requires_system_checks: list[str] = []
+    requires_migrations_checks = False
+
+    def add_arguments(self, parser: ArgumentParser) -> None:  # noqa: D102
+        parser.add_argument("--minutes", type=float, default=60.0, help="in all (60)")
+        parser.add_argument("--seed", type=int, default=0, help="of everything; 0 draws one")
+        parser.add_argument(
+            "--folder", type=Path, default=Path(".data/soak"), help="state and summary (.data/soak)"
+        )
+        parser.add_argument(
+            "--round", type=float, default=4.0, metavar="M", help="minutes of a round (4)"
+        )
+        parser.add_argument(
+            "--lanes", type=at_least_one, default=2, help="rounds at a time, each with its shop (2)"
+        )
+        parser.add_argument(
+            "--strategy",
+            action="append",
+            choices=list(CLASSES),
+            help=f"to draw from, the first most often; repeatable ({', '.join(STRATEGIES)})",
+        )
+
+    def handle(self, **options: Any) -> None:  # noqa: D102
+        end_on_signals()
+        console = Console()
+        wish = Wish(
+            options["seed"] or random.SystemRandom().randrange(1, 2**31),
+            options["minutes"],
+            options["round"],
+            options["lanes"],
+            options["strategy"] or STRATEGIES,
+        )
+        folder = options["folder"]
+        folder.mkdir(parents=True, exist_ok=True)
+        with alone(folder / "soak.lock") as free:
+            if not free:
+                raise CommandError(f"A soak is running in {folder}.")
+            soak = Soak(folder, wish, lambda line: console.print(line, highlight=False))
+            console.print(
+                f"Soaking for {wish.minutes:g} minutes, {soak.state.seconds / 60:.0f} of them "
+                f"done, seed {soak.state.seed}. Summary: {folder / 'summary.md'}"
+            )
+            summary = soak.run()
+        console.print(Markdown(soak_summary.markdown(summary)))
+        verdicts = summary["verdicts"]
+        sys.exit(1 if verdicts["fail"] else 2 if verdicts["unknown"] or not verdicts["pass"] else 0)

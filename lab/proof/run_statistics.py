@@ -1,0 +1,52 @@
+"""Figures of a run beside its verdict, in one pass over the history."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from loadtest.checker.properties.recovery import RIGHTLY_REFUSED, WRITES
+from loadtest.faults.chaos import Injected
+from loadtest.history import OK, operations
+
+
+@dataclass(slots=True)
+class RunStatistics:
+    """What is known afterwards.
+
+    Attributes:
+        operations: calls in the history.
+        last_sale: when the last purchase was accepted, in ns of the monotonic clock; 0 if none was.
+        recoveries: of each fault, seconds to the next ok as P12 counts them: from its end, or from
+            when somebody then asked for what could be had; None if there was none.
+    """
+
+    operations: int = 0
+    last_sale: int = 0
+    recoveries: list[float | None] = field(default_factory=list)
+
+
+def run_statistics(histories: Sequence[Path], injected: Sequence[Injected]) -> RunStatistics:
+    """Read the history once."""
+    seen, oks, asked = RunStatistics(), [], []
+    for call in operations(*histories):
+        seen.operations += 1
+        if call.op in WRITES and call.code not in RIGHTLY_REFUSED:
+            asked.append(call.start)
+        if call.outcome == OK and call.op in WRITES:
+            oks.append(call.end)  # finished calls come in the order of their ends
+            if call.op == "order":
+                seen.last_sale = call.end
+    asked.sort()
+    for fault in injected:
+        served, since = _first(oks, fault.end), _first(asked, fault.end)
+        wait = None if served is None else max(0, served - max(fault.end, since or 0))
+        seen.recoveries.append(None if wait is None else round(wait / 1e9, 2))
+    return seen
+
+
+def _first(moments: Sequence[int], end: int) -> int | None:
+    place = bisect_left(moments, end)
+    return moments[place] if place < len(moments) else None

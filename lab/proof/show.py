@@ -1,0 +1,218 @@
+"""A proof on a terminal: what is going on, and what came out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console, Group, RenderableType
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from lab.proof.controls import Control, Outcome
+from lab.proof.proof import Plan, Progress, Result
+from loadtest.checker.snapshot import Item
+from loadtest.faults import Injected
+
+STYLES = {"pass": "bold green", "fail": "bold red", "unknown": "bold yellow"}
+WORDS = {
+    "pass": "PROVED",
+    "fail": "BROKEN",
+    "unknown": "COULD NOT BE JUDGED",
+}
+
+
+def progress(plan: Plan, now: Progress) -> RenderableType:
+    """The state of a running proof."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim", no_wrap=True, min_width=7)
+    table.add_column(no_wrap=True)
+    table.add_row("now", _phase(plan, now))
+    if now.item is not None:
+        table.add_row("stock", _stock(now.item))
+    if now.calls.get("invoke"):
+        table.add_row("answers", _answers(now))
+    if plan.faults:
+        table.add_row("fault", _fault(now))
+    return Panel(
+        table,
+        title=f"{plan.strategy}, {plan.crowd.buyers} buyers ({plan.crowd.mix})",
+        subtitle=f"seed {plan.crowd.seed}",
+        title_align="left",
+        subtitle_align="right",
+        border_style="red" if now.fault else "cyan",
+        width=78,
+    )
+
+
+def _phase(plan: Plan, now: Progress) -> RenderableType:
+    text = Text(now.phase, style="bold cyan")
+    if now.seconds < 0:
+        text.append(f", opens in {-now.seconds:.0f} s", style="none")
+    elif plan.about_seconds and now.phase == "selling":
+        text.append(f" {now.seconds:.0f} of about {plan.about_seconds:.0f} s", style="none")
+    else:
+        text.append(f" {now.seconds:.1f} s", style="none")
+    if now.restocked:
+        text.append(f", restocked {now.restocked} times", style="none")
+    if now.owed > 0:
+        text.append(f", {now.owed} open", style="none")
+    return text
+
+
+def _stock(item: Item) -> RenderableType:
+    sold = item.held + item.confirmed
+    bar = Table.grid(padding=(0, 2))
+    bar.add_row(
+        ProgressBar(total=item.total or 1, completed=sold, width=20),
+        Text.assemble(
+            (f"{item.confirmed:,}", "green"),
+            " paid ",
+            (f"{item.held:,}", "yellow"),
+            " held ",
+            (f"{item.available:,}", "bold"),
+            f" left of {item.total:,}",
+        ),
+    )
+    return bar
+
+
+def _answers(now: Progress) -> Text:
+    return Text.assemble(
+        (f"{now.calls['ok']:,}", "green"),
+        " ok ",
+        (f"{now.calls['fail']:,}", "yellow"),
+        " refused ",
+        (f"{now.calls['info']:,}", "magenta"),
+        f" unknown, {now.rate:,.0f} a second",
+    )
+
+
+def _fault(now: Progress) -> Text:
+    so_far = f"{now.injected} so far"
+    if now.fault:
+        return Text.assemble((f"⚡ {now.fault}", "bold red"), (f"  {so_far}", "dim"))
+    return Text.assemble(("none now", "green"), (f"  {so_far}", "dim"))
+
+
+def result(console: Console, plan: Plan, came_out: Result, repeat: str) -> None:
+    """The verdict as a table, and its figures."""
+    outcome = came_out.outcome
+    table = Table(expand=False, show_lines=False)
+    table.add_column("")
+    table.add_column("Property", no_wrap=True)
+    table.add_column("Verdict", no_wrap=True)
+    table.add_column("What was seen")
+    for finding in came_out.verdict.properties if came_out.verdict else []:
+        detail: RenderableType = Text(finding.detail)
+        if finding.verdict != "pass" and finding.evidence:
+            shown = [Text(f"· {line}", style="red") for line in finding.evidence[:3]]
+            detail = Group(Text(finding.detail), *shown)
+        style = STYLES[finding.verdict]
+        table.add_row(finding.id, finding.name, Text(finding.verdict.upper(), style=style), detail)
+    console.print(table)
+    if plan.faults:
+        console.print(_faults(plan, came_out))
+    console.print(
+        Panel(
+            Group(*_summary(plan, came_out), Text(f"Again: {repeat}", style="dim")),
+            title=Text(WORDS[outcome], style=STYLES[outcome]),
+            title_align="left",
+            border_style=STYLES[outcome],
+            expand=False,
+        )
+    )
+
+
+def controls(
+    names: Sequence[str], outcomes: Sequence[Outcome], current: Control | None, now: Progress | None
+) -> RenderableType:
+    """The negative controls so far: what was off, what had to turn red, and what did."""
+    table = Table(expand=False, title="Negative controls", title_justify="left")
+    for heading in ("Switched off", "Must turn red", "Turned red", ""):
+        table.add_column(heading)
+    for each in outcomes:
+        wanted = " or ".join(each.control.reddens) or "nothing"
+        word, style = ("CAUGHT", "bold green") if each.caught else ("MISSED", "bold red")
+        if not each.control.reddens:
+            word = "PASSED" if each.caught else "BROKEN"
+        table.add_row(
+            each.control.off, wanted, ", ".join(each.red) or "nothing", Text(word, style=style)
+        )
+    if current is not None and now is not None:
+        table.add_row(Text(current.off, style="dim"), "", "", Text(now.phase, style="cyan"))
+    return Group(table, Text(f"{len(outcomes)} of {len(names)}", style="dim"))
+
+
+def _faults(plan: Plan, came_out: Result) -> Table:
+    """Which faults there were, and how soon the shop sold again after each."""
+    table = Table(expand=False)
+    table.add_column("Fault", no_wrap=True)
+    table.add_column("Times", justify="right")
+    table.add_column("First ok after", justify="right", no_wrap=True)
+    table.add_column("What was done, the last time")
+    found: dict[str, list[tuple[Injected, float | None]]] = {}
+    for fault, recovery in zip(came_out.faults, came_out.recoveries, strict=True):
+        found.setdefault(fault.fault, []).append((fault, recovery))
+    for name in plan.faults:
+        times = found.get(name, [])
+        waits = [wait for _, wait in times if wait is not None]
+        table.add_row(
+            name,
+            str(len(times)) if times else Text("0", style="yellow"),
+            f"{max(waits):.2f} s" if waits else "-",
+            Text(_done(times[-1][0]) if times else "", style="dim"),
+        )
+    for name, what in plan.left_out.items():
+        table.add_row(Text(name, style="yellow"), "0", "-", Text(f"left out: needs {what}"))
+    return table
+
+
+def _done(fault: Injected) -> str:
+    """What was really done, in a few words: lists by their length."""
+    return ", ".join(
+        f"{name}: {len(what) if isinstance(what, list) else what}"
+        for name, what in fault.did.items()
+    )
+
+
+def _summary(plan: Plan, came_out: Result) -> list[Text]:
+    if came_out.verdict is None:
+        return [Text(came_out.reason)]
+    counts = came_out.verdict.counts
+    oversold = counts["oversold"]
+    sold = counts["held"] + counts["confirmed"]
+    reason = [Text(came_out.reason, style="yellow")] if came_out.reason else []
+    return [
+        *reason,
+        Text(
+            f"{plan.crowd.buyers} buyers, {plan.stock} units, strategy {plan.strategy}: "
+            f"{counts['orders']} orders, {sold} units reserved, {counts['available']} left, "
+            f"{counts['sold_out']} told sold out."
+        ),
+        Text(
+            f"OVERSOLD by {oversold} units." if oversold else "Oversold: 0.",
+            style="bold red" if oversold else "green",
+        ),
+        Text(
+            f"Answers by key: {counts['ok']} ok, {counts['fail']} refused, "
+            f"{counts['info']} unknown. Sold in {came_out.seconds:.2f} s "
+            f"({came_out.rate():.0f} accepted a second)."
+        ),
+        Text(f"{_loop(plan, came_out)}.", style="dim"),
+    ]
+
+
+def _loop(plan: Plan, came_out: Result) -> str:
+    if not plan.crowd.arrivals:
+        return "Closed loop: buyers wait for their answers before they ask again"
+    came = f"Open loop: {plan.crowd.arrivals:g} buyers came each second"
+    if came_out.late is None:
+        return f"{came}; how many of them in time, Locust did not say"
+    if not came_out.late and not came_out.unstarted:
+        return f"{came}, all of them in time"
+    return (
+        f"{came}; {came_out.late} began late and {came_out.unstarted} not at all, for want of "
+        "users to play them: take more --buyers"
+    )

@@ -1,0 +1,132 @@
+"""Sales as the checker wants to see them: all its tables, from one moment."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, LiteralString
+
+from django.db import connection, transaction
+
+from loadtest.checker import snapshot
+from shop.mails.models import Mail
+
+FOLLOW_UP = (str(Mail.Kind.CONFIRMATION),)
+"""What must have taken effect for every order."""
+
+ITEM = """
+SELECT item.id::text, item.total, item.available,
+       COALESCE(sum(quantity - returned) FILTER (WHERE state = 'held'), 0)::bigint,
+       COALESCE(sum(quantity - returned) FILTER (WHERE state = 'confirmed'), 0)::bigint,
+       (SELECT COALESCE(sum(delta), 0) FROM inventory_stockmovement
+         WHERE item_id = item.id)::bigint,
+       item.fence
+FROM inventory_item AS item
+LEFT JOIN inventory_reservation AS reservation ON reservation.item_id = item.id
+WHERE item.id IN (SELECT item_id FROM shop_sale WHERE id = ANY(%s))
+GROUP BY item.id
+"""
+SALE = 'SELECT id::text, item_id::text, "limit" FROM shop_sale WHERE id = ANY(%s)'
+RESERVATIONS = """
+SELECT id::text, item_id::text, buyer::text, key::text, quantity, state, returned
+FROM inventory_reservation WHERE scope = ANY(%s)
+"""
+ORDERS = """
+SELECT shop_order.id::text, reservation_id::text, sale_id::text, reservation.item_id::text,
+       buyer_id::text, reservation.key::text, line.quantity,
+       (line.amount * 100)::bigint, status, shop_order.created::text
+FROM shop_orderline AS line
+JOIN shop_order ON shop_order.id = line.order_id
+JOIN inventory_reservation AS reservation ON reservation.id = line.reservation_id
+WHERE sale_id = ANY(%s)
+"""
+MOVEMENTS = """
+SELECT id, item_id::text, delta, reason, COALESCE(token, 0)
+FROM inventory_stockmovement WHERE item_id IN (SELECT item_id FROM shop_sale WHERE id = ANY(%s))
+"""
+EFFECTS = """
+SELECT shop_mail.order_id::text, kind, count(*)
+FROM shop_mail
+WHERE order_id IN (SELECT order_id FROM shop_orderline WHERE sale_id = ANY(%s))
+  AND sent IS NOT NULL GROUP BY 1, 2
+"""
+# A message names its orders; it belongs to the sale if one of them does.
+OUTBOX = """
+SELECT DISTINCT message.id::text, message.topic, message.done IS NOT NULL
+FROM inventory_outboxmessage AS message
+CROSS JOIN LATERAL jsonb_array_elements_text(message.payload -> 'orders') AS told (id)
+JOIN shop_orderline AS line ON line.order_id = told.id::bigint
+WHERE sale_id = ANY(%s)
+"""
+# Money too: what the payment provider says later moves an order, and that has its own follow-up.
+OWED = """
+WITH own AS (SELECT DISTINCT order_id AS id FROM shop_orderline WHERE sale_id = ANY(%s))
+SELECT
+    (SELECT count(*) FROM own WHERE NOT EXISTS (
+        SELECT FROM shop_mail
+        WHERE order_id = own.id AND kind = 'confirmation' AND sent IS NOT NULL))
+    + (SELECT count(*) FROM shop_payment JOIN own ON own.id = order_id WHERE state = 'pending')
+    + (SELECT count(*) FROM shop_refund AS refund
+        JOIN shop_payment AS payment ON payment.id = refund.payment_id
+        JOIN own ON own.id = payment.order_id WHERE refund.state = 'pending')
+    + (SELECT count(DISTINCT message.id) FROM inventory_outboxmessage AS message
+        CROSS JOIN LATERAL jsonb_array_elements_text(message.payload -> 'orders') AS told (id)
+        JOIN own ON own.id = told.id::bigint WHERE message.done IS NULL)
+"""
+
+TABLES: tuple[tuple[type[Any], LiteralString], ...] = (
+    (snapshot.Item, ITEM),
+    (snapshot.Sale, SALE),
+    (snapshot.Reservation, RESERVATIONS),
+    (snapshot.Order, ORDERS),
+    (snapshot.Movement, MOVEMENTS),
+    (snapshot.Effect, EFFECTS),
+    (snapshot.Outbox, OUTBOX),
+)
+
+
+def write(path: Path, sales: Sequence[int], *, items_only: bool = False) -> None:
+    """Write a snapshot of sales, all of it from one moment.
+
+    Args:
+        path: file to write.
+        sales: ids of the sales.
+        items_only: what a snapshot during a run needs.
+    """
+    with path.open("w", encoding="utf-8") as file:
+        file.writelines(lines(sales, items_only=items_only))
+
+
+def lines(sales: Sequence[int], *, items_only: bool = False) -> Iterator[str]:
+    """The lines of a snapshot, read as they are asked for; the arguments are those of ``write``."""
+    tables = TABLES[:1] if items_only else TABLES
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        header = snapshot.Header(time.monotonic_ns(), FOLLOW_UP)
+        yield from snapshot.lines(header, _rows(tables, sales))
+
+
+def read_item(sale: int) -> snapshot.Item:
+    """The sale's item as it is now."""
+    return next(_rows(TABLES[:1], [sale]))
+
+
+def owed(sales: Sequence[int]) -> int:
+    """What is still to come for sales: confirmations, payments, refunds, messages."""
+    with connection.cursor() as cursor:
+        cursor.execute(OWED, [list(sales)])
+        return int(cursor.fetchone()[0])
+
+
+def _rows(
+    tables: tuple[tuple[type[Any], LiteralString], ...], sales: Sequence[int]
+) -> Iterator[Any]:
+    for kind, statement in tables:
+        # One that stays in the server where it can: a table may be larger than memory.
+        in_parts = connection.in_atomic_block
+        with connection.chunked_cursor() if in_parts else connection.cursor() as cursor:
+            cursor.execute(statement, [list(sales)])
+            for row in cursor:
+                yield kind(*row)

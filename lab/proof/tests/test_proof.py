@@ -1,0 +1,82 @@
+"""The parts of a proof under faults; the whole of it is what `.ci/run` runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from inventory.models import Item
+from lab.proof import controls
+from lab.proof.restock import NAME, Restocker
+from lab.proof.run_statistics import run_statistics
+from lab.proof.tally import Tally
+from loadtest.faults import FAULTS, Injected
+from loadtest.history import Recorder, operations
+from shop.catalogue.models import Sale
+from shop.tests.processes import wait_for
+
+
+def call(recorder: Recorder, number: int, op: str, status: int, order: str | None = None) -> None:
+    name = f"c#{number}"
+    recorder.invoke(name, op, client="c", buyer="c", key=name, quantity=1)
+    recorder.complete(name, op, status=status, order=order)
+
+
+def test_the_tally_counts_whole_lines_as_they_come(tmp_path: Path) -> None:
+    tally = Tally(tmp_path)
+    recorder = Recorder(tmp_path / "a.jsonl")
+    call(recorder, 1, "order", 201, "9")
+    recorder.flush()
+    assert tally.look() == {"invoke": 1, "ok": 1, "fail": 0, "info": 0}
+    with (tmp_path / "a.jsonl").open("a") as file:
+        file.write('{"event":"fail","time"')
+    assert tally.look()["fail"] == 0
+    with (tmp_path / "a.jsonl").open("a") as file:
+        file.write(":5}\n")
+    assert tally.look()["fail"] == 1
+    recorder.close()
+
+
+def test_hindsight_finds_how_soon_the_shop_sold_again(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "a.jsonl")
+    call(recorder, 1, "order", 201, "1")
+    call(recorder, 2, "look", 200)
+    call(recorder, 3, "order", 409)
+    call(recorder, 4, "order", 201, "2")
+    recorder.close()
+    ends = {each.call: each.end for each in operations(recorder.path)}
+    before, after = Injected("x", 0, ends["c#1"] - 10**9), Injected("x", 0, ends["c#4"] + 1)
+    between = Injected("x", 0, ends["c#1"] + 1)
+    seen = run_statistics([recorder.path], [before, between, after])
+    assert (seen.operations, seen.last_sale) == (4, ends["c#4"])
+    first, second, third = seen.recoveries
+    # Nobody asked for a second after the first fault, which the shop is not blamed for.
+    assert (first is not None and first < 1, third) == (True, None)
+    assert second is not None
+    assert 0 <= second < 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_empty_shelf_is_filled_and_the_history_tells(sale: Sale, tmp_path: Path) -> None:
+    Item.objects.filter(pk=sale.item_id).update(available=0, enforced=False)
+    restocker = Restocker(sale, 5, tmp_path)
+    restocker.start()
+    wait_for(lambda: restocker.times == 1)
+    restocker.stop()
+    assert Item.objects.get(pk=sale.item_id).available == 5
+    [told] = operations(tmp_path / f"{NAME}-{sale.pk}.jsonl")
+    assert (told.op, told.outcome, told.quantity) == ("restock", "ok", 5)
+    assert told.item == str(sale.item_id)
+
+
+def test_the_controls_name_what_they_switch_off_and_what_must_turn_red() -> None:
+    names = [control.name for control in controls.CONTROLS]
+    assert len(set(names)) == len(names)
+    assert set(controls.QUICK) <= set(names)
+    assert [control.name for control in controls.CONTROLS if not control.reddens] == ["nothing"]
+    reddened = {each for control in controls.CONTROLS for each in control.reddens}
+    assert reddened >= {"P1", "P2", "P3", "P5", "P7", "P9", "P10", "P11", "P12"}
+    for control in controls.CONTROLS:
+        assert bool(control.before) == bool(control.after)
+        assert set(control.faults) <= set(FAULTS)

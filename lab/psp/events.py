@@ -1,0 +1,112 @@
+"""News for the shop: an outbox, and a thread that sends from it until the shop has taken all.
+
+An event is written in the transaction of what it tells of. Before each attempt its next one is
+written down, so a sender that dies between any two steps has lost nothing: the event is due again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from threading import Event as Bell
+from typing import Any
+
+import urllib3
+from django.conf import settings
+from django.db import connection, transaction
+from django.db.models import F
+from django.db.models.functions import Now
+
+from lab.psp import behaviour
+from lab.psp.models import Event, event_id
+
+AT_ONCE = 64
+"""Events that are sent in one go."""
+
+SENDERS = 16
+"""Threads that send."""
+
+TIMEOUT = 5.0
+"""Seconds that the shop may take."""
+
+# The first pause is longer than a send may take. A real provider goes up to hours; in a
+# demonstration somebody waits for what comes after the fault.
+CLAIM = """
+UPDATE psp_event
+SET attempts = attempts + 1, due = now() + least(0.25 * 2 ^ least(attempts, 10), 5) * interval '1 s'
+WHERE id IN (
+    SELECT id FROM psp_event WHERE remaining > 0 AND due <= now()
+    ORDER BY due LIMIT %s FOR UPDATE SKIP LOCKED
+)
+RETURNING id, body
+"""
+
+bells: list[Bell] = []
+"""Rung after a commit that left something to do; without a ring, it is found a little later."""
+
+
+def emit(kind: str, order: int, document: dict[str, Any]) -> None:
+    """Have the shop told of what this transaction does."""
+    now = behaviour.current()
+    if not now.webhook_url:
+        return
+    pk = event_id()
+    body = {"id": pk, "type": kind, "created": int(time.time()), "data": document}
+    wait = timedelta(milliseconds=now.shuffle * now.draw("shuffle", order, kind))
+    Event.objects.create(
+        id=pk, body=json.dumps(body), remaining=max(now.copies, 1), due=Now() + wait
+    )
+    ring_when_committed()
+
+
+def ring_when_committed() -> None:
+    """Wake the threads that do what is due."""
+    transaction.on_commit(_ring)
+
+
+def send_due(senders: ThreadPoolExecutor, client: urllib3.PoolManager) -> int:
+    """Send what is due; how many events that was."""
+    with connection.cursor() as cursor:
+        cursor.execute(CLAIM, [AT_ONCE])
+        claimed = cursor.fetchall()
+    connection.close()  # back into the pool while the shop is waited for
+    url = behaviour.current().webhook_url
+    taken = senders.map(lambda event: _send(client, url, event[1]), claimed)
+    delivered = [pk for (pk, _), done in zip(claimed, taken, strict=True) if done]
+    # The next copy, if there is one, goes out at the time set above.
+    Event.objects.filter(pk__in=delivered).update(remaining=F("remaining") - 1)
+    return len(claimed)
+
+
+def _ring() -> None:
+    for bell in bells:
+        bell.set()
+
+
+def signature(body: bytes, now: int) -> str:
+    """The header that proves who sent `body`, and when."""
+    signed = b"%d.%s" % (now, body)
+    digest = hmac.new(settings.PSP_WEBHOOK_SECRET.encode(), signed, hashlib.sha256)
+    return f"t={now},v1={digest.hexdigest()}"
+
+
+def _send(client: urllib3.PoolManager, url: str, text: str) -> bool:
+    """Whether the shop took it. Everything but a 2xx is a no."""
+    if not url:  # taken away while some were still to be sent
+        return False
+    body = text.encode()
+    headers = {
+        "Content-Type": "application/json",
+        "PSP-Signature": signature(body, int(time.time())),
+    }
+    try:
+        answer = client.request(
+            "POST", url, body=body, headers=headers, timeout=TIMEOUT, retries=False
+        )
+    except urllib3.exceptions.HTTPError:
+        return False
+    return 200 <= answer.status < 300

@@ -1,0 +1,30 @@
+"""gunicorn's settings for the payment provider.
+
+One worker: it remembers how it was told to behave, and one that waits cooperatively is enough.
+"""
+
+workers = 1
+worker_class = "gevent"
+worker_connections = 4000
+backlog = 4096
+keepalive = 75  # longer than the shop leaves a connection unused
+timeout = 60
+graceful_timeout = 1  # it may be cut off anywhere, and idle connections never end by themselves
+accesslog = None
+errorlog = "-"
+control_socket_disable = True
+
+
+def post_fork(server: object, worker: object) -> None:
+    """In a new worker, before it serves."""
+    # Not above: psycopg must not be loaded before gevent has patched what it is built on.
+    from shop import gevent_psycopg
+
+    gevent_psycopg.install()
+
+
+def post_worker_init(worker: object) -> None:
+    """In a new worker, once Django is set up."""
+    from lab.psp import worker as own
+
+    own.start()

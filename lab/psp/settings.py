@@ -1,0 +1,64 @@
+"""Django's settings of the payment provider: no pages, no sessions, one database."""
+
+from urllib.parse import urlsplit
+
+import dj_database_url
+
+from lab import environment
+from lab.stack.folder import kept_secret
+
+PSP_BEHAVIOUR_MAY_CHANGE = environment.switch("SHOP_DEMO")
+DEBUG = False
+
+PSP_KEY = environment.text("PSP_KEY") or (
+    kept_secret("psp-key") if PSP_BEHAVIOUR_MAY_CHANGE else ""
+)
+PSP_WEBHOOK_SECRET = environment.text("PSP_WEBHOOK_SECRET") or (
+    kept_secret("psp-webhook-secret") if PSP_BEHAVIOUR_MAY_CHANGE else ""
+)
+PSP_WEBHOOK_URL = environment.text("PSP_WEBHOOK_URL")
+PSP_BEHAVIOUR = environment.text("PSP_BEHAVIOUR")
+
+SECRET_KEY = PSP_KEY
+ALLOWED_HOSTS = ["*"]  # who asks is known by the key; no page is served whose address matters
+INSTALLED_APPS = ["lab.psp"]
+MIDDLEWARE: list[str] = []
+ROOT_URLCONF = "lab.psp.urls"
+WSGI_APPLICATION = "lab.psp.wsgi.application"
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+USE_TZ = True
+TIME_ZONE = "UTC"
+
+# Without an address of its own: a database beside the shop's, on the same server.
+DATABASE_URL = environment.text("PSP_DATABASE_URL")
+if not DATABASE_URL and environment.is_set("DATABASE_URL"):
+    DATABASE_URL = urlsplit(environment.text("DATABASE_URL"))._replace(path="/psp").geturl()
+
+DATABASES = {}
+if DATABASE_URL:
+    DATABASES["default"] = dj_database_url.parse(DATABASE_URL, conn_max_age=0)
+    DATABASES["default"]["OPTIONS"] = {
+        **DATABASES["default"].get("OPTIONS", {}),
+        "pool": {
+            "min_size": 1,
+            "max_size": environment.number("DB_POOL_SIZE"),
+            "timeout": 5,
+            "reconnect_timeout": 5,
+        },
+        "connect_timeout": 5,
+    }
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {
+        "line": {"format": "{asctime} {levelname} {process} {name}: {message}", "style": "{"},
+    },
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": "WARNING"},
+    # An answer such as 402 is an outcome; Django would write a line for each.
+    "loggers": {
+        "lab.psp": {"level": environment.text("LOG_LEVEL")},
+        "django.request": {"level": "ERROR"},
+    },
+}

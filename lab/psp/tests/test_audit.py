@@ -1,0 +1,237 @@
+"""The audit: contradictions are found, what is late is said and repaired, alerts open and close."""
+
+from __future__ import annotations
+
+import json
+from io import StringIO
+from uuid import uuid4
+
+import pytest
+from django.core.management import call_command
+from django.urls import reverse
+
+from inventory.models import Item, OutboxMessage, Reservation
+from shop import orders
+from shop.audit import Report, alerts, examine
+from shop.audit.models import Alert
+from shop.background import tasks
+from shop.background.repair import repair
+from shop.checkout import order_actions
+from shop.mails.models import Mail
+from shop.orders.models import Order
+from shop.payments.models import Payment, Refund
+from shop.payments.provider import provider
+from shop.tests.catalogue import a_sale, an_order
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def real_provider(psp, till, settings):
+    """The provider over HTTP, with a ledger of its own."""
+    settings.PAYMENT_PROVIDER = "shop.payments.http_provider.HttpProvider"
+    provider.cache_clear()
+    yield
+    provider.cache_clear()
+
+
+def paid() -> Order:
+    order = an_order(a_sale())
+    order_actions.pay(order)
+    order.refresh_from_db()
+    assert order.status == "paid"
+    return order
+
+
+def at_the_provider(order: Order) -> str:
+    """Money that the provider took, and the shop has never heard of it."""
+    intent = provider().create_intent(order=order.pk, amount=order.amount, key=str(uuid4()))
+    provider().capture(intent.id, key=str(uuid4()))
+    return intent.id
+
+
+def test_a_shop_with_orders_in_every_state_fits_together():
+    an_order(a_sale())
+    order_actions.cancel(an_order(a_sale()))
+    order_actions.refund(paid())
+    paid()
+    expired = an_order(a_sale())
+    Reservation.objects.filter(orderline__order=expired).update(deadline="2020-01-01T00:00Z")
+    orders.expire()
+    report = examine()
+    assert (report.problems, report.overdue, report.unchecked) == ([], [], [])
+    assert len(report.items) == 5
+
+
+def test_a_paid_order_without_its_payment_is_found():
+    order = paid()
+    Payment.objects.update(state="failed")
+    text = " ".join(examine().problems)
+    assert f"order {order.pk} is paid and worth 999.00, but 0 was taken" in text
+
+
+def test_money_that_only_the_shop_knows_of_is_found(psp):
+    order = paid()
+    psp.forget()
+    assert examine().problems == [
+        (
+            f"payment {Payment.objects.get().pk} of order {order.pk} is captured over 999.00 here, "
+            "and over 0 at the provider"
+        )
+    ]
+
+
+def test_money_that_only_the_provider_knows_of_is_found():
+    order = an_order(a_sale())
+    intent = at_the_provider(order)
+    assert examine().problems == [
+        f"the provider took 999 for order {order.pk}, of which the shop knows no payment ({intent})"
+    ]
+
+
+def test_a_payment_that_is_still_being_asked_about_is_no_contradiction():
+    order = an_order(a_sale())
+    Payment.objects.create(
+        order=order,
+        key="key",
+        intent=at_the_provider(order),
+        amount=order.amount,
+        not_before="2100-01-01T00:00Z",
+    )
+    assert examine().problems == []
+
+
+def test_a_captured_payment_that_the_shop_took_for_failed_is_found_and_recovered():
+    order = an_order(a_sale())
+    payment = Payment.objects.create(
+        order=order,
+        key="key",
+        intent=at_the_provider(order),
+        amount=order.amount,
+        state="failed",
+        not_before="2100-01-01T00:00Z",
+    )
+    assert examine().problems == [
+        (
+            f"payment {payment.pk} of order {order.pk} is failed here, 0 back; "
+            "the provider has taken 999 and given back 0"
+        )
+    ]
+    assert f"wrote down what the provider says about order {order.pk}" in list(repair())
+    order.refresh_from_db()
+    assert order.status == "paid"
+    assert examine().problems == []
+
+
+def test_a_provider_that_does_not_answer_is_not_said_to_agree(settings):
+    order = paid()
+    settings.PSP_URL = "http://127.0.0.1:9"
+    report = examine()
+    assert report.balanced
+    assert len(report.unchecked) == 1
+    assert "provider's ledger" in report.unchecked[0]
+    assert order.status == "paid"
+
+
+def test_what_is_late_is_said_and_repaired(monkeypatch):
+    order = an_order(a_sale())
+    Reservation.objects.update(deadline="2020-01-01T00:00Z")
+    OutboxMessage.objects.update(dead="2020-01-01T00:00Z", attempts=20)
+    other = an_order(a_sale())
+    payment = Payment.objects.create(
+        order=other,
+        key="key",
+        intent=at_the_provider(other),
+        amount=other.amount,
+        not_before="2100-01-01T00:00Z",
+    )
+    Payment.objects.update(created="2020-01-01T00:00Z")
+    report = examine()
+    assert report.balanced
+    assert report.overdue == [
+        "1 reservations are held past their deadline",
+        "1 payments have been pending for too long",
+        "1 messages of the outbox are dead",
+    ]
+    done = list(repair())
+    assert done[:3] == [
+        "released 1 reservations whose time to pay had passed",
+        "asked the provider about 1 payments and refunds; 0 are still pending",
+        "woke 1 messages that were put off or dead",
+    ]
+    assert done[-1] == "0 messages and 0 mails are still not done"
+    assert examine().overdue == []
+    assert Order.objects.get(pk=order.pk).status == "expired"
+    assert Order.objects.get(pk=other.pk).status == "paid"
+    assert Payment.objects.get(pk=payment.pk).state == "captured"
+    assert set(Mail.objects.filter(order=order).values_list("kind", flat=True)) == {
+        *("confirmation", "expired"),
+    }
+
+
+def test_repairing_what_is_right_changes_nothing():
+    order = paid()
+    before = list(Item.objects.values_list("pk", "available", "reserved"))
+    for _ in range(2):
+        list(repair())
+    assert list(Item.objects.values_list("pk", "available", "reserved")) == before
+    assert Order.objects.get(pk=order.pk).status == "paid"
+    assert Refund.objects.count() == 0
+
+
+def test_the_command_prints_one_document_and_its_exit_code_says_whether_all_fits():
+    order = an_order(a_sale())
+    output = StringIO()
+    call_command("audit", "--json", "--sale", order.sale_id, stdout=output)
+    document = json.loads(output.getvalue())
+    assert list(document)[:3] == ["balanced", "items", "problems"]
+    assert (document["balanced"], document["problems"]) == (True, [])
+    assert [item["held"] for item in document["items"]] == [1]
+    at_the_provider(order)
+    with pytest.raises(SystemExit) as wrong:
+        call_command("audit", "--json", "--repair", stdout=StringIO())
+    assert wrong.value.code == 1, "money that nobody knows is not explained away"
+
+
+def test_of_one_sale_only_its_own_money_is_judged():
+    strange, own = an_order(a_sale()), an_order(a_sale())
+    at_the_provider(strange)
+    item = own.lines.get().sale.item_id
+    assert examine([item]).problems == []
+    assert len(examine([item]).items) == 1
+
+
+# --- alerts ----------------------------------------------------------------------------------
+
+
+def test_an_alert_is_open_once_while_its_problem_lasts_and_then_closed(admin_client):
+    def found(*problems: str) -> Report:
+        return Report(problems=list(problems))
+
+    assert alerts.raise_alerts(found("item 7: 3 of 5 are lost", "item 8: 1 of 5 is lost")) == 2
+    assert alerts.raise_alerts(found("item 7: 4 of 5 are lost")) == 1
+    alert = Alert.objects.get(closed=None)
+    assert alert.text == "item 7: 4 of 5 are lost"
+    assert alert.seen > alert.opened
+    shown = admin_client.get(reverse("admin:shop_alert_changelist")).content.decode()
+    assert "item 7: 4 of 5 are lost" in shown
+    assert alerts.raise_alerts(Report(unchecked=["the provider is away"])) == 1, "nobody knows"
+    assert alerts.raise_alerts(found()) == 0
+    assert alerts.raise_alerts(found("item 7: 1 of 5 are lost")) == 1
+    assert Alert.objects.count() == 3
+
+
+def test_an_alert_about_a_count_stays_one_while_the_count_moves():
+    for count in (3, 9):
+        alerts.raise_alerts(Report(overdue=[f"{count} mails wait"]))
+    assert [alert.text for alert in Alert.objects.all()] == ["9 mails wait"]
+
+
+def test_the_job_of_beat_raises_an_alert_and_closes_it_when_the_message_went_through():
+    an_order(a_sale())
+    OutboxMessage.objects.update(dead="2020-01-01T00:00Z")
+    assert tasks.audit() == 1
+    assert Alert.objects.get().text == "1 messages of the outbox are dead"
+    list(repair())
+    assert tasks.audit() == 0
+    assert Alert.objects.get().closed is not None

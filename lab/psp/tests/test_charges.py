@@ -1,0 +1,80 @@
+"""An order's money, counted where it is moved: in the payment provider's own ledger."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from shop.orders.models import Order
+from shop.payments.models import Refund
+from shop.tests.processes import wait_for
+
+Status = Order.Status
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def at_once(times: int, call: Callable[[], Any]) -> list[int]:
+    """The HTTP statuses of that many simultaneous calls."""
+
+    def once(_: int) -> int:
+        try:
+            status: int = call().status_code
+            return status
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(times) as threads:
+        return list(threads.map(once, range(times)))
+
+
+def status_of(order: int) -> str:
+    return Order.objects.values_list("status", flat=True).get(pk=order)
+
+
+def insist(buyer: Any, order: int, what: str, until: str) -> None:
+    """Ask again, as a buyer does who was told that nobody knows yet."""
+
+    def there() -> bool:
+        buyer.post(f"orders/{order}/{what}")
+        return status_of(order) == until
+
+    wait_for(there)
+
+
+def test_thirty_payments_and_thirty_refunds_at_once_move_money_once_each(psp, sale, ann):
+    """More than the pool has connections: who waits for another's answer must not keep one."""
+    order = ann.order(sale)
+    assert set(at_once(30, lambda: ann.post(f"orders/{order}/payment"))) == {200}
+    assert status_of(order) == Status.PAID
+    assert set(at_once(30, lambda: ann.post(f"orders/{order}/refund"))) == {200}
+    assert status_of(order) == Status.REFUNDED
+    assert psp.ledger(order) == [(order, "capture", 99900), (order, "refund", 99900)]
+
+
+def test_answers_that_are_lost_charge_nobody_twice(psp, sale_of, ann):
+    psp.behave(lost=0.5, seed=7)
+    sale = sale_of(limit=10)
+    bought = [ann.order(sale) for _ in range(8)]
+    for order in bought:
+        insist(ann, order, "payment", until=Status.PAID)
+        assert psp.ledger(order) == [(order, "capture", 99900)]
+
+
+def test_webhooks_alone_settle_what_the_provider_took_its_time_for(
+    psp, live_server, sale, ann, bob
+):
+    psp.behave(
+        webhook_url=f"{live_server.url}/api/v1/webhooks/psp", processing=100, copies=2, shuffle=200
+    )
+    order, declined = ann.order(sale), bob.order(sale)
+    assert ann.post(f"orders/{order}/payment").status_code in {200, 202, 503}
+    wait_for(lambda: status_of(order) == Status.PAID)
+    ann.post(f"orders/{order}/refund")
+    wait_for(lambda: status_of(order) == Status.REFUNDED)
+    wait_for(psp.quiet)
+    assert Refund.objects.get(payment__order=order).amount == Decimal("999.00")
+    assert psp.ledger(order, declined) == [(order, "capture", 99900), (order, "refund", 99900)]

@@ -1,0 +1,221 @@
+"""The payment provider: money moves once, whatever is repeated, cut off or killed."""
+
+import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from decimal import Decimal
+from typing import Any
+from uuid import uuid4
+
+import psycopg
+import pytest
+
+from lab.proof import provider_ledger
+from lab.proof import snapshot as shops
+from loadtest.checker import snapshot
+from shop.payments.http_provider import HttpProvider
+from shop.payments.models import Payment
+from shop.payments.provider import Intent, PaymentDeclined, PaymentUnknown
+from shop.tests.processes import wait_for
+
+TEN = Decimal("10.00")
+
+shop = HttpProvider()
+
+
+def key() -> str:
+    return str(uuid4())
+
+
+def announced(order: int, amount: Decimal = TEN) -> Intent:
+    return shop.create_intent(order=order, amount=amount, key=key())
+
+
+def captured(order: int) -> Intent:
+    return shop.capture(announced(order).id, key=key())
+
+
+def at_once(times: int, call: Callable[[], Any]) -> list[Any]:
+    """Call it from that many threads; what came of each, outcomes that were raised included."""
+
+    def attempt(_: int) -> Any:
+        try:
+            return call()
+        except (PaymentDeclined, PaymentUnknown) as outcome:
+            return outcome
+
+    with ThreadPoolExecutor(times) as threads:
+        return list(threads.map(attempt, range(times)))
+
+
+def test_a_payment_is_announced_captured_found_and_given_back(psp):
+    intent = announced(1, Decimal("9.99"))
+    assert (intent.status, intent.amount) == ("requires_capture", Decimal("9.99"))
+    assert shop.capture(intent.id, key=key()).status == "captured"
+    assert shop.refund(intent.id, amount=Decimal("4.00"), key=key()).status == "succeeded"
+    [found] = shop.find(1)
+    assert (found.id, found.status, found.refunded) == (intent.id, "captured", Decimal("4.00"))
+    assert psp.ledger(1) == [(1, "capture", 999), (1, "refund", 400)]
+
+
+def test_thirty_repetitions_at_once_are_one_capture_with_one_answer(psp):
+    first = key()
+    intents = at_once(30, lambda: shop.create_intent(order=2, amount=TEN, key=first))
+    assert len({intent.id for intent in intents}) == len(shop.find(2)) == 1
+    same = key()
+    answers = at_once(30, lambda: shop.capture(intents[0].id, key=same))
+    assert {answer.status for answer in answers} == {"captured"}
+    assert psp.ledger(2) == [(2, "capture", 1000)]
+
+
+def test_thirty_captures_under_thirty_keys_are_one_capture_too(psp):
+    intent = announced(3)
+    answers = at_once(30, lambda: shop.capture(intent.id, key=key()))
+    assert {answer.status for answer in answers} == {"captured"}
+    assert psp.ledger(3) == [(3, "capture", 1000)]
+
+
+def test_thirty_refunds_at_once_give_back_no_more_than_was_captured(psp):
+    intent = captured(4)
+    answers = at_once(30, lambda: shop.refund(intent.id, amount=Decimal("4.00"), key=key()))
+    refused = [each.code for each in answers if isinstance(each, PaymentDeclined)]
+    assert refused == ["refund_exceeds_capture"] * 28
+    assert psp.ledger(4) == [(4, "capture", 1000), *[(4, "refund", 400)] * 2]
+
+
+def test_an_answer_that_is_lost_is_unknown_and_a_repetition_gets_the_truth(psp):
+    intent, same = announced(5), key()
+    psp.behave(lost=1.0)
+    with pytest.raises(PaymentUnknown):
+        shop.capture(intent.id, key=same)
+    assert psp.ledger(5) == [(5, "capture", 1000)]
+    assert shop.capture(intent.id, key=same).status == "captured"
+    assert psp.ledger(5) == [(5, "capture", 1000)]
+
+
+def test_a_declined_card_is_definite_and_stays_declined(psp):
+    intent, same = announced(6), key()
+    psp.behave(decline=1.0)
+    for _ in range(2):
+        with pytest.raises(PaymentDeclined, match="card_declined"):
+            shop.capture(intent.id, key=same)
+        psp.behave()
+    with pytest.raises(PaymentDeclined, match="card_declined"):
+        shop.capture(intent.id, key=key())
+    assert shop.find(6)[0].status == "failed"
+    assert psp.ledger(6) == []
+
+
+def test_capture_and_cancel_at_once_have_one_winner(psp):
+    for order in range(100, 120):
+        intent = announced(order)
+        with ThreadPoolExecutor(2) as threads:
+            capture = threads.submit(shop.capture, intent.id, key=key())
+            cancel = threads.submit(shop.cancel, intent.id, key=key())
+        won = capture.exception() is None
+        assert won != (cancel.exception() is None)
+        assert len(psp.ledger(order)) == won
+
+
+def test_a_capture_in_processing_is_decided_also_by_a_worker_that_was_started_anew(psp):
+    intent = announced(7)
+    psp.behave(processing=300)
+    assert shop.capture(intent.id, key=key()).status == "processing"
+    with pytest.raises(PaymentDeclined, match="intent_processing"):
+        shop.cancel(intent.id, key=key())
+    psp.kill_worker()
+    wait_for(lambda: psp.ledger(7) == [(7, "capture", 1000)])
+    assert shop.find(7)[0].status == "captured"
+
+
+def test_a_wrong_key_of_ours_says_nothing_about_the_buyers_money(psp, settings):
+    settings.PSP_KEY = "wrong"
+    with pytest.raises(PaymentUnknown, match="401"):
+        announced(8)
+
+
+def test_a_key_used_for_something_else_is_unknown_for_it_may_have_moved_money(psp):
+    intent, same = announced(8), key()
+    shop.capture(intent.id, key=same)
+    with pytest.raises(PaymentUnknown, match="idempotency_key_reused"):
+        shop.cancel(intent.id, key=same)
+    assert psp.ledger(8) == [(8, "capture", 1000)]
+
+
+def test_nobody_answering_is_unknown(settings):
+    settings.PSP_URL = "http://127.0.0.1:1"
+    with pytest.raises(PaymentUnknown):
+        announced(9)
+
+
+def test_the_ledger_cannot_be_changed_nor_hold_what_must_not_be(psp):
+    """Enforced by the database, so whatever the provider's own code does."""
+    intent = captured(10)
+    line = "INSERT INTO psp_ledgerline (intent_id, operation, amount) VALUES (%s, %s, %s)"
+    unpaid = announced(10)
+    shop.cancel(unpaid.id, key=key())
+    for statement, *values in (
+        ("UPDATE psp_ledgerline SET amount = 1",),
+        ("DELETE FROM psp_ledgerline",),
+        ("TRUNCATE psp_ledgerline",),
+        (line, intent.id, "capture", 1000),
+        (line, announced(10).id, "capture", 999),
+        (line, unpaid.id, "capture", 1000),
+        (line, intent.id, "refund", 1),
+    ):
+        with pytest.raises(psycopg.DatabaseError):
+            psp.sql(statement, *values)
+    assert psp.ledger(10) == [(10, "capture", 1000)]
+
+
+def test_the_checker_gets_the_ledger_of_a_sales_orders_and_money_that_has_no_order(
+    psp, sale, ann, tmp_path
+):
+    other = ann.order(sale)
+    bought = ann.order(sale)
+    lost = bought + 1_000_000  # the shop does not know it
+    for order in (other, bought, lost):
+        captured(order)
+    provider_ledger.write(tmp_path / "ledger", [bought])
+    _, rows = snapshot.read(tmp_path / "ledger")
+    assert [(row.kind, *list(asdict(row).values())[1:]) for row in rows] == [
+        ("payment", str(bought), "capture", 1000),
+        ("payment", str(lost), "capture", 1000),
+    ]
+    answer = ann.get(f"demo/sales/{sale.pk}/ledger")
+    told = [json.loads(line) for line in b"".join(answer.streaming_content).splitlines()]
+    assert [(row["kind"], row.get("order")) for row in told] == [
+        ("snapshot", None),
+        *(("payment", str(order)) for order in (other, bought, lost)),
+        ("end", None),
+    ]
+
+
+def test_a_proof_waits_for_money_that_is_under_way(transactional_db, psp, sale, ann):
+    order = ann.order(sale)
+    before = shops.owed([sale.pk])
+    psp.behave(processing=60_000)
+    ann.post(f"orders/{order}/payment")
+    assert Payment.objects.get(order=order).state == Payment.State.PENDING
+    assert shops.owed([sale.pk]) == before + 1
+
+
+def test_a_ledger_that_is_not_to_be_had_is_unknown(psp, settings, tmp_path):
+    settings.PSP_KEY = "wrong"
+    with pytest.raises(PaymentUnknown, match="401"):
+        provider_ledger.write(tmp_path / "ledger", [1])
+
+
+def test_a_refund_beyond_the_capture_is_refused_by_the_ledger_itself(psp):
+    intent = captured(11)
+    give_back = """
+        WITH given AS (
+            INSERT INTO psp_refund (id, intent_id, amount, status, due)
+            VALUES ('re_' || gen_random_uuid(), %s, %s, 'pending', now() + interval '1 day')
+            RETURNING id, intent_id, amount)
+        INSERT INTO psp_ledgerline (intent_id, refund_id, operation, amount)
+        SELECT intent_id, id, 'refund', amount FROM given"""
+    psp.sql(give_back, intent.id, 600)
+    with pytest.raises(psycopg.errors.CheckViolation, match="refunds_within_captures"):
+        psp.sql(give_back, intent.id, 600)

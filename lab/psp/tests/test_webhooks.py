@@ -1,0 +1,187 @@
+"""The payment provider's news: told twice, late, out of order or by somebody else."""
+
+import hashlib
+import hmac
+import json
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from decimal import Decimal
+from uuid import uuid4
+
+import pytest
+from django.db import connection
+from django.test import Client
+
+from inventory import outbox
+from inventory.models import OutboxMessage
+from shop.payments import provider_events, webhooks
+from shop.payments.http_provider import HttpProvider
+from shop.payments.provider_events import NotYet
+from shop.payments.webhook_models import WebhookEvent
+from shop.tests.processes import wait_for
+
+PATH = "/api/v1/webhooks/psp"
+SECRET = "whsec_of_this_test"
+
+shop = HttpProvider()
+
+
+@pytest.fixture
+def done(monkeypatch, transactional_db):
+    """Each effect leaves a row, in its transaction; returns how often each was done."""
+
+    def leave_a_row(name):
+        return lambda news: outbox.emit(name, {"about": news.id})
+
+    for name in ("captured", "failed", "refunded"):
+        monkeypatch.setattr(provider_events, name, leave_a_row(name))
+
+    def counted() -> Counter[tuple[str, str]]:
+        rows = OutboxMessage.objects.values_list("topic", "payload__about")
+        return Counter((topic, str(about)) for topic, about in rows)
+
+    return counted
+
+
+@pytest.fixture
+def address(live_server):
+    """Where the shop hears news."""
+    return f"{live_server.url}{PATH}"
+
+
+def captured(order: int) -> str:
+    intent = shop.create_intent(order=order, amount=Decimal(10), key=str(uuid4()))
+    shop.capture(intent.id, key=str(uuid4()))
+    return intent.id
+
+
+def event(pk: str, kind: str = "payment_intent.captured") -> bytes:
+    data = {"id": "pi_1", "order": 1, "amount": 1000, "status": "captured", "refunded": 0}
+    return json.dumps({"id": pk, "type": kind, "data": data}).encode()
+
+
+def post(body: bytes, signature: str | None = None) -> int:
+    signature = signed(body) if signature is None else signature
+    headers = {"PSP-Signature": signature} if signature else {}
+    with closing(connection):  # also in a thread of the test's own
+        answer = Client().post(PATH, body, content_type="application/json", headers=headers)
+    return answer.status_code
+
+
+def signed(body: bytes, *, ago: float = 0, secret: str = SECRET) -> str:
+    """As the documentation says, and not with the provider's own code."""
+    at = str(int(time.time() - ago))
+    digest = hmac.new(secret.encode(), f"{at}.".encode() + body, hashlib.sha256).hexdigest()
+    return f"t={at},v1={digest}"
+
+
+def test_each_webhook_twice_and_out_of_order_has_its_effect_once(psp, address, done):
+    psp.behave(webhook_url=address, copies=2, shuffle=400)
+    intents = [captured(order) for order in range(200, 210)]
+    refunds = [shop.refund(each, amount=Decimal(10), key=str(uuid4())).id for each in intents]
+    wait_for(psp.quiet)
+    assert done() == Counter(
+        [*(("captured", each) for each in intents), *(("refunded", each) for each in refunds)]
+    )
+    [(attempts,)] = psp.sql("SELECT sum(attempts) FROM psp_event WHERE body ~ %s", intents[0])
+    assert attempts >= 2
+
+
+def test_without_the_row_the_same_would_be_done_twice(psp, address, done, monkeypatch):
+    """The control of the test above."""
+    monkeypatch.setattr(webhooks, "_remember", lambda *_: True)
+    psp.behave(webhook_url=address, copies=2)
+    intent = captured(210)
+    wait_for(psp.quiet)
+    assert done()["captured", intent] >= 2
+
+
+def test_what_is_not_known_here_yet_is_told_again_and_leaves_nothing(
+    psp, address, done, monkeypatch
+):
+    psp.behave(webhook_url=address)
+    act, told = provider_events.captured, []
+
+    def unknown_at_first(news):
+        told.append(news.id)
+        act(news)
+        if len(told) < 3:
+            raise NotYet(news.id)
+
+    monkeypatch.setattr(provider_events, "captured", unknown_at_first)
+    intent = captured(211)
+    wait_for(psp.quiet)
+    assert told == [intent] * 3
+    assert done() == {("captured", intent): 1}
+
+
+def test_a_sender_killed_between_the_effect_and_the_send_has_lost_nothing(psp, address, done):
+    psp.behave(webhook_url=address, shuffle=2000)  # time to kill it
+    intents = [captured(order) for order in range(220, 225)]
+    psp.kill_worker()
+    assert [psp.ledger(order) != [] for order in range(220, 225)] == [True] * 5
+    wait_for(psp.quiet)
+    assert done() == Counter(("captured", each) for each in intents)
+
+
+def test_a_capture_that_fails_after_a_while_is_told(psp, address, done):
+    psp.behave(webhook_url=address, processing=50, decline=1.0)
+    intent = captured(226)
+    wait_for(psp.quiet)
+    wait_for(lambda: done() == {("failed", intent): 1})
+
+
+def test_thirty_copies_at_once_have_one_effect(done, settings):
+    settings.PSP_WEBHOOK_SECRET = SECRET
+    body = event("evt_30")
+    with ThreadPoolExecutor(30) as threads:
+        assert set(threads.map(post, [body] * 30)) == {200}
+    assert done() == {("captured", "pi_1"): 1}
+
+
+@pytest.mark.parametrize(
+    "sign",
+    [
+        lambda body: signed(body, secret="somebody else's"),
+        lambda body: signed(body + b" "),
+        lambda body: signed(body, ago=301),
+        lambda body: signed(body, ago=-310),
+        lambda body: signed(body).replace("t=", "t=1"),
+        lambda body: "t=1,v1=é",
+        lambda body: "",
+    ],
+    ids=["other secret", "other body", "old", "of the future", "other time", "nonsense", "none"],
+)
+def test_what_the_provider_did_not_sign_or_long_ago_is_refused(done, settings, sign):
+    settings.PSP_WEBHOOK_SECRET = SECRET
+    body = event("evt_forged")
+    assert post(body, sign(body)) == 401
+    assert not WebhookEvent.objects.exists()
+    assert not done()
+
+
+def test_a_recorded_webhook_that_is_sent_again_changes_nothing(done, settings):
+    settings.PSP_WEBHOOK_SECRET = SECRET
+    body = event("evt_recorded")
+    signature = signed(body, ago=290)
+    assert [post(body, signature) for _ in range(2)] == [200, 200]
+    assert done() == {("captured", "pi_1"): 1}
+
+
+def test_a_kind_of_news_that_is_unknown_here_is_taken(done, settings):
+    settings.PSP_WEBHOOK_SECRET = SECRET
+    assert post(event("evt_new", "payout.paid")) == 200
+    assert not done()
+
+
+@pytest.mark.parametrize(
+    "body", [b"[]", b"{}", b"x", b'{"id": 1, "type": "refund.failed", "data": 1}']
+)
+def test_a_signed_event_that_cannot_be_understood_is_refused_and_not_remembered(
+    done, settings, body
+):
+    settings.PSP_WEBHOOK_SECRET = SECRET
+    assert post(body) == 422
+    assert not WebhookEvent.objects.exists()

@@ -1,0 +1,91 @@
+"""The provider's calls. Each parses, does one thing, and renders."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
+
+from lab.psp import behaviour, money, requests
+from lab.psp.models import Intent, LedgerLine
+from lab.psp.requests import Bad, call, once, positive
+
+
+@call("GET", "POST")
+def intents(request: HttpRequest) -> HttpResponseBase:
+    """Announce a payment, or list those of an order, oldest first."""
+    if request.method == "GET":
+        return _intents_of(request.GET.get("order", ""))
+    document = requests.body(request)
+    order, amount = positive(document, "order"), positive(document, "amount")
+    return once(request, lambda: money.create(order=order, amount=amount))
+
+
+@call("POST")
+def capture(request: HttpRequest, intent: str) -> HttpResponseBase:
+    """Take the money."""
+    return once(request, lambda: money.capture(intent))
+
+
+@call("POST")
+def cancel(request: HttpRequest, intent: str) -> HttpResponseBase:
+    """Give up a payment."""
+    return once(request, lambda: money.cancel(intent))
+
+
+@call("POST")
+def refunds(request: HttpRequest) -> HttpResponseBase:
+    """Give money back."""
+    document = requests.body(request)
+    intent, amount = str(document.get("intent", "")), positive(document, "amount")
+    return once(request, lambda: money.refund(intent_id=intent, amount=amount))
+
+
+@call("GET")
+def ledger(request: HttpRequest) -> HttpResponseBase:
+    """Everything that was moved, one JSON object a line, and a last line that says how many."""
+    return StreamingHttpResponse(_ledger_lines(), content_type="application/jsonl")
+
+
+@call("GET", "POST")
+def conduct(request: HttpRequest) -> HttpResponseBase:
+    """How to behave; in the demo only."""
+    if not settings.PSP_BEHAVIOUR_MAY_CHANGE:
+        raise Bad(404, "not_found")
+    if request.method == "GET":
+        return JsonResponse(asdict(behaviour.current()))
+    try:
+        return JsonResponse(asdict(behaviour.change(requests.body(request))))
+    except ValueError as error:
+        raise Bad(400, str(error)) from None
+
+
+def alive(request: HttpRequest) -> HttpResponse:
+    """Answer 200: this process serves."""
+    return HttpResponse("ok\n", content_type="text/plain")
+
+
+def _intents_of(order: str) -> HttpResponse:
+    if not order.isdecimal() or int(order) >= 2**63:
+        raise Bad(400, "invalid_order")
+    found = Intent.objects.filter(order=int(order)).order_by("created", "pk")
+    return JsonResponse({"data": [money.intent_document(intent) for intent in found]})
+
+
+def _ledger_lines() -> Iterator[str]:
+    count = 0
+    for line in LedgerLine.objects.select_related("intent").order_by("pk").iterator():
+        document = {
+            "id": line.pk,
+            "order": line.intent.order,
+            "intent": line.intent_id,
+            "operation": line.operation,
+            "amount": line.amount,
+        }
+        count += 1
+        yield json.dumps(document) + "\n"
+    yield json.dumps({"lines": count}) + "\n"

@@ -1,0 +1,9 @@
+"""What gunicorn serves: `gunicorn -c python:lab.psp.serving lab.psp.wsgi`."""
+
+import os
+
+from django.core.wsgi import get_wsgi_application
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "lab.psp.settings")
+
+application = get_wsgi_application()

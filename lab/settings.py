@@ -1,0 +1,51 @@
+"""The shop's settings, overlaid for the demo: random secrets, plain HTTP on 127.0.0.1, the lab.
+
+Chosen by `manage.py` and `gunicorn.conf.py` where `SHOP_DEMO=1`.
+"""
+
+from lab import environment as demo
+from lab.stack.folder import kept_secret
+from shop.settings import *  # noqa: F403
+from shop.settings import EMAIL_BACKEND, EMAIL_HOST, INSTALLED_APPS, LOGGING
+
+DATA_DIR = demo.data_folder()
+
+INSTALLED_APPS = [*INSTALLED_APPS, "lab"]
+ROOT_URLCONF = "lab.urls"
+LOGGING = {
+    **LOGGING,
+    "loggers": {**LOGGING["loggers"], "lab": {"level": demo.text("LOG_LEVEL")}},
+}
+
+# Secrets are kept in the data folder, so logins and buyer tokens outlive a restart.
+SECRET_KEY = demo.text("SECRET_KEY") or kept_secret("secret-key")
+ALLOWED_HOSTS = demo.names("ALLOWED_HOSTS") or ["127.0.0.1", "localhost"]
+PSP_URL = demo.text("PSP_URL") or f"http://127.0.0.1:{demo.PSP_PORT}"
+PSP_KEY = demo.text("PSP_KEY") or kept_secret("psp-key")
+PSP_WEBHOOK_SECRET = demo.text("PSP_WEBHOOK_SECRET") or kept_secret("psp-webhook-secret")
+PUBLIC_URL = demo.text("PUBLIC_URL").rstrip("/") or (f"http://127.0.0.1:{demo.number('SHOP_PORT')}")
+
+INVENTORY_LINES = demo.names("INVENTORY_LINES")
+LAB_FAILPOINTS = demo.text("SHOP_MARKS")
+
+# A load test plays thousands of buyers with few tokens, so the demo limits nobody by itself.
+SHOP_RATE_LIMIT = demo.number("RATE_LIMIT") if demo.is_set("RATE_LIMIT") else 0
+SHOP_ALLOW_UNSAFE_STRATEGIES = True
+SHOP_SHOW_MAILS = True
+
+EMAIL_FILE_PATH = DATA_DIR / "mail"
+if not EMAIL_HOST:
+    EMAIL_BACKEND = "django.core.mail.backends.filebased.EmailBackend"
+
+# Static files are served from where they are: nothing to collect, nothing that can be stale.
+STATIC_ROOT = None
+WHITENOISE_USE_FINDERS = True
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+}
+
+HTTPS = SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = False
+SECURE_HSTS_SECONDS = 0
+SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = False
+SECURE_PROXY_SSL_HEADER = None

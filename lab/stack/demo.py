@@ -1,0 +1,200 @@
+"""`make demo`: the whole shop from one command, and an eye on it until Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+
+from django.conf import settings
+from django.core.management import call_command
+from django.db import connection
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from lab import environment
+from lab.stack import entry, leftovers, postgres, private
+from lab.stack.embedded import EmbeddedServers, ServerUrls
+from lab.stack.errors import StackError
+from lab.stack.folder import alone, make_folder, write_private
+from lab.stack.ports import asked_or_free
+from lab.stack.signals import shielded
+from lab.stack.stack import ALL, TARGET, Stack
+from lab.stack.watch import Watch
+from loadtest.faults import Target
+
+LOCK = "demo.lock"
+WATCH_SECONDS = 0.5
+
+
+class Demo:
+    """The steps of the demo, each shown on `console` while it runs."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.folder = make_folder(environment.data_folder() / "demo")
+        self.servers: EmbeddedServers | None = entry.embedded_servers()
+        self.stack: Stack | None = None
+
+    def run(self, proof: Sequence[str], logins: Sequence[tuple[str, str]] = ()) -> None:
+        """Start everything, prove it once, and watch it until a signal ends the demo.
+
+        Args:
+            proof: arguments of the first proof run; none: no proof run.
+            logins: (what for, name and password) lines to show.
+
+        Raises:
+            StackError: something does not come up, or another demo runs on this data folder.
+        """
+        with self._only_one(), ExitStack() as cleanup:
+            cleanup.callback(self._stop)
+            self._prepare()
+            stack = self._start_processes()
+            self._fill(stack)
+            if proof:
+                self._prove(proof)
+            # From the moment in which it is called open, nothing dies unnoticed.
+            watches = self._begin_to_watch(stack)
+            self._show(stack, logins)
+            self._watch(watches)
+
+    # --- steps --------------------------------------------------------------------------------
+
+    def _prepare(self) -> None:
+        if self.servers is not None:
+            self._done("PostgreSQL and Valkey are running")
+        with self._step("Clearing away what a killed run left", "Nothing is left of earlier runs"):
+            leftovers.stop(self.folder)
+            private.clear_abandoned()
+        with self._step("Bringing the database up to date", "The database is up to date"):
+            call_command("migrate", verbosity=0, interactive=False)
+
+    def _start_processes(self) -> Stack:
+        urls = ServerUrls(*(environment.text(name) for name in entry.SERVER_VARIABLES))
+        self.stack = stack = Stack(
+            self.folder,
+            urls,
+            port=asked_or_free("SHOP_PORT"),
+            locust_port=asked_or_free("LOCUST_PORT"),
+        )
+        with self._step("Starting the shop, Celery and Locust", "The shop, Celery and Locust run"):
+            stack.start(*ALL)
+            self._say_what_faults_act_on(stack)
+            write_private(self.folder / entry.PSP_ADDRESS, stack.psp_url)
+        return stack
+
+    def _fill(self, stack: Stack) -> None:
+        """Some of what is sold in the catalogue is paid, so the payment provider must be there."""
+        settings.PSP_URL = stack.psp_url
+        with self._step("Filling the catalogue", "The catalogue is filled"):
+            call_command("seed", verbosity=0)
+        connection.close()
+        # Its threads would log every outage into this terminal. (PostgreSQL's backend has it.)
+        connection.close_pool()  # type: ignore[attr-defined]
+
+    def _say_what_faults_act_on(self, stack: Stack) -> None:
+        """For Locust's page, on which a fault can be chosen. Only servers of the demo's own."""
+        path = self.folder / TARGET
+        path.unlink(missing_ok=True)
+        if self.servers is None:
+            return
+        Target(
+            web=stack.url,
+            shop=int((self.folder / "supervisord.pid").read_text()),
+            database=self.servers.urls.database,
+            database_folder=str(postgres.data_folder(self.servers.folder, self.servers.disk)),
+            redis=self.servers.urls.redis,
+            broker=self.servers.urls.broker,
+        ).write(path)
+
+    def _prove(self, arguments: Sequence[str]) -> None:
+        self.console.print("\n[bold]A first proof[/]: " + escape(" ".join(arguments)))
+        assert self.stack is not None
+        command = [sys.executable, str(environment.PROJECT / "manage.py"), "prove", *arguments]
+        variables = {**os.environ, "SHOP_URL": self.stack.url, "SHOP_DEMO": "1"}
+        variables["PSP_URL"] = self.stack.psp_url
+        with subprocess.Popen(command, env=variables) as process:
+            try:
+                code = process.wait()
+            except BaseException:
+                # Ctrl-C reaches it directly; SIGTERM and SIGHUP are passed on. Either way it
+                # gets time to stop its own processes.
+                process.terminate()
+                with shielded(), suppress(subprocess.TimeoutExpired):
+                    process.wait(timeout=30)
+                process.kill()
+                raise
+        if code:
+            self.console.print(f"[bold red]The first proof did not pass (exit code {code}).[/]")
+
+    def _show(self, stack: Stack, logins: Sequence[tuple[str, str]]) -> None:
+        table = Table(title="The shop is open", title_style="bold green", show_header=False)
+        table.add_row("Shop", stack.url)
+        table.add_row("Admin", f"{stack.url}/admin/")
+        table.add_row("API documentation", f"{stack.url}/api/docs")
+        table.add_row("Locust", stack.locust_url)
+        table.add_row("Payment provider", stack.psp_url)
+        for purpose, login in logins:
+            table.add_row(purpose, escape(login))
+        if self.servers is not None:
+            table.add_row("SQL", f"{sys.executable} manage.py dbshell")
+        table.add_row("Logs", str(stack.supervisor.logs))
+        self.console.print(table)
+        self.console.print("Ctrl-C stops everything; the data is kept (`make reset` deletes it).")
+
+    def _begin_to_watch(self, stack: Stack) -> list[Watch]:
+        supervisors = [stack.supervisor]
+        if self.servers is not None:
+            supervisors.append(self.servers.supervisor)
+        return [Watch(supervisor) for supervisor in supervisors]
+
+    def _watch(self, watches: Sequence[Watch]) -> None:
+        while True:
+            for watch in watches:
+                for line in watch.news():
+                    self.console.print(
+                        line, markup=False, highlight=False, style="red", soft_wrap=True
+                    )
+            time.sleep(WATCH_SECONDS)
+
+    def _stop(self) -> None:
+        with shielded():
+            self._say_last("\nStopping …")
+            (self.folder / entry.PSP_ADDRESS).unlink(missing_ok=True)
+            if self.stack is not None:
+                self.stack.stop()
+            if self.servers is not None:
+                self.servers.detach()
+            self._say_last("Everything is stopped.")
+
+    def _say_last(self, text: str) -> None:
+        # The terminal, or what the output is piped to, may be gone; rich then ends the process.
+        # What cannot be shown must not keep us from stopping.
+        with suppress(OSError, SystemExit):
+            self.console.print(text)
+
+    # --- helpers ------------------------------------------------------------------------------
+
+    @contextmanager
+    def _only_one(self) -> Iterator[None]:
+        with alone(self.folder / LOCK) as only:
+            if not only:
+                raise StackError(
+                    f"A demo runs already with the data in {environment.data_folder()}. "
+                    "Stop it first, or give this one its own folder: SHOP_DATA=/some/folder."
+                )
+            yield
+
+    @contextmanager
+    def _step(self, doing: str, done: str) -> Iterator[None]:
+        start = time.monotonic()
+        with self.console.status(f"{doing} …"):
+            yield
+        self._done(f"{done} [dim]({time.monotonic() - start:.1f} s)[/]")
+
+    def _done(self, text: str) -> None:
+        self.console.print(f"[green]✓[/] {text}")

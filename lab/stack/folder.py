@@ -1,0 +1,71 @@
+"""The data folder: private files, secrets that outlive a restart, locks between processes."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from lab import environment
+
+
+def make_folder(path: Path) -> Path:
+    """Create `path` for this user alone to read; others may only pass through.
+
+    Passing through is what PostgreSQL's own user needs when the demo runs as root.
+    """
+    path.mkdir(parents=True, exist_ok=True)
+    path.chmod(0o711)
+    return path
+
+
+def write_private(path: Path, content: str) -> None:
+    """Replace `path` at once, readable by this user only. A reader never sees half a file."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(content)
+    temporary.replace(path)
+
+
+def kept_secret(name: str, folder: Path | None = None) -> str:
+    """Return the random secret `name`, made on first use and kept in the data folder."""
+    path = make_folder(folder or environment.data_folder()) / name
+    if not path.exists():
+        candidate = path.with_name(f"{name}.{os.getpid()}.{secrets.token_hex(4)}")
+        write_private(candidate, secrets.token_urlsafe(48))
+        try:
+            path.hardlink_to(candidate)
+        except FileExistsError:
+            pass  # another process was first: its secret counts
+        finally:
+            candidate.unlink()
+    return path.read_text(encoding="utf-8")
+
+
+@contextmanager
+def exclusive(path: Path) -> Iterator[None]:
+    """Hold the lock file `path` alone. The kernel frees it when the process dies."""
+    with path.open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def alone(path: Path) -> Iterator[bool]:
+    """Hold the lock file `path` alone if nobody else holds it; yield whether that is so."""
+    with path.open("a") as file:
+        yield taken(file)
+
+
+def taken(file: IO[str]) -> bool:
+    """Try to hold the open lock `file` alone, without waiting; a shared lock on it is traded in."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,91 @@
+"""Finds and stops what a folder's supervisor started, also when the supervisor itself was killed.
+
+Every process carries its folder in its environment, so it is recognised without remembered pids,
+which may belong to somebody else by now.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+import psutil
+
+from lab.stack.errors import StackError
+
+MARK = "SHOP_STACK_FOLDER"
+POLL = 0.05  # seconds between two looks
+AGAIN = 2.0  # seconds until a process is asked again
+
+
+def find(folder: Path) -> list[psutil.Process]:
+    """Return the living processes that were started for `folder` or a folder below it."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            mark = process.environ().get(MARK)
+            if (
+                mark
+                and Path(mark).is_relative_to(folder)
+                and process.status() != psutil.STATUS_ZOMBIE
+            ):
+                found.append(process)
+        except (psutil.Error, OSError):
+            continue  # it has ended, or belongs to another user: not ours in either case
+    return found
+
+
+def wait(folder: Path, seconds: float) -> None:
+    """Wait until no process of `folder` is left, or `seconds` have passed."""
+    _wait(find(folder), seconds)
+
+
+def stop(folder: Path, seconds: float = 10) -> None:
+    """Ask every process of `folder` to end, and kill after `seconds` those that do not.
+
+    Looks and asks again and again: a supervisor that is just starting forks new processes
+    meanwhile, and one that is just being forked does not hear its first signal.
+    """
+    start = time.monotonic()
+    while processes := find(folder):
+        waited = time.monotonic() - start
+        if waited > 2 * seconds:
+            raise StackError(f"These processes cannot even be killed: {processes}")
+        for process in processes:
+            _send(process, signal.SIGKILL if waited > seconds else _request(process))
+        _wait(processes, AGAIN)
+
+
+def _wait(processes: list[psutil.Process], seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while any(map(_lives, processes)) and time.monotonic() < deadline:
+        time.sleep(POLL)
+
+
+def _lives(process: psutil.Process) -> bool:
+    # A zombie has ended. It stays one for good where process 1 collects no orphans, as in a
+    # container without an init.
+    try:
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _request(process: psutil.Process) -> signal.Signals:
+    # PostgreSQL's fast shutdown is SIGINT; at SIGTERM it waits for its clients to leave.
+    return signal.SIGINT if _is_postgres(process) else signal.SIGTERM
+
+
+def _is_postgres(process: psutil.Process) -> bool:
+    try:
+        return bool(process.name() == "postgres")
+    except psutil.Error:
+        return False
+
+
+def _send(process: psutil.Process, number: signal.Signals) -> None:
+    try:
+        process.send_signal(number)
+    except psutil.NoSuchProcess:
+        return

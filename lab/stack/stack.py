@@ -1,0 +1,183 @@
+"""The shop itself as processes: gunicorn, Celery worker and beat, Locust; and whom it asks for
+money, the demo's payment provider.
+
+with private_folder() as folder, Stack(folder / "shop", urls) as stack:
+    stack.start("psp", "web", "celery")
+    ... stack.url ...
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from lab import environment
+from lab.stack.embedded import ServerUrls
+from lab.stack.folder import kept_secret
+from lab.stack.ports import next_free, release
+from lab.stack.signals import shielded
+from lab.stack.supervisor import Program, Supervisor
+from shop.background.config import QUEUES
+from shop.background.ping import worker_answers
+
+READY_SECONDS = 60
+TARGET = "target.json"
+ALL = ("psp", "web", "celery", "beat", "locust")
+
+
+class Stack:
+    """Processes of one shop against given servers, kept alive by a supervisor of their own.
+
+    Args:
+        folder: for configuration, logs and pids; one stack a folder at a time.
+        urls: the servers to use.
+        port: of the shop; the next free one unless given.
+        locust_port: of the Locust page; likewise.
+        extra: environment variables for every process, beyond the present ones.
+        of: environment variables of single processes, by name.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        urls: ServerUrls,
+        *,
+        port: int | None = None,
+        locust_port: int | None = None,
+        extra: Mapping[str, str] | None = None,
+        of: Mapping[str, Mapping[str, str]] | None = None,
+    ) -> None:
+        self.supervisor = Supervisor(folder)
+        self.urls = urls
+        self.port = port or next_free(environment.number("SHOP_PORT"))
+        self.locust_port = locust_port or next_free(environment.number("LOCUST_PORT"))
+        self.psp_port = next_free(environment.PSP_PORT)
+        self.extra = dict(extra or {})
+        self.of = dict(of or {})
+
+    @property
+    def url(self) -> str:
+        """The shop's address."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def locust_url(self) -> str:
+        """The Locust page's address."""
+        return f"http://127.0.0.1:{self.locust_port}"
+
+    @property
+    def psp_url(self) -> str:
+        """The payment provider's address."""
+        return f"http://127.0.0.1:{self.psp_port}"
+
+    def start(self, *names: str) -> None:
+        """Start the processes `names` (of `ALL`) and return when every one of them serves.
+
+        Raises:
+            ProcessFailed: one does not come up; says so with its last log lines.
+        """
+        everything = {
+            **os.environ,
+            **self.urls.as_environment(),
+            "SHOP_DEMO": "1",
+            "DJANGO_SETTINGS_MODULE": "lab.settings",
+            "SHOP_DATA": str(environment.data_folder()),
+            "SHOP_PORT": str(self.port),
+            "PSP_URL": self.psp_url,
+            "PSP_WEBHOOK_URL": f"{self.url}/api/v1/webhooks/psp",
+            # Named here, for the processes may be given a data folder of their own.
+            "PSP_KEY": environment.text("PSP_KEY") or kept_secret("psp-key"),
+            "PSP_WEBHOOK_SECRET": environment.text("PSP_WEBHOOK_SECRET")
+            or kept_secret("psp-webhook-secret"),
+            "PYTHONUNBUFFERED": "1",
+            **self.extra,
+        }
+        self.supervisor.start([self._program(name) for name in names], everything)
+        for name in names:
+            self.wait_until_ready(name, may_die=False)
+        release(self.port, self.locust_port, self.psp_port)
+
+    def wait_until_ready(
+        self, name: str, seconds: float = READY_SECONDS, *, may_die: bool = True
+    ) -> None:
+        """Return when the process `name` serves, also after it was restarted.
+
+        Raises:
+            ProcessFailed: it does not within `seconds`.
+        """
+        probes: dict[str, Callable[[], bool]] = {
+            "psp": partial(serves, f"{self.psp_url}/healthz"),
+            "web": partial(serves, f"{self.url}/readyz"),
+            "locust": partial(serves, f"{self.locust_url}/"),
+            "celery": partial(worker_answers, self.urls.broker, self._node),
+            "beat": lambda: self.supervisor.state("beat").state == "RUNNING",
+        }
+        self.supervisor.wait_until(name, probes[name], seconds, may_die=may_die)
+
+    def stop(self) -> None:
+        """Stop all processes at once: each may be cut off anywhere, and the books still balance."""
+        with shielded():
+            self.supervisor.stop()
+            release(self.port, self.locust_port, self.psp_port)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    @property
+    def _node(self) -> str:
+        return f"shop-{self.port}@127.0.0.1"  # unique among the workers of one broker
+
+    def _program(self, name: str) -> Program:
+        schedule = self.supervisor.folder / "beat-schedule"
+        commands = {
+            "celery": (
+                *("celery", "-A", "shop", "worker", "-n", self._node, "-Q", ",".join(QUEUES)),
+                *("-c", environment.text("CELERY_CONCURRENCY"), "--loglevel", "INFO"),
+                *("--without-gossip", "--without-mingle"),
+            ),
+            "beat": ("celery", "-A", "shop", "beat", "-s", str(schedule), "--pidfile="),
+            "psp": ("lab.psp", "--bind", f"127.0.0.1:{self.psp_port}"),
+            "web": ("gunicorn", "-c", "gunicorn.conf.py", "shop.wsgi"),
+            "locust": (
+                *("locust", "-f", "loadtest/locustfile.py", "--host", self.url),
+                *("--web-host", "127.0.0.1", "--web-port", str(self.locust_port)),
+                # What the page's form starts with. A run ends by itself and gets its verdict.
+                *("--users", "500", "--spawn-rate", "100", "--until-done"),
+                *("--runs", str(environment.data_folder() / "loadtest")),
+                # Where whoever may be broken writes what faults act on; see the demo.
+                *("--target", str(self.supervisor.folder / TARGET)),
+            ),
+        }
+        return Program(
+            name=name,
+            command=[sys.executable, "-m", *commands[name]],
+            environment=self.of.get(name, {}),
+            folder=environment.PROJECT,
+            # Celery hands running tasks back instead of waiting for them (celeryconfig.py).
+            stop_signal="QUIT" if name == "celery" else "TERM",
+            stop_seconds=15,  # beyond gunicorn's graceful time-out
+        )
+
+
+def serves(url: str) -> bool:
+    """Does `url` answer 200?"""
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return bool(answer.status == 200)
+    except (OSError, urllib.error.URLError):
+        return False

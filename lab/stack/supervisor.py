@@ -1,0 +1,282 @@
+"""A group of processes kept alive by supervisord, and the reports of what died.
+
+supervisord (https://supervisord.org) starts, restarts and logs the programs; this module writes
+its configuration, talks to it over a socket that only this user can open, and makes sure that
+nothing is left behind, whatever was killed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import xmlrpc.client
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any
+
+from supervisor.xmlrpc import SupervisorTransport
+
+from lab.stack import leftovers
+from lab.stack.errors import ProcessFailed, StackError
+from lab.stack.folder import make_folder, write_private
+
+# A Unix socket's path may have 104 bytes on macOS and 108 on Linux; supervisord first binds to
+# the same path with its pid appended.
+SOCKET_PATH_LIMIT = 88
+LOG_LINES = 10  # shown of a process that died
+START_SECONDS = 15
+POLL = 0.05  # seconds between two looks at something that is starting or stopping
+
+
+@dataclass(frozen=True)
+class Program:
+    """One process to keep alive.
+
+    Args:
+        command: the program and its arguments; no shell is involved.
+        environment: what it gets beyond the supervisor's own environment.
+        user: system user to run as (only root can), or none for the same user.
+        folder: working folder, the supervisor's own unless given.
+        stop_signal: the signal that asks it to end ("TERM", "INT").
+        stop_seconds: after which it is killed.
+    """
+
+    name: str
+    command: Sequence[str]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    user: str | None = None
+    folder: Path | None = None
+    stop_signal: str = "TERM"
+    stop_seconds: int = 10
+
+
+@dataclass(frozen=True)
+class ProcessState:
+    """What supervisord says about a program: its state, and its pid (0 while it is not running)."""
+
+    name: str
+    state: str
+    pid: int
+
+
+class Supervisor:
+    """supervisord over a folder: its configuration, socket and logs are kept there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = make_folder(folder)
+        self.logs = make_folder(folder / "logs")
+
+    # --- life ---------------------------------------------------------------------------------
+
+    def start(self, programs: Sequence[Program], environment: Mapping[str, str]) -> None:
+        """Start `programs`, after clearing away what an earlier, killed run left in this folder.
+
+        Args:
+            environment: the whole environment of supervisord and so of every program.
+
+        Raises:
+            StackError: supervisord did not come up.
+        """
+        leftovers.stop(self.folder)
+        self._make_socket_folder()
+        configuration = self.folder / "supervisord.conf"
+        write_private(configuration, _configuration(self, programs))
+        # It becomes a daemon of its own session: Ctrl-C is for the command in the foreground, which
+        # then stops things in order, and servers may outlive the command that started them.
+        result = subprocess.run(
+            [sys.executable, "-m", "supervisor.supervisord", "-c", str(configuration)],
+            env={**environment, leftovers.MARK: str(self.folder)},
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            start_new_session=True,
+        )
+        if result.returncode != 0:
+            raise ProcessFailed("supervisord", "did not start", result.stdout + result.stderr)
+        deadline = time.monotonic() + START_SECONDS
+        while not self.is_running():
+            if time.monotonic() > deadline:
+                raise ProcessFailed("supervisord", "does not answer", self.log_tail("supervisord"))
+            time.sleep(POLL)
+
+    def stop(self) -> None:
+        """Stop every program, then supervisord, then whatever is left; bounded."""
+        if self.is_running():
+            with suppress(StackError):  # it is going away already
+                self._call("stopAllProcesses")  # all at once: `shutdown` stops one after another
+                self._call("shutdown")
+            leftovers.wait(self.folder, seconds=60)
+        leftovers.stop(self.folder)
+        self._remove_socket_folder()
+
+    def is_running(self) -> bool:
+        """Does supervisord answer?"""
+        try:
+            return bool(self._call("getState")["statename"] == "RUNNING")
+        except StackError:
+            return False
+
+    # --- one program --------------------------------------------------------------------------
+
+    def wait_until(
+        self, name: str, ready: Callable[[], bool], seconds: float, *, may_die: bool = True
+    ) -> None:
+        """Return when `ready()` is true for the program `name`.
+
+        Args:
+            may_die: a death on the way is forgiven, since the supervisor tries again (a database
+                after a crash needs that); otherwise it is an error at once.
+
+        Raises:
+            ProcessFailed: it gave up, supervisord went away, or `seconds` passed.
+        """
+        deadline = time.monotonic() + seconds
+        pids = set()
+        while not ready():
+            try:
+                state = self.state(name)
+            except StackError as error:
+                raise ProcessFailed(name, f"is lost: {error}", self.log_tail(name)) from error
+            pids.add(state.pid)
+            died = len(pids - {0}) > 1 or state.state in {"BACKOFF", "EXITED"}
+            if state.state == "FATAL" or (died and not may_die):
+                raise ProcessFailed(name, "does not start", self.log_tail(name))
+            if time.monotonic() > deadline:
+                raise ProcessFailed(name, f"is not ready after {seconds:g} s", self.log_tail(name))
+            time.sleep(POLL)
+
+    def state(self, name: str) -> ProcessState:
+        """Return the state of the program `name`.
+
+        Raises:
+            StackError: supervisord does not answer, or knows no such program.
+        """
+        return _state(self._call("getProcessInfo", name))
+
+    def states(self) -> list[ProcessState]:
+        """Return the state of every program.
+
+        Raises:
+            StackError: supervisord does not answer.
+        """
+        return [_state(information) for information in self._call("getAllProcessInfo")]
+
+    def start_program(self, name: str) -> None:
+        """Start the program `name` again after `stop_program` or after it gave up."""
+        self._call("startProcess", name, False)
+
+    def stop_program(self, name: str) -> None:
+        """Stop the program `name` and keep it stopped."""
+        self._call("stopProcess", name, True)
+
+    def log_file(self, name: str) -> Path:
+        """Return the file that holds what the program `name` prints."""
+        return self.logs / f"{name}.log"
+
+    def log_tail(self, name: str) -> str:
+        """Return the last lines that the program `name` printed."""
+        path = self.log_file(name)
+        if not path.exists():
+            return ""
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - 16_384))
+            text = file.read().decode(errors="replace")
+        return "\n".join(text.splitlines()[-LOG_LINES:])
+
+    # --- talking to supervisord ----------------------------------------------------------------
+
+    @property
+    def socket(self) -> Path:
+        """The Unix socket, in a short private folder where the data folder's path is too long."""
+        path = self.folder / "supervisor.sock"
+        if len(str(path).encode()) <= SOCKET_PATH_LIMIT:
+            return path
+        digest = hashlib.sha256(str(self.folder).encode()).hexdigest()[:12]
+        return Path(tempfile.gettempdir()) / f"shop-{os.getuid()}-{digest}" / "s"
+
+    def _make_socket_folder(self) -> None:
+        folder = self.socket.parent
+        folder.mkdir(mode=0o700, exist_ok=True)
+        if folder.is_symlink() or folder.stat().st_uid != os.getuid():
+            raise StackError(f"{folder} belongs to somebody else.")
+
+    def _remove_socket_folder(self) -> None:
+        if self.socket.parent != self.folder:
+            shutil.rmtree(self.socket.parent, ignore_errors=True)
+
+    def _call(self, method: str, *arguments: object) -> Any:
+        # A new connection each time: after a failed call the old one cannot be used again.
+        transport = SupervisorTransport(None, None, f"unix://{self.socket}")
+        try:
+            server = xmlrpc.client.ServerProxy("http://127.0.0.1", transport=transport)
+            return getattr(server.supervisor, method)(*arguments)
+        except xmlrpc.client.Fault as fault:
+            raise StackError(
+                f"supervisord refuses {method}{arguments}: {fault.faultString}"
+            ) from fault
+        except (OSError, HTTPException, xmlrpc.client.Error) as error:
+            raise StackError(f"supervisord does not answer ({error})") from error
+        finally:
+            transport.close()
+
+
+def _state(information: Mapping[str, Any]) -> ProcessState:
+    return ProcessState(
+        name=information["name"],
+        state=information["statename"],
+        pid=information["pid"],
+    )
+
+
+def _configuration(supervisor: Supervisor, programs: Sequence[Program]) -> str:
+    """Return supervisord's configuration.
+
+    Percent signs are doubled, since it expands %(name)s. Paths of logs are relative to the folder
+    it runs in: it expands them twice, and would stumble over a percent sign in the folder's name.
+    """
+
+    def quoted(text: object) -> str:
+        return str(text).replace("%", "%%")
+
+    sections = [
+        "[supervisord]",
+        "logfile = logs/supervisord.log",
+        "logfile_maxbytes = 1MB\nlogfile_backups = 1",
+        "pidfile = supervisord.pid",
+        f"[unix_http_server]\nfile = {quoted(supervisor.socket)}\nchmod = 0700",
+        "[rpcinterface:supervisor]",
+        "supervisor.rpcinterface_factory = supervisor.rpcinterface:make_main_rpcinterface",
+    ]
+    for program in programs:
+        environment = ",".join(
+            f'{key}="{quoted(value)}"' for key, value in program.environment.items()
+        )
+        sections += [
+            f"[program:{program.name}]",
+            f"command = {quoted(shlex.join(program.command))}",
+            f"environment = {environment}",
+            f"stopsignal = {program.stop_signal}",
+            f"stopwaitsecs = {program.stop_seconds}",
+            # Whatever it forked dies with it when it must be killed.
+            "killasgroup = true",
+            "autorestart = true\nstartsecs = 1\nstartretries = 10",
+            "redirect_stderr = true",
+            f"stdout_logfile = logs/{program.name}.log",
+            "stdout_logfile_maxbytes = 5MB\nstdout_logfile_backups = 2",
+        ]
+        if program.user:
+            sections.append(f"user = {program.user}")
+        if program.folder:
+            sections.append(f"directory = {quoted(program.folder)}")
+    return "\n".join(sections) + "\n"

@@ -1,0 +1,223 @@
+"""`manage.py demo`: comes up, heals, and leaves nothing running however it is ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import ClassVar
+
+import psutil
+import psycopg
+import pytest
+
+from lab import environment
+from lab.stack import leftovers
+from lab.stack.embedded import EmbeddedServers
+from lab.stack.private import private_folder
+from lab.stack.stack import serves
+from lab.stack.supervisor import Supervisor
+from shop.tests.processes import wait_for
+
+pytestmark = pytest.mark.long
+
+OPEN = "The shop is open"
+
+
+class RunningDemo:
+    """A demo without proof run, with its data in `folder`, as the leader of a process group."""
+
+    started: ClassVar[list[RunningDemo]] = []
+
+    def __init__(self, folder: Path, *, stdout: int | None = None, **variables: str) -> None:
+        self.folder = folder
+        self.log = folder.parent / "demo.out"
+        ours = {variable.name for variable in environment.VARIABLES}
+        inherited = {name: value for name, value in os.environ.items() if name not in ours}
+        with self.log.open("wb") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "manage.py", "demo", "--no-proof"],
+                cwd=environment.PROJECT,
+                env={**inherited, "SHOP_DATA": str(folder), "COLUMNS": "200", **variables},
+                stdin=subprocess.DEVNULL,
+                stdout=output if stdout is None else stdout,
+                stderr=subprocess.STDOUT,
+                process_group=0,
+            )
+        self.started.append(self)
+
+    @property
+    def shown(self) -> str:
+        return self.log.read_text()
+
+    @property
+    def url(self) -> str:
+        found = re.search(r"http://127\.0\.0\.1:\d+", self.shown)
+        assert found, self.shown
+        return found[0]
+
+    def wait_until_open(self) -> None:
+        wait_for(lambda: OPEN in self.shown or self.process.poll() is not None, 60)
+        assert OPEN in self.shown, self.shown
+
+    def end(self, number: signal.Signals) -> int:
+        """Send a signal as a terminal does, to the whole group; return the exit code."""
+        os.killpg(self.process.pid, number)
+        return self.process.wait(60)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait(60)
+
+
+@pytest.fixture
+def folder():
+    with private_folder() as parent:
+        try:
+            yield parent / "data"
+            left = leftovers.find(parent)
+        finally:
+            # Of a test that failed, nothing may go on beside those that follow.
+            for demo in RunningDemo.started:
+                if demo.process.poll() is None:
+                    print(demo.shown)
+                    demo.kill()
+            RunningDemo.started.clear()
+            leftovers.stop(parent)
+        assert left == []
+
+
+def test_each_signal_stops_everything_and_the_next_start_finds_its_data_and_secrets(folder):
+    kept = []
+    for number, code in ((signal.SIGINT, 0), (signal.SIGTERM, 143), (signal.SIGHUP, 129)):
+        demo = RunningDemo(folder)
+        demo.wait_until_open()
+        assert serves(f"{demo.url}/readyz")
+        with psycopg.connect(EmbeddedServers(folder / "servers").urls.database) as client:
+            database = client.execute("SELECT system_identifier FROM pg_control_system()")
+            kept.append((database.fetchone(), (folder / "secret-key").read_text()))
+        assert demo.end(number) == code
+        assert "Everything is stopped." in demo.shown
+        assert leftovers.find(folder) == []
+    assert kept == [kept[0]] * 3
+
+
+@pytest.mark.parametrize("stage", ["servers", "demo"])
+def test_ctrl_c_in_the_middle_of_the_start_stops_what_was_started(folder, stage):
+    demo = RunningDemo(folder)
+    wait_for(lambda: leftovers.find(folder / stage))
+    demo.end(signal.SIGINT)
+    assert OPEN not in demo.shown
+    assert "Traceback" not in demo.shown
+    assert leftovers.find(folder) == []
+
+
+def test_after_a_killed_demo_the_next_one_takes_over_and_leaves_nothing(folder):
+    killed = RunningDemo(folder)
+    killed.wait_until_open()
+    killed.kill()
+    orphans = leftovers.find(folder / "demo")
+    assert orphans
+
+    demo = RunningDemo(folder)
+    demo.wait_until_open()
+    assert not set(orphans) & set(leftovers.find(folder))
+    assert demo.end(signal.SIGINT) == 0
+
+
+def test_killed_servers_and_workers_heal_and_are_reported(folder):
+    demo = RunningDemo(folder)
+    demo.wait_until_open()
+    servers, shop = Supervisor(folder / "servers"), Supervisor(folder / "demo")
+    worker = psutil.Process(shop.state("web").pid).children()[0].pid
+    victims = {
+        f"web: worker {worker} died": worker,
+        f"valkey (pid {servers.state('valkey').pid}) died": servers.state("valkey").pid,
+        f"postgres (pid {servers.state('postgres').pid}) died": servers.state("postgres").pid,
+    }
+    for pid in victims.values():
+        os.kill(pid, signal.SIGKILL)
+
+    expected = [*victims, "valkey runs again", "postgres runs again"]
+    wait_for(lambda: all(told in demo.shown for told in expected))
+    wait_for(lambda: serves(f"{demo.url}/readyz"))
+    assert demo.end(signal.SIGINT) == 0
+
+
+def manage(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """A command with the data in a folder and no other servers, as a user types it."""
+    variables = {**os.environ, "SHOP_DATA": str(folder), "SHOP_DEMO": "1"}
+    for name in ("DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL"):
+        del variables[name]
+    return subprocess.run(
+        [sys.executable, "manage.py", *words],
+        cwd=environment.PROJECT,
+        env=variables,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def test_the_first_command_on_a_fresh_machine_may_be_any(folder):
+    made = manage(folder, "create_sale", "--stock", "5", "--json")
+    assert json.loads(made.stdout) == {"sale": 1, "item": 1}, made.stderr
+    audited = json.loads(manage(folder, "audit", "--json").stdout)
+    assert (audited["balanced"], [item["total"] for item in audited["items"]]) == (True, [5])
+
+
+def test_an_audit_beside_the_demo_compares_with_its_payment_provider(folder):
+    demo = RunningDemo(folder)
+    demo.wait_until_open()
+    audited = json.loads(manage(folder, "audit", "--json").stdout)
+    assert (audited["balanced"], audited["unchecked"]) == (True, [])
+    assert demo.end(signal.SIGINT) == 0
+    assert json.loads(manage(folder, "audit", "--json").stdout)["unchecked"] != []
+
+
+def test_one_demo_a_folder_and_no_reset_while_it_runs(folder):
+    demo = RunningDemo(folder)
+    demo.wait_until_open()
+    second = manage(folder, "demo")
+    assert second.returncode == 1
+    assert "A demo runs already" in second.stderr
+
+    stranger = folder / "not-ours.txt"
+    stranger.touch()
+    refused = manage(folder, "reset")
+    assert refused.returncode == 1
+    assert "in use" in refused.stderr
+    assert serves(f"{demo.url}/readyz")
+
+    assert demo.end(signal.SIGINT) == 0
+    assert manage(folder, "reset").returncode == 0
+    assert not (folder / "servers" / "postgres").exists()
+    assert not (folder / "secret-key").exists()
+    assert stranger.exists()
+
+
+def test_a_taken_port_that_was_asked_for_is_named_and_nothing_is_left(folder):
+    demo = RunningDemo(folder)
+    demo.wait_until_open()
+    port = demo.url.rpartition(":")[2]
+    with private_folder() as parent:
+        second = RunningDemo(parent / "data", SHOP_PORT=port)
+        assert second.process.wait(60) == 1
+        assert f"Port {port}, asked for by SHOP_PORT, is in use" in second.shown
+        assert leftovers.find(parent) == []
+    assert demo.end(signal.SIGINT) == 0
+
+
+def test_a_pipe_that_breaks_with_ctrl_c_keeps_nothing_running(folder):
+    # As `make demo | tee log`: Ctrl-C ends tee first, and the next line meets a broken pipe.
+    demo = RunningDemo(folder, stdout=subprocess.PIPE)
+    output = demo.process.stdout
+    assert output is not None
+    assert any(OPEN.encode() in line for line in output)
+    output.close()
+    demo.end(signal.SIGINT)

@@ -1,0 +1,65 @@
+"""Ports: what was asked for, or the next free one."""
+
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from lab import environment
+from lab.stack.errors import PortTaken
+from lab.stack.ports import asked_or_free, is_free, next_free, release
+
+
+@pytest.fixture
+def taken_port():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+def test_a_port_that_was_asked_for_and_is_taken_is_an_error_that_names_both(
+    monkeypatch, taken_port
+):
+    monkeypatch.setenv("SHOP_PORT", str(taken_port))
+    with pytest.raises(PortTaken, match=f"Port {taken_port}, asked for by SHOP_PORT, is in use"):
+        asked_or_free("SHOP_PORT")
+
+
+def test_a_free_port_that_was_asked_for_is_used(monkeypatch, taken_port):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        free = server.getsockname()[1]
+    monkeypatch.setenv("SHOP_PORT", str(free))
+    assert asked_or_free("SHOP_PORT") == free
+
+
+def test_a_port_nobody_asked_for_gives_way_to_what_runs_there(monkeypatch):
+    monkeypatch.delenv("SHOP_PORT", raising=False)
+    first = asked_or_free("SHOP_PORT")
+    with socket.create_server(("127.0.0.1", first)):
+        second = asked_or_free("SHOP_PORT")
+    assert second > first
+    assert is_free(second)
+
+
+def test_two_commands_that_start_at_once_are_never_given_the_same_port():
+    script = """
+import sys
+from lab.stack.ports import next_free
+print(next_free(int(sys.argv[1])), flush=True)
+sys.stdin.readline()
+"""
+    first = next_free(28000)
+    command = [sys.executable, "-c", script, str(first)]
+    with subprocess.Popen(
+        command, cwd=environment.PROJECT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout is not None
+        claimed = int(other.stdout.readline())
+        assert claimed > first
+        assert is_free(claimed)  # nothing listens there yet, and still:
+        above = next_free(claimed)
+        assert above > claimed
+        other.kill()
+    release(first, above)
+    assert next_free(first) == first
+    release(first)

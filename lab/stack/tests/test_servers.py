@@ -1,0 +1,152 @@
+"""The embedded servers: durable, closed to strangers, shared, and gone when nobody needs them."""
+
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+import redis
+from django.conf import settings
+from django.db import connection
+
+from lab import environment
+from lab.stack import leftovers
+from lab.stack.embedded import EmbeddedServers, private_servers
+from lab.stack.private import private_folder
+
+USER = """
+import sys
+from pathlib import Path
+from lab.stack.embedded import EmbeddedServers
+servers = EmbeddedServers(Path(sys.argv[1]))
+servers.attach()
+print("attached", flush=True)
+sys.stdin.readline()
+"""
+
+
+@contextmanager
+def user_of(folder: Path):
+    """Another process that uses the servers of `folder` until its input ends."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", USER, str(folder)],
+        cwd=environment.PROJECT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "attached\n"
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def leave(process: subprocess.Popen[str]) -> None:
+    process.communicate("\n", timeout=60)
+    assert process.returncode == 0
+
+
+@pytest.mark.django_db
+def test_commits_of_the_embedded_postgres_are_durable():
+    with connection.cursor() as cursor:
+        for setting in ("fsync", "synchronous_commit", "full_page_writes"):
+            cursor.execute(f"SHOW {setting}")
+            assert cursor.fetchone() == ("on",), setting
+
+
+def test_the_embedded_postgres_refuses_a_wrong_password():
+    server = settings.DATABASES["default"]
+    with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
+        psycopg.connect(
+            host=server["HOST"], port=server["PORT"], user="shop", password="x", dbname="postgres"
+        )
+
+
+def test_the_embedded_valkey_refuses_a_client_without_password():
+    stranger = redis.Redis.from_url(settings.REDIS_URL)
+    stranger.connection_pool.connection_kwargs["password"] = None
+    with stranger, pytest.raises(redis.AuthenticationError):
+        stranger.ping()
+
+
+def test_the_embedded_valkey_refuses_writes_when_full_instead_of_forgetting_locks():
+    with redis.Redis.from_url(settings.REDIS_URL) as client:
+        assert client.config_get("maxmemory-policy") == {"maxmemory-policy": "noeviction"}
+
+
+def test_what_others_must_not_read_is_readable_by_its_owner_only():
+    with private_servers() as servers:
+        secrets = [servers.folder / name for name in ("postgres-password", "valkey-password")]
+        for path in [*secrets, servers.folder / "valkey.conf", servers.folder / "supervisord.conf"]:
+            assert path.stat().st_mode & 0o077 == 0, path
+
+
+def test_servers_are_shared_and_the_last_user_stops_them():
+    with private_folder() as parent:
+        folder = parent / "servers"
+        with user_of(folder) as first, user_of(folder) as second:
+            supervisor = EmbeddedServers(folder).supervisor
+            pids = {state.name: state.pid for state in supervisor.states()}
+            leave(first)
+            assert {state.name: state.pid for state in supervisor.states()} == pids
+            leave(second)
+        assert leftovers.find(folder) == []
+
+
+def test_a_killed_user_is_not_counted_and_its_servers_are_taken_over():
+    with private_folder() as parent:
+        folder = parent / "servers"
+        with user_of(folder) as victim:
+            supervisor = EmbeddedServers(folder).supervisor
+            pids = {state.name: state.pid for state in supervisor.states()}
+            victim.kill()
+        assert leftovers.find(folder) != []
+        with user_of(folder) as heir:
+            assert {state.name: state.pid for state in supervisor.states()} == pids
+            leave(heir)
+        assert leftovers.find(folder) == []
+
+
+def test_servers_whose_supervisor_was_killed_are_replaced_and_keep_their_data():
+    with private_folder() as parent:
+        servers = EmbeddedServers(parent / "servers")
+        with psycopg.connect(servers.attach().database, autocommit=True) as client:
+            client.execute("CREATE TABLE kept (id int)")
+        started = leftovers.find(servers.folder)
+        (supervisord,) = (p for p in started if "supervisor.supervisord" in p.cmdline())
+        assert {state.pid for state in servers.supervisor.states()} < {p.pid for p in started}
+        supervisord.kill()
+        supervisord.wait(30)
+        with user_of(servers.folder) as heir:
+            with psycopg.connect(servers.urls.database) as client:
+                assert client.execute("SELECT count(*) FROM kept").fetchone() == (0,)
+            assert not set(started) & set(leftovers.find(servers.folder))
+            servers.detach()
+            leave(heir)
+        assert leftovers.find(servers.folder) == []
+
+
+def test_private_servers_of_a_killed_owner_are_cleared_away():
+    script = """
+import sys
+from lab.stack.embedded import private_servers
+with private_servers() as servers:
+    print(servers.folder, flush=True)
+    sys.stdin.readline()
+"""
+    command = [sys.executable, "-c", script]
+    with subprocess.Popen(
+        command, cwd=environment.PROJECT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as owner:
+        assert owner.stdout is not None
+        folder = Path(owner.stdout.readline().strip())
+        assert leftovers.find(folder) != []
+        owner.kill()
+    with private_folder():
+        assert leftovers.find(folder) == []
+        assert not folder.exists()

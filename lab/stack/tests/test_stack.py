@@ -1,0 +1,115 @@
+"""The shop as processes, as the demo, the proof and the benchmark start them."""
+
+import os
+import subprocess
+import sys
+import threading
+import urllib.request
+from functools import partial
+
+import psutil
+import psycopg
+import pytest
+
+from lab import environment
+from lab.stack import leftovers
+from lab.stack.embedded import ServerUrls, private_servers
+from lab.stack.errors import ProcessFailed
+from lab.stack.private import private_folder
+from lab.stack.stack import Stack, serves
+from shop.tests.processes import wait_for
+
+
+@pytest.fixture(scope="module")
+def urls():
+    """Servers of this module's own: the broker differs from the one this process knows."""
+    with private_servers() as servers:
+        yield servers.urls
+
+
+@pytest.fixture
+def folder():
+    with private_folder() as parent:
+        yield parent / "shop"
+        assert leftovers.find(parent) == []
+
+
+def migrate(urls: ServerUrls) -> None:
+    subprocess.run(
+        [sys.executable, "manage.py", "migrate", "--verbosity", "0"],
+        cwd=environment.PROJECT,
+        env={**os.environ, **urls.as_environment()},
+        check=True,
+        timeout=60,
+    )
+
+
+def is_gone(process: psutil.Process) -> bool:
+    return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+
+
+def runs_anew(stack: Stack, name: str, old_pid: int) -> bool:
+    return stack.supervisor.state(name).pid not in {0, old_pid}
+
+
+def test_a_killed_gunicorn_master_and_a_killed_worker_come_back(urls, folder):
+    with Stack(folder, urls) as stack:
+        stack.start("psp", "web", "celery")
+        for name in ("psp", "web", "celery"):
+            master = psutil.Process(stack.supervisor.state(name).pid)
+            wait_for(master.children)
+            worker = master.children()[0]
+            worker.kill()
+            wait_for(partial(is_gone, worker))
+            master.kill()
+            wait_for(partial(runs_anew, stack, name, master.pid))
+            stack.wait_until_ready(name)
+
+
+def test_two_stacks_at_once_get_ports_of_their_own(urls, folder):
+    with Stack(folder / "a", urls) as first:
+        first.start("web")
+        with Stack(folder / "b", urls) as second:
+            second.start("web")
+            assert first.port != second.port
+            assert serves(f"{first.url}/readyz")
+            assert serves(f"{second.url}/readyz")
+        assert serves(f"{first.url}/readyz")
+
+
+def test_a_worker_that_waits_for_the_database_goes_on_serving_others(urls, folder):
+    """The one thing that makes a gevent worker worth it; lost if psycopg is imported too early."""
+    migrate(urls)
+    with Stack(folder, urls, extra={"WEB_CONCURRENCY": "1"}) as stack:
+        stack.start("web")
+        page = urllib.request.Request(
+            f"{stack.url}/admin/", headers={"Cookie": "sessionid=" + "x" * 32}
+        )
+        answers = []
+
+        def ask() -> None:
+            with urllib.request.urlopen(page, timeout=30) as answer:
+                answers.append(answer.status)
+
+        with psycopg.connect(urls.database) as blocker:
+            blocker.execute("LOCK TABLE django_session IN ACCESS EXCLUSIVE MODE")
+            waiting = threading.Thread(target=ask)
+            waiting.start()
+            wait_for(
+                lambda: (
+                    blocker.execute("SELECT count(*) FROM pg_locks WHERE NOT granted").fetchone()
+                    != (0,)
+                )
+            )
+            assert serves(f"{stack.url}/readyz")
+            assert answers == []
+        waiting.join(30)
+        assert answers == [200]
+
+
+def test_a_shop_that_cannot_start_says_why_at_once(urls, folder):
+    with (
+        Stack(folder, urls, extra={"WEB_CONNECTIONS": "many"}) as stack,
+        pytest.raises(ProcessFailed, match=r"(?s)web does not start.*WEB_CONNECTIONS must be"),
+    ):
+        stack.start("web")

@@ -1,0 +1,109 @@
+"""Supervised processes: kept alive, reported when they die, and never left behind."""
+
+import os
+import signal
+import sys
+
+import psutil
+import pytest
+
+from lab.stack import leftovers
+from lab.stack.errors import ProcessFailed
+from lab.stack.private import private_folder
+from lab.stack.supervisor import SOCKET_PATH_LIMIT, Program, Supervisor
+from lab.stack.watch import Watch
+from shop.tests.processes import wait_for
+
+SLEEPER = "import time; print('I am up', flush=True); time.sleep(600)"
+STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {SLEEPER}"
+
+
+def python(name: str, script: str, **options) -> Program:
+    return Program(name=name, command=[sys.executable, "-c", script], **options)
+
+
+@pytest.fixture
+def supervisor():
+    with private_folder() as folder:
+        supervisor = Supervisor(folder / "programs")
+        yield supervisor
+        supervisor.stop()
+        assert leftovers.find(folder) == []
+
+
+def running(supervisor: Supervisor, name: str) -> bool:
+    return supervisor.state(name).state == "RUNNING"
+
+
+def test_a_killed_process_runs_again_and_its_death_is_told_with_its_last_words(supervisor):
+    supervisor.start([python("sleeper", SLEEPER)], os.environ)
+    wait_for(lambda: running(supervisor, "sleeper"))
+    watch = Watch(supervisor)
+    assert list(watch.news()) == []
+
+    first = supervisor.state("sleeper").pid
+    os.kill(first, signal.SIGKILL)
+    wait_for(lambda: supervisor.state("sleeper").pid not in {0, first})
+    wait_for(lambda: running(supervisor, "sleeper"))
+
+    news = "\n".join(watch.news())
+    assert f"sleeper (pid {first}) died" in news
+    assert "I am up" in news
+    assert f"sleeper runs again (pid {supervisor.state('sleeper').pid})" in news
+    assert list(watch.news()) == []
+
+
+def test_a_process_that_cannot_start_fails_with_its_last_log_lines(supervisor):
+    supervisor.start([python("broken", "raise SystemExit('no such phone')")], os.environ)
+    with pytest.raises(ProcessFailed, match=r"(?s)broken is not ready after 2 s.*no such phone"):
+        supervisor.wait_until("broken", lambda: False, 2)
+
+
+def test_a_process_that_ignores_the_request_to_end_is_killed(supervisor):
+    supervisor.start([python("stubborn", STUBBORN, stop_seconds=1)], os.environ)
+    wait_for(lambda: "I am up" in supervisor.log_tail("stubborn"))
+    supervisor.stop()
+    assert leftovers.find(supervisor.folder) == []
+
+
+def test_percent_signs_quotes_and_blanks_reach_the_process_unchanged(supervisor):
+    text = """100% "sure", isn't it; %(here)s"""
+    script = "import os, sys, time; print(sys.argv[1], os.environ['TEXT']); sys.stdout.flush(); "
+    program = Program(
+        name="echo",
+        command=[sys.executable, "-c", script + "time.sleep(600)", text],
+        environment={"TEXT": "50% more"},
+    )
+    supervisor.start([program], os.environ)
+    wait_for(lambda: supervisor.log_tail("echo"))
+    assert supervisor.log_tail("echo") == f"{text} 50% more"
+
+
+def test_a_new_start_clears_away_what_a_killed_supervisor_left(supervisor):
+    supervisor.start([python("sleeper", SLEEPER)], os.environ)
+    wait_for(lambda: running(supervisor, "sleeper"))
+    orphan = psutil.Process(supervisor.state("sleeper").pid)
+    psutil.Process(orphan.ppid()).kill()
+    wait_for(lambda: not supervisor.is_running())
+    assert orphan in leftovers.find(supervisor.folder)
+
+    heir = Supervisor(supervisor.folder)
+    heir.start([python("sleeper", SLEEPER)], os.environ)
+    wait_for(lambda: running(heir, "sleeper"))
+    assert orphan not in leftovers.find(supervisor.folder)
+    heir.stop()
+
+
+def test_blanks_and_percent_signs_in_the_folder_are_no_trouble(supervisor):
+    odd = Supervisor(supervisor.folder / "100% my shop")
+    odd.start([python("sleeper", SLEEPER)], os.environ)
+    wait_for(lambda: "I am up" in odd.log_tail("sleeper"))
+    odd.stop()
+
+
+def test_a_long_path_does_not_break_the_control_socket(supervisor):
+    deep = Supervisor(supervisor.folder / ("d" * 100))
+    assert len(str(deep.socket)) <= SOCKET_PATH_LIMIT
+    deep.start([python("sleeper", SLEEPER)], os.environ)
+    wait_for(lambda: running(deep, "sleeper"))
+    deep.stop()

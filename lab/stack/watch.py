@@ -1,0 +1,59 @@
+"""Notices what died among a supervisor's processes and their workers, and says so once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import psutil
+
+from lab.stack.supervisor import ProcessState, Supervisor
+
+# Their children are workers that live until somebody kills them. PostgreSQL's children are
+# connections, which come and go.
+WITH_WORKERS = {"psp", "web", "celery"}
+
+
+class Watch:
+    """Compares a supervisor's processes with the last look.
+
+    A process that died and is back already shows as a new pid, so nothing is missed in between.
+    """
+
+    def __init__(self, supervisor: Supervisor) -> None:
+        self.supervisor = supervisor
+        self._states = {state.name: state for state in supervisor.states()}
+        self._workers = {name: _workers(state) for name, state in self._states.items()}
+
+    def news(self) -> Iterator[str]:
+        """Yield a text for each process that died or came back since the last call.
+
+        Raises:
+            StackError: supervisord itself does not answer.
+        """
+        for now in self.supervisor.states():
+            before, self._states[now.name] = self._states[now.name], now
+            workers_before, self._workers[now.name] = self._workers[now.name], _workers(now)
+            if before.pid and before.pid != now.pid:
+                yield self._obituary(f"{now.name} (pid {before.pid}) died", now.name)
+            elif dead := workers_before - self._workers[now.name]:
+                pids = ", ".join(map(str, sorted(dead)))
+                yield self._obituary(f"{now.name}: worker {pids} died", now.name)
+            if now.state == "RUNNING" and (before.state, before.pid) != (now.state, now.pid):
+                yield f"{now.name} runs again (pid {now.pid})."
+            if now.state == "FATAL" and before.state != "FATAL":
+                yield self._obituary(f"{now.name} does not start any more", now.name)
+
+    def _obituary(self, what: str, name: str) -> str:
+        log = self.supervisor.log_tail(name)
+        indented = "\n".join(f"    {line}" for line in log.splitlines())
+        return f"{what}. Its last log lines ({self.supervisor.log_file(name)}):\n{indented}"
+
+
+def _workers(state: ProcessState) -> set[int]:
+    if state.name not in WITH_WORKERS or not state.pid:
+        return set()
+    try:
+        children = psutil.Process(state.pid).children()
+        return {child.pid for child in children if child.status() != psutil.STATUS_ZOMBIE}
+    except psutil.NoSuchProcess:
+        return set()

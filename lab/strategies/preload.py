@@ -1,0 +1,130 @@
+"""``preload``: what most seckill tutorials do. A counter in Redis decides first, a queue follows,
+and the database is written later by whoever consumes the queue.
+
+Here the queue is that of ``combining``, so that the two can be compared: the counter takes the
+place of the sold-out hint and of the item's lock. What tutorials leave out is what makes it right:
+the guard still decides in the database, a purchase is answered only when its row is committed, and
+the counter is repaired from the database (see :mod:`lab.strategies.redis_counter`). With the
+counter alone, a process killed between the two loses units, a Redis that lost its last second sells
+them twice, and a buyer is told "yes" for an order that never comes.
+
+Without Redis nothing is sold. That is the scheme's price: its filter is its front door.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Hashable, Sequence
+from typing import Self
+
+from django.db import Error
+
+from inventory.models import Item
+from inventory.outcomes import (
+    Busy,
+    Granted,
+    Level,
+    OnGranted,
+    Outcome,
+    OutcomeUnknown,
+    Purchase,
+    SoldOut,
+)
+from inventory.selling import guard
+from inventory.selling.combiner import Take
+from inventory.selling.commit import forget_connection, lend_connections
+from inventory.selling.item_lock import ItemLocks, item_locks
+from inventory.selling.strategies.combining import Answer, Combining, Line
+from inventory.sold_out.hint import Hint, hint
+from lab.strategies.redis_counter import Admission, Counter, counter
+
+LOADS = 3
+"""How often a counter that is gone again is loaded before the purchase is refused."""
+
+
+class Preload(Combining):
+    """Ask the counter, then queue for the database.
+
+    Args:
+        item_locks: the items' locks; not used.
+        hint: the sold-out hints; the counter sees by them that it is outdated.
+        counter: the counters.
+    """
+
+    name = "preload"
+    fenced = False
+    summary = "Redis counter first, database later, repaired from it; nothing without Redis"
+
+    def __init__(self, item_locks: ItemLocks, hint: Hint, counter: Counter) -> None:
+        super().__init__(item_locks, hint)
+        self._counter = counter
+        self._loading = threading.Lock()
+
+    @classmethod
+    def make(cls) -> Self:  # noqa: D102
+        return cls(item_locks(), hint(), counter())
+
+    def sell(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:  # noqa: D102
+        admission = self._admit(purchase)
+        if admission.what == "refused" and not self._may_hold(purchase, admission.level):
+            return SoldOut(max(admission.level.available, 0))
+        try:
+            return super().sell(purchase, on_granted)
+        except OutcomeUnknown:
+            raise  # as the purchase is, so is its ticket; it ends by itself
+        except BaseException:
+            # Not written. If it was not this one that held the ticket, the guard will know.
+            self._counter.settle(purchase.item, 0, [(purchase, False)])
+            raise
+
+    def _serve(self, name: Hashable, take: Take[Purchase]) -> Sequence[Answer]:
+        assert isinstance(name, Line)
+        return self._sell(name, take(), {}, token=None)
+
+    def _sold(
+        self, item: int, wishes: Sequence[Purchase], outcomes: Sequence[Outcome], level: Level
+    ) -> None:
+        super()._sold(item, wishes, outcomes, level)
+        answered = zip(wishes, outcomes, strict=True)
+        self._counter.settle(item, level.version, [(each, _took(what)) for each, what in answered])
+
+    def _admit(self, purchase: Purchase) -> Admission:
+        admission = self._counter.admit(purchase)
+        for _ in range(LOADS):
+            if admission is None or admission.what != "load":
+                break
+            # One in a process loads it; for those behind it, it is loaded then.
+            with self._loading:
+                admission = self._counter.admit(purchase)
+                if admission is not None and admission.what == "load":
+                    self._load(purchase.item)
+                    admission = self._counter.admit(purchase)
+        if admission is None or admission.what == "load":
+            raise Busy("Redis cannot be reached")
+        return admission
+
+    def _load(self, item: int) -> None:
+        try:
+            row = Item.objects.filter(pk=item).values_list("available", "version").first()
+        except Error as error:
+            forget_connection()
+            raise Busy("the database cannot be reached") from error
+        finally:
+            lend_connections()
+        if row is None:
+            raise guard.NoSuchItem(item)
+        self._counter.load(item, Level(*row))
+
+    def _may_hold(self, purchase: Purchase, level: Level) -> bool:
+        """Whether the database has to be asked: the key may have been granted before."""
+        try:
+            holders = self._holders.of(purchase.item, level)
+        except Error:
+            return True
+        finally:
+            lend_connections()
+        return holders is None or purchase.buyer in holders
+
+
+def _took(outcome: Outcome) -> bool:
+    return isinstance(outcome, Granted) and not outcome.replayed

@@ -1,0 +1,176 @@
+"""The preloaded counter: it may let too many in and must refuse nobody whom it should not."""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+
+import pytest
+import redis
+
+from inventory import services
+from inventory.outcomes import Busy, Granted, Level, SoldOut
+from inventory.redis import Circuit, client
+from inventory.selling import batch
+from inventory.selling.item_lock import item_locks
+from inventory.sold_out.hint import hint
+from inventory.tests.helpers import at_once, book, crowd, in_thread, kinds, open_nothing, wish
+from inventory.tests.processes import workers
+from lab.strategies import redis_counter
+from lab.strategies.preload import Preload
+from lab.strategies.redis_counter import Counter, counter
+from locking.tests.servers import free_port
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def sell(purchase):
+    return services.reserve(purchase, open_nothing, by="preload")
+
+
+def left(item: int) -> int:
+    """What the counter says."""
+    return int(client().hget(f"preload:{{{item}}}", "units") or 0)
+
+
+def tickets(item: int) -> int:
+    return client().hlen(f"preload:{{{item}}}:tickets")
+
+
+def test_the_counter_follows_what_is_sold_and_refused(stock):
+    item = stock(10)
+    sell(wish(item, 1, limit=1))
+    assert (left(item), tickets(item)) == (9, 0)
+    sell(wish(item, 1, limit=1))  # over the limit: the database says so, and the unit goes back
+    assert (left(item), tickets(item)) == (9, 0)
+    mine = wish(item, 2)
+    assert [sell(mine).replayed for _ in range(2)] == [False, True]
+    assert (left(item), tickets(item)) == (8, 0)
+    assert book(item).available == 8
+
+
+def test_the_sold_out_are_refused_without_the_database(stock, monkeypatch):
+    item = stock(1)
+    sell(wish(item))
+    assert sell(wish(item)) == SoldOut(0)
+
+    def refuse(*arguments):
+        raise AssertionError("the database was asked")
+
+    monkeypatch.setattr(batch, "sell", refuse)
+    assert kinds([sell(wish(item)) for _ in range(5)]) == {"SoldOut": 5}
+
+
+def test_a_purchase_that_fails_gives_its_ticket_back(stock):
+    item = stock(1)
+
+    def cannot(granted):
+        raise RuntimeError("no order today")
+
+    with pytest.raises(RuntimeError):
+        services.reserve(wish(item), cannot, by="preload")
+    assert (left(item), tickets(item)) == (1, 0)
+
+
+def test_without_redis_nothing_is_sold(stock):
+    nowhere = redis.Redis(port=free_port(), socket_connect_timeout=0.1)
+    shop = Preload(item_locks(), hint(), Counter(nowhere, Circuit()))
+    item = stock(1)
+    with pytest.raises(Busy):
+        shop.sell(wish(item), open_nothing)
+    assert book(item).available == 1
+
+
+def test_a_redis_that_forgets_everything_again_and_again_sells_exactly_the_stock(stock):
+    item = stock(150)
+    over = threading.Event()
+
+    def forget() -> None:
+        while not over.wait(0.005):
+            client().flushdb()
+
+    with in_thread(forget) as forgetting:
+        answers = crowd(sell, [wish(item) for _ in range(400)], 40)
+        over.set()
+        forgetting()
+    told = kinds(answers)
+    # A counter that is gone again each time it was loaded is no counter; nobody is oversold to.
+    assert told["Granted"] + told["SoldOut"] + told["Busy"] == 400
+    assert book(item).held == told["Granted"]
+    rest = 150 - told["Granted"]
+    later = kinds([sell(wish(item)) for _ in range(rest + 1)])
+    assert (later["Granted"], later["SoldOut"]) == (rest, 1)
+
+
+def test_a_counter_that_says_too_much_sells_no_more_than_there_is(stock):
+    item = stock(5)
+    sell(wish(item))
+    client().hset(f"preload:{{{item}}}", "units", 1000)
+    answers = at_once([partial(sell, wish(item)) for _ in range(20)])
+    assert kinds(answers) == {"Granted": 4, "SoldOut": 16}
+    assert book(item).available == 0
+
+
+def test_units_on_the_tickets_of_a_dead_process_are_sold_nevertheless(stock):
+    """The counter has lost them until the tickets end; so as long as there are tickets, it is not
+    believed."""
+    item = stock(3)
+    sell(wish(item))
+    with workers(1) as [shop]:
+        shop.start([wish(item)], by="preload", stop="before_commit")
+        assert shop.hear() == {"at": "before_commit"}
+        shop.kill()
+    assert (left(item), tickets(item), book(item).available) == (1, 1, 2)
+    assert kinds([sell(wish(item)) for _ in range(3)]) == {"Granted": 2, "SoldOut": 1}
+    assert book(item).available == 0
+
+
+def test_a_ticket_ends_and_the_next_load_counts_its_units_again(stock, monkeypatch):
+    monkeypatch.setattr(redis_counter, "TICKET", 0.0)
+    item = stock(3)
+    counter().load(item, Level(3, 1))
+    admission = counter().admit(wish(item))
+    assert admission is not None
+    assert admission.what == "granted"
+    assert left(item) == 2
+    client().delete(f"preload:{{{item}}}")
+    counter().load(item, Level(3, 1))
+    assert left(item) == 3
+
+
+def test_a_counter_loaded_between_commit_and_settlement_counts_no_unit_twice(stock):
+    """The load sees the sale in the database, and the ticket besides."""
+    item = stock(10)
+    counter().load(item, Level(10, 1))
+    mine = wish(item, quantity=2)
+    counter().admit(mine)
+    client().delete(f"preload:{{{item}}}")
+    counter().load(item, Level(8, 2))
+    assert left(item) == 6
+    counter().settle(item, 2, [(mine, True)])
+    assert left(item) == 8
+
+
+def test_an_older_load_does_not_overwrite_a_newer_one(stock):
+    item = stock(10)
+    counter().load(item, Level(8, 5))
+    counter().load(item, Level(10, 1))
+    assert left(item) == 8
+
+
+def test_what_is_released_can_be_bought_at_once(stock):
+    item = stock(1)
+    first = sell(wish(item))
+    assert sell(wish(item)) == SoldOut(0)
+    services.release([first.reservation], lambda released: None)
+    assert isinstance(sell(wish(item)), Granted)
+
+
+def test_processes_share_the_counter_and_sell_exactly_the_stock(stock):
+    item = stock(100)
+    with workers(2) as shops:
+        for shop in shops:
+            shop.start([wish(item) for _ in range(120)], by="preload", threads=20)
+        told = sum((shop.kinds() for shop in shops), start=kinds([]))
+    assert told == {"Granted": 100, "SoldOut": 140}
+    assert (book(item).available, left(item)) == (0, 0)

@@ -1,0 +1,32 @@
+"""``version``: optimistic. Read the row with its version, and write only if nobody has since.
+
+Right without any lock, and quick where buyers seldom meet. In a rush they always do: of all who
+have read the same version one succeeds, and the others have worked for nothing.
+"""
+
+from inventory.models import Item, StockMovement
+from inventory.outcomes import Purchase
+from inventory.selling import guard
+from lab.strategies.retrying import Overtaken, Retrying
+
+
+class Version(Retrying):
+    """Compare the version and set, or try again after a random pause."""
+
+    name = "version"
+    summary = "optimistic: compare-and-set on the row's version, tried again"
+
+    def take(self, purchase: Purchase) -> None:  # noqa: D102
+        row = Item.objects.filter(pk=purchase.item).values_list("available", "version").first()
+        if row is None:
+            raise guard.NoSuchItem(purchase.item)
+        available, version = row
+        if available < purchase.quantity:
+            raise guard.OutOfStock(available)
+        as_it_was_read = Item.objects.filter(pk=purchase.item, version=version)
+        left = available - purchase.quantity
+        if not as_it_was_read.update(available=left, version=version + 1):
+            raise Overtaken
+        StockMovement.objects.create(
+            item_id=purchase.item, delta=-purchase.quantity, reason=StockMovement.Reason.SALE
+        )

@@ -1,0 +1,116 @@
+"""The payment provider as its own process, for tests."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+import psutil
+import psycopg
+
+from lab import environment
+from lab.stack.ports import next_free, release
+from lab.stack.stack import serves
+from shop.tests.processes import wait_for
+
+KEY, SECRET = "sk_test", "whsec_test"
+
+
+class Psp:
+    """A running provider.
+
+    Attributes:
+        url: its address.
+        database: URL of its own database.
+        process: gunicorn's master.
+    """
+
+    def __init__(self, url: str, database: str, process: subprocess.Popen[bytes]) -> None:
+        self.url = url
+        self.database = database
+        self.process = process
+
+    def behave(self, **how: Any) -> None:
+        """Behave so from now on (see lab/psp/behaviour.py); without arguments: well."""
+        self.call("behaviour", how)
+
+    def call(self, path: str, body: Any = None) -> bytes:
+        """Call it, past the shop's client; the answer's body."""
+        request = urllib.request.Request(
+            f"{self.url}/v1/{path}",
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Authorization": f"Bearer {KEY}"},
+        )
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            content: bytes = answer.read()
+        return content
+
+    def ledger(self, *orders: int) -> list[tuple[int, str, int]]:
+        """Lines (order, operation, amount in the smallest unit) of these orders, oldest first."""
+        *lines, end = map(json.loads, self.call("ledger").splitlines())
+        assert end == {"lines": len(lines)}
+        wanted = [line for line in lines if line["order"] in orders]
+        return [(line["order"], line["operation"], line["amount"]) for line in wanted]
+
+    def sql(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        """Run a statement in its database; the rows, if it has any."""
+        with psycopg.connect(self.database, autocommit=True) as connection:
+            cursor = connection.execute(statement.encode(), values)
+            return cursor.fetchall() if cursor.description else []
+
+    def quiet(self) -> bool:
+        """Whether the shop has taken all news."""
+        return not self.sql("SELECT 1 FROM psp_event WHERE remaining > 0 LIMIT 1")
+
+    def kill_worker(self) -> None:
+        """`kill -9` its worker; gunicorn starts another."""
+        for worker in psutil.Process(self.process.pid).children():
+            worker.kill()
+
+    def forget(self) -> None:
+        """Behave well and know nothing, as at the start: order ids come again in other tests."""
+        wait_for(lambda: serves(f"{self.url}/healthz"))
+        self.behave()
+        # Past the trigger that keeps the ledger from just this.
+        with psycopg.connect(self.database) as connection:
+            connection.execute("SET session_replication_role = replica")
+            for table in ("event", "idempotencykey", "ledgerline", "refund", "intent"):
+                connection.execute(f"DELETE FROM psp_{table}".encode())
+
+
+@contextmanager
+def running_psp() -> Iterator[Psp]:
+    """Start a provider with a database of its own, on the server that the tests use."""
+    shops = os.environ["DATABASE_URL"]
+    name = f"psp_{uuid4().hex[:12]}"
+    database = urlsplit(shops)._replace(path=f"/{name}").geturl()
+    port = next_free(18790)
+    variables = {
+        **os.environ,
+        "PSP_DATABASE_URL": database,
+        "PSP_KEY": KEY,
+        "PSP_WEBHOOK_SECRET": SECRET,
+        "SHOP_DEMO": "1",
+    }
+    command = [sys.executable, "-m", "lab.psp", "--bind", f"127.0.0.1:{port}"]
+    process = subprocess.Popen(command, cwd=environment.PROJECT, env=variables)
+    try:
+        url = f"http://127.0.0.1:{port}"
+        wait_for(lambda: serves(f"{url}/healthz") or process.poll() is not None)
+        assert process.poll() is None, "the payment provider does not start"
+        release(port)
+        yield Psp(url, database, process)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(30)
+        with psycopg.connect(shops, autocommit=True) as connection:
+            connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)".encode())

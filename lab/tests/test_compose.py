@@ -1,0 +1,189 @@
+"""docker-compose.yml: every command in it also runs here, in production mode, without Docker."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from lab import environment
+from lab.stack import postgres
+from lab.stack.embedded import private_servers
+from lab.stack.ports import next_free
+from lab.stack.stack import QUEUES, serves, worker_answers
+from shop.tests.processes import wait_for
+
+pytestmark = pytest.mark.long
+
+COMPOSE: dict[str, Any] = yaml.safe_load((environment.PROJECT / "docker-compose.yml").read_text())
+SERVICES: dict[str, Any] = COMPOSE["services"]
+SECRETS = (
+    *("SECRET_KEY", "POSTGRES_PASSWORD", "REDIS_PASSWORD", "ALLOWED_HOSTS"),
+    *("PSP_URL", "PSP_KEY", "PSP_WEBHOOK_SECRET"),
+)
+OURS = {name for name, service in SERVICES.items() if service.get("image") == "flash-sale"}
+
+
+@pytest.fixture(scope="module")
+def production(tmp_path_factory):
+    """Production's environment as Compose gives it, against private servers."""
+    with private_servers() as servers:
+        yield {
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONUNBUFFERED": "1",
+            "DJANGO_SETTINGS_MODULE": "shop.settings",
+            "SHOP_DEMO": "0",
+            "SHOP_HTTPS": "1",
+            "SHOP_DATA": str(tmp_path_factory.mktemp("data")),
+            "SECRET_KEY": "only-for-this-test",
+            "ALLOWED_HOSTS": "shop.example",
+            "PSP_URL": "http://127.0.0.1:1",
+            "PSP_KEY": "only-for-this-test",
+            "PSP_WEBHOOK_SECRET": "only-for-this-test",
+            **servers.urls.as_environment(),
+        }
+
+
+def command(service: str) -> list[str]:
+    return shlex.split(SERVICES[service]["command"])
+
+
+@contextmanager
+def running(arguments: list[str], variables: dict[str, str], log: Path):
+    with (
+        log.open("wb") as output,
+        subprocess.Popen(
+            arguments,
+            cwd=environment.PROJECT,
+            env=variables,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        ) as process,
+    ):
+        try:
+            yield process
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+def run(arguments: list[str], variables: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        arguments,
+        cwd=environment.PROJECT,
+        env=variables,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def test_the_migrate_service_creates_the_tables(production):
+    result = run(command("migrate"), production)
+    assert result.returncode == 0, result.stderr
+    tables = run(
+        [str(postgres.programs() / "psql"), production["DATABASE_URL"], "-Atc", r"\dt"], production
+    )
+    assert "inventory_item" in tables.stdout
+
+
+def test_the_web_service_serves_and_passes_its_own_health_check(production, tmp_path):
+    variables = {**production, "SHOP_PORT": str(next_free(18000))}
+    check = [sys.executable, *SERVICES["web"]["healthcheck"]["test"][2:]]
+    assert run(check, variables).returncode != 0
+    # As the image is built; the page that refuses a host name has a stylesheet.
+    collect = [sys.executable, "manage.py", "collectstatic", "--no-input", "--verbosity", "0"]
+    assert run(collect, variables).returncode == 0
+    with running(command("web"), variables, tmp_path / "log"):
+        wait_for(lambda: run(check, variables).returncode == 0)
+        # Plain HTTP is sent to HTTPS, and a host name that is not served is refused.
+        url = f"http://127.0.0.1:{variables['SHOP_PORT']}/healthz"
+        for host, status in (("shop.example", 301), ("else.example", 400)):
+            answer = run(
+                ["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "-H", f"Host: {host}", url],
+                variables,
+            )
+            assert answer.stdout == str(status), host
+
+
+def test_the_payment_provider_serves_makes_its_database_and_takes_no_orders_to_misbehave(
+    production, tmp_path
+):
+    port = next_free(18790)
+    arguments = [part.replace("0.0.0.0:8000", f"127.0.0.1:{port}") for part in command("psp")]
+    check = SERVICES["psp"]["healthcheck"]["test"][3].replace("8000", str(port))
+    with running(arguments, production, tmp_path / "log"):
+        wait_for(lambda: run([sys.executable, "-c", check], production).returncode == 0)
+        key = f"Authorization: Bearer {production['PSP_KEY']}"
+        for path, status in (("ledger", "200"), ("behaviour", "404")):
+            url = f"http://127.0.0.1:{port}/v1/{path}"
+            ask = ["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "-H", key, url]
+            assert run(ask, production).stdout == status, path
+
+
+@pytest.mark.parametrize("service", ["celery", "celery-expiry"])
+def test_the_celery_services_answer_a_ping(service, production, tmp_path):
+    name = f"{service}@compose-test"
+    with running([*command(service), "-n", name], production, tmp_path / "log"):
+        wait_for(lambda: worker_answers(production["CELERY_BROKER_URL"], name))
+
+
+def test_the_beat_service_writes_the_schedule_its_health_check_looks_at(production, tmp_path):
+    arguments = [part.replace("/tmp/", f"{tmp_path}/") for part in command("beat")]
+    check = SERVICES["beat"]["healthcheck"]["test"][1].replace("/tmp", str(tmp_path))
+    with running(arguments, production, tmp_path / "log"):
+        wait_for(lambda: run(["sh", "-c", check], production).returncode == 0)
+
+
+def test_the_locust_master_gets_its_workers(production, tmp_path):
+    page, bus = str(next_free(18089)), str(next_free(15557))
+    here = ["--web-host", "127.0.0.1", "--web-port", page, "--master-bind-port", bus]
+    there = ["--master-port", bus]
+    worker_command = command("locust-worker")
+    worker_command[worker_command.index("--master-host") + 1] = "127.0.0.1"
+    with running([*command("locust"), *here], production, tmp_path / "master"):
+        wait_for(lambda: serves(f"http://127.0.0.1:{page}/"))
+        with running([*worker_command, *there], production, tmp_path / "worker"):
+            wait_for(lambda: "1 workers connected" in (tmp_path / "master").read_text())
+
+
+def test_some_worker_listens_to_every_queue():
+    commands = [command(name) for name in ("celery", "celery-expiry")]
+    listened = ",".join(words[words.index("-Q") + 1] for words in commands)
+    assert set(listened.split(",")) == set(QUEUES)
+
+
+def test_every_secret_must_be_given_and_has_no_default():
+    text = (environment.PROJECT / "docker-compose.yml").read_text()
+    for name in SECRETS:
+        uses = re.findall(rf"\$\{{{name}([^}}]*)\}}", text)
+        assert uses, name
+        assert all(use.startswith(":?") for use in uses), name
+
+
+def test_every_published_port_is_on_the_local_address_only():
+    ports = [port for service in SERVICES.values() for port in service.get("ports", [])]
+    assert ports
+    assert all(port.startswith("127.0.0.1:") for port in ports)
+
+
+def test_no_container_of_ours_runs_as_root_or_may_write_to_its_image():
+    dockerfile = (environment.PROJECT / "Dockerfile").read_text()
+    assert re.findall(r"^USER (.*)$", dockerfile, re.MULTILINE) == ["shop"]
+    for name in OURS | {"nginx"}:
+        service = SERVICES[name]
+        assert service["read_only"], name
+        assert service["cap_drop"] == ["ALL"], name
+
+
+def test_every_variable_passed_to_the_shop_is_one_it_reads():
+    known = {variable.name for variable in environment.VARIABLES}
+    for name in OURS:
+        assert set(SERVICES[name].get("environment", {})) <= known, name

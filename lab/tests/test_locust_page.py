@@ -1,0 +1,151 @@
+"""Locust's page in a real browser: what is chosen, what is shown, and the verdict."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from playwright.sync_api import Page, expect, sync_playwright
+
+from lab import environment
+from lab.stack.embedded import private_servers
+from lab.stack.ports import next_free, release
+from lab.stack.private import private_folder
+from lab.stack.stack import Stack, serves
+from lab.stack.tests.test_stack import migrate
+from loadtest.scenarios import IN_CARTS
+from shop.pages.tests.test_browser import ARGUMENTS, CHROMIUM
+from shop.tests.processes import wait_for
+
+pytestmark = [pytest.mark.browser, pytest.mark.long]
+
+USERS, STOCK = 60, 20
+
+
+@pytest.fixture(scope="module")
+def shop() -> Iterator[Stack]:
+    with (
+        private_servers() as servers,
+        private_folder() as folder,
+        Stack(folder / "shop", servers.urls, extra={"SHOP_DATA": str(folder)}) as stack,
+    ):
+        migrate(servers.urls)
+        stack.start("psp", "web", "celery", "beat")
+        yield stack
+
+
+@contextmanager
+def locust(shop: Stack, folder: str, *arguments: str) -> Iterator[str]:
+    """Locust with its page; gives the page's address."""
+    port, rpc = next_free(8089), next_free(5557)
+    command = [
+        *(sys.executable, "-m", "locust", "-f", "loadtest/locustfile.py", "--host", shop.url),
+        *("--web-host", "127.0.0.1", "--web-port", str(port), "--runs", folder),
+        *("--master-port", str(rpc), "--master-bind-port", str(rpc)),
+        *("--users", str(USERS), "--spawn-rate", str(USERS), *arguments),
+    ]
+    with subprocess.Popen(command, cwd=environment.PROJECT) as process:
+        try:
+            wait_for(lambda: serves(f"http://127.0.0.1:{port}/"))
+            yield f"http://127.0.0.1:{port}/"
+        finally:
+            process.terminate()
+            release(port, rpc)
+
+
+@pytest.fixture
+def page() -> Iterator[Page]:
+    if not CHROMIUM:
+        reason = "there is no Chromium on the PATH; on Debian: apt-get install chromium"
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(reason)
+    complaints: list[str] = []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        page = browser.new_page()
+        page.set_default_timeout(60_000)
+        expect.set_options(timeout=60_000)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        yield page
+        browser.close()
+    assert complaints == []
+
+
+def start(page: Page, address: str, strategy: str, mix: str = "rush") -> None:
+    """Fill in the start form, and look at the tab."""
+    # The form knows the strategies as soon as Locust has asked the shop.
+    wait_for(lambda: page.goto(address) and page.locator("select[name=strategy]").count())
+    page.get_by_role("button", name="Custom parameters").click()
+    page.locator("select[name=strategy]").select_option(strategy)
+    page.locator("select[name=mix]").select_option(mix)
+    page.locator("input[name=stock]").fill(str(STOCK))
+    page.get_by_role("button", name="Start").click()
+    page.get_by_role("tab", name="Correctness").click()
+
+
+def cell(page: Page, name: str):
+    """What the tab shows for a figure."""
+    row = page.get_by_role("row").filter(has=page.get_by_role("cell", name=name, exact=True))
+    return row.get_by_role("cell").nth(1)
+
+
+def bar(page: Page):
+    return page.locator("#correctness-bar")
+
+
+def verdict(page: Page) -> str:
+    """Stop the run, and read the verdict on its own page."""
+    page.get_by_role("button", name="Stop").click()
+    expect(bar(page).locator("b")).to_have_text(re.compile("PASS|FAIL|UNKNOWN"))
+    bar(page).get_by_role("link").click()
+    word = page.frame_locator("#report").locator("h1").inner_text()
+    expect(page.get_by_role("link", name="Download the report")).to_be_visible()
+    return word
+
+
+def test_naive_chosen_in_the_form_is_seen_to_oversell_and_a_reset_opens_a_fresh_sale(
+    shop, page, tmp_path
+):
+    with locust(shop, str(tmp_path)) as address:
+        start(page, address, "naive")
+        expect(cell(page, "Mode")).to_have_text("naive")
+        expect(cell(page, "Oversold")).to_have_text(re.compile(r"[1-9]\d*"))
+        expect(bar(page).get_by_role("button")).to_be_disabled()
+        assert verdict(page) == "BROKEN"
+        report = page.frame_locator("#report")
+        expect(report.locator("#P1 .badge")).to_have_text("FAIL")
+        assert not page.evaluate("document.documentElement.scrollWidth > innerWidth")
+        page.get_by_role("link", name="Locust").click()
+        bar(page).get_by_role("button", name="Reset the sale").click()
+        expect(bar(page)).to_contain_text(f"0 of {STOCK} sold or held")
+        expect(bar(page).locator("b")).to_have_text("nobody has bought yet")
+
+
+def test_carts_are_filled_from_several_sales_and_all_of_them_are_judged(shop, page, tmp_path):
+    with locust(shop, str(tmp_path)) as address:
+        start(page, address, "combining", mix="carts")
+        expect(cell(page, "Held")).to_have_text(re.compile(r"[1-9]\d*"))
+        assert verdict(page) == "PROVED"
+    [final] = tmp_path.glob("*/final.snapshot")
+    rows = [json.loads(line) for line in final.read_text().splitlines()]
+    items = {row["item"] for row in rows if row["kind"] == "order"}
+    carts = Counter(row["id"] for row in rows if row["kind"] == "order")
+    assert len(items) == IN_CARTS
+    assert max(carts.values()) > 1
+
+
+def test_figures_of_two_processes_are_summed_and_combining_is_proved(shop, page, tmp_path):
+    with locust(shop, str(tmp_path), "--processes", "2") as address:
+        start(page, address, "combining")
+        expect(cell(page, "Held")).to_have_text(str(STOCK))
+        expect(cell(page, "Oversold")).to_have_text("0")
+        # Everybody asked, in one process or the other: more than half of them were refused.
+        expect(cell(page, "fail")).to_have_text(re.compile(r"[3-9]\d|\d{3,}"))
+        expect(cell(page, "Batches")).to_have_text(re.compile(r"[1-9]\d*"))
+        assert verdict(page) == "PROVED"
+        expect(page.frame_locator("#report").locator("#P11 .badge")).to_have_text("PASS")
+        assert len(list(tmp_path.glob("0001/*.jsonl"))) == 2

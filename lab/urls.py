@@ -1,0 +1,26 @@
+"""The shop's URLs, and the demo's own calls before them."""
+
+from django.urls import include, path
+
+from lab.demo import api
+
+urlpatterns = [
+    path(
+        "api/v1/demo/",
+        include(
+            [
+                path("buyers", api.make_buyers),
+                path("strategies", api.list_strategies),
+                path("sales", api.make_sale),
+                path("sales/<int:sale>/restock", api.restock_sale),
+                path("sales/<int:sale>/figures", api.show_figures),
+                path("sales/<int:sale>/snapshot", api.show_snapshot),
+                path("sales/<int:sale>/ledger", api.show_ledger),
+            ]
+        ),
+    ),
+    path("", include("shop.urls")),
+]
+
+handler404 = "shop.pages.errors.not_found"
+handler500 = "shop.pages.errors.server_error"

@@ -1,6 +1,0 @@
-"""``python -m locking.bench``."""
-
-from locking.bench.cli import main
-
-if __name__ == "__main__":
-    main()

@@ -1,8 +1,0 @@
-"""`python -m locking.simulator lesson|explore`."""
-
-import sys
-
-from locking.simulator.cli import main
-
-if __name__ == "__main__":  # a process that the explorer spawns imports this file too
-    sys.exit(main())

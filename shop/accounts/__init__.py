@@ -1,0 +1,1 @@
+"""Buyers' accounts and API tokens."""

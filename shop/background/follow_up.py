@@ -1,0 +1,137 @@
+"""What follows an order: mails that are owed, and then sent.
+
+Two steps. Owing a mail is a row, written in the transaction that marks the outbox message done:
+exactly one for each order and kind, however often the message is delivered. Sending comes after
+and is repeated until it worked; a crash in between may send one twice, under the same Message-ID.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable
+from smtplib import SMTPException
+from typing import Any
+
+from django.core.mail import get_connection
+from django.core.mail.backends.base import BaseEmailBackend
+from django.db import transaction
+from django.db.models import F, QuerySet
+from django.db.models.functions import Now
+
+from inventory import failpoints, outbox
+from shop import orders
+from shop.background import expiry
+from shop.mails import rendering
+from shop.mails.models import Mail
+from shop.orders.models import OrderEvent
+
+log = logging.getLogger(__name__)
+
+Kind = Mail.Kind
+Event = OrderEvent.Kind
+
+MAILS_AT_ONCE = 50
+"""Mails in one transaction: what a crash may send twice."""
+
+
+def _owes(kind: Kind) -> Callable[[Any], None]:
+    def handle(payload: Any) -> None:
+        failpoints.hit(failpoints.FOLLOW_UP)
+        owed = [Mail(order_id=order, kind=kind) for order in payload["orders"]]
+        Mail.objects.bulk_create(owed, ignore_conflicts=True)
+
+    return handle
+
+
+def _opened(payload: Any) -> None:
+    _owes(Kind.CONFIRMATION)(payload)
+    expiry.enter(payload["orders"])
+
+
+def _settled(payload: Any) -> None:
+    expiry.leave(payload["orders"])
+
+
+def _paid(payload: Any) -> None:
+    _owes(Kind.PAID)(payload)
+    _settled(payload)
+
+
+def _nothing(payload: Any) -> None:
+    """For what nobody has to be told about; a real shop would tell its warehouse here."""
+
+
+HANDLERS = {orders.topic(event): _nothing for event in Event} | {
+    orders.OPENED: _opened,
+    orders.topic(Event.PAID): _paid,
+    orders.topic(Event.PAID_LATE): _paid,
+    orders.topic(Event.CANCELLED): _settled,
+    orders.topic(Event.EXPIRED): _owes(Kind.EXPIRED),
+    orders.topic(Event.REFUNDED): _owes(Kind.REFUNDED),
+    orders.topic(Event.MONEY_OWED): _owes(Kind.TOO_LATE),
+}
+"""By topic of the outbox message."""
+
+
+def follow_up() -> int:
+    """Do what the outbox says is to be done, and send what is owed; how many messages were done."""
+    done = deliver()
+    while send_mails():
+        pass
+    return done
+
+
+def deliver(seconds: float = math.inf) -> int:
+    """Do what the outbox says is to be done, beginning nothing after that long; how many it was."""
+    return outbox.deliver(HANDLERS, seconds=seconds)
+
+
+def send_mails() -> int:
+    """Send some of the mails that are owed; how many. Other workers may do the same meanwhile.
+
+    One that cannot be sent is put off and does not hold up the others. If the mail server is away,
+    all stay owed as they are.
+    """
+    with transaction.atomic():
+        owed = list(_owed())
+        if not owed:
+            return 0
+        connection = get_connection()
+        try:
+            connection.open()
+        except (OSError, SMTPException) as error:
+            log.warning("the mail server does not answer (%s); %s mails wait", error, len(owed))
+            return 0
+        try:
+            sent = [mail.pk for mail in owed if _send(mail, connection)]
+        finally:
+            connection.close()
+        Mail.objects.filter(pk__in=sent).update(sent=Now(), attempts=F("attempts") + 1, error="")
+    return len(sent)
+
+
+def _owed() -> QuerySet[Mail]:
+    return (
+        Mail.objects.select_for_update(skip_locked=True, of=("self",))
+        .select_related("order__buyer")
+        .prefetch_related("order__lines__sale__product")
+        .filter(sent__isnull=True, dead__isnull=True, not_before__lte=Now())
+        .order_by("not_before")[:MAILS_AT_ONCE]
+    )
+
+
+def _send(mail: Mail, connection: BaseEmailBackend) -> bool:
+    try:
+        connection.send_messages([rendering.message(mail)])
+    except Exception as error:
+        log.exception("%s could not be sent", mail)
+        attempts = mail.attempts + 1
+        Mail.objects.filter(pk=mail.pk).update(
+            attempts=attempts,
+            not_before=Now() + outbox.pause_after(attempts),
+            dead=Now() if attempts >= outbox.MOST_ATTEMPTS else None,
+            error=f"{type(error).__name__}: {error}"[:2000],
+        )
+        return False
+    return True

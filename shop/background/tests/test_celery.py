@@ -1,0 +1,298 @@
+"""Celery on both brokers: work that is done, handed back, and run again; one beat; dead letters."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from smtplib import SMTPRecipientsRefused
+
+import pytest
+from celery import Celery
+from celery.beat import PersistentScheduler
+from django.core.mail.backends.locmem import EmailBackend
+from django.db import connection
+from django.urls import reverse
+from redis import Redis
+
+from inventory import outbox
+from inventory.models import OutboxMessage
+from inventory.redis import client as redis
+from inventory.tests.helpers import outsider
+from locking.backends.redis import RedisLock
+from locking.tests.servers import free_port
+from shop.background import beat, config, follow_up, task_log, tasks
+from shop.background.config import QUEUES
+from shop.background.models import Run
+from shop.celery import app
+from shop.mails.models import Mail
+from shop.orders.models import Order
+from shop.tests.catalogue import a_sale, an_order
+from shop.tests.processes import wait_for
+from shop.tests.rabbitmq import RabbitMQ, missing
+from shop.tests.workers import worker
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+BROKERS = [
+    "redis",
+    pytest.param("rabbitmq", marks=pytest.mark.skipif(bool(missing()), reason=str(missing()))),
+]
+
+
+@pytest.fixture(scope="module")
+def brokers() -> Iterator[dict[str, str]]:
+    """Their addresses; RabbitMQ takes seconds to start."""
+    found = {"redis": os.environ["CELERY_BROKER_URL"]}
+    if missing():
+        yield found
+        return
+    with RabbitMQ() as rabbit:
+        yield {**found, "rabbitmq": rabbit.endpoint}
+
+
+@pytest.fixture(params=BROKERS)
+def broker(request: pytest.FixtureRequest, brokers: dict[str, str]) -> str:
+    address = brokers[request.param]
+    if request.param == "redis":
+        Redis.from_url(address).flushdb()
+    return address
+
+
+@pytest.fixture(autouse=True)
+def no_nudges(monkeypatch):
+    """Only what a test asks for is in the queues."""
+    monkeypatch.setattr(outbox, "listeners", [])
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "worker.log"
+
+
+def ask_for(task: str, broker: str) -> None:
+    """What a notify does, through another broker than this process's own."""
+    with Celery(set_as_current=False) as other:
+        other.config_from_object(config)
+        other.conf.update(broker_read_url=broker, broker_write_url=broker)
+        other.send_task(task)
+
+
+@contextmanager
+def stuck(order: Order) -> Iterator[None]:
+    """The follow-up of an order cannot go on: somebody else is writing the row it has to write."""
+    with outsider() as other:
+        other.execute("BEGIN")
+        other.execute(
+            "INSERT INTO shop_mail (order_id, kind) VALUES (%s, 'confirmation')", [order.pk]
+        )
+        yield
+        other.execute("ROLLBACK")
+
+
+def somebody_is_stuck() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM pg_stat_activity"
+            " WHERE wait_event_type = 'Lock' AND query LIKE '%shop_mail%'"
+        )
+        return bool(cursor.fetchone()[0])
+
+
+def confirmed(order: Order) -> bool:
+    return Mail.objects.filter(order=order, kind="confirmation").exists()
+
+
+def test_a_worker_follows_up_and_its_run_is_noted(broker, log):
+    order = an_order(a_sale())
+    with worker(broker, log):
+        ask_for("shop.follow_up", broker)
+        wait_for(lambda: Mail.objects.filter(order=order, sent__isnull=False).exists())
+        wait_for(lambda: Run.objects.filter(task="shop.send_mails", failures=0).exists())
+    run = Run.objects.get(task="shop.follow_up")
+    assert (run.result, run.failures) == ("1", 0)
+
+
+def test_a_task_whose_process_is_killed_is_run_again(broker, log):
+    order = an_order(a_sale())
+    with worker(broker, log) as one:
+        with stuck(order):
+            ask_for("shop.follow_up", broker)
+            wait_for(somebody_is_stuck)
+            for child in one.children():
+                os.kill(child, signal.SIGKILL)
+            wait_for(lambda: b"WorkerLostError" in log.read_bytes())
+        wait_for(lambda: confirmed(order))
+
+
+def test_a_worker_that_stops_hands_back_what_it_cannot_finish(broker, log):
+    order = an_order(a_sale())
+    with stuck(order), worker(broker, log) as one:
+        ask_for("shop.follow_up", broker)
+        wait_for(somebody_is_stuck)
+        one.process.send_signal(signal.SIGQUIT)
+        one.process.wait(30)
+        assert b"Initiating Soft Shutdown" in log.read_bytes()
+    assert not confirmed(order)
+    with worker(broker, log):  # asked for nothing
+        wait_for(lambda: confirmed(order))
+
+
+def test_every_task_has_a_queue_that_the_workers_listen_to():
+    ours = {name for name in app.tasks if name.startswith("shop.")}
+    assert ours == set(config.task_routes)
+    declared = {queue.name for queue in config.task_queues}
+    assert {route["queue"] for route in config.task_routes.values()} == declared
+    assert set(QUEUES) == declared
+    assert {entry["task"] for entry in app.conf.beat_schedule.values()} == ours
+    with pytest.raises(Exception, match="nowhere"):
+        tasks.follow_up.apply_async(queue="nowhere")
+
+
+def test_tasks_are_json_late_and_bounded():
+    assert app.conf.accept_content == ["json"]
+    assert app.conf.task_acks_late
+    assert app.conf.task_reject_on_worker_lost
+    assert app.conf.task_soft_time_limit < app.conf.task_time_limit < config.VISIBILITY
+    for place in (app.conf.broker_transport_options, app.conf.result_backend_transport_options):
+        assert place["visibility_timeout"] == config.VISIBILITY
+    assert app.conf.visibility_timeout == config.VISIBILITY
+
+
+# --- One beat --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def beats(tmp_path, monkeypatch):
+    redis().delete(*redis().keys("*celery beat*") or ["nothing"])
+    monkeypatch.setattr(beat, "LEASE", 0.3)
+    sent: list[beat.OneBeat] = []
+
+    def send(self: beat.OneBeat) -> float:
+        sent.append(self)
+        return 0.0
+
+    monkeypatch.setattr(PersistentScheduler, "tick", send)
+
+    def make(name: str) -> beat.OneBeat:
+        return beat.OneBeat(app, schedule_filename=str(tmp_path / name))
+
+    return make, sent
+
+
+def test_a_second_beat_stands_by_until_the_first_is_gone(beats):
+    make, sent = beats
+    first, second = make("first"), make("second")
+    for _ in range(3):
+        assert first.tick() == 0.0
+        assert second.tick() == beat.STAND_BY
+    assert sent == [first] * 3
+    first.close()
+    assert second.tick() == 0.0
+    assert first.tick() == beat.STAND_BY
+    second.close()
+
+
+def test_a_beat_whose_lock_is_lost_stands_by(beats):
+    make, sent = beats
+    first, second = make("first"), make("second")
+    first.tick()
+    first._lock.force_release("a test")
+    second.tick()
+    wait_for(lambda: first.tick() == beat.STAND_BY)
+    assert sent[1] is second
+    second.close()
+    first.close()
+
+
+def test_a_beat_goes_on_while_redis_is_away(beats, caplog):
+    make, sent = beats
+    only = make("only")
+    only._lock = RedisLock(Redis(port=free_port()), "celery beat", lease=beat.LEASE)
+    only.tick()
+    only.tick()
+    assert len(sent) == 2
+    assert caplog.text.count("without the lock") == 1
+    only.close()
+
+
+# --- What fails ------------------------------------------------------------------------------
+
+
+class Refusing(EmailBackend):
+    """A mail server that does not want one of the addresses."""
+
+    def send_messages(self, messages):
+        if any("bad" in message.to[0] for message in messages):
+            raise SMTPRecipientsRefused({})
+        return super().send_messages(messages)
+
+
+def test_a_mail_that_cannot_be_sent_is_put_off_then_dead_and_holds_up_nobody(
+    settings, monkeypatch, admin_client
+):
+    settings.EMAIL_BACKEND = f"{__name__}.Refusing"
+    monkeypatch.setattr("inventory.outbox.MOST_ATTEMPTS", 2)
+    sale = a_sale()
+    bad, good = an_order(sale), an_order(sale)
+    type(bad.buyer).objects.filter(pk=bad.buyer_id).update(email="bad@shop.example")
+    follow_up.follow_up()
+    assert Mail.objects.get(order=good).sent is not None
+    unsent = Mail.objects.get(order=bad)
+    assert (unsent.sent, unsent.attempts, unsent.dead) == (None, 1, None)
+    assert unsent.error.startswith("SMTPRecipientsRefused")
+    for _ in range(3):
+        Mail.objects.update(not_before="2020-01-01T00:00Z")
+        follow_up.send_mails()
+    unsent.refresh_from_db()
+    assert unsent.attempts == 2
+    assert unsent.dead is not None
+
+    type(bad.buyer).objects.filter(pk=bad.buyer_id).update(email="mended@shop.example")
+    page = reverse("admin:shop_mail_changelist")
+    assert "<strong>0</strong> waiting" in admin_client.get(page).content.decode()
+    form = {"action": "retry", "_selected_action": [unsent.pk]}
+    answer = admin_client.post(page, form, follow=True).content.decode()
+    assert "1 will be tried again" in answer
+    follow_up.send_mails()
+    unsent.refresh_from_db()
+    assert (unsent.sent is not None, unsent.dead, unsent.error) == (True, None, "")
+
+
+def test_while_the_mail_server_is_away_mails_wait_and_count_no_attempts(settings, caplog):
+    settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+    settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", free_port()
+    order = an_order(a_sale())
+    follow_up.follow_up()
+    mail = Mail.objects.get(order=order)
+    assert (mail.sent, mail.attempts, mail.error) == (None, 0, "")
+    assert "mail server does not answer" in caplog.text
+
+
+def test_a_dead_message_is_shown_with_its_error_and_can_be_tried_again(admin_client, monkeypatch):
+    monkeypatch.setattr("inventory.outbox.MOST_ATTEMPTS", 1)
+    monkeypatch.setitem(follow_up.HANDLERS, "orders.opened", lambda payload: 1 / 0)
+    order = an_order(a_sale())
+    follow_up.deliver()
+    page = reverse("admin:inventory_outboxmessage_changelist")
+    shown = admin_client.get(page, {"state": "dead"}).content.decode()
+    assert "ZeroDivisionError" in shown
+    assert ">1</strong> dead" in shown
+    monkeypatch.undo()
+    message = OutboxMessage.objects.get()
+    admin_client.post(page, {"action": "retry", "_selected_action": [message.pk]})
+    follow_up.deliver()
+    assert confirmed(order)
+
+
+def test_a_failed_run_is_noted_with_its_error_and_the_next_keeps_it(admin_client):
+    task_log.note("shop.example", 0.1, error="ValueError: no")
+    task_log.note("shop.example", 0.2, result="3")
+    run = Run.objects.get()
+    assert (run.runs, run.failures, run.result, run.error) == (2, 1, "3", "ValueError: no")
+    assert run.last_failure is not None
+    assert (
+        "ValueError: no" in admin_client.get(reverse("admin:shop_run_changelist")).content.decode()
+    )

@@ -1,0 +1,71 @@
+"""What follows an order, with the broker there, away, and back."""
+
+from decimal import Decimal
+from uuid import uuid4
+
+import pytest
+
+from inventory import outbox
+from locking.tests.servers import free_port
+from shop.background import follow_up
+from shop.background.notify import Notifier
+from shop.catalogue.sales import open_sale
+from shop.celery import app
+from shop.checkout.purchase import buy
+from shop.checkout.rate_limit import Limiter
+from shop.mails.models import Mail
+from shop.orders.models import Order
+from shop.tests.catalogue import a_buyer
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def order() -> Order:
+    sale = open_sale(stock=5, price=Decimal(999), limit=2)
+    return Order.objects.get(pk=buy(sale.pk, a_buyer().pk, uuid4(), 1).order.pk)
+
+
+@pytest.fixture
+def no_broker():
+    """Celery's publisher finds nobody; put back afterwards."""
+    address = app.conf.broker_url
+    _publish_to(f"redis://127.0.0.1:{free_port()}/0")
+    yield
+    _publish_to(address)
+
+
+def _publish_to(address: str) -> None:
+    app.conf.broker_url = app.conf.broker_write_url = address
+    app._pool = app.amqp._producer_pool = None
+
+
+def test_an_order_is_confirmed_by_one_mail_however_often_it_is_followed_up(order, mailoutbox):
+    for _ in range(3):
+        follow_up.follow_up()
+    assert outbox.pending() == 0
+    assert Mail.objects.filter(order=order, kind="confirmation", sent__isnull=False).count() == 1
+    assert [mail.extra_headers["Message-ID"] for mail in mailoutbox] == [
+        f"<confirmation.{order.pk}@flash-sale>"
+    ]
+
+
+def test_a_message_that_comes_twice_owes_one_mail(order):
+    for _ in range(2):
+        follow_up.HANDLERS["orders.opened"]({"orders": [order.pk]})
+    assert Mail.objects.filter(order=order).count() == 1
+
+
+def test_without_the_broker_an_order_is_taken_and_the_sweep_follows_it_up(no_broker, order, caplog):
+    Notifier()._send_once()
+    assert "the broker does not answer" in caplog.text
+    assert outbox.pending() == 1
+    follow_up.follow_up()  # what the sweep runs, once a worker has its broker back
+    assert outbox.pending() == 0
+    assert Mail.objects.get(order=order).sent is not None
+
+
+def test_a_buyer_over_the_rate_is_refused_and_others_are_not():
+    limiter = Limiter(rate=1)
+    assert [limiter.allows(1) for _ in range(3)] == [True, True, False]
+    assert limiter.allows(2)

@@ -1,6 +1,0 @@
-"""Settings: the view that does nothing, alone. The ceiling."""
-
-from shop.settings import *  # noqa: F403
-
-ROOT_URLCONF = "shop.bench.urls"
-MIDDLEWARE = []

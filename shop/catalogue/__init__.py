@@ -1,0 +1,1 @@
+"""Products, and sales with a price and a window."""

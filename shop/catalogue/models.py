@@ -1,0 +1,93 @@
+"""What is sold: products, and sales with a price and a window."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.core.validators import MinValueValidator
+from django.db import models
+from django.db.models import F, Q
+from django.db.models.functions import Now
+from django.urls import reverse
+
+from inventory.models import Item
+from inventory.selling.strategies import CLASSES, DEFAULT
+
+
+def strategy_choices() -> list[tuple[str, str]]:
+    """Return what a sale may name as its strategy: a function, so that no migration lists them."""
+    return [(name, f"{name}: {kind.summary}") for name, kind in CLASSES.items()]
+
+
+def check_strategy(name: str) -> None:
+    """Refuse a strategy that is unknown, or that oversells outside demo mode.
+
+    Raises:
+        ValidationError: with the reason.
+    """
+    if name not in CLASSES:
+        raise ValidationError(f"There is no strategy {name!r}; there are {', '.join(CLASSES)}.")
+    if not CLASSES[name].safe and not settings.SHOP_ALLOW_UNSAFE_STRATEGIES:
+        raise ValidationError(f"The strategy {name!r} oversells; it is for demonstrations only.")
+
+
+class Product(models.Model):
+    """What the catalogue shows."""
+
+    name = models.CharField(max_length=200)
+    slug = models.SlugField(unique=True)
+    description = models.TextField(blank=True)
+    list_price = models.DecimalField(max_digits=12, decimal_places=2)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Sale(models.Model):
+    """A product at a price, in a window, with a limit for each buyer."""
+
+    product = models.ForeignKey(Product, on_delete=models.PROTECT)
+    item = models.ForeignKey(Item, on_delete=models.PROTECT)
+    price = models.DecimalField(max_digits=12, decimal_places=2, validators=[MinValueValidator(0)])
+    limit = models.PositiveIntegerField(
+        default=1, validators=[MinValueValidator(1)], help_text="units a buyer may have"
+    )
+    starts_at = models.DateTimeField(db_default=Now())
+    ends_at = models.DateTimeField()
+    paused = models.BooleanField(default=False, help_text="nothing is sold while it is set")
+    hold = models.DurationField(
+        default=timedelta(minutes=15), help_text="time to pay, before the units go back"
+    )
+    strategy = models.CharField(
+        max_length=20, choices=strategy_choices, default=DEFAULT, validators=[check_strategy]
+    )
+
+    restock_cancelled = models.BooleanField(
+        default=True,
+        help_text="units of cancelled orders are sold again; otherwise they are written off",
+    )
+    restock_returned = models.BooleanField(
+        default=True,
+        help_text="units of returned orders are sold again; otherwise they are written off",
+    )
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(price__gte=0), name="shop_sale_price_not_negative"),
+            models.CheckConstraint(condition=Q(limit__gte=1), name="shop_sale_limit_positive"),
+            models.CheckConstraint(
+                condition=Q(ends_at__gt=F("starts_at")), name="shop_sale_ends_after_start"
+            ),
+            models.CheckConstraint(
+                condition=Q(hold__gt=timedelta(0)), name="shop_sale_hold_positive"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.product} at {self.price}"
+
+    def get_absolute_url(self) -> str:
+        """The sale's page."""
+        return reverse("sale", args=[self.pk])

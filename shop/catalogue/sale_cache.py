@@ -1,0 +1,132 @@
+"""What a process remembers of the sales, so that a hot request asks the database nothing.
+
+It serves to refuse early. The purchase's own transaction looks at the sale's row again, so what
+is remembered here may be a second old without selling anything outside the window.
+
+There is one clock: the database's. Each look notes by how much this process's monotonic clock
+differs from it.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from functools import cache
+from typing import Protocol
+
+from django.db import connection
+
+FRESH = 1.0
+"""Seconds for which a sale is remembered."""
+
+MOST_SALES = 10_000
+"""Sales remembered at once; beyond it the memory starts over."""
+
+READ = """
+SELECT item_id, price, "limit", starts_at, ends_at, paused, hold, strategy, now()
+FROM shop_sale WHERE id = %s
+"""
+
+
+class NoSuchSale(LookupError):
+    """There is no sale of that id."""
+
+
+class Window(Protocol):
+    """When something is sold: a sale's row, or what is remembered of it."""
+
+    @property
+    def starts_at(self) -> datetime: ...  # noqa: D102
+    @property
+    def ends_at(self) -> datetime: ...  # noqa: D102
+    @property
+    def paused(self) -> bool: ...  # noqa: D102
+
+
+def why_closed(window: Window, now: datetime) -> str | None:
+    """Why nothing can be bought at a moment: a code of ``shop.messages``, or None if it can."""
+    if now < window.starts_at:
+        return "not_started"
+    if now >= window.ends_at:
+        return "ended"
+    return "paused" if window.paused else None
+
+
+@dataclass(frozen=True, slots=True)
+class CachedSale:
+    """A sale as it was when it was looked at.
+
+    Attributes:
+        clock: the database's time minus this process's monotonic clock.
+    """
+
+    sale: int
+    item: int
+    price: Decimal
+    limit: int
+    starts_at: datetime
+    ends_at: datetime
+    paused: bool
+    hold: timedelta
+    strategy: str
+    clock: datetime
+
+    def now(self) -> datetime:
+        """The database's time."""
+        return self.clock + timedelta(seconds=time.monotonic())
+
+    def closed(self) -> str | None:
+        """Why nothing can be bought now: a code of ``shop.messages``, or None if it can."""
+        return why_closed(self, self.now())
+
+
+class SaleCache:
+    """Sales by id, each looked at again after a second."""
+
+    def __init__(self) -> None:
+        self._sales: dict[int, CachedSale] = {}
+        self._fresh_until: dict[int, float] = {}
+
+    def get(self, sale: int) -> CachedSale:
+        """The sale, at most about a second old.
+
+        Raises:
+            NoSuchSale: there is none.
+        """
+        cached = self._sales.get(sale)
+        if cached is not None:
+            if time.monotonic() < self._fresh_until.get(sale, 0.0):
+                return cached
+            # One request looks again; those that come meanwhile use what is there.
+            self._fresh_until[sale] = time.monotonic() + FRESH
+        return self.refresh(sale)
+
+    def refresh(self, sale: int) -> CachedSale:
+        """The sale as it is in the database.
+
+        Raises:
+            NoSuchSale: there is none.
+        """
+        with connection.cursor() as cursor:
+            cursor.execute(READ, [sale])
+            row = cursor.fetchone()
+        if row is None:
+            raise NoSuchSale(sale)
+        *fields, now = row
+        clock = now - timedelta(seconds=time.monotonic())
+        cached = CachedSale(*(sale, *fields, clock))
+        if len(self._sales) >= MOST_SALES:
+            self._sales.clear()
+            self._fresh_until.clear()
+        # In this order: a reader that finds a sale also finds how long it is fresh.
+        self._fresh_until[sale] = time.monotonic() + FRESH
+        self._sales[sale] = cached
+        return cached
+
+
+@cache
+def sale_cache() -> SaleCache:
+    """Return the sale cache of this process."""
+    return SaleCache()

@@ -1,0 +1,74 @@
+"""Opening sales."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from django.db import connection, transaction
+
+from inventory import services
+from inventory.selling.strategies import DEFAULT
+from shop.catalogue.models import Product, Sale
+
+PHONE = {
+    "slug": "phone",
+    "name": "Phone",
+    "description": "The classic of every flash sale: list price 1999, on sale at 999.",
+    "list_price": Decimal(1999),
+}
+"""The product that sales are of when nobody says."""
+
+
+def open_sale(
+    *,
+    stock: int,
+    price: Decimal,
+    limit: int,
+    product: Product | None = None,
+    strategy: str = DEFAULT,
+    starts_in: timedelta = timedelta(0),
+    lasts: timedelta = timedelta(days=1),
+    hold: timedelta = timedelta(minutes=15),
+) -> Sale:
+    """Create a sale with an item of its own.
+
+    Args:
+        stock: units.
+        price: of one unit.
+        limit: units a buyer may have.
+        product: what is sold; the phone if None.
+        strategy: name of the strategy.
+        starts_in: from now, by the database's clock.
+        lasts: from the start on.
+        hold: time to pay.
+
+    Raises:
+        ValidationError: something does not fit; nothing was created.
+    """
+    with transaction.atomic():
+        if product is None:
+            slug = PHONE["slug"]
+            product, _ = Product.objects.get_or_create(slug=slug, defaults=PHONE)
+        starts_at = database_time() + starts_in
+        sale = Sale(
+            product=product,
+            item=services.stock(product.name, stock),
+            price=price,
+            limit=limit,
+            strategy=strategy,
+            starts_at=starts_at,
+            ends_at=starts_at + lasts,
+            hold=hold,
+        )
+        sale.full_clean()
+        sale.save()
+    return sale
+
+
+def database_time() -> datetime:
+    """The one clock that windows and deadlines are judged by."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT now()")
+        now: datetime = cursor.fetchone()[0]
+    return now

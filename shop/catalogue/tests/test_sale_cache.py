@@ -1,0 +1,108 @@
+"""What a process remembers of a sale: for a second, by one clock, and never as the truth."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from functools import partial
+
+import pytest
+from django.db import connection
+
+from inventory.tests.helpers import at_once
+from shop.catalogue import sale_cache as board_module
+from shop.catalogue.models import Sale
+from shop.catalogue.sale_cache import CachedSale, NoSuchSale, SaleCache
+
+START = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+def notice(at: datetime, *, paused: bool = False) -> CachedSale:
+    """A sale of one hour, looked at by a process whose clock began at `at` a moment ago."""
+    import time
+
+    return CachedSale(
+        sale=1,
+        item=1,
+        price=Decimal(1),
+        limit=1,
+        starts_at=START,
+        ends_at=START + timedelta(hours=1),
+        paused=paused,
+        hold=timedelta(minutes=1),
+        strategy="combining",
+        clock=at - timedelta(seconds=time.monotonic()),
+    )
+
+
+@pytest.mark.parametrize(
+    ("after_start", "closed"),
+    [
+        (timedelta(seconds=-30), "not_started"),
+        (timedelta(0), None),
+        (timedelta(minutes=59), None),
+        (timedelta(hours=1), "ended"),
+        (timedelta(days=1), "ended"),
+    ],
+)
+def test_the_window_is_judged_by_the_databases_clock(after_start, closed):
+    assert notice(START + after_start).closed() == closed
+
+
+def test_a_pause_closes_an_open_sale_and_a_closed_one_says_why_it_is_closed():
+    assert notice(START, paused=True).closed() == "paused"
+    assert notice(START + timedelta(hours=2), paused=True).closed() == "ended"
+
+
+@pytest.fixture
+def queries(db, django_assert_num_queries):
+    return django_assert_num_queries
+
+
+def test_a_fresh_notice_costs_no_query(sale, queries):
+    board = SaleCache()
+    with queries(1):
+        first = board.get(sale.pk)
+    with queries(0):
+        assert board.get(sale.pk) is first
+
+
+def test_a_stale_notice_is_looked_at_again(sale, queries, monkeypatch):
+    monkeypatch.setattr(board_module, "FRESH", 0.0)
+    board = SaleCache()
+    board.get(sale.pk)
+    Sale.objects.filter(pk=sale.pk).update(paused=True)
+    with queries(1):
+        assert board.get(sale.pk).closed() == "paused"
+
+
+def test_a_sale_that_is_not_there_is_asked_for_each_time_and_not_remembered(queries):
+    board = SaleCache()
+    for _ in range(2):
+        with queries(1), pytest.raises(NoSuchSale):
+            board.get(0)
+    assert not board._sales
+
+
+def test_the_memory_is_bounded(sale_of, db, monkeypatch):
+    monkeypatch.setattr(board_module, "MOST_SALES", 3)
+    board = SaleCache()
+    sales = [sale_of().pk for _ in range(5)]
+    for pk in sales:
+        assert board.get(pk).sale == pk
+    assert len(board._sales) <= 3
+    assert len(board._fresh_until) <= 3
+
+
+@pytest.mark.django_db(transaction=True)
+def test_many_threads_that_look_at_once_all_see_the_sale(sale):
+    for _ in range(20):
+        board = SaleCache()
+        assert {each.sale for each in at_once([partial(board.get, sale.pk)] * 8)} == {sale.pk}
+
+
+def test_the_notice_knows_the_databases_time(sale):
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT clock_timestamp()")
+        [now] = cursor.fetchone()
+    assert abs(SaleCache().refresh(sale.pk).now() - now) < timedelta(seconds=5)

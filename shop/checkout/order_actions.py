@@ -1,0 +1,61 @@
+"""Changing an order: everything between a parsed request and the order after it, or a refusal.
+
+Called by the API and by the page's forms alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from shop import orders, payments
+from shop.messages import Refusal
+from shop.orders import Part
+from shop.orders.models import Order
+from shop.payments.provider import PaymentUnknown
+
+
+def pay(order: Order) -> Order:
+    """Pay an order.
+
+    Raises:
+        Refusal: with the code of the reason.
+    """
+    with _refusing():
+        return payments.pay(order)
+
+
+def cancel(order: Order, part: Part | None = None) -> Order:
+    """Give up an order that was not paid, or a part of it.
+
+    Raises:
+        Refusal: with the code of the reason.
+    """
+    with _refusing():
+        return orders.cancel(order, part)
+
+
+def refund(order: Order, part: Part | None = None) -> Order:
+    """Take back a paid order, or a part of it.
+
+    Raises:
+        Refusal: with the code of the reason.
+    """
+    with _refusing():
+        return payments.refund(order, part)
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    try:
+        yield
+    except orders.WrongState as wrong:
+        raise Refusal(f"order_{wrong.status}") from None
+    except payments.Declined:
+        raise Refusal("payment_declined") from None
+    except orders.NoSuchPart:
+        raise Refusal("invalid_quantity") from None
+    except orders.KeyReused:
+        raise Refusal("idempotency_key_reused") from None
+    except PaymentUnknown as error:
+        raise Refusal("outcome_unknown") from error

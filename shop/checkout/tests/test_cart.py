@@ -1,0 +1,195 @@
+"""Carts: several sales in one order, all or nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import timedelta
+from decimal import Decimal
+from functools import partial
+from uuid import uuid4, uuid5
+
+import pytest
+from django.db import connection
+
+from inventory.audit import audit
+from inventory.models import Item, OutboxMessage, Reservation
+from inventory.tests.helpers import at_once
+from shop import orders
+from shop.catalogue.models import Sale
+from shop.catalogue.sale_cache import sale_cache
+from shop.checkout import cart
+from shop.checkout.cart import Wanted
+from shop.messages import Refusal
+from shop.orders.models import Order, OrderLine
+from shop.tests.catalogue import a_buyer, a_sale, an_ended_sale, an_upcoming_sale
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def send(buyer, *lines: tuple[Sale, object], key: object = None):
+    """Send a cart; lines of (sale, quantity)."""
+    body = {"lines": [{"sale": sale.pk, "quantity": quantity} for sale, quantity in lines]}
+    return buyer.call("POST", "orders", body, idempotency_key=str(key or uuid4()))
+
+
+def said(answer) -> tuple[int, str, int | None]:
+    document = answer.json()
+    return answer.status_code, document["code"], document.get("sale")
+
+
+def available(*sales: Sale) -> list[int]:
+    return [Item.objects.get(pk=sale.item_id).available for sale in sales]
+
+
+def test_a_cart_is_one_order_with_a_line_for_each_sale(ann):
+    one, two = a_sale(price=Decimal(5), limit=3), a_sale(price=Decimal("2.50"), limit=3)
+    answer = send(ann, (two, 3), (one, 2))
+    assert answer.status_code == 201
+    document = answer.json()
+    assert (document["sale"], document["quantity"], document["amount"]) == (None, 5, 17.5)
+    assert sorted(line["amount"] for line in document["lines"]) == [7.5, 10]
+    assert available(one, two) == [8, 7]
+    assert OutboxMessage.objects.get().payload == {"orders": [document["id"]]}
+    assert orders.mismatches() == []
+    assert ann.get(f"orders/{document['id']}").json() == document
+
+
+def test_an_order_of_a_cart_has_the_shortest_time_to_pay_and_so_have_its_reservations(ann):
+    long, short = a_sale(), a_sale()
+    Sale.objects.filter(pk=short.pk).update(hold=timedelta(minutes=2))
+    send(ann, (long, 1), (short, 1))
+    order = Order.objects.get()
+    assert order.pay_before - order.created == timedelta(minutes=2)
+    assert set(Reservation.objects.values_list("deadline", flat=True)) == {order.pay_before}
+
+
+@pytest.mark.parametrize(
+    ("second", "quantity", "answer"),
+    [
+        (partial(a_sale, stock=1, limit=5), 2, (409, "sold_out")),
+        (partial(a_sale, limit=1), 2, (409, "limit_reached")),
+        (an_upcoming_sale, 1, (403, "not_started")),
+        (an_ended_sale, 1, (410, "ended")),
+        (partial(a_sale, paused=True), 1, (403, "paused")),
+        (partial(a_sale), 0, (422, "invalid_quantity")),
+    ],
+)
+def test_the_line_that_failed_is_named_and_nothing_is_taken(ann, second, quantity, answer):
+    first, failing = a_sale(), second()
+    before = available(first, failing)
+    assert said(send(ann, (first, 1), (failing, quantity))) == (*answer, failing.pk)
+    assert available(first, failing) == before
+    assert Reservation.objects.count() == Order.objects.count() == 0
+
+
+def test_a_sale_that_closes_while_its_cart_is_on_the_way_takes_the_whole_cart_back(ann):
+    first, closing = a_sale(), a_sale()
+    for sale in (first, closing):
+        sale_cache().get(sale.pk)
+    Sale.objects.filter(pk=closing.pk).update(paused=True)
+    assert said(send(ann, (first, 1), (closing, 1))) == (403, "paused", closing.pk)
+    assert available(first, closing) == [10, 10]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"lines": []},
+        {"lines": "all"},
+        {"lines": [3]},
+        {"lines": [{"quantity": 1}]},
+        {"lines": [{"sale": True, "quantity": 1}]},
+        {"lines": [{"sale": 2**63, "quantity": 1}]},
+        {"lines": [{"sale": 1, "quantity": 1}, {"sale": 1, "quantity": 1}]},
+        {"lines": [{"sale": sale, "quantity": 1} for sale in range(1, 22)]},
+    ],
+)
+def test_what_is_no_cart_is_refused(ann, body):
+    answer = ann.call("POST", "orders", body, idempotency_key=str(uuid4()))
+    assert said(answer) == (422, "invalid_cart", None)
+
+
+def test_the_same_cart_in_any_order_of_its_lines_is_the_same_order(ann):
+    one, two, key = a_sale(limit=5), a_sale(limit=5), uuid4()
+    first = send(ann, (one, 1), (two, 2), key=key)
+    again = send(ann, (two, 2), (one, 1), key=key)
+    assert (first.status_code, again.status_code, again.json()) == (201, 200, first.json())
+    assert available(one, two) == [9, 8]
+
+
+def test_the_same_cart_is_the_same_order_after_a_sale_has_ended(ann):
+    one, two, key = a_sale(), a_sale(), uuid4()
+    first = send(ann, (one, 1), (two, 1), key=key)
+    Sale.objects.filter(pk=two.pk).update(paused=True)
+    sale_cache().refresh(two.pk)
+    again = send(ann, (one, 1), (two, 1), key=key)
+    assert (again.status_code, again.json()) == (200, first.json())
+    assert said(send(ann, (one, 1), (two, 1))) == (403, "paused", two.pk)
+
+
+def test_a_key_of_another_cart_or_purchase_is_refused(ann):
+    one, two, key = a_sale(limit=9), a_sale(limit=9), uuid4()
+    send(ann, (one, 1), (two, 1), key=key)
+    for other in ([(one, 1)], [(one, 1), (two, 2)], [(two, 1)]):
+        assert said(send(ann, *other, key=key))[1] == "idempotency_key_reused"
+    assert said(ann.buy(one, 1, key=key))[1] == "idempotency_key_reused"
+    assert available(one, two) == [9, 9]
+
+
+def test_a_cart_sent_thirty_times_at_once_is_one_order(ann):
+    one, two, key = a_sale(limit=9), a_sale(limit=9), uuid4()
+    answers = at_once([partial(closing, send, ann, (one, 1), (two, 1), key=key)] * 30)
+    assert Counter(answer.status_code for answer in answers) == {201: 1, 200: 29}
+    assert len({answer.json()["id"] for answer in answers}) == 1
+    assert available(one, two) == [9, 9]
+
+
+def test_crossing_carts_of_many_buyers_sell_exactly_what_there_is():
+    sales = [a_sale(stock=20) for _ in range(3)]
+    calls = [
+        partial(closing, attempt, a_buyer().pk, [sales[n % 3].pk, sales[(n + 1 + n % 2) % 3].pk])
+        for n in range(60)
+    ]
+    outcomes = Counter(at_once(calls))
+    assert outcomes.keys() <= {"ordered", "sold_out"}
+    assert Order.objects.count() == outcomes["ordered"]
+    assert OrderLine.objects.count() == 2 * outcomes["ordered"]
+    assert sum(available(*sales)) == 60 - 2 * outcomes["ordered"]
+    # Whoever was refused met an item that had run out.
+    assert available(*sales).count(0) >= 1
+    assert audit().problems == orders.mismatches() == []
+
+
+def attempt(buyer: int, sales: list[int]) -> str:
+    try:
+        cart.check_out(buyer, uuid4(), [Wanted(sale, 1) for sale in sales])
+    except Refusal as refusal:
+        return refusal.code
+    return "ordered"
+
+
+def closing(call, *arguments, **named):
+    try:
+        return call(*arguments, **named)
+    finally:
+        connection.close()
+
+
+def test_a_cart_is_paid_cancelled_and_expires_as_a_whole(ann):
+    one, two = a_sale(limit=9), a_sale(limit=9)
+    cancelled = send(ann, (one, 1), (two, 1)).json()["id"]
+    assert ann.post(f"orders/{cancelled}/cancel").json()["status"] == "cancelled"
+    assert available(one, two) == [10, 10]
+    late = send(ann, (one, 1), (two, 1)).json()["id"]
+    Reservation.objects.filter(orderline__order=late).update(deadline="2020-01-01T00:00:00Z")
+    orders.expire()
+    assert Order.objects.get(pk=late).status == "expired"
+    assert available(one, two) == [10, 10]
+
+
+def test_the_keys_of_the_lines_are_those_that_the_api_describes(ann):
+    sales, key = sorted([a_sale(), a_sale()], key=lambda sale: sale.pk), uuid4()
+    send(ann, (sales[1], 1), (sales[0], 1), key=key)
+    keys = dict(Reservation.objects.values_list("scope", "key"))
+    assert keys == {sales[0].pk: key, sales[1].pk: uuid5(key, "1")}

@@ -1,0 +1,98 @@
+"""A sale, buyers, and a client that speaks JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from typing import Any, cast
+from uuid import uuid4
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from shop.accounts import tokens
+from shop.catalogue.models import Sale
+from shop.catalogue.sales import open_sale
+from shop.payments.provider import provider
+from shop.tests.provider import Till
+
+
+class Buyer:
+    """A user with a token, who calls the API."""
+
+    def __init__(self, name: str) -> None:
+        # Without a password, since hashing one costs more than all else in most tests.
+        self.user = User.objects.create(username=name, password="!")
+        self.token = tokens.issue(self.user.pk)
+
+    def call(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
+        """Call the API; a body that is no bytes is sent as JSON."""
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        sent = {"authorization": f"Bearer {self.token}", **headers}
+        return Client().generic(
+            method,
+            f"/api/v1/{path}",
+            b"" if body is None else data,
+            "application/json",
+            headers={name.replace("_", "-"): value for name, value in sent.items()},
+        )
+
+    def buy(self, sale: Sale, quantity: Any = 1, key: object = None, **headers: str) -> Any:
+        """Place an order."""
+        key = str(key or uuid4())
+        body = {"quantity": quantity}
+        return self.call("POST", f"sales/{sale.pk}/orders", body, idempotency_key=key, **headers)
+
+    def order(self, sale: Sale, quantity: int = 1) -> int:
+        """Place an order that must succeed; its id."""
+        answer = self.buy(sale, quantity)
+        assert answer.status_code == 201, answer.content
+        pk: int = answer.json()["id"]
+        return pk
+
+    def post(self, path: str, **headers: str) -> Any:
+        """POST without a body."""
+        return self.call("POST", path, **headers)
+
+    def get(self, path: str, **headers: str) -> Any:
+        """GET."""
+        return self.call("GET", path, **headers)
+
+
+@pytest.fixture(autouse=True)
+def till(settings: Any) -> Iterator[Till]:
+    """The payment provider of every test: inside the process, with a ledger to count in."""
+    settings.PAYMENT_PROVIDER = "shop.tests.provider.Till"
+    provider.cache_clear()
+    yield cast(Till, provider())
+    provider.cache_clear()
+
+
+@pytest.fixture
+def ann(db: None) -> Buyer:
+    """A buyer."""
+    return Buyer("ann")
+
+
+@pytest.fixture
+def bob(db: None) -> Buyer:
+    """Another one."""
+    return Buyer("bob")
+
+
+@pytest.fixture
+def sale_of(db: None) -> Callable[..., Sale]:
+    """Open a sale."""
+
+    def make(stock: int = 10, *, limit: int = 2, price: object = 999, **more: Any) -> Sale:
+        return open_sale(stock=stock, limit=limit, price=Decimal(str(price)), **more)
+
+    return make
+
+
+@pytest.fixture
+def sale(sale_of: Callable[..., Sale]) -> Sale:
+    """Ten units, two for each buyer, at 999."""
+    return sale_of()

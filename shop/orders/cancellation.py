@@ -1,0 +1,136 @@
+"""Orders that come to nothing: cancelled by their buyer, in whole or in part, or expired."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Iterable, Sequence
+from uuid import UUID
+
+from django.db import InterfaceError, OperationalError
+from django.db.models import F
+
+from inventory import services
+from inventory.models import Reservation
+from shop.orders import states
+from shop.orders.models import Order, OrderEvent, OrderLine
+from shop.orders.order_lock import order_lock
+from shop.orders.partial import Part, once, written_off
+from shop.orders.transitions import WrongState, note, orders_of, take
+
+log = logging.getLogger(__name__)
+
+HELD = Reservation.State.HELD
+Status = Order.Status
+
+
+def cancel(order: Order, part: Part | None = None) -> Order:
+    """Give up an order that was not paid, or a part of it. Cancelling twice is once.
+
+    A payment that is under way is not waited for: what it takes goes back by itself.
+
+    Raises:
+        WrongState: it is not awaiting payment.
+        NoSuchPart: there is less.
+        KeyReused: the part's key was used for another part.
+    """
+    with order_lock(order.pk):
+        if part is None:
+            _cancel_all(order)
+        else:
+            once(order, part, OrderEvent.Kind.PART_CANCELLED, _cancel_part)
+    order.refresh_from_db()
+    return order
+
+
+def _cancel_all(order: Order) -> None:
+    lines = list(order.lines.select_related("sale"))
+    gone = written_off(lines, "restock_cancelled")
+    released = services.release(
+        [line.pk for line in lines],
+        lambda _: take(states.CANCEL, [order.pk]),
+        was=HELD,
+        written_off=gone,
+    )
+    order.refresh_from_db()
+    if not released and order.status != Status.CANCELLED:
+        raise WrongState(order.status)
+
+
+def _cancel_part(order: Order, line: OrderLine, quantity: int, key: UUID) -> bool:
+    def follow(_: Sequence[services.Released]) -> None:
+        # The order's row is locked by this, and what is left of it is then certain.
+        worth = line.price * quantity
+        waiting = Order.objects.filter(pk=order.pk, status=Status.AWAITING_PAYMENT)
+        if not waiting.update(amount=F("amount") - worth):
+            raise WrongState(Order.objects.values_list("status", flat=True).get(pk=order.pk))
+        note(
+            order.pk,
+            OrderEvent.Kind.PART_CANCELLED,
+            amount=worth,
+            quantity=quantity,
+            line=line.pk,
+            key=key,
+        )
+        live = Reservation.objects.filter(orderline__order=order, state=HELD)
+        if not live.exists():
+            take(states.CANCEL, [order.pk])
+
+    gone = written_off([line], "restock_cancelled")
+    return bool(services.release([line.pk], follow, was=HELD, units=quantity, written_off=gone))
+
+
+def expire(seconds: float = math.inf) -> int:
+    """Expire orders whose time to pay has passed, some hundreds at a time.
+
+    Safe to run anywhere, any time.
+
+    Args:
+        seconds: begin no more of them after this long.
+
+    Returns:
+        How many were expired.
+    """
+    total = 0
+    end = time.monotonic() + seconds
+    while due := services.due():
+        expired = _expire_or_split(due)
+        total += expired
+        if not expired or time.monotonic() >= end:
+            break
+    return total
+
+
+def _expire_or_split(due: Sequence[int]) -> int:
+    """Expire what can be expired; one that cannot be does not keep the others' units."""
+    try:
+        return _expire(due)
+    except (OperationalError, InterfaceError):
+        raise
+    except Exception:
+        if len(due) == 1:
+            log.exception("reservation %s could not be expired", due[0])
+            return 0
+        middle = len(due) // 2
+        return _expire_or_split(due[:middle]) + _expire_or_split(due[middle:])
+
+
+def expire_those(orders: Iterable[int]) -> int:
+    """Expire those of these orders whose time to pay has passed; how many were.
+
+    As safe as :func:`expire`: nothing is believed about them, the database judges each.
+    """
+    due = services.due_of(OrderLine.objects.filter(order__in=orders).values_list("pk", flat=True))
+    return _expire(due) if due else 0
+
+
+def _expire(due: Sequence[int]) -> int:
+    """Release due reservations, with those of the same orders: an order expires as a whole."""
+    together = OrderLine.objects.filter(order__lines__in=due).values_list("pk", flat=True)
+    released = services.release({*due, *together}, _expire_orders, was=HELD)
+    return len(orders_of(released))
+
+
+def _expire_orders(released: Sequence[services.Released]) -> None:
+    take(states.EXPIRE, orders_of(released))

@@ -1,0 +1,97 @@
+"""Opening orders, in the transaction that reserves what they are of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import ClassVar, LiteralString
+
+from django.db import connection
+
+from inventory import outbox, sql
+from inventory.outcomes import Declined, Granted, Purchase
+from shop.orders.models import Order
+
+OPENED = "orders.opened"
+
+# The sale's own row decides once more, in the transaction and by the database's clock: price,
+# window and pause are those of this moment, whatever a web process remembered. An order's number
+# is drawn before it is written, since its line, written in the same statement, needs it too.
+OPEN_ORDERS: LiteralString = """
+WITH opening AS (
+    SELECT nextval('shop_order_id_seq') AS id, granted.reservation, granted.sale, granted.buyer,
+           granted.quantity, sale.price * granted.quantity AS amount,
+           now() + make_interval(secs => granted.hold) AS pay_before
+    FROM unnest(%s::bigint[], %s::bigint[], %s::bigint[], %s::int[], %s::float8[])
+        WITH ORDINALITY AS granted (reservation, sale, buyer, quantity, hold, position)
+    JOIN shop_sale AS sale ON sale.id = granted.sale
+     AND sale.starts_at <= now() AND now() < sale.ends_at AND NOT sale.paused
+    ORDER BY granted.position
+), orders AS (
+    INSERT INTO shop_order (id, buyer_id, amount, status, pay_before, created)
+    SELECT id, buyer, amount, 'awaiting_payment', pay_before, now() FROM opening
+), lines AS (
+    INSERT INTO shop_orderline (reservation_id, order_id, sale_id, quantity, amount)
+    SELECT reservation, id, sale, quantity, amount FROM opening
+), told AS (
+    INSERT INTO inventory_outboxmessage (topic, payload)
+    SELECT 'orders.opened', jsonb_build_object('orders', jsonb_agg(id)) FROM opening
+    HAVING count(*) > 0
+)
+SELECT array_agg(id), array_agg(reservation), array_agg(amount), now() FROM opening
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A new order of one line, with the names that :class:`Order` has; a model instance costs ten
+    times more, and one is made for each purchase of a batch.
+    """
+
+    pk: int
+    sale_id: int
+    quantity: int
+    amount: Decimal
+    pay_before: datetime
+    created: datetime
+    status: str = Order.Status.AWAITING_PAYMENT
+    refunded: ClassVar[int] = 0
+    returned: ClassVar[int] = 0
+
+    def each_line(self) -> Sequence[Opened]:
+        """Its one line, which has the same figures."""
+        return (self,)
+
+
+def open_orders(granted: Sequence[Granted]) -> list[Opened]:
+    """Open an order for each reservation, and tell the outbox; in the reservations' transaction.
+
+    Raises:
+        Declined: the sale of some of them is not open.
+    """
+    with connection.wrap_database_errors, sql.cursor() as cursor:
+        row = cursor.execute(
+            OPEN_ORDERS,
+            [
+                sql.array(grant.reservation for grant in granted),
+                sql.array(grant.purchase.scope for grant in granted),
+                sql.array(grant.purchase.buyer for grant in granted),
+                sql.array(grant.purchase.quantity for grant in granted),
+                sql.array(grant.purchase.hold.total_seconds() for grant in granted),
+            ],
+        ).fetchone()
+    assert row is not None
+    ids, reservations, amounts, now = row
+    opened = dict(zip(reservations or (), zip(ids or (), amounts or (), strict=True), strict=True))
+    if len(opened) < len(granted):
+        closed = {g.purchase.scope for g in granted if g.reservation not in opened}
+        raise Declined(closed)
+    outbox.announce()
+    return [_opened(grant.purchase, opened[grant.reservation], now) for grant in granted]
+
+
+def _opened(purchase: Purchase, row: tuple[int, Decimal], now: datetime) -> Opened:
+    pk, amount = row
+    return Opened(pk, purchase.scope, purchase.quantity, amount, now + purchase.hold, now)

@@ -1,0 +1,158 @@
+"""Orders: what was reserved together, is paid together, and where that stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from decimal import Decimal
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q, QuerySet
+from django.db.models.functions import Now
+from django.urls import reverse
+
+from inventory.models import Reservation
+from shop.catalogue.models import Sale
+from shop.orders.states import Status
+
+
+class Orders(models.QuerySet["Order"]):
+    """Orders, with what is often asked of them."""
+
+    def with_lines(self) -> Orders:
+        """With their lines and what those are of, read in one query for all."""
+        lines: QuerySet[OrderLine] = OrderLine.objects.select_related(
+            "sale__product", "reservation"
+        )
+        return self.prefetch_related(models.Prefetch("lines", lines.order_by("pk")))
+
+
+class Order(models.Model):
+    """What a buyer reserved and is to pay. Opened in its reservations' transaction.
+
+    What it is of stands in its lines, one for each reservation: one for a purchase, several for
+    a cart.
+    """
+
+    Status = Status
+
+    buyer = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT)
+    amount = models.DecimalField(
+        max_digits=14, decimal_places=2, help_text="to be paid, or paid; less what was cancelled"
+    )
+    refunded = models.DecimalField(
+        max_digits=14, decimal_places=2, db_default=0, help_text="of what was paid, given back"
+    )
+    status = models.CharField(
+        max_length=16, choices=Status.choices, default=Status.AWAITING_PAYMENT
+    )
+    pay_before = models.DateTimeField()
+    created = models.DateTimeField(db_default=Now())
+
+    objects = Orders.as_manager()
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(status__in=Status.values), name="shop_order_status_known"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"order {self.pk}"
+
+    def get_absolute_url(self) -> str:
+        """The order's page, for its buyer."""
+        return reverse("order", args=[self.pk])
+
+    def each_line(self) -> Iterable[OrderLine]:
+        """What it is of."""
+        return self.lines.all()
+
+    @property
+    def quantity(self) -> int:
+        """Units, of all lines together."""
+        return sum(line.quantity for line in self.lines.all())
+
+    @property
+    def sale_id(self) -> int | None:
+        """Id of the sale; None if the order has several lines."""
+        sales = [line.sale_id for line in self.lines.all()]
+        return sales[0] if len(sales) == 1 else None
+
+
+class OrderLine(models.Model):
+    """A reservation and what was asked for it. Written with its order and never changed: what
+    was given back of it stands in the reservation.
+    """
+
+    reservation = models.OneToOneField(Reservation, on_delete=models.PROTECT, primary_key=True)
+    order = models.ForeignKey(Order, on_delete=models.PROTECT, related_name="lines")
+    sale = models.ForeignKey(Sale, on_delete=models.PROTECT)
+    quantity = models.PositiveIntegerField()
+    amount = models.DecimalField(max_digits=14, decimal_places=2)
+
+    class Meta:
+        ordering = ("reservation_id",)
+
+    def __str__(self) -> str:
+        return f"{self.quantity} of sale {self.sale_id} in order {self.order_id}"
+
+    @property
+    def price(self) -> Decimal:
+        """Of one unit."""
+        return self.amount / self.quantity
+
+    @property
+    def live(self) -> int:
+        """Units that the buyer still has or may have."""
+        if self.reservation.state == Reservation.State.RELEASED:
+            return 0
+        return self.reservation.quantity - self.reservation.returned
+
+    @property
+    def returned(self) -> int:
+        """Units that were given back, by the buyer or by the passing of time."""
+        return self.quantity - self.live
+
+
+class OrderEvent(models.Model):
+    """What happened to an order: its timeline. Rows are added, never changed.
+
+    That it was opened is told by the order itself, so that opening one writes no event.
+    """
+
+    class Kind(models.TextChoices):
+        """What happened. The first ones are the steps of :mod:`shop.orders.states`."""
+
+        PAID = "paid", "paid"
+        PAID_LATE = "paid_late", "paid late, and the units were still there"
+        FULFILLED = "fulfilled", "fulfilled"
+        EXPIRED = "expired", "expired"
+        CANCELLED = "cancelled", "cancelled"
+        RETURNED = "returned", "returned"
+        REFUNDED = "refunded", "refunded"
+        PAYMENT_FAILED = "payment_failed", "payment failed"
+        PART_CANCELLED = "part_cancelled", "part of it cancelled"
+        PART_RETURNED = "part_returned", "part of it returned"
+        MONEY_OWED = "money_owed", "paid too late or too much: money goes back"
+        MONEY_BACK = "money_back", "money given back"
+        REFUND_FAILED = "refund_failed", "money could not be given back"
+
+    order = models.ForeignKey(Order, on_delete=models.PROTECT, related_name="events")
+    kind = models.CharField(max_length=16, choices=Kind.choices)
+    amount = models.DecimalField(max_digits=14, decimal_places=2, null=True)
+    quantity = models.PositiveIntegerField(null=True)
+    line = models.ForeignKey(OrderLine, on_delete=models.PROTECT, null=True)
+    key = models.UUIDField(null=True, help_text="idempotency key of what the buyer asked")
+    created = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        ordering = ("pk",)
+        constraints = [
+            # Lesson 13: what must happen once inserts a row under a unique key.
+            models.UniqueConstraint(fields=["order", "key"], name="shop_event_one_per_key"),
+        ]
+
+    def __str__(self) -> str:
+        return f"order {self.order_id}: {self.get_kind_display()}"

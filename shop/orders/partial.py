@@ -1,0 +1,89 @@
+"""A part of an order: some units of one line, given back under a key of the buyer's own.
+
+A whole order can be given back once, so asking twice is harmless. Of parts there can be several
+alike: only a key tells a second click from a second wish.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.db import IntegrityError
+
+from shop.orders.models import Order, OrderEvent, OrderLine
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a buyer gives back.
+
+    Attributes:
+        quantity: units.
+        key: idempotency key.
+        sale: of which line; None where the order has only one.
+    """
+
+    quantity: int
+    key: UUID
+    sale: int | None = None
+
+
+class NoSuchPart(Exception):
+    """The order has no such line, or fewer units of it."""
+
+
+class KeyReused(Exception):
+    """The key belongs to another part of this order."""
+
+
+GiveBack = Callable[[Order, OrderLine, int, UUID], bool]
+"""Gives units of a line back and writes the event with the key, in one transaction; False if the
+line has too few in the state that this needs."""
+
+
+def once(order: Order, part: Part, kind: OrderEvent.Kind, give_back: GiveBack) -> None:
+    """Give a part back, unless that was done under its key before.
+
+    Raises:
+        NoSuchPart: there is no such line, or too little is left of it.
+        KeyReused: the key belongs to another part.
+        WrongState: the order's state does not allow it.
+    """
+    line = _line(order, part)
+    if _done(order, part, kind, line):
+        return
+    try:
+        given = give_back(order, line, part.quantity, part.key)
+    except IntegrityError:
+        # Two requests with one key met, and the other one has committed.
+        if not _done(order, part, kind, line):
+            raise
+        return
+    if not given and not _done(order, part, kind, line):
+        raise NoSuchPart
+
+
+def written_off(lines: Iterable[OrderLine], rule: str) -> list[int]:
+    """Reservations whose units are not sold again, by a rule of their sale."""
+    return [line.pk for line in lines if not getattr(line.sale, rule)]
+
+
+def _line(order: Order, part: Part) -> OrderLine:
+    lines = order.lines.select_related("sale")
+    if part.sale is not None:
+        lines = lines.filter(sale=part.sale)
+    found = list(lines[:2])
+    if len(found) != 1:
+        raise NoSuchPart
+    return found[0]
+
+
+def _done(order: Order, part: Part, kind: OrderEvent.Kind, line: OrderLine) -> bool:
+    event = OrderEvent.objects.filter(order=order, key=part.key).first()
+    if event is None:
+        return False
+    if (event.kind, event.line_id, event.quantity) != (kind, line.pk, part.quantity):
+        raise KeyReused
+    return True

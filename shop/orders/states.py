@@ -1,0 +1,54 @@
+"""Where an order may stand, and which steps lead from one state to another.
+
+    awaiting_payment ─→ paid ─→ fulfilled
+        │  │              └──→ refund_pending ─→ refunded
+        │  └──→ expired ─→ paid     (paid too late, and units were still left)
+        └─────→ cancelled
+
+The only place that decides it: free of HTTP and SQL. `shop/orders/transitions.py` takes the steps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.db.models import TextChoices
+
+
+class Status(TextChoices):
+    """Where an order stands; only guarded updates move it."""
+
+    AWAITING_PAYMENT = "awaiting_payment", "awaiting payment"
+    PAID = "paid", "paid"
+    FULFILLED = "fulfilled", "fulfilled"
+    EXPIRED = "expired", "expired"
+    CANCELLED = "cancelled", "cancelled"
+    REFUND_PENDING = "refund_pending", "refund pending"
+    REFUNDED = "refunded", "refunded"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A way from one state to another.
+
+    Attributes:
+        event: what the order's timeline and the outbox call it.
+        before: the state that it leads from; an order in any other does not take it.
+        after: the state that it leads to.
+    """
+
+    event: str
+    before: Status
+    after: Status
+
+
+PAY = Step("paid", Status.AWAITING_PAYMENT, Status.PAID)
+PAY_LATE = Step("paid_late", Status.EXPIRED, Status.PAID)
+FULFIL = Step("fulfilled", Status.PAID, Status.FULFILLED)
+EXPIRE = Step("expired", Status.AWAITING_PAYMENT, Status.EXPIRED)
+CANCEL = Step("cancelled", Status.AWAITING_PAYMENT, Status.CANCELLED)
+RETURN = Step("returned", Status.PAID, Status.REFUND_PENDING)
+REFUND = Step("refunded", Status.REFUND_PENDING, Status.REFUNDED)
+
+STEPS = (PAY, PAY_LATE, FULFIL, EXPIRE, CANCEL, RETURN, REFUND)
+"""All there are."""

@@ -1,0 +1,315 @@
+"""The life of an order under races: of two that meet exactly one happens, and the books balance."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
+from uuid import uuid4
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+
+from inventory import services
+from inventory.models import BuyerQuota, Item, OutboxMessage, Reservation, StockMovement
+from inventory.tests.helpers import (
+    at_once,
+    book,
+    crowd,
+    in_thread,
+    kinds,
+    outsider,
+    wait_until_blocked,
+)
+from shop import orders, payments
+from shop.catalogue.models import Sale
+from shop.checkout.purchase import Bought, buy
+from shop.messages import Refusal
+from shop.orders import WrongState, cancellation
+from shop.orders.models import Order
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+Status = Order.Status
+
+
+@pytest.fixture
+def buyers() -> list[int]:
+    """Sixty users' ids."""
+    users = [User(username=f"buyer {n}", password="!") for n in range(60)]
+    return [user.pk for user in User.objects.bulk_create(users)]
+
+
+def order(sale: Sale, buyer: int, quantity: int = 1) -> Order:
+    """Buy, and read the order back as whoever pays or cancels it does."""
+    return Order.objects.get(pk=buy(sale.pk, buyer, uuid4(), quantity).order.pk)
+
+
+def make_due(*found: Order) -> None:
+    """Let the time to pay pass."""
+    reservations = Reservation.objects.filter(orderline__order__in=found)
+    reservations.update(deadline="2020-01-01T00:00Z")
+
+
+def statuses(sale: Sale) -> dict[str, int]:
+    found = list(Order.objects.filter(lines__sale=sale).values_list("status", flat=True))
+    return {status: found.count(status) for status in set(found)}
+
+
+def returns(sale: Sale) -> list[int]:
+    """Movements by which stock came back."""
+    found = StockMovement.objects.filter(item=sale.item_id, reason="release")
+    return list(found.order_by("pk").values_list("delta", flat=True))
+
+
+# --- opening -----------------------------------------------------------------------------------
+
+
+def test_a_crowd_of_buyers_gets_exactly_as_many_orders_as_there_are_units(sale_of, buyers):
+    sale = sale_of(25, limit=1)
+    calls = [partial(buy, sale.pk, buyer, uuid4(), 1) for buyer in buyers]
+    answers = at_once(calls)
+    assert kinds(answers) == {"Bought": 25, "Refusal": 35}
+    assert {each.code for each in answers if isinstance(each, Refusal)} == {"sold_out"}
+    assert Order.objects.filter(lines__sale=sale).count() == 25
+    assert book(sale.item_id).held == 25
+    told = {each.order.pk for each in answers if isinstance(each, Bought)}
+    assert told == set(Order.objects.values_list("pk", flat=True))
+
+
+def test_an_order_is_readable_when_its_buyer_is_told_of_it(sale, buyers):
+    opened = order(sale, buyers[0])
+    with outsider() as session:
+        found = session.execute("SELECT status FROM shop_order WHERE id = %s", [opened.pk])
+        assert found.fetchone() == ("awaiting_payment",)
+
+
+def test_the_answer_is_what_the_database_holds(sale, buyers):
+    told = buy(sale.pk, buyers[0], uuid4(), 2).order
+    stored = Order.objects.get(pk=told.pk)
+    for name in ("sale_id", "quantity", "amount", "status", "pay_before", "created"):
+        assert getattr(told, name) == getattr(stored, name), name
+
+
+def test_every_order_is_told_to_the_outbox_once(sale_of, buyers):
+    sale = sale_of(100)
+    crowd(lambda buyer: order(sale, buyer), buyers, 20)  # type: ignore[arg-type]
+    told = OutboxMessage.objects.filter(topic=orders.OPENED).values_list("payload", flat=True)
+    ids = [pk for payload in told for pk in payload["orders"]]
+    assert sorted(ids) == sorted(Order.objects.values_list("pk", flat=True))
+
+
+def test_of_two_buyers_for_one_unit_only_one_has_anything_to_pay(sale_of, buyers):
+    """Nobody pays for what is then not there: the unit is held before there is an order."""
+    sale = sale_of(1)
+    answers = at_once([partial(buy, sale.pk, buyer, uuid4(), 1) for buyer in buyers[:2]])
+    assert kinds(answers) == {"Bought": 1, "Refusal": 1}
+    assert payments.pay(Order.objects.get(lines__sale=sale)).status == Status.PAID
+    assert (book(sale.item_id).available, book(sale.item_id).confirmed) == (0, 1)
+
+
+def test_the_last_unit_can_be_paid_by_who_holds_it_though_none_is_available(sale_of, buyers):
+    mine = order(sale_of(1), buyers[0])
+    assert payments.pay(mine).status == Status.PAID
+
+
+# --- paying, cancelling, refunding -------------------------------------------------------------
+
+
+def test_an_order_paid_many_times_at_once_is_paid_once(sale, buyers):
+    mine = order(sale, buyers[0])
+    answers = at_once([partial(payments.pay, Order.objects.get(pk=mine.pk)) for _ in range(8)])
+    assert kinds(answers) == {"Order": 8}
+    assert statuses(sale) == {"paid": 1}
+    assert (book(sale.item_id).confirmed, returns(sale)) == (1, [])
+
+
+@pytest.mark.parametrize("before", ["awaiting", "paid"])
+def test_units_given_back_many_times_at_once_go_back_once(before, sale, buyers):
+    mine = order(sale, buyers[0], 2)
+    give_back = orders.cancel
+    if before == "paid":
+        payments.pay(mine)
+        give_back = payments.refund
+    answers = at_once([partial(give_back, Order.objects.get(pk=mine.pk)) for _ in range(8)])
+    assert kinds(answers) == {"Order": 8}
+    assert returns(sale) == [2]
+    assert (book(sale.item_id).available, book(sale.item_id).held) == (10, 0)
+    assert BuyerQuota.objects.get(buyer=buyers[0]).used == 0
+
+
+def test_of_a_payment_and_a_cancellation_at_once_exactly_one_happens(sale_of, buyers):
+    sale = sale_of(100)
+    opened = [order(sale, buyer) for buyer in buyers[:20]]
+    calls = [partial(change, each) for each in opened for change in (payments.pay, orders.cancel)]
+    answers = at_once(calls)
+    for paid, cancelled in zip(answers[::2], answers[1::2], strict=True):
+        assert sorted([type(paid), type(cancelled)], key=str) == sorted(
+            [Order, WrongState], key=str
+        )
+    ended = statuses(sale)
+    assert sum(ended.values()) == 20
+    assert set(ended) <= {"paid", "cancelled"}
+    assert book(sale.item_id).confirmed == ended.get("paid", 0)
+    assert book(sale.item_id).available == 100 - ended.get("paid", 0)
+
+
+def test_a_cancelled_unit_can_be_bought_by_the_next_at_once(sale_of, buyers):
+    sale = sale_of(1)
+    mine = order(sale, buyers[0])
+    with pytest.raises(Refusal, match="sold_out"):
+        order(sale, buyers[1])
+    orders.cancel(mine)
+    assert order(sale, buyers[1]).status == Status.AWAITING_PAYMENT
+    assert book(sale.item_id).held == 1
+
+
+def test_a_buyer_may_buy_again_after_cancelling(sale_of, buyers):
+    sale = sale_of(limit=1)
+    orders.cancel(order(sale, buyers[0]))
+    assert order(sale, buyers[0]).quantity == 1
+
+
+def test_the_key_of_a_cancelled_order_is_answered_with_it_and_buys_nothing(sale, buyers):
+    key = uuid4()
+    first = buy(sale.pk, buyers[0], key, 1)
+    orders.cancel(Order.objects.get(pk=first.order.pk))
+    again = buy(sale.pk, buyers[0], key, 1)
+    assert (again.replayed, again.order.pk, again.order.status) == (
+        True,
+        first.order.pk,
+        "cancelled",
+    )
+    assert book(sale.item_id).available == 10
+
+
+# --- expiring ----------------------------------------------------------------------------------
+
+
+def test_several_workers_that_expire_at_once_put_everything_back_exactly_once(sale_of, buyers):
+    sale = sale_of(100)
+    make_due(*[order(sale, buyer) for buyer in buyers])
+    answers = at_once([orders.expire] * 6)
+    while orders.expire():
+        pass
+    assert sum(answers) <= 60
+    assert statuses(sale) == {"expired": 60}
+    assert sum(returns(sale)) == 60
+    assert (book(sale.item_id).available, book(sale.item_id).held) == (100, 0)
+    told = OutboxMessage.objects.filter(topic="orders.expired").values_list("payload", flat=True)
+    ids = [pk for payload in told for pk in payload["orders"]]
+    assert sorted(ids) == sorted(Order.objects.values_list("pk", flat=True))
+
+
+def test_what_is_not_due_or_is_paid_does_not_expire(sale, buyers):
+    waiting, paid, due = (order(sale, buyer) for buyer in buyers[:3])
+    payments.pay(paid)
+    make_due(paid, due)
+    assert orders.expire() == 1
+    assert statuses(sale) == {"awaiting_payment": 1, "paid": 1, "expired": 1}
+    assert Order.objects.get(pk=waiting.pk).status == Status.AWAITING_PAYMENT
+    assert book(sale.item_id).available == 8
+
+
+def test_expiring_in_small_pieces_expires_everything(sale_of, buyers):
+    sale = sale_of(100)
+    make_due(*[order(sale, buyer) for buyer in buyers[:7]])
+    counts = [services.expire(cancellation._expire_orders, most=3) for _ in range(4)]
+    assert counts == [3, 3, 1, 0]
+    assert book(sale.item_id).available == 100
+
+
+def test_an_order_past_its_deadline_cannot_be_paid_even_before_the_sweep(sale, buyers):
+    mine = order(sale, buyers[0])
+    make_due(mine)
+    with pytest.raises(WrongState) as refused:
+        payments.pay(mine)
+    assert refused.value.status == Status.EXPIRED
+    orders.expire()
+    with pytest.raises(WrongState):
+        payments.pay(mine)
+    assert statuses(sale) == {"expired": 1}
+
+
+def test_an_expiry_that_meets_a_payment_under_way_leaves_it_paid(sale, buyers):
+    """The payment began in time and commits later; the sweep waits for it, and then spares it."""
+    mine = order(sale, buyers[0])
+    make_due(mine)
+    with outsider() as session:
+        session.execute("BEGIN")
+        session.execute("UPDATE inventory_reservation SET state = 'confirmed'")
+        session.execute("UPDATE shop_order SET status = 'paid'")
+        with in_thread(orders.expire) as sweep:
+            wait_until_blocked(1)
+            session.execute("COMMIT")
+            assert sweep() == 0
+    assert statuses(sale) == {"paid": 1}
+    assert (book(sale.item_id).confirmed, returns(sale)) == (1, [])
+
+
+def test_a_payment_that_meets_an_expiry_under_way_takes_its_unit_once_more(sale, buyers):
+    mine = order(sale, buyers[0])
+    with outsider() as session:
+        session.execute("BEGIN")
+        session.execute("SELECT FROM inventory_reservation FOR UPDATE")
+        with in_thread(partial(payments.pay, mine)) as payment:
+            wait_until_blocked(1)
+            session.execute("SELECT FROM inventory_item FOR NO KEY UPDATE")
+            session.execute(
+                "UPDATE inventory_item SET available = available + 1, version = version + 1"
+            )
+            session.execute(
+                "INSERT INTO inventory_stockmovement (item_id, delta, reason)"
+                " SELECT id, 1, 'release' FROM inventory_item"
+            )
+            session.execute("UPDATE inventory_reservation SET state = 'released'")
+            session.execute("UPDATE inventory_buyerquota SET used = 0")
+            session.execute("UPDATE shop_order SET status = 'expired'")
+            session.execute("COMMIT")
+            assert payment().status == Status.PAID
+    assert mine.events.get().kind == "paid_late"
+    assert (book(sale.item_id).available, book(sale.item_id).confirmed) == (9, 1)
+
+
+def test_payments_and_sweeps_in_a_crowd_end_each_order_in_one_way(sale_of, buyers):
+    sale = sale_of(100)
+    opened = [order(sale, buyer) for buyer in buyers]
+    with connection.cursor() as cursor:  # the deadlines pass one after the other, meanwhile
+        cursor.execute(
+            "UPDATE inventory_reservation SET deadline ="
+            " clock_timestamp() + (id % 30) * interval '60 ms'"
+        )
+    pay: list[Callable[[], object]] = [partial(payments.pay, each) for each in opened]
+    answers = at_once([*pay, *[orders.expire] * 4])
+    paid = sum(isinstance(answer, Order) for answer in answers[:60])
+    assert kinds(answers[:60]) == +Counter({"Order": paid, "WrongState": 60 - paid})
+    make_due(*Order.objects.filter(status=Status.AWAITING_PAYMENT))
+    while orders.expire():
+        pass
+    ended = statuses(sale)
+    assert (ended.get("paid", 0), ended.get("expired", 0)) == (paid, 60 - paid)
+    assert (book(sale.item_id).confirmed, book(sale.item_id).available) == (paid, 100 - paid)
+
+
+def test_buying_cancelling_and_expiring_all_at_once_leaves_balanced_books(sale_of, buyers):
+    sale = sale_of(10, limit=3, hold=timedelta(milliseconds=30))
+
+    def buy_and_regret(buyer: int) -> None:
+        for n in range(4):
+            try:
+                mine = order(sale, buyer)
+                if n % 2:
+                    orders.cancel(mine)
+            except (Refusal, WrongState):
+                orders.expire()
+
+    answers = at_once([partial(buy_and_regret, buyer) for buyer in buyers[:12]])
+    assert kinds(answers) == {"NoneType": 12}
+    make_due(*Order.objects.filter(status=Status.AWAITING_PAYMENT))
+    while orders.expire():
+        pass
+    assert (book(sale.item_id).available, book(sale.item_id).held) == (10, 0)
+    assert Item.objects.get(pk=sale.item_id).reserved == 0
+    assert sum(returns(sale)) == Order.objects.filter(lines__sale=sale).count()

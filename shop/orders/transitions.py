@@ -1,0 +1,83 @@
+"""Taking a step: the order moves, its timeline grows, the outbox is told; together or not at all.
+
+Everybody locks in this order: payment, items, reservations, order, refund. So nobody waits in a
+circle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from uuid import UUID
+
+from inventory import outbox
+from inventory.services import Released
+from shop.orders.models import Order, OrderEvent, OrderLine
+from shop.orders.states import Step
+
+Kind = OrderEvent.Kind
+
+
+class WrongState(Exception):
+    """The order's state does not allow it.
+
+    Attributes:
+        status: where the order stands.
+    """
+
+    def __init__(self, status: str) -> None:
+        super().__init__(f"the order is {status}")
+        self.status = status
+
+
+def topic(event: str) -> str:
+    """Of the outbox messages that tell of an event."""
+    return f"orders.{event}"
+
+
+def take(step: Step, orders: Sequence[int]) -> None:
+    """Take a step with orders, all of which must stand where it begins.
+
+    Must run in a transaction; the orders' reservations, if the step moves them, were moved in it.
+
+    Raises:
+        WrongState: one of them stands elsewhere. The transaction must not be committed.
+    """
+    if not orders:
+        return
+    moved = Order.objects.filter(pk__in=orders, status=step.before).update(status=step.after)
+    if moved != len(orders):
+        raise WrongState(_elsewhere(step, orders))
+    OrderEvent.objects.bulk_create(OrderEvent(order_id=pk, kind=step.event) for pk in orders)
+    outbox.emit(topic(step.event), {"orders": list(orders)})
+
+
+def note(
+    order: int,
+    kind: Kind,
+    *,
+    amount: Decimal | None = None,
+    quantity: int | None = None,
+    line: int | None = None,
+    key: UUID | None = None,
+) -> None:
+    """Write down what happened to an order without moving it, and tell the outbox.
+
+    Raises:
+        IntegrityError: the key was used for this order.
+    """
+    OrderEvent.objects.create(
+        order_id=order, kind=kind, amount=amount, quantity=quantity, line_id=line, key=key
+    )
+    outbox.emit(topic(kind), {"orders": [order]})
+
+
+def orders_of(released: Sequence[Released]) -> list[int]:
+    """Ids of the orders of reservations, in order."""
+    lines = OrderLine.objects.filter(pk__in=[each.reservation for each in released])
+    return sorted(set(lines.values_list("order", flat=True)))
+
+
+def _elsewhere(step: Step, orders: Sequence[int]) -> str:
+    others = Order.objects.filter(pk__in=orders).exclude(status__in=[step.before, step.after])
+    return others.values_list("status", flat=True).first() or step.after

@@ -1,0 +1,120 @@
+"""Money, as the shop knows it: what it meant to take and give back, and what came of it.
+
+A row is written before the provider is asked, with the key that the provider is asked under. So
+whatever crashes, the question is known, can be asked again, and is answered once.
+"""
+
+from __future__ import annotations
+
+from django.db import models
+from django.db.models import F, Q
+from django.db.models.functions import Now
+
+from shop.orders.models import Order
+
+
+class Payment(models.Model):
+    """An attempt to pay an order. An order has at most one that has not failed."""
+
+    class State(models.TextChoices):
+        """What is known of it; pending is everything that is not certain."""
+
+        PENDING = "pending", "pending"
+        CAPTURED = "captured", "captured"
+        FAILED = "failed", "failed"
+
+    order = models.ForeignKey(Order, on_delete=models.PROTECT, related_name="payments")
+    key = models.CharField(max_length=60, unique=True, help_text="idempotency key")
+    intent = models.CharField(max_length=100, blank=True, help_text="the provider's own id")
+    amount = models.DecimalField(max_digits=14, decimal_places=2)
+    owed_back = models.DecimalField(
+        max_digits=14, decimal_places=2, db_default=0, help_text="given back, or on its way back"
+    )
+    state = models.CharField(max_length=8, choices=State.choices, default=State.PENDING)
+    created = models.DateTimeField(db_default=Now())
+    settled = models.DateTimeField(null=True, blank=True)
+    attempts = models.PositiveIntegerField(db_default=0, help_text="of the sweep")
+    not_before = models.DateTimeField(help_text="when the sweep looks at it")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["order"], condition=~Q(state="failed"), name="shop_payment_one_live"
+            ),
+            models.UniqueConstraint(
+                fields=["intent"], condition=~Q(intent=""), name="shop_payment_one_per_intent"
+            ),
+            models.CheckConstraint(
+                condition=Q(state__in=["pending", "captured", "failed"]),
+                name="shop_payment_state_known",
+            ),
+            models.CheckConstraint(
+                condition=Q(owed_back__gte=0) & Q(owed_back__lte=F("amount")),
+                name="shop_payment_no_more_back_than_taken",
+            ),
+        ]
+        indexes = [
+            models.Index(
+                fields=["not_before"], condition=Q(state="pending"), name="shop_payment_todo"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.amount} for order {self.order_id}: {self.state}"
+
+
+class Refund(models.Model):
+    """Money that is owed to a buyer. Never deleted: its key says that it was asked for."""
+
+    class State(models.TextChoices):
+        """What is known of it."""
+
+        PENDING = "pending", "pending"
+        DONE = "done", "done"
+        FAILED = "failed", "failed"
+
+    class Reason(models.TextChoices):
+        """Why it is owed."""
+
+        RETURNED = "returned", "the buyer returned it"
+        TOO_LATE = "too_late", "paid after the order had ended"
+        TOO_MUCH = "too_much", "more was paid than was still ordered"
+
+    payment = models.ForeignKey(Payment, on_delete=models.PROTECT, related_name="refunds")
+    key = models.CharField(max_length=100, unique=True, help_text="idempotency key")
+    number = models.CharField(max_length=100, blank=True, help_text="the provider's own id")
+    amount = models.DecimalField(max_digits=14, decimal_places=2)
+    reason = models.CharField(max_length=8, choices=Reason.choices)
+    state = models.CharField(max_length=7, choices=State.choices, default=State.PENDING)
+    tries = models.PositiveIntegerField(
+        db_default=1, help_text="a refund that failed for certain is tried again as another one"
+    )
+    created = models.DateTimeField(db_default=Now())
+    settled = models.DateTimeField(null=True, blank=True)
+    attempts = models.PositiveIntegerField(db_default=0, help_text="of the sweep")
+    not_before = models.DateTimeField(help_text="when the sweep looks at it")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["number"], condition=~Q(number=""), name="shop_refund_one_per_number"
+            ),
+            models.CheckConstraint(condition=Q(amount__gt=0), name="shop_refund_of_something"),
+            models.CheckConstraint(
+                condition=Q(state__in=["pending", "done", "failed"]),
+                name="shop_refund_state_known",
+            ),
+        ]
+        indexes = [
+            models.Index(
+                fields=["not_before"], condition=Q(state="pending"), name="shop_refund_todo"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.amount} back ({self.get_reason_display()}): {self.state}"
+
+    @property
+    def provider_key(self) -> str:
+        """What the provider is asked under."""
+        return f"{self.key}-{self.tries}"

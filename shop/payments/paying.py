@@ -1,0 +1,105 @@
+"""Paying: the intention is written down, the provider is asked, and what it says is recorded."""
+
+from __future__ import annotations
+
+from django.db import transaction
+from django.db.models.functions import Now
+
+from shop.orders import states
+from shop.orders.models import Order
+from shop.orders.order_lock import order_lock
+from shop.orders.transitions import WrongState, take
+from shop.payments import provider_calls, settlement
+from shop.payments.models import Payment
+
+Status = Order.Status
+
+SETTLED = frozenset({Status.PAID, Status.FULFILLED})
+
+
+class Declined(Exception):
+    """The provider refused the payment. Nothing was taken, and another attempt may be made."""
+
+
+def pay(order: Order) -> Order:
+    """Pay an order. Paying twice is paying once.
+
+    Returns:
+        The order: paid, or still awaiting its payment while the provider works on it.
+
+    Raises:
+        WrongState: it is not awaiting payment, or its time to pay has passed.
+        Declined: the provider refused.
+        PaymentUnknown: no answer came; the same call later gets the truth.
+    """
+    with order_lock(order.pk):
+        payment = _begin(order)
+        if payment is not None:
+            provider_calls.advance(payment)
+            payment.refresh_from_db()
+    order.refresh_from_db()
+    if order.status not in {Status.AWAITING_PAYMENT, *SETTLED}:
+        # Meanwhile it ended; the money, if it was taken, is on its way back.
+        raise WrongState(order.status)
+    failed = payment is not None and payment.state == Payment.State.FAILED
+    if failed and _payable(order):
+        raise Declined
+    return order
+
+
+def _begin(order: Order) -> Payment | None:
+    """The payment to ask the provider about; None if there is nothing to ask."""
+    order.refresh_from_db()
+    if order.status in SETTLED:
+        return None
+    under_way = Payment.objects.filter(order=order, state=Payment.State.PENDING).first()
+    if under_way is not None:
+        return under_way
+    if not _payable(order):
+        return None
+    if not order.amount:
+        _accept_nothing(order)
+        return None
+    return _write_down(order)
+
+
+def _payable(order: Order) -> bool:
+    """Whether a payment makes sense; not if the order has been paid meanwhile.
+
+    Raises:
+        WrongState: it has ended otherwise.
+    """
+    if settlement.payable(order.pk):
+        return True
+    order.refresh_from_db()
+    if order.status == Status.AWAITING_PAYMENT:
+        # The deadline has passed and the sweep has not come by yet.
+        raise WrongState(Status.EXPIRED)
+    if order.status not in SETTLED:
+        raise WrongState(order.status)
+    return False
+
+
+def _write_down(order: Order) -> Payment:
+    """The attempt's number is in its key: two that begin at once write the same row."""
+    attempt = order.payments.filter(state=Payment.State.FAILED).count() + 1
+    wanted = Payment(
+        order=order,
+        key=f"order-{order.pk}-{attempt}",
+        amount=order.amount,
+        not_before=Now() + settlement.REQUEST,
+    )
+    Payment.objects.bulk_create([wanted], ignore_conflicts=True)
+    written = order.payments.exclude(state=Payment.State.FAILED).first()
+    if written is None:
+        # Another request wrote it, and has been refused already: its answer is ours.
+        raise Declined
+    return written
+
+
+def _accept_nothing(order: Order) -> None:
+    """An order that costs nothing is paid by saying so."""
+    with transaction.atomic():
+        if not settlement.confirm(order):
+            raise WrongState(Status.EXPIRED)
+        take(states.PAY, [order.pk])

@@ -1,0 +1,72 @@
+"""What the provider's news mean for orders. Each may come twice, late, and in any order."""
+
+from __future__ import annotations
+
+from django.db.models.functions import Now
+
+from shop.orders.models import OrderEvent
+from shop.orders.transitions import note
+from shop.payments import settlement
+from shop.payments.models import Payment, Refund
+from shop.payments.provider import Intent, ProviderRefund
+
+
+class NotYet(Exception):
+    """This is about something that is not written down here yet; the provider is to tell again."""
+
+
+def captured(intent: Intent) -> None:
+    """A payment's money was taken. Runs in the transaction that marks the news as processed.
+
+    Raises:
+        NotYet: the payment is not known here yet.
+    """
+    payment = _payment(intent)
+    # Also one that was thought to have failed: money that was taken is never overlooked.
+    missed = Payment.objects.filter(pk=payment.pk).exclude(state=Payment.State.CAPTURED)
+    if missed.update(state=Payment.State.CAPTURED, settled=Now()):
+        settlement.accept(payment)
+
+
+def failed(intent: Intent) -> None:
+    """A payment failed or was cancelled; nothing was taken.
+
+    Raises:
+        NotYet: the payment is not known here yet.
+    """
+    declined(_payment(intent))
+
+
+def declined(payment: Payment) -> None:
+    """The provider refused a payment; nothing was taken."""
+    pending = Payment.objects.filter(pk=payment.pk, state=Payment.State.PENDING)
+    if pending.update(state=Payment.State.FAILED, settled=Now()):
+        note(payment.order_id, OrderEvent.Kind.PAYMENT_FAILED, amount=payment.amount)
+
+
+def refunded(refund: ProviderRefund) -> None:
+    """Money has arrived back, or could not be given back.
+
+    Raises:
+        NotYet: the refund is not known here yet.
+    """
+    try:
+        ours = Refund.objects.select_related("payment").get(number=refund.id)
+    except Refund.DoesNotExist:
+        raise NotYet(refund.id) from None
+    if refund.status == "succeeded":
+        settlement.arrived(ours)
+    elif refund.status == "failed":
+        bounced(ours)
+
+
+def bounced(refund: Refund) -> None:
+    """Money could not be given back."""
+    settlement.bounced(refund)
+
+
+def _payment(intent: Intent) -> Payment:
+    try:
+        return Payment.objects.get(intent=intent.id)
+    except Payment.DoesNotExist:
+        raise NotYet(intent.id) from None

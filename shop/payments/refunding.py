@@ -1,0 +1,130 @@
+"""Returning what was paid: the units go back at once, the money when the provider says so.
+
+The return is a guarded step with a refund written down in the same transaction, under a key made
+from the order; so however many ask, there is one, and all of them get its answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from uuid import UUID
+
+from django.db.models import F
+from django.db.models.functions import Now
+
+from inventory import services
+from inventory.models import Reservation
+from shop.orders import states
+from shop.orders.models import Order, OrderEvent, OrderLine
+from shop.orders.order_lock import order_lock
+from shop.orders.partial import Part, once, written_off
+from shop.orders.transitions import WrongState, note, take
+from shop.payments import provider_calls
+from shop.payments.models import Payment, Refund
+from shop.payments.settlement import finish, owe
+
+CONFIRMED = Reservation.State.CONFIRMED
+RETURNED = frozenset({Order.Status.REFUND_PENDING, Order.Status.REFUNDED})
+Status = Order.Status
+
+
+def refund(order: Order, part: Part | None = None) -> Order:
+    """Take back a paid order, or a part of it. Refunding twice is once.
+
+    Returns:
+        The order: refunded, or with the money on its way back.
+
+    Raises:
+        WrongState: it is not paid.
+        NoSuchPart: there is less.
+        KeyReused: the part's key was used for another part.
+        PaymentUnknown: it is returned, but whether the money is back is not known yet; the same
+            call later gets the truth.
+    """
+    with order_lock(order.pk):
+        if part is None:
+            _return_all(order)
+        else:
+            once(order, part, OrderEvent.Kind.PART_RETURNED, _return_part)
+        _give_back_money(order)
+    order.refresh_from_db()
+    return order
+
+
+def retry(failed: Refund) -> None:
+    """Try a refund that failed for certain once more, as another one in the provider's books.
+
+    Raises:
+        PaymentUnknown: no answer came; the sweep asks again.
+    """
+    again = Refund.objects.filter(pk=failed.pk, state=Refund.State.FAILED)
+    if again.update(state=Refund.State.PENDING, tries=F("tries") + 1, number="", not_before=Now()):
+        failed.refresh_from_db()
+        provider_calls.give_back(failed)
+
+
+def _return_all(order: Order) -> None:
+    lines = list(order.lines.select_related("sale"))
+    released = services.release(
+        [line.pk for line in lines],
+        lambda _: _follow_return(order),
+        was=CONFIRMED,
+        written_off=written_off(lines, "restock_returned"),
+    )
+    order.refresh_from_db()
+    if not released and order.status not in RETURNED:
+        raise WrongState(order.status)
+
+
+def _return_part(order: Order, line: OrderLine, quantity: int, key: UUID) -> bool:
+    def follow(_: Sequence[services.Released]) -> None:
+        # Locks the order, and makes sure that it is paid and nothing else.
+        if not Order.objects.filter(pk=order.pk, status=Status.PAID).update(status=Status.PAID):
+            raise WrongState(Order.objects.values_list("status", flat=True).get(pk=order.pk))
+        worth = line.price * quantity
+        note(
+            order.pk,
+            OrderEvent.Kind.PART_RETURNED,
+            amount=worth,
+            quantity=quantity,
+            line=line.pk,
+            key=key,
+        )
+        if Reservation.objects.filter(orderline__order=order, state=CONFIRMED).exists():
+            _owe(order, worth, f"order-{order.pk}-{key}")
+        else:
+            _follow_return(order)
+
+    return bool(
+        services.release(
+            [line.pk],
+            follow,
+            was=CONFIRMED,
+            units=quantity,
+            written_off=written_off([line], "restock_returned"),
+        )
+    )
+
+
+def _follow_return(order: Order) -> None:
+    take(states.RETURN, [order.pk])
+    _owe(order, None, f"order-{order.pk}-return")
+    finish(Order.objects.get(pk=order.pk))
+
+
+def _owe(order: Order, amount: Decimal | None, key: str) -> None:
+    """Write down what goes back; None: all that has not gone back yet."""
+    payment = Payment.objects.filter(order=order, state=Payment.State.CAPTURED).first()
+    if payment is None:
+        return  # it cost nothing
+    left = payment.amount - payment.owed_back
+    amount = left if amount is None else min(amount, left)
+    if amount:
+        owe(payment, amount, Refund.Reason.RETURNED, key)
+
+
+def _give_back_money(order: Order) -> None:
+    pending = Refund.objects.filter(payment__order=order, state=Refund.State.PENDING)
+    for each in pending.select_related("payment"):
+        provider_calls.give_back(each)

@@ -1,0 +1,136 @@
+"""What money that came or went means for its order. All of it in the database, nothing asked.
+
+These functions run in their caller's transaction.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from decimal import Decimal
+
+from django.db import transaction
+from django.db.models import Exists, F, OuterRef, Q, Sum
+from django.db.models.functions import Coalesce, Now
+
+from inventory import services
+from inventory.models import Reservation
+from shop.orders import states
+from shop.orders.models import Order, OrderEvent, OrderLine
+from shop.orders.transitions import note, take
+from shop.payments.models import Payment, Refund
+
+Kind = OrderEvent.Kind
+Reason = Refund.Reason
+Status = Order.Status
+
+REQUEST = timedelta(seconds=10)
+"""After which the sweep looks at what a request has begun: longer than one waits for the provider.
+"""
+
+
+def accept(payment: Payment) -> None:
+    """A payment was captured: its order is paid. If that cannot be any more, the money goes back.
+
+    An order that expired meanwhile takes its units once more, if they are still there.
+    """
+    order = Order.objects.get(pk=payment.order_id)
+    if confirm(order, late=True):
+        take(states.PAY, [order.pk])
+    elif not _take_again(order.pk):
+        owe(payment, payment.amount, Reason.TOO_LATE, f"payment-{payment.pk}-too-late")
+        return
+    # Read after the step has locked the row: a part may have been cancelled while we were paid.
+    order.refresh_from_db()
+    if payment.amount > order.amount:
+        excess = payment.amount - order.amount
+        owe(payment, excess, Reason.TOO_MUCH, f"payment-{payment.pk}-too-much")
+
+
+def payable(order: int) -> bool:
+    """Whether an order may still be paid: it awaits that, and everything in it is held in time."""
+    due = Reservation.objects.filter(
+        orderline__order=OuterRef("pk"), state=Reservation.State.HELD, deadline__lte=Now()
+    )
+    # In one statement: between two, the sweep may come by, and then neither speaks against it.
+    waiting = Order.objects.filter(pk=order, status=Status.AWAITING_PAYMENT)
+    return waiting.exclude(Exists(due)).exists()
+
+
+def confirm(order: Order, *, late: bool = False) -> bool:
+    """Confirm what is left of an order's reservations: all of it, or nothing."""
+    with transaction.atomic():
+        lines = order.lines.exclude(reservation__state=Reservation.State.RELEASED).order_by("pk")
+        kept = list(lines.values_list("pk", flat=True))
+        confirmed = all(services.confirm(line, late=late) for line in kept) and bool(kept)
+        if not confirmed:
+            transaction.set_rollback(True)
+    return confirmed
+
+
+def owe(payment: Payment, amount: Decimal, reason: Reason, key: str) -> Refund:
+    """Write down that money goes back; the provider is asked after the commit.
+
+    Raises:
+        IntegrityError: it would be more than was taken, or the key is known.
+    """
+    Payment.objects.filter(pk=payment.pk).update(owed_back=F("owed_back") + amount)
+    asked = reason == Reason.RETURNED
+    if not asked:
+        note(payment.order_id, Kind.MONEY_OWED, amount=amount)
+    # What a buyer asked for is seen to by their own request; the sweep only if that crashes.
+    look = Now() + REQUEST if asked else Now()
+    return Refund.objects.create(
+        payment=payment, key=key, amount=amount, reason=reason, not_before=look
+    )
+
+
+def arrived(refund: Refund) -> None:
+    """Money is back with the buyer. Heard twice, it counts once."""
+    # The order first, so that of two refunds that finish at once the second sees the first.
+    order = Order.objects.select_for_update(no_key=True).get(pk=refund.payment.order_id)
+    if not _settle(refund, Refund.State.DONE):
+        return
+    Order.objects.filter(pk=order.pk).update(refunded=F("refunded") + refund.amount)
+    note(order.pk, Kind.MONEY_BACK, amount=refund.amount)
+    finish(order)
+
+
+def finish(order: Order) -> None:
+    """Take the last step of a returned order, once nothing is on its way back any more."""
+    on_its_way = Refund.objects.filter(payment__order=order).exclude(state=Refund.State.DONE)
+    if order.status == Status.REFUND_PENDING and not on_its_way.exists():
+        take(states.REFUND, [order.pk])
+
+
+def bounced(refund: Refund) -> None:
+    """The provider could not give the money back; somebody has to look."""
+    order = Order.objects.select_for_update(no_key=True).get(pk=refund.payment.order_id)
+    if _settle(refund, Refund.State.FAILED):
+        note(order.pk, Kind.REFUND_FAILED, amount=refund.amount)
+
+
+def _settle(refund: Refund, state: Refund.State) -> bool:
+    pending = Refund.objects.filter(pk=refund.pk, state=Refund.State.PENDING)
+    return pending.update(state=state, settled=Now()) == 1
+
+
+def _take_again(order: int) -> bool:
+    status = Order.objects.values_list("status", flat=True).get(pk=order)
+    if status != Status.EXPIRED:
+        return False
+    try:
+        with transaction.atomic():
+            services.reclaim(_wanted_to_the_end(order))
+            take(states.PAY_LATE, [order])
+    except services.OutOfReach:
+        return False
+    return True
+
+
+def _wanted_to_the_end(order: int) -> list[int]:
+    """An order's lines without those that the buyer had cancelled, bit by bit or at once."""
+    cancelled = Q(order__events__kind=Kind.PART_CANCELLED, order__events__line=F("pk"))
+    lines = OrderLine.objects.filter(order=order).annotate(
+        cancelled=Coalesce(Sum("order__events__quantity", filter=cancelled), 0)
+    )
+    return list(lines.filter(cancelled__lt=F("quantity")).values_list("pk", flat=True))
