@@ -1,8 +1,10 @@
-#!/usr/bin/env python
+#!/usr/bin/env python3
 """The shop's commands. Starts the embedded servers for the commands that need servers."""
 
 import os
 import sys
+from importlib.util import find_spec
+from pathlib import Path
 
 # These touch neither database nor Redis, or look after the servers themselves.
 NEED_NO_SERVER = {
@@ -17,6 +19,26 @@ BREAKS_SERVERS = ("--fault", "--control")
 # Thousands of purchases, about which nobody wants mails; and a proof must not wait for what others
 # have left to be followed up.
 FILLS_SERVERS = {"bench", "compare", "prove"}
+
+
+def enter_virtual_environment() -> None:
+    """Continue in the project's virtual environment, so that any `python3` may call this file.
+
+    Raises:
+        SystemExit: Django is installed neither there nor here.
+    """
+    project = Path(__file__).resolve().parent
+    folder = project / os.environ.get("VENV", ".venv")  # the Makefile's variable
+    python = str(folder / "bin" / "python")
+    # The path is compared too: PYTHONHOME hides the prefix, and this must not go on for ever.
+    inside = sys.executable == python or Path(sys.prefix).resolve() == folder.resolve()
+    if not inside and (folder / "pyvenv.cfg").exists() and os.access(python, os.X_OK):
+        os.execv(python, [python, *sys.argv])
+    if find_spec("django") is None:
+        sys.exit(
+            "error: Django is not installed. "
+            f"Run `make demo` or `make test` once, which install it into {folder.name}."
+        )
 
 
 def main() -> None:
@@ -41,6 +63,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    enter_virtual_environment()
     try:
         main()
     except KeyboardInterrupt:

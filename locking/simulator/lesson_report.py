@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 from locking.lessons import Lesson, find
-from locking.simulator import scenarios
+from locking.simulator import again, scenarios
 from locking.simulator.history import Violation
 from locking.simulator.scenarios import PRODUCTION, Scenario
 from locking.simulator.schedule import Schedule, to_json
@@ -109,5 +109,5 @@ def as_values(played: Report) -> dict[str, Any]:
             "violations": violations_json(played.mended),
             "events": as_json(played.mended_rows()),
         },
-        "repeat": f"python -m locking.simulator lesson {lesson.slug} --scenario {scenario.slug}",
+        "repeat": again.command(f"lesson {lesson.slug} --scenario {scenario.slug}"),
     }
