@@ -7,6 +7,7 @@ this file could start the servers that they name.
 import atexit
 import os
 import signal
+import sys
 from contextlib import ExitStack
 
 import django
@@ -14,6 +15,8 @@ import pytest
 
 from shop.stack.embedded import private_servers
 from shop.stack.entry import SERVER_VARIABLES
+from shop.stack.errors import StackError
+from shop.stack.system_errors import explain
 
 _servers = ExitStack()
 
@@ -21,7 +24,10 @@ _servers = ExitStack()
 def _give_servers() -> None:
     if all(os.environ.get(name) for name in SERVER_VARIABLES):
         return
-    servers = _servers.enter_context(private_servers())
+    try:
+        servers = _servers.enter_context(private_servers())
+    except (StackError, OSError) as error:
+        sys.exit(f"error: {explain(error) or error}")
     atexit.register(_servers.close)
     os.environ.update(servers.urls.as_environment())
     os.environ["SHOP_DATA"] = str(servers.folder)

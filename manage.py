@@ -48,18 +48,21 @@ def main() -> None:
     asks_help = {"-h", "--help", "--version"} & set(sys.argv[1:])
 
     from shop.stack import entry
+    from shop.stack.system_errors import told_in_one_line
 
     breaks = command == "prove" and any(word.startswith(BREAKS_SERVERS) for word in sys.argv)
     fills = command in FILLS_SERVERS
-    entry.prepare(
-        needs_servers=command not in NEED_NO_SERVER and not asks_help,
-        private=fills and not asks_help,
-        breaks=breaks and not asks_help,
-    )
+    with told_in_one_line():
+        entry.prepare(
+            needs_servers=command not in NEED_NO_SERVER and not asks_help,
+            private=fills and not asks_help,
+            breaks=breaks and not asks_help,
+            ports=("SHOP_PORT", "LOCUST_PORT") if command == "demo" and not asks_help else (),
+        )
 
-    from django.core.management import execute_from_command_line
+        from django.core.management import execute_from_command_line
 
-    execute_from_command_line(sys.argv)
+        execute_from_command_line(sys.argv)
 
 
 if __name__ == "__main__":

@@ -133,6 +133,8 @@ class Demo:
 
     def _show(self, stack: Stack, logins: Sequence[tuple[str, str]]) -> None:
         table = Table(title="The shop is open", title_style="bold green", show_header=False)
+        table.add_column()
+        table.add_column(overflow="fold")  # what is cut off cannot be copied
         table.add_row("Shop", stack.url)
         table.add_row("Admin", f"{stack.url}/admin/")
         table.add_row("API documentation", f"{stack.url}/api/docs")

@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
+from shop import environment
 from shop.stack import leftovers, postgres, valkey
 from shop.stack.folder import alone, exclusive, make_folder, taken, write_private
 from shop.stack.ports import claim, next_free, release
@@ -25,6 +26,7 @@ from shop.stack.private import private_folder
 from shop.stack.signals import shielded
 from shop.stack.small_disk import small_disk
 from shop.stack.supervisor import Supervisor
+from shop.stack.system_errors import ROOM_FOR_NEW, refuse_unusable
 
 READY_SECONDS = 60  # PostgreSQL may have to recover from a crash first
 
@@ -151,6 +153,7 @@ def private_servers(*, with_small_disk: bool = False) -> Iterator[EmbeddedServer
     Raises:
         StackError: they do not come up.
     """
+    refuse_unusable(environment.data_folder(), room=ROOM_FOR_NEW)
     with private_folder() as folder, ExitStack() as cleanup:
         disk = None
         if with_small_disk:

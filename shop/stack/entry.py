@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import atexit
 import os
+from collections.abc import Sequence
 from contextlib import ExitStack
-
-from django.core.exceptions import ImproperlyConfigured
 
 from shop import environment
 from shop.stack import postgres
 from shop.stack.embedded import EmbeddedServers, private_servers
-from shop.stack.errors import StackError
+from shop.stack.ports import asked_or_free
 from shop.stack.signals import end_on_signals
+from shop.stack.system_errors import ROOM_FOR_NEW, ROOM_TO_START, refuse_unusable
 
 SERVER_VARIABLES = ("DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL")
 
@@ -24,7 +24,13 @@ _private = False
 _own = ExitStack()
 
 
-def prepare(*, needs_servers: bool, private: bool = False, breaks: bool = False) -> None:
+def prepare(
+    *,
+    needs_servers: bool,
+    private: bool = False,
+    breaks: bool = False,
+    ports: Sequence[str] = (),
+) -> None:
     """Choose demo or production, and fill in the embedded servers' addresses where none are set.
 
     Without a database of the user's own, and unless `SHOP_DEMO=0` says otherwise, this is a demo.
@@ -35,10 +41,15 @@ def prepare(*, needs_servers: bool, private: bool = False, breaks: bool = False)
             own, unless the environment names some.
         breaks: it breaks what it uses, so it gets servers of its own, whatever the environment
             names.
+        ports: variables of the ports that it opens. One that is taken is told before anything
+            starts.
 
     Raises:
-        SystemExit: production settings are missing, or the embedded servers do not start.
+        ImproperlyConfigured: production settings are missing.
+        StackError: the embedded servers do not start, or a port is taken.
     """
+    for variable in filter(environment.is_set, ports):
+        asked_or_free(variable)
     if breaks or (private and not environment.is_set("DATABASE_URL")):
         _use_private_servers(with_small_disk=breaks)
         return
@@ -46,13 +57,10 @@ def prepare(*, needs_servers: bool, private: bool = False, breaks: bool = False)
         os.environ["SHOP_DEMO"] = "1"
     if not needs_servers:
         return
-    try:
-        if environment.switch("SHOP_DEMO") and not _all_urls_set():
-            end_on_signals()
-            _use_embedded_servers()
-        environment.refuse_unsafe_start()
-    except (ImproperlyConfigured, StackError) as error:
-        raise SystemExit(f"error: {error}") from error
+    if environment.switch("SHOP_DEMO") and not _all_urls_set():
+        end_on_signals()
+        _use_embedded_servers()
+    environment.refuse_unsafe_start()
 
 
 def has_private_servers() -> bool:
@@ -73,10 +81,7 @@ def _use_private_servers(*, with_small_disk: bool) -> None:
     global _servers, _private
     end_on_signals()
     os.environ["SHOP_DEMO"] = "1"
-    try:
-        _servers = _own.enter_context(private_servers(with_small_disk=with_small_disk))
-    except StackError as error:
-        raise SystemExit(f"error: {error}") from error
+    _servers = _own.enter_context(private_servers(with_small_disk=with_small_disk))
     atexit.register(_own.close)
     _private = True
     os.environ.update(_servers.urls.as_environment())
@@ -84,7 +89,10 @@ def _use_private_servers(*, with_small_disk: bool) -> None:
 
 def _use_embedded_servers() -> None:
     global _servers
-    _servers = EmbeddedServers(environment.data_folder() / "servers")
+    folder = environment.data_folder() / "servers"
+    exists = (postgres.data_folder(folder) / "PG_VERSION").exists()
+    refuse_unusable(folder, room=ROOM_TO_START if exists else ROOM_FOR_NEW)
+    _servers = EmbeddedServers(folder)
     # `dbshell` finds the server's own client where the system has none.
     os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", ""), str(postgres.programs())])
     for name, url in _servers.attach().as_environment().items():
