@@ -7,6 +7,9 @@ import os
 from collections.abc import Sequence
 from contextlib import ExitStack
 
+from rich.console import Console
+from rich.status import Status
+
 from shop import environment
 from shop.stack import postgres
 from shop.stack.embedded import EmbeddedServers, private_servers
@@ -81,7 +84,8 @@ def _use_private_servers(*, with_small_disk: bool) -> None:
     global _servers, _private
     end_on_signals()
     os.environ["SHOP_DEMO"] = "1"
-    _servers = _own.enter_context(private_servers(with_small_disk=with_small_disk))
+    with _shown("Making a database of its own"):
+        _servers = _own.enter_context(private_servers(with_small_disk=with_small_disk))
     atexit.register(_own.close)
     _private = True
     os.environ.update(_servers.urls.as_environment())
@@ -95,9 +99,16 @@ def _use_embedded_servers() -> None:
     _servers = EmbeddedServers(folder)
     # `dbshell` finds the server's own client where the system has none.
     os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", ""), str(postgres.programs())])
-    for name, url in _servers.attach().as_environment().items():
+    with _shown("Starting the database" if exists else "Making the database, which is done once"):
+        urls = _servers.attach()
+    for name, url in urls.as_environment().items():
         os.environ[name] = environment.text(name) or url
     address = environment.data_folder() / "demo" / PSP_ADDRESS
     if address.exists() and not environment.is_set("PSP_URL"):
         # `manage.py audit` beside a demo compares with that demo's payment provider.
         os.environ["PSP_URL"] = address.read_text()
+
+
+def _shown(doing: str) -> Status:
+    """Show on a terminal what takes seconds; stdout is the command's own, perhaps JSON."""
+    return Console(stderr=True).status(f"{doing} …")
