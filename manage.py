@@ -45,7 +45,7 @@ def main() -> None:
     """Run the command of the command line."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "shop.settings")
     command = next((word for word in sys.argv[1:] if not word.startswith("-")), "help")
-    asks_help = {"-h", "--help", "--version"} & set(sys.argv[1:])
+    alone = {"-h", "--help", "--version", "--redraw"} & set(sys.argv[1:])
 
     from shop.stack import entry
     from shop.stack.system_errors import told_in_one_line
@@ -54,10 +54,10 @@ def main() -> None:
     fills = command in FILLS_SERVERS
     with told_in_one_line():
         entry.prepare(
-            needs_servers=command not in NEED_NO_SERVER and not asks_help,
-            private=fills and not asks_help,
-            breaks=breaks and not asks_help,
-            ports=("SHOP_PORT", "LOCUST_PORT") if command == "demo" and not asks_help else (),
+            needs_servers=command not in NEED_NO_SERVER and not alone,
+            private=fills and not alone,
+            breaks=breaks and not alone,
+            ports=("SHOP_PORT", "LOCUST_PORT") if command == "demo" and not alone else (),
         )
 
         from django.core.management import execute_from_command_line
