@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 ARGS ?=
+# manage.py looks for its packages there.
+export VENV
 
 .PHONY: help demo test prove bench compare bench-locks soak lint types reset lock clean
 
@@ -11,15 +13,11 @@ help:  ## list the targets
 
 # The stamp files make a second run skip pip altogether.
 $(VENV)/.run: requirements.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; this is " + sys.version.split()[0] + ". Try: make PYTHON=python3.13 ...")'
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "Installing what the shop needs into $(VENV) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	@$(PYTHON) .ci/environment.py $(VENV) requirements.txt
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.run requirements-dev.txt
-	@echo "Installing what the tests need into $(VENV) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt -r requirements-dev.txt
+	@$(PYTHON) .ci/environment.py $(VENV) requirements.txt requirements-dev.txt
 	@touch $@
 
 demo: $(VENV)/.run  ## start the whole shop, prove it once, stay up until Ctrl-C

@@ -7,6 +7,7 @@ this file could start the servers that they name.
 import atexit
 import os
 import signal
+import sys
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -15,6 +16,8 @@ import pytest
 
 from lab.stack.embedded import private_servers
 from lab.stack.entry import SERVER_VARIABLES
+from lab.stack.errors import StackError
+from lab.stack.system_errors import explain
 
 _servers = ExitStack()
 
@@ -22,7 +25,10 @@ _servers = ExitStack()
 def _give_servers() -> None:
     if all(os.environ.get(name) for name in SERVER_VARIABLES):
         return
-    servers = _servers.enter_context(private_servers())
+    try:
+        servers = _servers.enter_context(private_servers())
+    except (StackError, OSError) as error:
+        sys.exit(f"error: {explain(error) or error}")
     atexit.register(_servers.close)
     os.environ.update(servers.urls.as_environment())
     os.environ["SHOP_DATA"] = str(servers.folder)

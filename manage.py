@@ -1,24 +1,49 @@
-#!/usr/bin/env python
+#!/usr/bin/env python3
 """The shop's commands. In demo mode, `lab` starts the embedded servers for them."""
 
 import os
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from importlib.util import find_spec
+from pathlib import Path
 
-from django.core.management import execute_from_command_line
+
+def enter_virtual_environment() -> None:
+    """Continue in the project's virtual environment, so that any `python3` may call this file.
+
+    Raises:
+        SystemExit: Django is installed neither there nor here.
+    """
+    project = Path(__file__).resolve().parent
+    folder = project / os.environ.get("VENV", ".venv")  # the Makefile's variable
+    python = str(folder / "bin" / "python")
+    # The path is compared too: PYTHONHOME hides the prefix, and this must not go on for ever.
+    inside = sys.executable == python or Path(sys.prefix).resolve() == folder.resolve()
+    if not inside and (folder / "pyvenv.cfg").exists() and os.access(python, os.X_OK):
+        os.execv(python, [python, *sys.argv])
+    if find_spec("django") is None:
+        sys.exit(
+            "error: Django is not installed. "
+            f"Run `make demo` or `make test` once, which install it into {folder.name}."
+        )
 
 
 def main() -> None:
     """Run the command of the command line."""
+    from django.core.management import execute_from_command_line
+
+    preparation: AbstractContextManager[None] = nullcontext()
     if find_spec("lab"):
         from lab.stack import entry
 
-        entry.prepare(sys.argv)
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "shop.settings")
-    execute_from_command_line(sys.argv)
+        preparation = entry.prepared(sys.argv)
+    with preparation:
+        os.environ.setdefault("DJANGO_SETTINGS_MODULE", "shop.settings")
+        execute_from_command_line(sys.argv)
 
 
 if __name__ == "__main__":
+    enter_virtual_environment()
     try:
         main()
     except KeyboardInterrupt:

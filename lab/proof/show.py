@@ -116,13 +116,15 @@ def result(console: Console, plan: Plan, came_out: Result, repeat: str) -> None:
         console.print(_faults(plan, came_out))
     console.print(
         Panel(
-            Group(*_summary(plan, came_out), Text(f"Again: {repeat}", style="dim")),
+            Group(*_summary(plan, came_out)),
             title=Text(WORDS[outcome], style=STYLES[outcome]),
             title_align="left",
             border_style=STYLES[outcome],
             expand=False,
         )
     )
+    # Outside the panel and on one line, so that it can be copied.
+    console.print(Text(f"Again: {repeat}", style="dim"), soft_wrap=True)
 
 
 def controls(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from datetime import datetime
+from typing import Any
 
 from django.conf import settings
 from django.core.management import call_command
@@ -15,6 +18,7 @@ from django.db import connection
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from lab import environment
 from lab.stack import entry, leftovers, postgres, private
@@ -29,6 +33,8 @@ from loadtest.faults import Target
 
 LOCK = "demo.lock"
 WATCH_SECONDS = 0.5
+FIRST_PROOF = "first-proof.json"
+"""In the demo's folder: the result of the proof that a start has shown."""
 
 
 class Demo:
@@ -40,12 +46,19 @@ class Demo:
         self.servers: EmbeddedServers | None = entry.embedded_servers()
         self.stack: Stack | None = None
 
-    def run(self, proof: Sequence[str], logins: Sequence[tuple[str, str]] = ()) -> None:
+    def run(
+        self,
+        proof: Sequence[str],
+        logins: Sequence[tuple[str, str]] = (),
+        *,
+        prove_again: bool = False,
+    ) -> None:
         """Start everything, prove it once, and watch it until a signal ends the demo.
 
         Args:
             proof: arguments of the first proof run; none: no proof run.
             logins: (what for, name and password) lines to show.
+            prove_again: even if an earlier start with this data has proved it.
 
         Raises:
             StackError: something does not come up, or another demo runs on this data folder.
@@ -55,8 +68,11 @@ class Demo:
             self._prepare()
             stack = self._start_processes()
             self._fill(stack)
-            if proof:
+            passed = self._passed_proof()
+            if proof and (prove_again or not passed):
                 self._prove(proof)
+            elif passed:
+                self._recall(passed)
             # From the moment in which it is called open, nothing dies unnoticed.
             watches = self._begin_to_watch(stack)
             self._show(stack, logins)
@@ -115,6 +131,7 @@ class Demo:
         self.console.print("\n[bold]A first proof[/]: " + escape(" ".join(arguments)))
         assert self.stack is not None
         command = [sys.executable, str(environment.PROJECT / "manage.py"), "prove", *arguments]
+        command += ["--json", str(self.folder / FIRST_PROOF)]
         variables = {**os.environ, "SHOP_URL": self.stack.url, "SHOP_DEMO": "1"}
         variables["PSP_URL"] = self.stack.psp_url
         with subprocess.Popen(command, env=variables) as process:
@@ -131,8 +148,29 @@ class Demo:
         if code:
             self.console.print(f"[bold red]The first proof did not pass (exit code {code}).[/]")
 
+    def _passed_proof(self) -> dict[str, Any] | None:
+        """Return the result of the last proof of a start, if it passed."""
+        try:
+            result: dict[str, Any] = json.loads((self.folder / FIRST_PROOF).read_text())
+        except (FileNotFoundError, ValueError):  # none yet, or one that was cut off
+            return None
+        return result if result["verdict"] == "pass" else None
+
+    def _recall(self, result: dict[str, Any]) -> None:
+        made = datetime.fromtimestamp((self.folder / FIRST_PROOF).stat().st_mtime).astimezone()
+        counts = result["counts"]
+        self._done(
+            f"Proved on {made:%Y-%m-%d %H:%M}: {result['buyers']:,} buyers, "
+            f"{counts['orders']:,} orders for {counts['total']:,} units, "
+            f"{counts['oversold']:,} oversold"
+        )
+        repeat = Text(f"  Again: {result['repeat']}", style="dim")
+        self.console.print(repeat, soft_wrap=True)
+
     def _show(self, stack: Stack, logins: Sequence[tuple[str, str]]) -> None:
         table = Table(title="The shop is open", title_style="bold green", show_header=False)
+        table.add_column()
+        table.add_column(overflow="fold")  # what is cut off cannot be copied
         table.add_row("Shop", stack.url)
         table.add_row("Admin", f"{stack.url}/admin/")
         table.add_row("API documentation", f"{stack.url}/api/docs")

@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
+from lab import environment
 from lab.stack import leftovers, postgres, valkey
 from lab.stack.folder import alone, exclusive, make_folder, taken, write_private
 from lab.stack.ports import claim, next_free, release
@@ -25,6 +26,7 @@ from lab.stack.private import private_folder
 from lab.stack.signals import shielded
 from lab.stack.small_disk import small_disk
 from lab.stack.supervisor import Supervisor
+from lab.stack.system_errors import ROOM_FOR_NEW, refuse_unusable
 
 READY_SECONDS = 60  # PostgreSQL may have to recover from a crash first
 
@@ -151,6 +153,7 @@ def private_servers(*, with_small_disk: bool = False) -> Iterator[EmbeddedServer
     Raises:
         StackError: they do not come up.
     """
+    refuse_unusable(environment.data_folder(), room=ROOM_FOR_NEW)
     with private_folder() as folder, ExitStack() as cleanup:
         disk = None
         if with_small_disk:

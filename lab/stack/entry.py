@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import atexit
 import os
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 
 import django
-from django.core.exceptions import ImproperlyConfigured
 from django.core.management import call_command
+from rich.console import Console
+from rich.status import Status
 
 from lab import environment
 from lab.stack import postgres
 from lab.stack.embedded import EmbeddedServers, private_servers
-from lab.stack.errors import StackError
+from lab.stack.ports import asked_or_free
 from lab.stack.signals import end_on_signals
+from lab.stack.system_errors import (
+    ROOM_FOR_NEW,
+    ROOM_TO_START,
+    refuse_unusable,
+    told_in_one_line,
+)
 
 SERVER_VARIABLES = ("DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL")
 
@@ -34,6 +41,9 @@ NEED_NO_SERVER = {
 }
 """Commands that touch neither database nor Redis, or look after the servers themselves."""
 
+NEEDS_NO_SERVER = {"-h", "--help", "--version", "--redraw"}
+"""Options with which no command needs a server."""
+
 BREAKS_SERVERS = ("--fault", "--control")
 """Options of `prove` that break the servers, so that it needs its own."""
 
@@ -44,21 +54,32 @@ NEED_SCHEMA = {"audit", "create_sale", "seed"}
 """Commands that may be the first to use the demo's own database."""
 
 
-def prepare(arguments: Sequence[str]) -> None:
+@contextmanager
+def prepared(arguments: Sequence[str]) -> Iterator[None]:
     """Choose demo or production, and fill in the embedded servers' addresses where none are set.
 
     Without a database of the user's own, and unless `SHOP_DEMO=0` says otherwise, this is a demo.
+    An error of the system ends the command with one line.
 
     Args:
         arguments: the command line, the program's name first.
 
     Raises:
-        SystemExit: production settings are missing, or the embedded servers do not start.
+        SystemExit: production settings are missing, the embedded servers do not start, or a port
+            is taken.
     """
+    with told_in_one_line():
+        _prepare(arguments)
+        yield
+
+
+def _prepare(arguments: Sequence[str]) -> None:
     command = next((word for word in arguments[1:] if not word.startswith("-")), "help")
-    needs_servers = command not in NEED_NO_SERVER and not {"-h", "--help", "--version"} & set(
-        arguments
-    )
+    needs_servers = command not in NEED_NO_SERVER and not NEEDS_NO_SERVER & set(arguments)
+    if command == "demo" and needs_servers:
+        # A port that is taken is reported before anything starts.
+        for variable in filter(environment.is_set, ("SHOP_PORT", "LOCUST_PORT")):
+            asked_or_free(variable)
     breaks = command == "prove" and any(word.startswith(BREAKS_SERVERS) for word in arguments)
     private = command in FILLS_SERVERS and not environment.is_set("DATABASE_URL")
     if needs_servers and (breaks or private):
@@ -69,16 +90,13 @@ def prepare(arguments: Sequence[str]) -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "lab.settings" if demo else "shop.settings")
     if not needs_servers or _private:
         return
-    try:
-        if demo and not _all_urls_set():
-            end_on_signals()
-            _use_embedded_servers()
-            if command in NEED_SCHEMA:
-                django.setup()
-                call_command("migrate", verbosity=0, interactive=False)
-        environment.refuse_unsafe_start()
-    except (ImproperlyConfigured, StackError) as error:
-        raise SystemExit(f"error: {error}") from error
+    if demo and not _all_urls_set():
+        end_on_signals()
+        _use_embedded_servers()
+        if command in NEED_SCHEMA:
+            django.setup()
+            call_command("migrate", verbosity=0, interactive=False)
+    environment.refuse_unsafe_start()
 
 
 def has_private_servers() -> bool:
@@ -99,10 +117,8 @@ def _use_private_servers(*, with_small_disk: bool) -> None:
     global _servers, _private
     end_on_signals()
     os.environ["SHOP_DEMO"] = "1"
-    try:
+    with _shown("Making a database of its own"):
         _servers = _own.enter_context(private_servers(with_small_disk=with_small_disk))
-    except StackError as error:
-        raise SystemExit(f"error: {error}") from error
     atexit.register(_own.close)
     _private = True
     os.environ.update(_servers.urls.as_environment())
@@ -110,12 +126,22 @@ def _use_private_servers(*, with_small_disk: bool) -> None:
 
 def _use_embedded_servers() -> None:
     global _servers
-    _servers = EmbeddedServers(environment.data_folder() / "servers")
+    folder = environment.data_folder() / "servers"
+    exists = (postgres.data_folder(folder) / "PG_VERSION").exists()
+    refuse_unusable(folder, room=ROOM_TO_START if exists else ROOM_FOR_NEW)
+    _servers = EmbeddedServers(folder)
     # `dbshell` finds the server's own client where the system has none.
     os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", ""), str(postgres.programs())])
-    for name, url in _servers.attach().as_environment().items():
+    with _shown("Starting the database" if exists else "Making the database, which is done once"):
+        urls = _servers.attach()
+    for name, url in urls.as_environment().items():
         os.environ[name] = environment.text(name) or url
     address = environment.data_folder() / "demo" / PSP_ADDRESS
     if address.exists() and not environment.is_set("PSP_URL"):
         # `manage.py audit` beside a demo compares with that demo's payment provider.
         os.environ["PSP_URL"] = address.read_text()
+
+
+def _shown(doing: str) -> Status:
+    """Show on a terminal what takes seconds; stdout is the command's own, perhaps JSON."""
+    return Console(stderr=True).status(f"{doing} …")

@@ -24,13 +24,17 @@ _claims: dict[int, IO[str]] = {}
 
 def is_free(port: int, address: str = "127.0.0.1") -> bool:
     """Can a server listen on `port`? A connection of the past in TIME_WAIT does not matter."""
+    return _refusal(port, address) is None
+
+
+def _refusal(port: int, address: str = "127.0.0.1") -> OSError | None:
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((address, port))
-        except OSError:
-            return False
-    return True
+        except OSError as error:
+            return error
+    return None
 
 
 def claim(port: int) -> bool:
@@ -72,11 +76,19 @@ def asked_or_free(variable: str) -> int:
 
     Raises:
         PortTaken: the user asked for a port that is in use.
+        StackError: for one that there is not, or that this user may not open.
     """
     port = environment.number(variable)
     if not environment.is_set(variable):
         return next_free(port)
-    if not is_free(port):
+    if not 1 <= port <= 65535:
+        raise StackError(f"{variable} must be a port from 1 to 65535, not {port}.")
+    refusal = _refusal(port)
+    if isinstance(refusal, PermissionError):
+        raise StackError(
+            f"This user may not open port {port}, asked for by {variable}. Choose one above 1023."
+        )
+    if refusal:
         raise PortTaken(variable, port)
     return port
 

@@ -7,8 +7,10 @@ measure something that no shop may run.
 
 from __future__ import annotations
 
+import errno
 import os
 import pwd
+import re
 import shutil
 import subprocess
 from importlib.util import find_spec
@@ -20,6 +22,7 @@ from psycopg import sql
 from lab.stack.errors import StackError
 from lab.stack.folder import kept_secret, make_folder, write_private
 from lab.stack.supervisor import Program
+from lab.stack.system_errors import disk_full
 
 USER = DATABASE = "shop"
 PSP_DATABASE = "psp"
@@ -131,10 +134,19 @@ def _create(data: Path, password: str) -> None:
         text=True,
         check=False,
     )
-    password_file.unlink()
+    password_file.unlink(missing_ok=True)
     if result.returncode != 0:
-        raise StackError(f"PostgreSQL's initdb failed:\n{result.stdout}{result.stderr}")
+        shutil.rmtree(aside, ignore_errors=True)
+        raise _not_made(data.parent, result.stdout + result.stderr)
     aside.rename(data)
+
+
+def _not_made(folder: Path, said: str) -> StackError:
+    """Tell the one line of `initdb`'s output that says what went wrong."""
+    if os.strerror(errno.ENOSPC) in said or os.strerror(errno.EDQUOT) in said:
+        return StackError(disk_full(folder))
+    reasons = re.findall(r"(?:error|FATAL|PANIC): +(.*)", said) or said.split("\n")[-1:]
+    return StackError(f"PostgreSQL's files could not be made in {folder}: {reasons[0]}.")
 
 
 def _hand_over(*paths: Path) -> None:

@@ -10,7 +10,7 @@ from lab.bench.locks.chart import Panel, draw
 Row = dict[str, Any]
 """A strategy, as :meth:`Compared.to_json` gives it."""
 
-HEADS = ("strategy", "accepted/s", "p50 ms", "p99 ms", "sell-through", "oversold", "left over")
+HEADS = ("strategy", "accepted/s", "p50 ms", "p99 ms", "sell-through", "sold", "left over")
 PROVED = {"pass": "proved", "fail": "**broken**", "unknown": "not judged"}
 
 
@@ -46,17 +46,23 @@ def panels(rows: Sequence[Row]) -> list[Panel]:
             of("redis_away", "rate"),
             "{:,.0f}".format,
         ),
-        Panel("Oversold in a rush", "units; none is right", oversold(rows), "{:,.0f}".format),
+        Panel(
+            "Oversold in a rush",
+            "units; none is right",
+            [(row["name"], float(oversold(row))) for row in rows],
+            "{:,.0f}".format,
+        ),
     ]
 
 
-def oversold(rows: Sequence[Row]) -> list[tuple[str, float]]:
-    """The worst of what the sell-through and the proof have seen, by strategy."""
-    found = []
-    for row in rows:
-        in_proof = row["proof"]["counts"].get("oversold", 0)
-        found.append((row["name"], float(max(row["sell_through"]["oversold"], in_proof))))
-    return found
+def oversold(row: Row) -> int:
+    """The units oversold in the sell-through or in the proof, whichever saw more.
+
+    The sell-through of a slow strategy ends before its stock does, so that nothing can be oversold
+    there.
+    """
+    in_proof = row["proof"]["counts"].get("oversold", 0)
+    return int(max(row["sell_through"]["oversold"], in_proof))
 
 
 def sell_out(sold: dict[str, Any]) -> float:
@@ -84,9 +90,16 @@ def cells(row: Row) -> list[str]:
         f"{sold['p50_ms']:,.1f}",
         f"{sold['p99_ms']:,.1f}",
         through if sold["sold"] else "never",
-        f"{sold['oversold']:,}" if not sold["oversold"] else f"**{sold['oversold']:,}**",
-        f"{sold['left']:,}" if finished else f"{sold['left']:,}, time was up",
+        f"{sold['sold']:,}",
+        left_over(sold),
     ]
+
+
+def left_over(sold: dict[str, Any]) -> str:
+    """What the database says is left, in bold where more was sold than it has taken off."""
+    if sold["sold"] + sold["left"] > sold["stock"]:
+        return f"**{sold['left']:,}** of {sold['stock']:,}"
+    return f"{sold['left']:,}" if sold["left"] == 0 else f"{sold['left']:,}, time was up"
 
 
 def verdict(row: Row) -> list[str]:
@@ -99,6 +112,7 @@ def verdict(row: Row) -> list[str]:
         "yes" if row["fenced"] else "no",
         f"sells on, {away['rate']:,.0f}/s" if away["rate"] >= 1 else "busy: nothing is sold",
         PROVED[proof["verdict"]] + (f" ({', '.join(broken)})" if broken else ""),
+        f"**{oversold(row):,}**" if oversold(row) else "0",
         str(stranded(row)),
         recoveries(proof["faults"]),
     ]
@@ -148,6 +162,7 @@ def page(rows: Sequence[Row], command: str, about: str, scale: dict[str, Any]) -
                 "fenced",
                 "Redis stands still",
                 f"verdict of {scale['buyers']:,} buyers",
+                "oversold",
                 "stranded (P7)",
                 "sells again after",
             ),

@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 import hiredis
 import redis
 
+from locking.backends._sockets import Spinner, watch
+
 BATON_LOST = 0.5  # s; after which a process looks whether the time is over
 LEASE = 10  # s; far longer than anybody holds the lock here
 
@@ -119,10 +121,11 @@ class Portalocker:
 
 
 class Ceiling:
-    """Not a lock: the round trips that no lock can do without, through hiredis and nothing else.
+    """Not a lock: the two round trips that no lock can do without, and no work beside them.
 
     Alone it sets and deletes a key.  With others it takes a baton from its own list and puts it
-    into its neighbour's, which is the least that a hand-over through Redis can be.
+    into its neighbour's, which is the least that a hand-over through Redis can be.  It waits for
+    answers as our lock does, spinning where that one spins, so that no lock can pass it.
     """
 
     def __init__(self, url: str, name: str, lease: int, *, place: int = 0, of: int = 1) -> None:
@@ -131,6 +134,8 @@ class Ceiling:
         self._socket = socket.create_connection((address.hostname or "", address.port or 6379))
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._reader = hiredis.Reader()
+        self._spinner = Spinner(watch(self._socket.fileno()))
+        self._blocks = of > 1
         self._first: tuple[str, ...] = ("SET", name, "1")
         self._second: tuple[str, ...] = ("DEL", name)
         if of > 1:
@@ -139,12 +144,15 @@ class Ceiling:
 
     def _ask(self, command: tuple[Any, ...]) -> Any:
         self._socket.sendall(hiredis.pack_command(command))
+        self._spinner.look()
         while (answer := self._reader.gets()) is False:
             self._reader.feed(self._socket.recv(65536))
         return answer
 
     def acquire(self) -> bool:
         """See `Contender`; False if the baton lies with one who has stopped."""
+        if self._blocks:
+            self._spinner.stop()
         return self._ask(self._first) is not None
 
     def release(self) -> None:

@@ -9,9 +9,11 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+import redis
 
-from lab.bench.locks import chart, measure
+from lab.bench.locks import chart, contenders, measure
 from lab.bench.locks.contenders import OURS
+from locking.backends._sockets import Spinner
 from locking.tests.servers import Valkey
 
 pytestmark = pytest.mark.long
@@ -40,6 +42,36 @@ def test_the_crew_measures_our_lock(valkey_server: Valkey) -> None:
     assert row.handovers_per_s > 0
     # Asked once, popped once, released once; nobody polled.
     assert row.commands_per_acquisition <= 4
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_the_ceiling_waits_for_answers_as_our_lock_does(
+    valkey_server: Valkey, monkeypatch: pytest.MonkeyPatch, processes: int
+) -> None:
+    """Otherwise a lock that spins can pass a ceiling that sleeps."""
+    called: list[str] = []
+
+    class Recorder(Spinner):
+        def look(self) -> None:
+            called.append("look")
+            super().look()
+
+        def stop(self) -> None:
+            called.append("stop")
+            super().stop()
+
+    monkeypatch.setattr(contenders, "Spinner", Recorder)
+    ceiling = contenders.Ceiling(valkey_server.endpoint, "ceiling", 10, place=0, of=processes)
+    with ceiling._socket, redis.Redis.from_url(valkey_server.endpoint) as client:
+        client.delete("ceiling:0", "ceiling:1")
+        client.rpush("ceiling:0", "the baton")
+        assert ceiling.acquire()
+        assert bool(client.exists("ceiling")) is (processes == 1)
+        ceiling.release()
+        assert client.exists("ceiling") == 0
+        assert client.llen("ceiling:1") == processes - 1
+    # A pop that blocks is not spun for: the others in the queue need the processor.
+    assert called == (["look", "look"] if processes == 1 else ["stop", "look", "look"])
 
 
 def test_the_command_writes_table_json_chart_and_page(tmp_path: Path) -> None:

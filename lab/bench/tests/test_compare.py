@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 from xml.etree import ElementTree
 
+from django.core.management import call_command
+
 from inventory.selling.strategies import CLASSES
+from lab import environment
 from lab.bench.compare import report
-from lab.management.commands.compare import WORDS
+from lab.management.commands.compare import JSON, WORDS
 
 
 def row(name: str, **sold: Any) -> report.Row:
@@ -48,8 +51,31 @@ def test_the_page_explains_every_strategy():
 def test_a_sell_through_that_did_not_finish_is_extended_and_says_so():
     cells = report.cells(row("guard", sold=400, left=600, rate=200.0))
     assert cells[4] == "about 5 s"
-    assert cells[6] == "600, time was up"
+    assert cells[5:] == ["400", "600, time was up"]
     assert report.cells(row("guard"))[4] == "2.0 s"
+
+
+def test_the_table_tells_the_same_units_oversold_as_the_chart():
+    naive = row("naive", sold=170, left=994)
+    naive["proof"]["counts"]["oversold"] = 136
+    assert "**136**" in report.verdict(naive)
+    [panel] = [each for each in report.panels([naive]) if each.title == "Oversold in a rush"]
+    assert panel.values == [("naive", 136.0)]
+
+
+def test_a_shop_that_believes_to_have_what_it_sold_stands_out():
+    assert report.cells(row("naive", sold=170, left=994))[5:] == ["170", "**994** of 1,000"]
+    assert report.cells(row("guard"))[5:] == ["1,000", "0"]
+
+
+def test_the_committed_page_and_chart_are_those_of_the_committed_figures(tmp_path):
+    docs = environment.PROJECT / "docs"
+    (tmp_path / JSON).write_bytes((docs / JSON).read_bytes())
+    call_command("compare", "--redraw", "--docs", str(tmp_path))
+    for name in ("strategies.md", "strategies.svg"):
+        assert (tmp_path / name).read_text() == (docs / name).read_text(), (
+            "make compare ARGS=--redraw"
+        )
 
 
 def test_a_strategy_that_sells_nothing_never_sells_out():
@@ -71,6 +97,7 @@ def test_the_verdict_names_what_is_broken_and_what_was_judged():
         "no",
         "busy: nothing is sold",
         "**broken** (P1, P7)",
+        "0",
         "**some**: 3 units left",
         "no faults injected",
     ]
@@ -79,6 +106,7 @@ def test_the_verdict_names_what_is_broken_and_what_was_judged():
         "yes",
         "busy: nothing is sold",
         "proved",
+        "0",
         "0",
         "redis-killed 0.4 s",
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from lab.locks.lessons import LESSONS, find
+from lab.locks.simulator import again
 from lab.locks.simulator import explore as search_at_random
 from lab.locks.simulator.course import weave, woven
 from lab.locks.simulator.explore import CALM, Exploration, Tally, first_wrong, shortest
@@ -276,9 +278,9 @@ def story(run: Run) -> list[Row]:
 
 def _repeat(seed: int, options: argparse.Namespace) -> str:
     fence = " --no-fence" if options.no_fence else ""
-    return (
-        f"python -m lab.locks.simulator explore --lock {options.lock} --schedules 1 --seed {seed} "
-        f"--faults {options.faults}{fence}"
+    return again.command(
+        f"explore --lock {options.lock} --schedules 1 --seed {seed} "
+        f"--faults {shlex.quote(options.faults)}{fence}"
     )
 
 

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 from lab.locks.lessons import Lesson, find
-from lab.locks.simulator import scenarios
+from lab.locks.simulator import again, scenarios
 from lab.locks.simulator.history import Violation
 from lab.locks.simulator.scenarios import PRODUCTION, Scenario
 from lab.locks.simulator.schedule import Schedule, to_json
@@ -109,5 +109,5 @@ def as_values(played: Report) -> dict[str, Any]:
             "violations": violations_json(played.mended),
             "events": as_json(played.mended_rows()),
         },
-        "repeat": f"python -m lab.locks.simulator lesson {lesson.slug} --scenario {scenario.slug}",
+        "repeat": again.command(f"lesson {lesson.slug} --scenario {scenario.slug}"),
     }

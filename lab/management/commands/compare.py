@@ -25,6 +25,7 @@ from lab.stack.errors import StackError
 from loadtest import open_files
 from loadtest.faults import FAULTS, left_out
 
+JSON = "strategies.json"
 WORDS = environment.PROJECT / "lab" / "bench" / "compare" / "words.md"
 FAULTS_BY_DEFAULT = (
     *("web-killed-before-commit", "web-killed-after-commit", "redis-killed"),
@@ -61,8 +62,16 @@ class Command(BaseCommand):
         parser.add_argument(
             "--docs", type=Path, default=environment.PROJECT / "docs", help="folder to write to"
         )
+        parser.add_argument(
+            "--redraw",
+            action="store_true",
+            help="measure nothing: write page and chart again from the folder's strategies.json",
+        )
 
     def handle(self, **options: Any) -> None:  # noqa: D102
+        if options["redraw"]:
+            _redraw(options["docs"])
+            return
         console = Console()
         scale = _scale(options)
         names = options["only"] or list(CLASSES)
@@ -74,7 +83,7 @@ class Command(BaseCommand):
             rows = [each.to_json() for each in _compare(console, names, scale)]
         except (LoadFailed, StackError, OSError) as error:
             raise CommandError(str(error)) from error
-        _write(options["docs"], rows, scale, _command(options))
+        _write(options["docs"], {"rows": rows, "machine": machine(), "scale": asdict(scale)})
         console.print(f"Written to {options['docs']} after {time.monotonic() - started:.0f} s.")
 
 
@@ -105,7 +114,7 @@ def _compare(console: Console, names: list[str], scale: Scale) -> list[Compared]
                 sold[name] = measure.sell_through(where, name, scale, tokens)
             console.print(
                 f"{name:<12} {sold[name].rate:>8,.0f}/s   p99 {sold[name].p99_ms:>8,.1f} ms   "
-                f"oversold {sold[name].oversold}"
+                f"sold {sold[name].sold:>7,}   left {sold[name].left:>7,}"
             )
     compared = []
     with testbed.breakable(scale.faults) as where:
@@ -118,28 +127,43 @@ def _compare(console: Console, names: list[str], scale: Scale) -> list[Compared]
             compared.append(Compared(name, sold[name], away, proof))
             console.print(
                 f"{name:<12} {away.rate:>8,.0f}/s without Redis   {proof['verdict']} "
-                f"{proof['reason']}"
+                f"{proof['reason']}   oversold {report.oversold(compared[-1].to_json())}"
             )
     return compared
 
 
-def _write(folder: Path, rows: list[dict[str, Any]], scale: Scale, command: str) -> None:
-    facts = machine()
+def _write(folder: Path, document: dict[str, Any]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / JSON).write_text(json.dumps(document, indent=1) + "\n")
+    _redraw(folder)
+
+
+def _redraw(folder: Path) -> None:
+    """Write the page and the chart from the figures that are in the folder."""
+    document = json.loads((folder / JSON).read_text(encoding="utf-8"))
+    rows, facts, scale = document["rows"], document["machine"], document["scale"]
     about = (
         f"{facts['cores']} cores shared by web, PostgreSQL {facts['postgresql']} (fsync "
         f"{facts['fsync']}), Valkey and the load; Python {facts['python']}"
     )
-    figures = report.page(rows, command, about, asdict(scale))
-    document = {"rows": rows, "machine": facts, "scale": asdict(scale)}
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "strategies.json").write_text(json.dumps(document, indent=1) + "\n")
+    figures = report.page(rows, _command(scale, [row["name"] for row in rows]), about, scale)
     (folder / "strategies.svg").write_text(report.chart(rows, about))
     (folder / "strategies.md").write_text(figures + "\n" + WORDS.read_text(encoding="utf-8"))
 
 
-def _command(options: dict[str, Any]) -> str:
-    arguments = [f"--{name} {options[name]:g}" for name in ("stock", "connections", "seconds")]
-    arguments += [f"--{name} {options[name]:g}" for name in ("away", "buyers", "seed")]
-    arguments += [f"--fault {name}" for name in options["fault"] or ()]
-    arguments += [f"--only {' '.join(options['only'])}"] if options["only"] else []
+def _command(scale: dict[str, Any], names: list[str]) -> str:
+    """Return the command that measures this."""
+    options = {
+        "stock": "stock",
+        "connections": "connections",
+        "seconds": "most_seconds",
+        "away": "redis_away",
+        "buyers": "buyers",
+        "seed": "seed",
+    }
+    arguments = [f"--{name} {scale[figure]:g}" for name, figure in options.items()]
+    if tuple(scale["faults"]) != FAULTS_BY_DEFAULT:
+        arguments += [f"--fault {name}" for name in scale["faults"]]
+    if names != list(CLASSES):
+        arguments += [f"--only {' '.join(names)}"]
     return f'make compare ARGS="{" ".join(arguments)}"'

@@ -25,17 +25,17 @@ class Command(BaseCommand):
         """Add the proof run's arguments."""
         parser.add_argument(
             "--proof",
-            default=PROOF,
-            help='arguments of the first proof run (default: "%(default)s")',
+            help=f'prove with these arguments (the first start: "{PROOF}"; later ones: not again)',
         )
         parser.add_argument("--no-proof", action="store_true", help="do without the proof run")
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Run until a signal comes; Ctrl-C is the normal end."""
         logins = [(f"Sign in as {who.role}", f"{who.username} / {who.password}") for who in LOGINS]
-        proof = [] if options["no_proof"] else shlex.split(options["proof"])
+        asked = options["proof"]
+        proof = [] if options["no_proof"] else shlex.split(asked or PROOF)
         try:
-            Demo(Console()).run(proof, logins)
+            Demo(Console()).run(proof, logins, prove_again=asked is not None)
         except KeyboardInterrupt:
             return
         except StackError as error:

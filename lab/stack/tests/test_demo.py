@@ -29,18 +29,27 @@ OPEN = "The shop is open"
 
 
 class RunningDemo:
-    """A demo without proof run, with its data in `folder`, as the leader of a process group."""
+    """A demo with its data in `folder`, as the leader of a process group.
+
+    It does without a proof unless `words`, the command's arguments, say otherwise.
+    """
 
     started: ClassVar[list[RunningDemo]] = []
 
-    def __init__(self, folder: Path, *, stdout: int | None = None, **variables: str) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *words: str,
+        stdout: int | None = None,
+        **variables: str,
+    ) -> None:
         self.folder = folder
         self.log = folder.parent / "demo.out"
         ours = {variable.name for variable in environment.VARIABLES}
         inherited = {name: value for name, value in os.environ.items() if name not in ours}
         with self.log.open("wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "manage.py", "demo", "--no-proof"],
+                [sys.executable, "manage.py", "demo", *(words or ["--no-proof"])],
                 cwd=environment.PROJECT,
                 env={**inherited, "SHOP_DATA": str(folder), "COLUMNS": "200", **variables},
                 stdin=subprocess.DEVNULL,
@@ -104,6 +113,20 @@ def test_each_signal_stops_everything_and_the_next_start_finds_its_data_and_secr
         assert "Everything is stopped." in demo.shown
         assert leftovers.find(folder) == []
     assert kept == [kept[0]] * 3
+
+
+def test_a_later_start_shows_the_last_proof_and_how_to_repeat_it(folder):
+    first = RunningDemo(folder, "--proof", "--buyers 20 --stock 5")
+    first.wait_until_open()
+    assert "not vacuous" in first.shown
+    assert first.end(signal.SIGINT) == 0
+
+    second = RunningDemo(folder, "--verbosity", "1")
+    second.wait_until_open()
+    assert second.end(signal.SIGINT) == 0
+    assert "not vacuous" not in second.shown
+    assert re.search(r"Proved on .*: 20 buyers, 5 orders for 5 units, 0 oversold", second.shown)
+    assert re.search(r'Again: make prove ARGS="--buyers 20 --stock 5 .*"', second.shown)
 
 
 @pytest.mark.parametrize("stage", ["servers", "demo"])

@@ -1,0 +1,153 @@
+"""Make the virtual environment and install the packages, with a counter; the Makefile calls this.
+
+Any Python 3 must be able to read this file, so that an old one is told what is missing.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+OLDEST = (3, 11)
+STEP = 10  # packages between two lines where the output is not a terminal
+POLL = 0.2  # seconds between two counts of what is installed
+
+
+class Line:
+    """One line of progress: rewritten on a terminal, printed now and then elsewhere."""
+
+    def __init__(self, doing):
+        self.doing, self.shown = doing, 0
+        self.terminal = sys.stdout.isatty()
+
+    def show(self, done, total, name=""):
+        """Show how many packages are done, and which is the latest."""
+        if self.terminal:
+            width = os.get_terminal_size().columns - 1
+            text = f"  {self.doing}: {done} of {total}  {name}"
+            print("\r\033[K" + text[:width], end="", flush=True)
+        elif done >= self.shown + STEP:
+            self.shown = done
+            print(f"  {self.doing}: {done} of {total}", flush=True)
+
+    def end(self):
+        """Clear the line."""
+        if self.terminal:
+            print("\r\033[K", end="", flush=True)
+
+
+def main(folder, *requirements):
+    """Bring the environment in `folder` up to what the files `requirements` list.
+
+    Raises:
+        SystemExit: with one line that says what is missing.
+    """
+    if sys.version_info < OLDEST:
+        sys.exit(
+            "error: Python 3.11 or newer is needed; this is {}.{}. "
+            "Name another one: make PYTHON=python3.13 …".format(*sys.version_info)
+        )
+    folder = Path(folder)
+    _refuse_unwritable(folder)
+    started = time.monotonic()
+    python = folder / "bin" / "python"
+    if not _runs(python):
+        print(f"Making a virtual environment in {folder} …", flush=True)
+        if subprocess.run([sys.executable, "-m", "venv", str(folder)], check=False).returncode:
+            sys.exit(f"error: {sys.executable} could not make {folder}; its reason is above.")
+    packages = _packages(requirements)
+    print(f"Installing the packages into {folder}, which is done once …", flush=True)
+    _install(python, requirements, packages)
+    print(f"Installed in {time.monotonic() - started:.0f} s.")
+
+
+def _refuse_unwritable(folder):
+    nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not os.access(nearest, os.W_OK):
+        sys.exit(
+            f"error: {nearest} cannot be written, so nothing can be installed there. "
+            "Use a folder that can be: make VENV=/some/folder …"
+        )
+
+
+def _runs(python):
+    """Whether this environment is there and was not left without pip by an interrupted start."""
+    try:
+        command = [str(python), "-m", "pip", "--version"]
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+    except OSError:
+        return False
+
+
+def _packages(requirements):
+    """Return the names of all pinned packages; a marker may exclude a few of them."""
+    names = set()
+    for path in requirements:
+        names.update(re.findall(r"(?m)^([A-Za-z0-9._-]+)(?:\[[^]]*\])?==", Path(path).read_text()))
+    return names
+
+
+def _install(python, requirements, packages):
+    command = [str(python), "-m", "pip", "install", "--disable-pip-version-check"]
+    command += ["--progress-bar", "off", "--no-color"]
+    for path in requirements:
+        command += ["-r", path]
+    variables = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    # One stream: pip's warnings would tear the line of progress. What matters is shown at the end.
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    pip = subprocess.Popen(command, env=variables, **streams)
+    try:
+        told = _follow(pip, python, len(packages))
+    except BaseException:
+        pip.terminate()
+        raise
+    finally:
+        pip.wait()
+    if pip.returncode:
+        reasons = [line for line in told if line.startswith("ERROR")] or told[-5:]
+        sys.exit(
+            "".join(reasons) + "error: the packages could not be installed, for the reason above. "
+            "Mend it and repeat the command."
+        )
+
+
+def _follow(pip, python, total):
+    """Show what pip collects, then count what it has installed; return what it printed."""
+    told, done, line = [], 0, Line("downloading")
+    for text in pip.stdout:
+        told.append(text)
+        package = re.match(r"(?:Collecting|Requirement already satisfied:) ([^ ;]+)", text)
+        file = re.match(r"Processing \S*/([^/-]+-[^/-]+)[^/]*\.(?:whl|tar\.gz)", text)
+        if package or file:
+            done += 1
+            name = package[1].replace("==", " ") if package else file[1].replace("-", " ")
+            line.show(done, total, name)
+        elif text.startswith("Ignoring "):  # not for this system
+            total -= 1
+        elif "Retrying" in text:
+            line.show(done, total, "waiting for the package index")
+        elif text.startswith("Installing collected packages"):
+            _count(pip, python, text.count(",") + 1)
+    line.end()
+    return told
+
+
+def _count(pip, python, total):
+    """Count what appears in the environment, for pip is silent meanwhile."""
+    site = next(python.parent.parent.glob("lib/*/site-packages"))
+    before = done = len(list(site.glob("*.dist-info")))
+    line = Line("installing")
+    while pip.poll() is None and done - before < total:
+        line.show(done - before, total)
+        time.sleep(POLL)
+        done = len(list(site.glob("*.dist-info")))
+    line.end()
+
+
+if __name__ == "__main__":
+    try:
+        main(*sys.argv[1:])
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,107 @@
+"""Every command that a document or a program prints works as printed, from the project's folder."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+
+import pytest
+from django.core.management import load_command_class
+
+from lab.locks.simulator import again
+from lab.management.commands import prove
+from lab.proof.load_profile import Crowd
+from lab.proof.proof import Plan
+from loadtest.scenarios import MIXES
+from shop import environment
+
+PROJECT = environment.PROJECT
+# What other programs parse: pip, pytest, ruff, and the shell's own words.
+NOT_OURS = {"test", "lint", "types", "lock", "clean", "help"}
+
+
+def bare_python(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run `python3 manage.py` with a Python that has no packages, as outside the environment."""
+    return subprocess.run(
+        [sys._base_executable, "-S", "manage.py", *words],  # type: ignore[attr-defined]
+        cwd=PROJECT,
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def test_any_python_continues_in_the_virtual_environment():
+    done = bare_python("lesson", "setnx-expire", VENV=sys.prefix)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "SETNX" in done.stdout
+
+
+def test_without_a_virtual_environment_one_line_says_how_to_get_one():
+    done = bare_python("lesson", VENV="no-such-folder")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert re.fullmatch(r"error: .*`make demo`.*no-such-folder\.\n", done.stderr)
+
+
+def documented() -> Iterator[str]:
+    """Return the command lines of the documents: those that stand alone on a line."""
+    start = r"(?:python3? |\.venv/bin/python |(?:[A-Z_]+=\S+ )*make )"
+    for path in (PROJECT / "README.md", *sorted((PROJECT / "docs").glob("*.md"))):
+        yield from re.findall(rf"(?m)^ *({start}.*)$", path.read_text(encoding="utf-8"))
+
+
+def understand(command: str, arguments: list[str]) -> None:
+    """Let the `manage.py` command parse its arguments.
+
+    Raises:
+        SystemExit: it does not understand them.
+    """
+    load_command_class("shop", command).create_parser("manage.py", command).parse_args(arguments)
+
+
+def targets() -> set[str]:
+    return set(re.findall(r"(?m)^([a-z-]+):", (PROJECT / "Makefile").read_text()))
+
+
+@pytest.mark.parametrize("line", sorted(set(documented())))
+def test_a_documented_command_is_understood(line):
+    words = shlex.split(line, comments=True)
+    while re.match(r"[A-Z_]+=", words[0]):
+        words.pop(0)
+    if words[0] == "make":
+        target, arguments = words[1], [word for word in words[2:] if word.startswith("ARGS=")]
+        assert target in targets()
+        if target not in NOT_OURS:
+            understand(
+                target.replace("-", "_"), shlex.split("".join(arguments).removeprefix("ARGS="))
+            )
+    elif words[1] == "-m":
+        assert words[0] == ".venv/bin/python", "another Python lacks the packages"
+        assert find_spec(words[2]) is not None
+    elif words[1] == "manage.py":
+        assert words[0] == "python3", "Debian has no `python`"
+        understand(words[2], words[3:])
+    else:
+        assert (PROJECT / words[1]).exists()
+
+
+def test_the_repeat_of_a_proof_is_understood():
+    for mix in MIXES:
+        crowd = Crowd(20, mix, 7, 1, True, 1.5)
+        plan = Plan(crowd, 5, 1, "combining", 2.0, ("redis-killed",), {})
+        make, target, arguments = shlex.split(prove._repeat(plan))
+        assert (make, target) == ("make", "prove")
+        understand("prove", shlex.split(arguments.removeprefix("ARGS=")))
+
+
+def test_the_repeat_of_a_lesson_runs_as_printed():
+    line = again.command("lesson setnx-expire --scenario crash")
+    done = subprocess.run(line, shell=True, cwd=PROJECT, capture_output=True, text=True, check=True)
+    assert "crash" in done.stdout
