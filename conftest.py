@@ -9,15 +9,15 @@ import os
 import signal
 import sys
 from contextlib import ExitStack
+from importlib.util import find_spec
 from pathlib import Path
 
 import django
 import pytest
 
-from lab.stack.embedded import private_servers
-from lab.stack.entry import SERVER_VARIABLES
-from lab.stack.errors import StackError
-from lab.stack.system_errors import explain
+LAB = find_spec("lab") is not None
+SETTINGS = "lab.settings" if LAB else "shop.tests.settings"
+SERVER_VARIABLES = ("DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL")
 
 _servers = ExitStack()
 
@@ -25,6 +25,12 @@ _servers = ExitStack()
 def _give_servers() -> None:
     if all(os.environ.get(name) for name in SERVER_VARIABLES):
         return
+    if not LAB:
+        sys.exit(f"error: set {', '.join(SERVER_VARIABLES)}; the tests fill and empty all of them")
+    from lab.stack.embedded import private_servers
+    from lab.stack.errors import StackError
+    from lab.stack.system_errors import explain
+
     try:
         servers = _servers.enter_context(private_servers())
     except (StackError, OSError) as error:
@@ -58,7 +64,7 @@ _hear_ctrl_c()
 _give_servers()
 _separate_parallel_workers()
 os.environ["SHOP_DEMO"] = "1"
-os.environ["DJANGO_SETTINGS_MODULE"] = "lab.settings"
+os.environ["DJANGO_SETTINGS_MODULE"] = SETTINGS
 django.setup()
 # Workers of pytest-xdist inherit the environment. With this variable set, pytest-django would read
 # their settings before this file has given each its own Redis databases.
@@ -67,7 +73,7 @@ del os.environ["DJANGO_SETTINGS_MODULE"]
 
 def pytest_collection_finish() -> None:
     """Name the settings again, for the processes that tests start."""
-    os.environ["DJANGO_SETTINGS_MODULE"] = "lab.settings"
+    os.environ["DJANGO_SETTINGS_MODULE"] = SETTINGS
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

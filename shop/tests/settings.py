@@ -1,0 +1,24 @@
+"""The shop's settings for its own tests, where there is no lab: plain HTTP, nothing secret."""
+
+from shop.settings import *  # noqa: F403
+
+SECRET_KEY = "not a secret: the tests' own key, as long as Django wants it to be"
+ALLOWED_HOSTS = ["127.0.0.1", "localhost"]
+PSP_URL = "http://127.0.0.1:1"
+PSP_KEY = PSP_WEBHOOK_SECRET = "not a secret"
+PUBLIC_URL = "http://127.0.0.1:8000"
+
+SHOP_RATE_LIMIT = 0
+SHOP_ALLOW_UNSAFE_STRATEGIES = True
+SHOP_SHOW_MAILS = True
+
+STATIC_ROOT = None
+WHITENOISE_USE_FINDERS = True
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+}
+
+HTTPS = SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = False
+SECURE_HSTS_SECONDS = 0
+SECURE_PROXY_SSL_HEADER = None
