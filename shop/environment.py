@@ -51,7 +51,9 @@ VARIABLES = (
     Variable("INVENTORY_MAX_BATCH", "256", "purchases that one transaction sells at most"),
     Variable("INVENTORY_MAX_WAITING", "5000", "purchases waiting for an item in a process"),
     Variable("INVENTORY_MAX_WAIT", "10", "seconds that a purchase waits before it is refused"),
-    Variable("INVENTORY_LINES", "admission,lock,guard", "demo only: lines of defence that are on"),
+    Variable(
+        "INVENTORY_LINES", "admission,lock,guard,connections", "demo only: safeguards that are on"
+    ),
     Variable("SHOP_MARKS", "", "demo only: folder of the points at which a proof kills processes"),
     Variable("SECRET_KEY", "", "signs sessions and buyer tokens; must be set outside the demo"),
     Variable("ALLOWED_HOSTS", "", "host names served, comma separated; must be set likewise"),

@@ -71,7 +71,11 @@ TEMPLATES = [
 # such as `check` or `makemigrations`, then touches none. `manage.py` sets the URL for the others.
 DATABASES = {}
 if environment.is_set("DATABASE_URL"):
-    DATABASES["default"] = dj_database_url.parse(environment.text("DATABASE_URL"), conn_max_age=0)
+    DATABASES["default"] = dj_database_url.parse(
+        environment.text("DATABASE_URL"),
+        engine="inventory.postgresql",  # drops the pool's dead connections
+        conn_max_age=0,
+    )
     DATABASES["default"]["OPTIONS"] = {
         **DATABASES["default"].get("OPTIONS", {}),
         # One pool a process. processes x max_size must stay below the server's max_connections:
