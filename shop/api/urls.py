@@ -15,6 +15,7 @@ urlpatterns = [
     path("webhooks/psp", webhooks.receive),
     path("tokens", views.make_token),
     path("demo/buyers", views.make_buyers),
+    path("demo/sessions", demo.make_session),
     path("demo/strategies", demo.list_strategies),
     path("demo/sales", demo.make_sale),
     path("demo/sales/<int:sale>/restock", demo.restock_sale),
