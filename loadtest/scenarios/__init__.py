@@ -35,24 +35,12 @@ RUSH: dict[Behaviour, int] = {
     want_more: 10,
     look_around: 5,
 }
-# In every crowd some click twice: without repeated keys, nothing would be known about these. And
-# some load pages: without them, nothing would be known about those.
-PAYERS: dict[Behaviour, int] = {
-    buy_and_pay: 45,
-    abandon: 20,
-    cancel: 20,
-    send_twice: 15,
-    look_around: 5,
-}
-REFUNDERS: dict[Behaviour, int] = {
-    pay_and_refund: 70,
-    buy_once: 15,
-    send_twice: 15,
-    look_around: 5,
-}
-DOUBLES: dict[Behaviour, int] = {send_twice: 70, insist: 30, look_around: 5}
-BOTS: dict[Behaviour, int] = {hammer: 45, buy_once: 40, send_twice: 15, look_around: 5}
-CARTS: dict[Behaviour, int] = {fill_cart: 60, buy_once: 30, send_twice: 10, look_around: 5}
+# In every crowd some click twice: without repeated keys, nothing would be known about these.
+PAYERS: dict[Behaviour, int] = {buy_and_pay: 45, abandon: 20, cancel: 20, send_twice: 15}
+REFUNDERS: dict[Behaviour, int] = {pay_and_refund: 70, buy_once: 15, send_twice: 15}
+DOUBLES: dict[Behaviour, int] = {send_twice: 70, insist: 30}
+BOTS: dict[Behaviour, int] = {hammer: 45, buy_once: 40, send_twice: 15}
+CARTS: dict[Behaviour, int] = {fill_cart: 60, buy_once: 30, send_twice: 10}
 
 MIXES: dict[str, dict[Behaviour, int]] = {
     "rush": RUSH,
@@ -61,7 +49,7 @@ MIXES: dict[str, dict[Behaviour, int]] = {
     "doubles": DOUBLES,
     "bots": BOTS,
     "carts": CARTS,
-    "all": {**PAYERS, **REFUNDERS, **BOTS, **CARTS, **RUSH, **DOUBLES, look_around: 20},
+    "all": {**PAYERS, **REFUNDERS, **BOTS, **CARTS, **RUSH, **DOUBLES},
 }
 
 

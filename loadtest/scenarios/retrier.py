@@ -9,11 +9,10 @@ from loadtest.shopper import Shopper
 
 
 def insist(shopper: Shopper, random: Random) -> None:
-    """Buy until the answer is known, look at the order, then ask again with the same key."""
+    """Buy until the answer is known, read the order, then ask once or twice more with the key."""
     purchase = shopper.wants()
     answer = order_patiently(shopper, purchase, random, also_unknown=True)
     if answer.order is not None:
         shopper.read(answer.order)
-        shopper.see_order(answer.order)
     for _ in range(random.randint(1, 2)):
         shopper.order(purchase)
