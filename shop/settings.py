@@ -82,7 +82,7 @@ if environment.is_set("DATABASE_URL"):
         # 2 web + 3 Celery + 1 beat = 6 x 16 = 96 < 200 in the demo.
         # `timeout`: seconds a request waits for a free connection before it is refused.
         "pool": {
-            "min_size": 1,
+            "min_size": environment.number("DB_POOL_MIN"),
             "max_size": environment.number("DB_POOL_SIZE"),
             "timeout": 5,
             # A server that restarts is tried again every few seconds, not every few minutes.

@@ -45,7 +45,7 @@ def recovery(evidence: Evidence) -> Finding:
         # Faults did not do this: the load was too much for the shop, or for the machine.
         figures = ", ".join(f"{rate.bad} of {rate.answers} {kind}" for kind, rate in before.items())
         return unknown("P12", f"answers were bad before the first fault already: {figures}")
-    problems += bad
+    problems = bad + problems
     if untested and not problems:
         return unknown("P12", f"nobody could have been served after {', '.join(untested)}")
     found = ", ".join(f"{rate} of {rate.answers} {kind}" for kind, rate in total.items())
