@@ -1,4 +1,4 @@
-"""The three lines of defence, each with a switch, so that a lesson can turn one off.
+"""Feature flags of the safeguards, so that a lesson or a negative control can turn one off.
 
 All are on unless ``settings.INVENTORY_LINES`` says otherwise, which only a demonstration or a
 test may do.
@@ -12,7 +12,7 @@ from functools import cache
 from django.conf import settings
 from django.core.signals import setting_changed
 
-NAMES = ("admission", "lock", "guard")
+NAMES = ("admission", "lock", "guard", "connections")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +23,13 @@ class FeatureFlags:
         admission: refuse on the sold-out hint, without touching the database.
         lock: take the item's lock before the transaction.
         guard: lock the row, compare before the decrement, and let the books be enforced.
+        connections: drop dead connections of the database's pool before they are used.
     """
 
     admission: bool = True
     lock: bool = True
     guard: bool = True
+    connections: bool = True
 
 
 @cache

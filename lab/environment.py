@@ -27,7 +27,9 @@ VARIABLES = declare(
     Variable("SHOP_DATA", ".data", "folder of the embedded servers, secrets, logs and mails"),
     Variable("LOCUST_PORT", "8089", "the Locust page's port; unset and taken: the next free one"),
     Variable("CELERY_CONCURRENCY", "2", "Celery worker processes"),
-    Variable("INVENTORY_LINES", "admission,lock,guard", "demo only: lines of defence that are on"),
+    Variable(
+        "INVENTORY_LINES", "admission,lock,guard,connections", "demo only: safeguards that are on"
+    ),
     Variable("SHOP_MARKS", "", "demo only: folder of the points at which a proof kills processes"),
 )
 

@@ -10,6 +10,7 @@ urlpatterns = [
         include(
             [
                 path("buyers", api.make_buyers),
+                path("sessions", api.make_session),
                 path("strategies", api.list_strategies),
                 path("sales", api.make_sale),
                 path("sales/<int:sale>/restock", api.restock_sale),

@@ -19,6 +19,7 @@ from loadtest.client import Answer, Connection
 from loadtest.history import Recorder
 from loadtest.sale import Sale, SaleUnusable
 from loadtest.scenarios import IMPATIENT, choose
+from loadtest.scenarios.visitor import browse
 from loadtest.shopper import Report, Shopper
 from loadtest.tally import Tally
 
@@ -32,6 +33,11 @@ TOKEN_PATIENCE = 60.0
 TOKEN_PAUSE = 0.5
 # Buyers do not all press in the same microsecond, in seconds.
 REACTION_TIME = 0.05
+
+# In a sale that lasts, one user in so many loads pages, up to the most of them: pages are judged
+# after faults as the API is, whoever the buyers are.
+USERS_PER_VISITOR = 4
+MOST_VISITORS = 4
 
 _runs = count(1)
 
@@ -170,13 +176,14 @@ class Run:
         self.everyone_is_here.wait()
         due = None
         place = f"{user}/{turn}"
-        if self._arrivals is not None:
+        visitor = self._visits(user)
+        if self._arrivals is not None and not visitor:
             number, due = self._arrivals.wait()
             self.tally.late = self._arrivals.late
             # Whoever is free plays the next buyer; what they do belongs to the buyer.
             place = f"arrival/{number}"
         random = Random(f"{self.seed}/{self.worker}/{place}")
-        behave = choose(self.mix, self.weights, random)
+        behave = browse if visitor else choose(self.mix, self.weights, random)
         shopper = Shopper(
             name=f"{self._name}.{user}.{turn}",
             token=token,
@@ -191,6 +198,11 @@ class Run:
             self.sale.wait_for_opening()
             time.sleep(random.random() * REACTION_TIME)
         behave(shopper, random)
+
+    def _visits(self, user: int) -> bool:
+        """Return whether a user only loads pages."""
+        number, rest = divmod(user, USERS_PER_VISITOR)
+        return self.rounds == 0 and rest == 0 and number < MOST_VISITORS
 
     def _tell(
         self,

@@ -65,6 +65,7 @@ class Shopper:
         self._report = report
         self._due = due
         self._calls = 0
+        self._cookie = ""
         self._attempts: dict[str, int] = {}
 
     def wants(self, quantity: int = 1) -> Purchase:
@@ -129,6 +130,21 @@ class Shopper:
         """Look at an order of one's own."""
         return self._call("read", "GET", f"/api/v1/orders/{order}", order=order)
 
+    def see_home(self) -> Answer:
+        """Load the home page."""
+        return self._see("/")
+
+    def see_sale(self) -> Answer:
+        """Load the sale's page."""
+        return self._see(f"/sales/{self.sale.id}/")
+
+    def see_order(self, order: str) -> Answer | None:
+        """Load the page of an order of one's own; None if the shop did not sign the buyer in."""
+        if not self._cookie:
+            signed_in = self._call("sign_in", "POST", "/api/v1/demo/sessions")
+            self._cookie = str(signed_in.body.get("cookie", ""))
+        return self._see(f"/orders/{order}/", order=order) if self._cookie else None
+
     def pay(self, order: str, *, connection: Connection | None = None) -> Answer:
         """Pay an order."""
         return self._step("payment", order, connection)
@@ -148,6 +164,9 @@ class Shopper:
     def leave(self) -> None:
         """Close the connection."""
         self._connection.close()
+
+    def _see(self, path: str, order: str | None = None) -> Answer:
+        return self._call("page", "GET", path, order=order)
 
     def _step(self, op: str, order: str, connection: Connection | None = None) -> Answer:
         return self._call(
@@ -202,6 +221,8 @@ class Shopper:
 
     def _headers(self, key: str, *, body: bool) -> dict[str, str]:
         headers = {"Authorization": f"Bearer {self._token}"}
+        if self._cookie:
+            headers["Cookie"] = self._cookie
         if body:
             headers["Content-Type"] = "application/json"
         if key:

@@ -69,14 +69,18 @@ TEMPLATES = [
 # such as `check` or `makemigrations`, then touches none. `manage.py` sets the URL for the others.
 DATABASES = {}
 if environment.is_set("DATABASE_URL"):
-    DATABASES["default"] = dj_database_url.parse(environment.text("DATABASE_URL"), conn_max_age=0)
+    DATABASES["default"] = dj_database_url.parse(
+        environment.text("DATABASE_URL"),
+        engine="inventory.postgresql",  # drops the pool's dead connections
+        conn_max_age=0,
+    )
     DATABASES["default"]["OPTIONS"] = {
         **DATABASES["default"].get("OPTIONS", {}),
         # One pool a process. processes x max_size must stay below the server's max_connections:
         # 2 web + 3 Celery + 1 beat = 6 x 16 = 96 < 200.
         # `timeout`: seconds a request waits for a free connection before it is refused.
         "pool": {
-            "min_size": 1,
+            "min_size": environment.number("DB_POOL_MIN"),
             "max_size": environment.number("DB_POOL_SIZE"),
             "timeout": 5,
             # A server that restarts is tried again every few seconds, not every few minutes.

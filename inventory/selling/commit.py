@@ -54,8 +54,5 @@ def lend_connections() -> None:
 
 
 def forget_connection() -> None:
-    """Drop this thread's connection, and the pool's dead ones, so that the next try is fresh."""
+    """Drop this thread's connection; the next try gets a live one (see `inventory.postgresql`)."""
     connection.close()
-    pool = getattr(connection, "pool", None)
-    if pool is not None:
-        pool.check()

@@ -104,7 +104,8 @@ def main() -> None:
     django.setup()
     from django.conf import settings
 
-    settings.INVENTORY_LINES = setup.get("lines", ["admission", "lock", "guard"])
+    if "lines" in setup:
+        settings.INVENTORY_LINES = setup["lines"]
     # Seconds for which a purchase waits for a database that is away.
     settings.DATABASES["default"]["OPTIONS"]["pool"]["timeout"] = setup.get("pool_timeout", 10)
     if "lease" in setup:

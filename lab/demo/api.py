@@ -9,6 +9,10 @@ from decimal import Decimal
 from itertools import chain
 from typing import Any
 
+from django.conf import settings
+from django.contrib.auth import login
+from django.contrib.auth.models import User
+from django.contrib.sessions.backends.db import SessionStore
 from django.core.exceptions import ValidationError
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
@@ -61,6 +65,19 @@ def make_buyers(request: HttpRequest) -> HttpResponse:
     if not 1 <= count <= MOST_SYNTHETIC_BUYERS:
         raise Refusal("invalid_request")
     return as_json({"tokens": create_synthetic_buyers(count)}, status=201)
+
+
+@api("POST")
+def make_session(request: HttpRequest) -> HttpResponse:
+    """Sign a synthetic buyer in: they have no password, and load tests open their pages too."""
+    buyer = User.objects.filter(pk=requests.buyer(request)).first()
+    if buyer is None:
+        raise Refusal("unauthorized")
+    request.session = SessionStore()
+    login(request, buyer)
+    request.session.save()
+    cookie = f"{settings.SESSION_COOKIE_NAME}={request.session.session_key}"
+    return as_json({"cookie": cookie}, status=201)
 
 
 @api("GET")

@@ -48,7 +48,9 @@ class Control:
         minutes: as in the plan.
         faults: as in the plan.
         tells: whether a restock removes the sold-out hint.
-        lines: lines of defence that are on, as in INVENTORY_LINES; empty: all.
+        lines: safeguards that are on, as in INVENTORY_LINES; empty: all.
+        buyers: at once; 0: as many as were asked for.
+        environment: further variables of its shop, and their values.
         before: SQL that switches it off.
         after: SQL that switches it on again.
     """
@@ -64,13 +66,15 @@ class Control:
     faults: tuple[str, ...] = ()
     tells: bool = True
     lines: str = ""
+    buyers: int = 0
+    environment: tuple[tuple[str, str], ...] = ()
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
 
     @property
-    def shop(self) -> tuple[str, ...]:
+    def shop(self) -> tuple[object, ...]:
         """What its shop is started for; those with the same share one."""
-        return (self.lines, *self.faults)
+        return (self.lines, self.environment, self.faults)
 
 
 CONTROLS = (
@@ -182,6 +186,18 @@ CONTROLS = (
         faults=("web-killed-before-commit",),
     ),
     Control(
+        "connections",
+        "the check of pooled connections, while PostgreSQL is killed",
+        ("P12",),
+        units=10,
+        lines="admission,lock,guard",
+        faults=("postgres-killed",),
+        # A busy shop uses up its dead connections within a second or two; a quiet one fails for
+        # as long as it takes to use each of a full pool once.
+        buyers=1,
+        environment=(("DB_POOL_MIN", "16"),),
+    ),
+    Control(
         "durability",
         "synchronous_commit, while PostgreSQL is killed",
         ("P3",),
@@ -234,6 +250,11 @@ class Outcome:
             "off": self.control.off,
             "expected": list(self.control.reddens),
             "red": self.red,
+            "details": {
+                each.id: each.detail
+                for each in (self.result.verdict.properties if self.result.verdict else [])
+                if each.id in self.control.reddens
+            },
             "caught": self.caught,
             "counts": self.result.verdict.counts if self.result.verdict else {},
         }
@@ -254,7 +275,7 @@ def run(
         StackError, LoadFailed: a shop or a crowd could not be made.
     """
     with ExitStack() as shops:
-        where: dict[tuple[str, ...], Testbed] = {}
+        where: dict[tuple[object, ...], Testbed] = {}
         for control in CONTROLS:
             if control.name not in names:
                 continue
@@ -262,10 +283,12 @@ def run(
                 if control.shop not in where:
                     # One shop for all that differ in the database alone.
                     shops.close()
-                    extra = {"INVENTORY_LINES": control.lines} if control.lines else {}
+                    extra = dict(control.environment)
+                    if control.lines:
+                        extra["INVENTORY_LINES"] = control.lines
                     shop = shops.enter_context(testbed.breakable(control.faults, extra))
                     where = {control.shop: shop}
-                yield _one(control, where[control.shop], seed, buyers, tell)
+                yield _one(control, where[control.shop], seed, control.buyers or buyers, tell)
 
 
 def _one(

@@ -22,7 +22,7 @@ from lab.proof.restock import Restocker
 from lab.proof.run_statistics import run_statistics
 from lab.proof.tally import Tally
 from lab.proof.testbed import Testbed
-from loadtest.checker import Verdict, judge
+from loadtest.checker import Rate, Verdict, judge
 from loadtest.checker.snapshot import Item
 from loadtest.faults.chaos import BETWEEN, Chaos, Injected
 from loadtest.scenarios import sales_for
@@ -45,9 +45,9 @@ LOOK = 0.5
 MOST_SNAPSHOTS = 200
 """Snapshots kept during a run, spread over the time that it is to last."""
 
-AFTERWARDS = 6.0
-"""Seconds that the crowd stays when the last fault is over: more than the shop may take to
-recover."""
+AFTERWARDS = 8.0
+"""Seconds that the crowd stays when the last fault is over: the 3 s that the shop may take to
+recover, and enough answers after them to judge the rate of good ones."""
 
 READY = 90
 """Seconds for everything to come up again before the final read."""
@@ -154,6 +154,11 @@ class Result:
     late: int | None = None
     unstarted: int | None = None
 
+    def rates(self, fault: Injected) -> dict[str, Rate]:
+        """Good answers after a fault: of the API and of pages; empty if nothing was judged."""
+        aftermaths = self.verdict.aftermaths if self.verdict else []
+        return next((each.rates for each in aftermaths if each.start == fault.start), {})
+
     @property
     def outcome(self) -> str:
         """pass, fail or unknown; a fault that was asked for and not injected proves nothing."""
@@ -181,7 +186,11 @@ class Result:
             "stock": plan.stock,
             "sale": self.sale,
             "faults": [
-                {**fault.to_json(), "recovery": recovery}
+                {
+                    **fault.to_json(),
+                    "recovery": recovery,
+                    "aftermath": {kind: rate._asdict() for kind, rate in self.rates(fault).items()},
+                }
                 for fault, recovery in zip(self.faults, self.recoveries, strict=True)
             ],
             "not_injected": [fault.to_json() for fault in self.not_injected],

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from lab.proof.controls import Control, Outcome
 from lab.proof.proof import Plan, Progress, Result
+from loadtest.checker.properties.recovery import KINDS as RATES
 from loadtest.checker.snapshot import Item
 from loadtest.faults import Injected
 
@@ -148,11 +149,13 @@ def controls(
 
 
 def _faults(plan: Plan, came_out: Result) -> Table:
-    """Which faults there were, and how soon the shop sold again after each."""
+    """Which faults there were, how soon the shop sold again after each, and how well."""
     table = Table(expand=False)
     table.add_column("Fault", no_wrap=True)
     table.add_column("Times", justify="right")
     table.add_column("First ok after", justify="right", no_wrap=True)
+    for kind in RATES:
+        table.add_column(f"{kind} from 3 s", justify="right", no_wrap=True)
     table.add_column("What was done, the last time")
     found: dict[str, list[tuple[Injected, float | None]]] = {}
     for fault, recovery in zip(came_out.faults, came_out.recoveries, strict=True):
@@ -164,11 +167,20 @@ def _faults(plan: Plan, came_out: Result) -> Table:
             name,
             str(len(times)) if times else Text("0", style="yellow"),
             f"{max(waits):.2f} s" if waits else "-",
+            *(_worst(came_out, kind, [fault for fault, _ in times]) for kind in RATES),
             Text(_done(times[-1][0]) if times else "", style="dim"),
         )
     for name, what in plan.left_out.items():
-        table.add_row(Text(name, style="yellow"), "0", "-", Text(f"left out: needs {what}"))
+        left_out = Text(f"left out: needs {what}")
+        table.add_row(Text(name, style="yellow"), "0", "-", *("-" for _ in RATES), left_out)
     return table
+
+
+def _worst(came_out: Result, kind: str, faults: Sequence[Injected]) -> str:
+    """Return the lowest share of good answers after these faults."""
+    rates = [rates[kind] for fault in faults if (rates := came_out.rates(fault))]
+    known = [rate for rate in rates if rate.answers]
+    return str(max(known, key=lambda rate: rate.bad / rate.answers)) if known else "-"
 
 
 def _done(fault: Injected) -> str:

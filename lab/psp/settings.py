@@ -36,7 +36,9 @@ if not DATABASE_URL and environment.is_set("DATABASE_URL"):
 
 DATABASES = {}
 if DATABASE_URL:
-    DATABASES["default"] = dj_database_url.parse(DATABASE_URL, conn_max_age=0)
+    DATABASES["default"] = dj_database_url.parse(
+        DATABASE_URL, engine="inventory.postgresql", conn_max_age=0
+    )
     DATABASES["default"]["OPTIONS"] = {
         **DATABASES["default"].get("OPTIONS", {}),
         "pool": {

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from shop import environment
+from lab import environment
 from shop.tests.mounts import run_on
 
 INSTALL = (sys._base_executable, ".ci/environment.py")  # type: ignore[attr-defined]

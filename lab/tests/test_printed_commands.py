@@ -13,12 +13,12 @@ from importlib.util import find_spec
 import pytest
 from django.core.management import load_command_class
 
+from lab import environment
 from lab.locks.simulator import again
 from lab.management.commands import prove
 from lab.proof.load_profile import Crowd
 from lab.proof.proof import Plan
 from loadtest.scenarios import MIXES
-from shop import environment
 
 PROJECT = environment.PROJECT
 # What other programs parse: pip, pytest, ruff, and the shell's own words.

@@ -9,7 +9,7 @@ Reads files only, so that it can judge any shop with the same API.
 from loadtest.checker.evidence import FaultLogError
 from loadtest.checker.judge import ENOUGH, judge
 from loadtest.checker.snapshot import SnapshotError
-from loadtest.checker.verdict import FAIL, NAMES, PASS, UNKNOWN, Finding, Verdict
+from loadtest.checker.verdict import FAIL, NAMES, PASS, UNKNOWN, Aftermath, Finding, Rate, Verdict
 from loadtest.history import HistoryError
 
 __all__ = [
@@ -18,9 +18,11 @@ __all__ = [
     "NAMES",
     "PASS",
     "UNKNOWN",
+    "Aftermath",
     "FaultLogError",
     "Finding",
     "HistoryError",
+    "Rate",
     "SnapshotError",
     "Verdict",
     "judge",

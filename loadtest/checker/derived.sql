@@ -15,6 +15,7 @@ SELECT
     sum(outcome = 'fail' AND code = 'sold_out') AS sold_outs
 FROM call WHERE op = 'order' AND key <> '' GROUP BY key;
 
+CREATE INDEX call_start ON call (start);
 CREATE INDEX wish_key ON wish (key);
 CREATE INDEX wish_order ON wish (order_id) WHERE order_id IS NOT NULL;
 CREATE INDEX order_key ON "order" (key) WHERE snapshot = 0;

@@ -37,10 +37,13 @@ class FaultLogError(ValueError):
 class Evidence:
     """The evidence of one run; properties query it, and nothing changes it after loading."""
 
-    def __init__(self, *, enough: Mapping[str, int], recovery_seconds: float) -> None:
+    def __init__(
+        self, *, enough: Mapping[str, int], recovery_seconds: float, settled_seconds: float
+    ) -> None:
         """What P13 and P12 ask for; see `judge`."""
         self.enough = dict(enough)
         self.recovery_ns = int(recovery_seconds * 1e9)
+        self.settled_ns = int(settled_seconds * 1e9)
         self.has_ledger = False
         self.has_faults = False
         self.follow_up: tuple[str, ...] = ()

@@ -8,6 +8,7 @@ from pathlib import Path
 from loadtest.checker.evidence import FINAL, Evidence
 from loadtest.checker.properties import PROPERTIES
 from loadtest.checker.properties.finding import unknown
+from loadtest.checker.properties.recovery import aftermaths
 from loadtest.checker.verdict import NAMES, Finding, Verdict
 
 # What a run must have seen, at least, for its verdict to mean something.
@@ -24,6 +25,7 @@ def judge(
     properties: Sequence[str] = tuple(NAMES),
     enough: Mapping[str, int] = ENOUGH,
     recovery_seconds: float = 5.0,
+    settled_seconds: float = 3.0,
 ) -> Verdict:
     """Judge one run.
 
@@ -33,7 +35,8 @@ def judge(
     names those that the run can say something about: leaving one out is a decision of the caller,
     while one that is asked for and cannot be judged is unknown, and so is then the whole.
     `enough` is what P13 asks for (`ok`, `sold_out`, `duplicate`, `info`); under faults at least
-    one unknown answer too.
+    one unknown answer too. `recovery_seconds` is what P12 allows from a fault's end to the first
+    ok, `settled_seconds` the time after which it asks for 99 % of good answers.
 
     Raises `HistoryError`, `SnapshotError`, `FaultLogError` for files that cannot be understood,
     `OSError` for those that cannot be read, `ValueError` for a property that does not exist.
@@ -41,7 +44,9 @@ def judge(
     if strange := set(properties) - set(NAMES):
         raise ValueError(f"no such property: {', '.join(sorted(strange))}")
     wanted = [identity for identity in NAMES if identity in properties]
-    with Evidence(enough=enough, recovery_seconds=recovery_seconds) as evidence:
+    with Evidence(
+        enough=enough, recovery_seconds=recovery_seconds, settled_seconds=settled_seconds
+    ) as evidence:
         evidence.load_history([Path(path) for path in histories])
         if snapshot is not None:
             evidence.load_snapshot(Path(snapshot), FINAL)
@@ -53,7 +58,7 @@ def judge(
             evidence.load_faults(Path(faults))
         evidence.derive()
         findings = [_find(identity, evidence, snapshot is not None) for identity in wanted]
-        return Verdict(findings, _counts(evidence))
+        return Verdict(findings, _counts(evidence), aftermaths(evidence))
 
 
 def _find(identity: str, evidence: Evidence, final: bool) -> Finding:

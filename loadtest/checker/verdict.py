@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 PASS, FAIL, UNKNOWN = "pass", "fail", "unknown"
 
@@ -50,12 +50,46 @@ class Finding:
         }
 
 
+class Rate(NamedTuple):
+    """Answers of one kind, and how many of them were bad."""
+
+    answers: int
+    bad: int
+
+    @property
+    def too_many_bad(self) -> bool:
+        """True if more than 1 % were bad; a single bad answer never is too many."""
+        return self.bad > max(1, self.answers // 100)
+
+    def __str__(self) -> str:
+        if not self.answers:
+            return "-"
+        # Rounded down: 99.99 % is not "100 %".
+        return f"{10_000 * (self.answers - self.bad) // self.answers / 100:g} %"
+
+
+@dataclass(frozen=True, slots=True)
+class Aftermath:
+    """How the shop answered between a fault's recovery time and the next fault.
+
+    Attributes:
+        fault: its name.
+        start: when it began, in ns.
+        rates: of the API's answers and of pages.
+    """
+
+    fault: str
+    start: int
+    rates: dict[str, Rate]
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The findings of a run and its figures."""
+    """The findings of a run, its figures, and what followed each fault."""
 
     properties: list[Finding]
     counts: dict[str, int]
+    aftermaths: list[Aftermath] = field(default_factory=list)
 
     @property
     def verdict(self) -> str:

@@ -19,8 +19,9 @@ from loadtest.faults.target import Target
 BETWEEN = (5.0, 15.0)
 """Seconds from the begin of one fault to the begin of the next, drawn."""
 
-REST = 5.0
-"""Seconds from the end of a fault to the next, at least: in them the shop has to sell again."""
+REST = 6.0
+"""Seconds from the end of a fault to the next, at least: 3 in which the shop has to sell again,
+and 3 in which its answers are judged."""
 
 
 @dataclass(slots=True)

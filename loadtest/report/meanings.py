@@ -12,7 +12,7 @@ MEANINGS = {
     "P9": "Whoever lost the item's lock changed nothing any more.",
     "P10": "What had to follow each order happened, and happened once.",
     "P11": "By the payment provider's own books nobody was charged twice, or refunded too much.",
-    "P12": "After each fault the shop soon sold again.",
+    "P12": "After each fault the shop soon sold again, and its API and pages answered well.",
     "P13": "There were enough sales, refusals and repeated requests for all this to mean anything.",
 }
 

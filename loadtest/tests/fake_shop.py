@@ -165,6 +165,13 @@ def serving(shop: FakeShop) -> Iterator[str]:
             match method, self.path.removeprefix("/api/v1/").split("/"):
                 case "POST", ["demo", "buyers"]:
                     return shop.new_buyers(body["count"])
+                case "POST", ["demo", "sessions"]:
+                    return 201, {"cookie": f"sessionid={buyer}"}
+                case "GET", ["", ""] | ["", "sales", "1", ""]:
+                    return 200, {}
+                case "GET", ["", "orders", order, ""]:
+                    cookie = self.headers.get("Cookie", "")
+                    return shop.read(cookie.removeprefix("sessionid="), order)
                 case "GET", ["sales", "1"]:
                     return shop.sale()
                 case "POST", ["sales", "1", "orders"]:

@@ -337,32 +337,6 @@ def test_a_refusal_after_a_finished_restock_is_not_justified_by_the_old_stock() 
     assert early not in finding.detail
 
 
-@pytest.mark.parametrize(("first_ok", "expected"), [(10.0, PASS), (16.0, FAIL), (None, FAIL)])
-def test_recovery_counts_from_the_end_of_the_fault_to_the_first_ok(
-    first_ok: float | None, expected: str, tmp_path: Path
-) -> None:
-    world = sold_out_run(3)
-    second = 10**9
-    world.call(9 * second, 10 * second, "order", 500)
-    if first_ok is not None:
-        world.call(9 * second, int(first_ok * second), "payment", 200)
-    faults = tmp_path / "faults"
-    faults.write_text('{"fault": "redis killed", "start": 1, "end": 9000000000}\n')
-    assert judged(world, faults=faults, properties=["P12"]).verdict == expected
-
-
-@pytest.mark.parametrize("answers", [[], [(409, "sold_out")]])
-def test_recovery_is_unknown_if_nobody_could_be_served(
-    answers: list[tuple[int, str]], tmp_path: Path
-) -> None:
-    world = sold_out_run(3)
-    for status, code in answers:
-        world.call(world.end + 20, world.end + 30, "order", status, code)
-    faults = tmp_path / "faults"
-    faults.write_text(f'{{"fault": "redis killed", "start": 1, "end": {world.end + 10}}}\n')
-    assert judged(world, faults=faults, properties=["P12"]).verdict == UNKNOWN
-
-
 @settings(max_examples=50, deadline=None)
 @given(worlds())
 def test_without_a_final_snapshot_everything_is_unknown(world: World) -> None:

@@ -13,10 +13,10 @@ import psycopg
 import pytest
 from django.db import OperationalError, ProgrammingError
 
+from lab import environment
 from lab.stack.errors import StackError
 from lab.stack.ports import asked_or_free
 from lab.stack.system_errors import explain, refuse_unusable, told_in_one_line
-from shop import environment
 from shop.tests.mounts import run_on
 
 MANAGE = (sys.executable, "manage.py")

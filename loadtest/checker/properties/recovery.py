@@ -1,20 +1,30 @@
-"""P12: how soon the shop sells again after a fault."""
+"""P12: how soon after a fault the shop sells again, and how well it answers from then on."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from loadtest.checker.evidence import Evidence
 from loadtest.checker.properties.finding import judged, unknown
-from loadtest.checker.verdict import Finding
-from loadtest.history import NEVER
+from loadtest.checker.verdict import Aftermath, Finding, Rate
+from loadtest.history import CONNECTION_REFUSED, FAIL, NEVER, OK
 
 # Calls that need the database; a page from a cache would prove nothing.
 WRITES = ("order", "payment", "cancel", "refund")
 # What a shop in the best of health says to some of them.
 RIGHTLY_REFUSED = ("sold_out", "limit_reached", "not_started", "ended")
+# Refusals that are an overload or an outage, and not an answer.
+NOT_SERVED = ("busy", CONNECTION_REFUSED)
+# The op of page loads. The operator's restocks are no calls of a client.
+PAGE, RESTOCK = "page", "restock"
+KINDS = ("API", "pages")
+
+ENOUGH = 20
+"""Answers of a kind, after all faults together, without which nothing is known about the kind."""
 
 
 def recovery(evidence: Evidence) -> Finding:
-    """P12: after every fault the first ok comes in time, counted from when somebody asked."""
+    """P12: after every fault the first ok comes in time, and 99 % of the later answers are good."""
     faults = list(evidence.rows('SELECT name, start, "end" FROM fault ORDER BY start'))
     if not faults:
         return unknown("P12", "no fault was injected")
@@ -27,10 +37,89 @@ def recovery(evidence: Evidence) -> Finding:
             problems.append(f"after {name} the first ok took {_seconds(wait)}")
         else:
             waits.append(wait)
+    after = aftermaths(evidence)
+    total = _total(after)
+    bad = list(_too_many_bad(after, total, _seconds(evidence.settled_ns)))
+    before = _rates(evidence, 0, faults[0][1])
+    if bad and not problems and any(rate.too_many_bad for rate in before.values()):
+        # Faults did not do this: the load was too much for the shop, or for the machine.
+        figures = ", ".join(f"{rate.bad} of {rate.answers} {kind}" for kind, rate in before.items())
+        return unknown("P12", f"answers were bad before the first fault already: {figures}")
+    problems = bad + problems
     if untested and not problems:
         return unknown("P12", f"nobody could have been served after {', '.join(untested)}")
+    found = ", ".join(f"{rate} of {rate.answers} {kind}" for kind, rate in total.items())
+    found = f"good answers from {_seconds(evidence.settled_ns)} after a fault on: {found}"
+    if min(rate.answers for rate in total.values()) < ENOUGH and not problems:
+        return unknown("P12", f"too few {found}")
     longest = _seconds(max(waits, default=0))
-    return judged("P12", problems, f"{len(waits)} faults, the first ok after {longest} at most")
+    return judged("P12", problems, f"{len(waits)} faults, the first ok after {longest}; {found}")
+
+
+def aftermaths(evidence: Evidence) -> list[Aftermath]:
+    """Count the answers after each fault: from `settled_ns` after its end to the next fault.
+
+    After the last one, to the end of the load.
+    """
+    windows = evidence.rows(
+        """
+        SELECT name, start, "end" + ?, lead(start, 1, (
+            SELECT 1 + max(max(start, CASE "end" WHEN ? THEN 0 ELSE "end" END)) FROM call
+        )) OVER (ORDER BY start) FROM fault ORDER BY start
+        """,
+        evidence.settled_ns,
+        NEVER,
+    )
+    return [
+        Aftermath(name, start, _rates(evidence, since, until or 0))
+        for name, start, since, until in windows
+    ]
+
+
+def _rates(evidence: Evidence, since: int, until: int) -> dict[str, Rate]:
+    """Count the answers to calls that began in a window, by kind.
+
+    A call that is still open at the window's end is left out, since the next fault may have hit
+    it, unless it had been open for longer than the shop may take to recover: then it is bad.
+    """
+    rows = evidence.rows(
+        f"""
+        SELECT op = '{PAGE}', count(*), sum(NOT (ended AND (
+            outcome = '{OK}'
+            OR (outcome = '{FAIL}' AND op <> '{PAGE}' AND code NOT IN {NOT_SERVED}))))
+        FROM (SELECT *, "end" < ?2 AS ended FROM call WHERE start >= ?1 AND start < ?2)
+        WHERE op <> '{RESTOCK}' AND (ended OR start < ?2 - ?3)
+        GROUP BY 1
+        """,
+        since,
+        until,
+        evidence.settled_ns,
+    )
+    found = {KINDS[page]: Rate(answers, bad) for page, answers, bad in rows}
+    return {kind: found.get(kind, Rate(0, 0)) for kind in KINDS}
+
+
+def _total(after: list[Aftermath]) -> dict[str, Rate]:
+    return {
+        kind: Rate(
+            sum(each.rates[kind].answers for each in after),
+            sum(each.rates[kind].bad for each in after),
+        )
+        for kind in KINDS
+    }
+
+
+def _too_many_bad(after: list[Aftermath], total: dict[str, Rate], since: str) -> Iterator[str]:
+    found = [(each.fault, each.rates) for each in after]
+    if len(after) > 1:
+        found.append(("all faults", total))
+    for fault, rates in found:
+        for kind, rate in rates.items():
+            if rate.too_many_bad:
+                yield (
+                    f"from {since} after {fault} on, {rate.bad} of {rate.answers} answers "
+                    f"({kind}) were bad"
+                )
 
 
 def _wait(evidence: Evidence, end: int) -> int | None:

@@ -1,0 +1,198 @@
+"""P12 against planted histories: the wait for the first ok, and the rate of good answers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from loadtest.checker import FAIL, PASS, UNKNOWN, Rate, Verdict
+from loadtest.tests.simulated_run import World
+from loadtest.tests.test_checker import judged, sold_out_run
+
+SECOND = 10**9
+
+
+def recovered(world: World, folder: Path, *faults: tuple[str, float, float]) -> Verdict:
+    """Judge P12 of a world with these faults: name, first and last second."""
+    path = folder / "faults"
+    path.write_text(
+        "".join(
+            json.dumps({"fault": name, "start": int(start * SECOND), "end": int(end * SECOND)})
+            + "\n"
+            for name, start, end in faults
+        )
+    )
+    return judged(world, faults=path, properties=["P12"])
+
+
+def ask(
+    world: World, since: float, op: str, status: int, code: str = "", *, times: int, each: float
+) -> None:
+    """Plant calls from a second on, each of which takes some milliseconds."""
+    for number in range(times):
+        start = int((since + number * each) * SECOND)
+        world.call(start, start + 5_000_000, op, status, code)
+
+
+def served_after(end: float, *, answers: int = 50) -> World:
+    """Return a world in which the API and pages answer well from a second on, for two seconds."""
+    world = sold_out_run(3)
+    for op in ("payment", "page"):
+        ask(world, end, op, 200, times=answers, each=2 / answers)
+    return world
+
+
+@pytest.mark.parametrize(("first_ok", "expected"), [(10.0, PASS), (16.0, FAIL), (None, FAIL)])
+def test_recovery_counts_from_the_end_of_the_fault_to_the_first_ok(
+    first_ok: float | None, expected: str, tmp_path: Path
+) -> None:
+    world = sold_out_run(3)
+    world.call(9 * SECOND, 10 * SECOND, "order", 500)
+    if first_ok is not None:
+        for op in ("payment", "page"):
+            world.call(9 * SECOND, int(first_ok * SECOND), op, 200)
+            ask(world, first_ok + 3, op, 200, times=20, each=0.01)
+    assert recovered(world, tmp_path, ("redis killed", 0, 9)).verdict == expected
+
+
+@pytest.mark.parametrize("answers", [[], [(409, "sold_out")]])
+def test_recovery_is_unknown_if_nobody_could_be_served(
+    answers: list[tuple[int, str]], tmp_path: Path
+) -> None:
+    world = sold_out_run(3)
+    for status, code in answers:
+        world.call(3 * SECOND, 3 * SECOND + 10, "order", status, code)
+    assert recovered(world, tmp_path, ("redis killed", 0, 2)).verdict == UNKNOWN
+
+
+BAD = [
+    ("page", 503, ""),
+    ("page", 500, ""),
+    ("page", 404, ""),
+    ("page", 0, "connection_refused"),
+    ("order", 503, "busy"),
+    ("order", 503, "outcome_unknown"),
+    ("order", 0, "timeout"),
+    ("look", 0, "connection_refused"),
+    ("payment", 500, "internal_error"),
+]
+
+
+@pytest.mark.parametrize(("op", "status", "code"), BAD)
+def test_more_than_one_bad_answer_in_a_hundred_after_a_fault_is_too_many(
+    op: str, status: int, code: str, tmp_path: Path
+) -> None:
+    world = served_after(13.0)
+    ask(world, 13.5, op, status, code, times=1, each=0)
+    assert recovered(world, tmp_path, ("postgres killed", 9, 10)).verdict == PASS
+    ask(world, 14.5, op, status, code, times=1, each=0)
+    finding = recovered(world, tmp_path, ("postgres killed", 9, 10))["P12"]
+    assert finding.verdict == FAIL
+    kind = "pages" if op == "page" else "API"
+    assert f"from 3.00 s after postgres killed on, 2 of 52 answers ({kind}) were bad" in (
+        finding.detail
+    )
+
+
+@pytest.mark.parametrize(("bad", "expected"), [(2, PASS), (3, FAIL)])
+def test_the_share_of_bad_answers_counts_and_not_their_number(
+    bad: int, expected: str, tmp_path: Path
+) -> None:
+    world = served_after(13.0, answers=240)
+    ask(world, 13.5, "page", 503, times=bad, each=0.1)
+    assert recovered(world, tmp_path, ("postgres killed", 9, 10)).verdict == expected
+
+
+@pytest.mark.parametrize(
+    ("op", "status", "code"),
+    [
+        ("order", 409, "sold_out"),
+        ("order", 409, "limit_reached"),
+        ("order", 403, "paused"),
+        ("order", 429, "rate_limited"),
+        ("refund", 409, "order_refunded"),
+    ],
+)
+def test_a_rightful_refusal_is_a_good_answer(
+    op: str, status: int, code: str, tmp_path: Path
+) -> None:
+    world = served_after(13.0)
+    ask(world, 13.0, op, status, code, times=50, each=0.01)
+    assert recovered(world, tmp_path, ("postgres killed", 9, 10)).verdict == PASS
+
+
+def test_bad_answers_during_a_fault_and_until_three_seconds_later_are_allowed(
+    tmp_path: Path,
+) -> None:
+    world = served_after(13.0)
+    ask(world, 9.5, "page", 503, times=30, each=0.1)
+    ask(world, 15.5, "page", 503, times=30, each=0.1)
+    ask(world, 21.5, "payment", 200, times=50, each=0.01)
+    ask(world, 21.5, "page", 200, times=50, each=0.01)
+    faults = [("postgres killed", 9, 10), ("redis killed", 15.2, 18.5)]
+    assert recovered(world, tmp_path, *faults).verdict == PASS
+
+
+def test_a_call_that_the_next_fault_met_is_left_out_but_not_one_that_hung_before(
+    tmp_path: Path,
+) -> None:
+    world = served_after(13.0)
+    for _ in range(5):
+        world.call(int(17.5 * SECOND), int(19.5 * SECOND), "page", 503)
+    ask(world, 22.5, "payment", 200, times=5, each=0.1)
+    faults = [("postgres killed", 9, 10), ("redis killed", 18, 19)]
+    assert recovered(world, tmp_path, *faults).verdict == PASS
+    for _ in range(2):
+        world.call(int(14.5 * SECOND), int(19.5 * SECOND), "page", 200)
+    verdict = recovered(world, tmp_path, *faults)
+    assert "2 of 52 answers (pages) were bad" in verdict["P12"].detail
+    assert [each.rates["pages"] for each in verdict.aftermaths] == [Rate(52, 2), Rate(0, 0)]
+
+
+def test_a_call_that_never_ended_counts_if_it_was_open_for_long(tmp_path: Path) -> None:
+    world = served_after(13.0)
+    for _ in range(3):
+        world.call(int(13.2 * SECOND), int(17 * SECOND), "page", 200)
+        world.lines.pop()  # the answer
+    ask(world, 17, "payment", 200, times=1, each=0)
+    assert recovered(world, tmp_path, ("postgres killed", 9, 10)).verdict == FAIL
+
+
+def test_one_bad_answer_after_each_of_many_faults_is_too_many(tmp_path: Path) -> None:
+    world, faults = sold_out_run(3), []
+    for number in range(4):
+        end = 10.0 * (number + 1)
+        faults.append((f"fault {number}", end - 1, end))
+        for op in ("payment", "page"):
+            ask(world, end + 3, op, 200, times=30, each=0.05)
+        ask(world, end + 4, "page", 503, times=1, each=0)
+    verdict = recovered(world, tmp_path, *faults)
+    assert "after all faults on, 4 of 124 answers (pages)" in verdict["P12"].detail
+
+
+@pytest.mark.parametrize("missing", ["payment", "page"])
+def test_too_few_answers_of_a_kind_after_the_faults_prove_nothing(
+    missing: str, tmp_path: Path
+) -> None:
+    world = sold_out_run(3)
+    world.call(10 * SECOND, 10 * SECOND + 1, "payment", 200)
+    for op in ("payment", "page"):
+        ask(world, 13.0, op, 200, times=19 if op == missing else 50, each=0.01)
+    finding = recovered(world, tmp_path, ("postgres killed", 9, 10))["P12"]
+    assert finding.verdict == UNKNOWN
+    assert "too few good answers" in finding.detail
+
+
+def test_a_shop_that_answered_badly_before_the_first_fault_tells_nothing(tmp_path: Path) -> None:
+    world = served_after(13.0)
+    world.call(10 * SECOND, 10 * SECOND + 1, "payment", 200)
+    ask(world, 13.5, "page", 503, times=5, each=0.1)
+    ask(world, 5.0, "look", 200, times=20, each=0.1)
+    fault = ("postgres killed", 9, 10)
+    assert recovered(world, tmp_path, fault).verdict == FAIL
+    ask(world, 5.0, "look", 0, "timeout", times=2, each=0.1)
+    finding = recovered(world, tmp_path, fault)["P12"]
+    assert finding.verdict == UNKNOWN
+    assert "before the first fault already: 2 of" in finding.detail
