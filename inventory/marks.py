@@ -12,7 +12,7 @@ import signal
 from functools import cache
 from pathlib import Path
 
-from django.conf import settings
+from inventory import conf
 
 LOCKED = "locked"
 BEFORE_COMMIT = "before-commit"
@@ -26,7 +26,10 @@ ORDERS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 @cache
 def folder() -> str:
     """Where orders are left; empty: nowhere."""
-    return str(getattr(settings, "INVENTORY_MARKS", ""))
+    return conf.MARKS.get()
+
+
+conf.MARKS.on_change(folder.cache_clear)
 
 
 def reach(point: str) -> None:

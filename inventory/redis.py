@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import cache
 
 import redis
-from django.conf import settings
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from inventory import conf
 from inventory.circuit import Circuit
 from inventory.hint import Hint
 from inventory.preloaded import Counter
@@ -25,7 +25,7 @@ is left alone (see circuit.py), for buyers are waiting."""
 def client() -> redis.Redis:
     """A client that never retries by itself: what may be sent twice is decided where it is sent."""
     return redis.Redis.from_url(
-        settings.REDIS_URL,
+        conf.REDIS_URL.get(),
         socket_timeout=TIMEOUT,
         socket_connect_timeout=TIMEOUT,
         retry=Retry(NoBackoff(), 0),
@@ -67,3 +67,11 @@ def item_lock(name: str) -> RedisLock:
 def turnstile() -> Turnstile:
     """What lets one process at a time in to an item."""
     return Turnstile(item_lock, circuit())
+
+
+def _forget() -> None:
+    for each in (client, server, circuit, hint, counter, turnstile):
+        each.cache_clear()
+
+
+conf.REDIS_URL.on_change(_forget)

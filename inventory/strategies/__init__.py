@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+from inventory import conf
 from inventory.redis import counter, hint, turnstile
 from inventory.strategies.advisory import Advisory
 from inventory.strategies.base import Strategy
@@ -46,12 +47,19 @@ def strategy(name: str) -> Strategy:
     Raises:
         KeyError: there is none of that name.
     """
+    if name not in CLASSES:
+        raise KeyError(f"no strategy is called {name!r}; there are {', '.join(CLASSES)}")
     kind = CLASSES[name]
     if kind is Preload:
         return Preload(turnstile(), hint(), counter())
     if kind is Combining:
         return Combining(turnstile(), hint())
     return kind()
+
+
+# Strategies keep the limits and the connection that they began with.
+for _each in (conf.REDIS_URL, conf.MAX_BATCH, conf.MAX_WAITING, conf.MAX_WAIT):
+    _each.on_change(strategy.cache_clear)
 
 
 __all__ = ["CLASSES", "DEFAULT", "Strategy", "strategy"]

@@ -8,8 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from inventory import marks
 
 REACH = """
@@ -20,13 +18,6 @@ from inventory import marks
 for point in sys.argv[2:]:
     marks.reach(point)
 """
-
-
-@pytest.fixture(autouse=True)
-def _forgets():
-    marks.folder.cache_clear()
-    yield
-    marks.folder.cache_clear()
 
 
 def passes(folder: Path, *points: str) -> subprocess.Popen[bytes]:
