@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from django.conf import settings
 from django.core.signals import setting_changed
+from redis import ConnectionPool
 
 T = TypeVar("T")
 
@@ -43,6 +44,11 @@ class Setting(Generic[T]):
         value = getattr(settings, self.name, self.default)
         return self.default if value == "" else value
 
+    @property
+    def is_set(self) -> bool:
+        """Whether the project says something."""
+        return getattr(settings, self.name, "") != ""
+
     def on_change(self, forget: Callable[[], object]) -> None:
         """Call ``forget`` whenever a test overrides this setting, and when the test is over."""
 
@@ -66,11 +72,19 @@ def _is_lines(value: Any) -> bool:
     return isinstance(value, Collection) and not isinstance(value, str) and set(value) <= set(LINES)
 
 
+def _is_redis_url(value: Any) -> bool:
+    try:
+        ConnectionPool.from_url(value)  # which does not connect
+    except (ValueError, AttributeError, TypeError):
+        return False
+    return True
+
+
 REDIS_URL: Setting[str] = Setting(
     "REDIS_URL",
     "redis://127.0.0.1:6379/0",
-    "a URL of Redis or Valkey: redis://, rediss:// or unix://",
-    lambda value: isinstance(value, str),
+    "a URL such as redis://:password@host:6379/0, rediss://… or unix://…",
+    _is_redis_url,
 )
 """Item locks and sold-out hints. The default is where Redis listens when it was just installed. It
 has no prefix because a shop often has it already, for its cache or for Celery."""

@@ -16,7 +16,7 @@ from uuid import UUID, uuid4
 
 import psycopg
 from django.db import connection
-from django.db.models import Field, Model
+from django.db.models import Model
 
 from inventory.audit import Book, audit
 from inventory.inserts import Statement
@@ -127,7 +127,7 @@ def keys_of(item: int) -> set[UUID]:
 
 
 @contextmanager
-def more_fields(model: type[Model], *statements: Statement, **fields: Field) -> Iterator[None]:
+def more_fields(model: type[Model], *statements: Statement, **fields: Any) -> Iterator[None]:
     """Give a model more fields, in Python and in the database, as a team's migration does."""
     with ExitStack() as undo:
         for name, field in fields.items():
@@ -141,12 +141,17 @@ def more_fields(model: type[Model], *statements: Statement, **fields: Field) -> 
         yield
 
 
-def _forget_field(model: type[Model], field: Field) -> None:
+def _forget_field(model: Any, field: Any) -> None:
     with connection.schema_editor() as editor:
         editor.remove_field(model, field)
     model._meta.local_fields.remove(field)
     model._meta._expire_cache()
     delattr(model, field.attname)
+
+
+def rows(model: Any) -> list[dict[str, Any]]:
+    """All rows of a model, with fields that only a test has given it."""
+    return list(model.objects.values())
 
 
 @contextmanager

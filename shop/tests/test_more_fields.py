@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
+from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.core import checks
 from django.db import models
 
-from inventory.tests.helpers import at_once, book, more_fields
-from shop.models import Order, OrderLine
+from inventory.tests.helpers import at_once, book, more_fields, rows
+from shop.models import Order, OrderLine, WebhookEvent
 from shop.orders.opening import OPEN_ORDERS
 from shop.tests.conftest import Buyer
 
@@ -27,15 +30,15 @@ def test_orders_with_added_fields_are_sold_with_their_defaults(sale_of):
         reference=models.UUIDField(default=uuid4, unique=True),
         touched=models.DateTimeField(auto_now=True),
     ):
-        answers = at_once([lambda buyer=buyer: buyer.buy(sale) for buyer in buyers])
-        rows = list(Order.objects.values("channel", "remark", "reference", "status", "refunded"))
+        answers = at_once([partial(buyer.buy, sale) for buyer in buyers])
+        orders = rows(Order)
     assert Counter(answer.status_code for answer in answers) == {201: 12, 409: 8}
-    assert len(rows) == 12
-    assert {row["channel"] for row in rows} == {"web 100%"}
-    assert {(row["remark"], row["status"], row["refunded"]) for row in rows} == {
+    assert len(orders) == 12
+    assert {row["channel"] for row in orders} == {"web 100%"}
+    assert {(row["remark"], row["status"], row["refunded"]) for row in orders} == {
         ("", "awaiting_payment", 0)
     }
-    assert len({row["reference"] for row in rows}) == 12
+    assert len({row["reference"] for row in orders}) == 12
     assert book(sale.item_id).held == 12
 
 
@@ -47,6 +50,17 @@ def test_lines_with_added_fields_are_sold_with_their_defaults(sale, ann):
         label=models.UUIDField(default=uuid4),
     ):
         order = ann.order(sale, 2)
-        [line] = OrderLine.objects.filter(order=order).values("gift", "label", "quantity")
-    assert (line["gift"], line["quantity"]) == (False, 2)
+        [line] = rows(OrderLine)
+    assert (line["order_id"], line["gift"], line["quantity"]) == (order, False, 2)
     assert line["label"]
+
+
+def test_fields_that_nothing_would_fill_in_are_told():
+    field: Any = models.IntegerField(default=1)
+    with more_fields(Order, number=field):
+        assert checks.run_checks() == []
+        field.default = models.NOT_PROVIDED
+        field.__dict__.pop("_get_default", None)
+        assert [each.id for each in checks.run_checks()] == ["shop.E001"]
+    with more_fields(WebhookEvent, colour=models.CharField(max_length=5, default="red")):
+        assert [each.id for each in checks.run_checks()] == ["shop.E002"]
