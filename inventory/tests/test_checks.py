@@ -16,6 +16,7 @@ from inventory.models import OutboxMessage, Reservation
 from inventory.redis import client
 from inventory.strategies import strategy
 from inventory.tests.helpers import more_fields
+from locking.tests.helpers import needs_gevent
 
 
 def found(**how: Any) -> list[str]:
@@ -133,9 +134,9 @@ print([each.id for each in check_gevent()])
 """
 
 
+@needs_gevent
 @pytest.mark.parametrize(("when", "told"), [("late", "['inventory.E008']"), ("never", "[]")])
 def test_a_psycopg_that_blocks_all_greenlets_is_told(when, told):
-    pytest.importorskip("gevent")
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", LATE_PATCH, when],
         capture_output=True,
