@@ -1,6 +1,10 @@
 """The Django app that counts stock."""
 
+import logging
+
 from django.apps import AppConfig
+
+log = logging.getLogger(__name__)
 
 
 class InventoryConfig(AppConfig):
@@ -8,3 +12,11 @@ class InventoryConfig(AppConfig):
 
     name = "inventory"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Register the system checks."""
+        from inventory import checks
+
+        # A server that uses gevent runs no system checks, and there alone this one can fail.
+        for problem in checks.check_gevent():
+            log.error("%s", problem)

@@ -9,10 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from django.conf import settings
-from django.core.signals import setting_changed
-
-NAMES = ("admission", "lock", "guard", "connections")
+from inventory import conf
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +36,10 @@ def feature_flags() -> FeatureFlags:
     Raises:
         ValueError: the setting names a line that does not exist.
     """
-    lines = set(getattr(settings, "INVENTORY_LINES", NAMES))
-    if unknown := lines - set(NAMES):
-        raise ValueError(f"INVENTORY_LINES: no such line {sorted(unknown)}; there are {NAMES}")
-    return FeatureFlags(**{name: name in lines for name in NAMES})
+    lines = set(conf.SWITCHED_ON.get())
+    if unknown := lines - set(conf.LINES):
+        raise ValueError(f"INVENTORY_LINES: no such line {sorted(unknown)}; there are {conf.LINES}")
+    return FeatureFlags(**{name: name in lines for name in conf.LINES})
 
 
-def _forget(*, setting: str, **_: object) -> None:
-    if setting == "INVENTORY_LINES":
-        feature_flags.cache_clear()
-
-
-setting_changed.connect(_forget)
+conf.SWITCHED_ON.on_change(feature_flags.cache_clear)

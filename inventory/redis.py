@@ -14,11 +14,11 @@ from functools import cache
 from typing import Any, TypeVar
 
 import redis
-from django.conf import settings
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError, ResponseError
 from redis.retry import Retry
 
+from inventory import conf
 from inventory.metrics import metrics
 from locking import LockUnavailable
 
@@ -108,7 +108,7 @@ class Server:
 def client() -> redis.Redis:
     """Return a client that never retries by itself: the caller decides what may be sent twice."""
     return redis.Redis.from_url(
-        settings.REDIS_URL,
+        conf.REDIS_URL.get(),
         socket_timeout=TIMEOUT,
         socket_connect_timeout=TIMEOUT,
         retry=Retry(NoBackoff(), 0),
@@ -127,3 +127,7 @@ def server() -> Server:
 def circuit() -> Circuit:
     """Return the one circuit breaker of this process's Redis."""
     return Circuit()
+
+
+for _cached in (client, server, circuit):
+    conf.REDIS_URL.on_change(_cached.cache_clear)

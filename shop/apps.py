@@ -10,8 +10,9 @@ class ShopConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Tell Celery of every commit that left something to follow up."""
+        """Tell Celery of every commit that left something to follow up; register the checks."""
         from inventory import outbox
+        from shop import checks  # noqa: F401  # registers them
         from shop.background.notify import notify
 
         outbox.listeners.append(notify)

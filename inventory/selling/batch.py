@@ -16,6 +16,8 @@ from django.db import connection
 
 from inventory import failpoints, sql
 from inventory.feature_flags import feature_flags
+from inventory.inserts import Insert, Statement
+from inventory.models import Reservation
 from inventory.outcomes import Granted, Level, OnGranted, Outcome, Purchase, StaleToken
 from inventory.selling import guard
 from inventory.selling.commit import committing
@@ -47,9 +49,16 @@ WHERE known.id IS NOT NULL OR quota.used IS NOT NULL
 LOCK_AND_READ: LiteralString = LOCK_ITEM + ";" + READ_BATCH
 READ: LiteralString = READ_ITEM + ";" + READ_BATCH
 
+RESERVATION = {
+    **{name: name for name in ("scope", "buyer", "key", "quantity")},
+    "item": "%(item)s",
+    "token": "%(token)s",
+    "deadline": "now() + make_interval(secs => hold)",
+}
+
 # Reservations and quotas in one round trip. The quota's condition is the limit's guard: a buyer
 # that it turns away is missing from the count.
-WRITE_BATCH: LiteralString = """
+WRITE_BATCH = """
 WITH wish AS (
     SELECT * FROM unnest(%(scopes)s::bigint[], %(buyers)s::bigint[], %(keys)s::uuid[],
                          %(quantities)s::int[], %(limits)s::int[], %(holds)s::float8[])
@@ -63,19 +72,20 @@ WITH wish AS (
         WHERE quota.used + excluded.used <= excluded.allowed
     RETURNING quota.used
 ), reserved AS (
-    INSERT INTO inventory_reservation
-        (item_id, scope, buyer, key, quantity, state, token, deadline)
-    SELECT %(item)s, scope, buyer, key, quantity, 'held', %(token)s,
-           now() + make_interval(secs => hold)
-    FROM wish ORDER BY position
+    {reservation} ORDER BY position
     RETURNING id, buyer
 )
 SELECT array_agg(id), array_agg(buyer), (SELECT count(*) FROM counted) FROM reserved
 """
 
+WRITE = Statement(WRITE_BATCH, reservation=Insert(Reservation, RESERVATION, source="wish"))
+
 # Sent together, which saves a round trip while the item is locked and the next batch waits. The
 # guard's word counts as ever: if it refuses, all of it is rolled back.
-WRITE_AND_TAKE: LiteralString = WRITE_BATCH + ";" + guard.TAKE
+WRITE_AND_TAKE = Statement(
+    WRITE_BATCH + ";" + guard.TAKE,
+    reservation=Insert(Reservation, RESERVATION, source="wish"),
+)
 
 
 class LimitRaced(Exception):
@@ -186,7 +196,7 @@ def _write(decision: Decision, before: Level, token: int | None) -> tuple[list[G
     guarded = feature_flags().guard
     with connection.wrap_database_errors, sql.cursor() as cursor:
         cursor.execute(
-            WRITE_AND_TAKE if guarded else WRITE_BATCH,
+            (WRITE_AND_TAKE if guarded else WRITE).for_rows(len(purchases)),
             {
                 "buyers": sql.array(buyers),
                 "scopes": sql.array(purchase.scope for purchase in purchases),

@@ -24,10 +24,13 @@ def committing() -> Iterator[None]:
 
     Raises:
         CommitUnknown: instead of a connection error, if it came at the commit.
+        RuntimeError: it runs inside another transaction.
     """
     at_commit = False
     try:
-        with transaction.atomic():
+        # Durable: inside another transaction nothing would be committed when this one ends, and
+        # buyers would be told of what may yet be rolled back.
+        with transaction.atomic(durable=True):
             yield
             at_commit = True
     except (OperationalError, InterfaceError) as error:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache
 
+from inventory import conf
 from inventory.metrics import metrics
 from inventory.redis import Circuit, circuit, client
 from locking import LockError, LockTimeout
@@ -81,3 +82,6 @@ def make_lock(name: str) -> RedisLock:
 def item_locks() -> ItemLocks:
     """Return the item locks of this process."""
     return ItemLocks(make_lock, circuit())
+
+
+conf.REDIS_URL.on_change(item_locks.cache_clear)

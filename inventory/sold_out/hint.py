@@ -14,6 +14,7 @@ from functools import cache
 from redis import Redis
 from redis.exceptions import OutOfMemoryError, RedisError
 
+from inventory import conf
 from inventory.outcomes import Level
 from inventory.redis import Circuit, Server, circuit, client, server
 
@@ -128,3 +129,6 @@ def register_of(item: int) -> str:
 def hint() -> Hint:
     """Return the sold-out hints of this process."""
     return Hint(client(), circuit(), server())
+
+
+conf.REDIS_URL.on_change(hint.cache_clear)

@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from functools import partial
 from typing import Any, TypeVar
@@ -16,8 +16,10 @@ from uuid import UUID, uuid4
 
 import psycopg
 from django.db import connection
+from django.db.models import Model
 
 from inventory.audit import Book, audit
+from inventory.inserts import Statement
 from inventory.models import Reservation
 from inventory.outcomes import Granted, Purchase
 
@@ -122,6 +124,34 @@ def reserved(item: int) -> int:
 def keys_of(item: int) -> set[UUID]:
     """The idempotency keys that were granted."""
     return set(Reservation.objects.filter(item=item).values_list("key", flat=True))
+
+
+@contextmanager
+def more_fields(model: type[Model], *statements: Statement, **fields: Any) -> Iterator[None]:
+    """Give a model more fields, in Python and in the database, as a team's migration does."""
+    with ExitStack() as undo:
+        for name, field in fields.items():
+            field.contribute_to_class(model, name)
+            undo.callback(_forget_field, model, field)
+            with connection.schema_editor() as editor:
+                editor.add_field(model, field)
+        for statement in statements:
+            statement.forget()
+            undo.callback(statement.forget)
+        yield
+
+
+def _forget_field(model: Any, field: Any) -> None:
+    with connection.schema_editor() as editor:
+        editor.remove_field(model, field)
+    model._meta.local_fields.remove(field)
+    model._meta._expire_cache()
+    delattr(model, field.attname)
+
+
+def rows(model: Any) -> list[dict[str, Any]]:
+    """All rows of a model, with fields that only a test has given it."""
+    return list(model.objects.values())
 
 
 @contextmanager

@@ -13,8 +13,10 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.db import connection
 
+from inventory import conf
 from inventory.outcomes import Purchase
 from inventory.tests.helpers import PATIENCE
 
@@ -25,7 +27,12 @@ class Worker:
     """A process of the shop that sells when it is told to."""
 
     def __init__(self, **setup: Any) -> None:
-        setup["database"] = connection.settings_dict["NAME"]
+        setup = {
+            "settings": _settings_module(),
+            "database": connection.settings_dict["NAME"],
+            "redis": conf.REDIS_URL.get(),
+            **setup,
+        }
         self.process = subprocess.Popen(
             [sys.executable, "-m", "inventory.tests.worker", json.dumps(setup)],
             cwd=PROJECT,
@@ -97,6 +104,14 @@ class Worker:
             self.process.kill()
         with self.process:
             pass
+
+
+def _settings_module() -> str:
+    """The project's settings, which may lie below what a test overrides."""
+    found: Any = settings._wrapped  # type: ignore[misc]
+    while found.SETTINGS_MODULE is None:
+        found = found.default_settings
+    return str(found.SETTINGS_MODULE)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 from django.db import Error, connection
 
-from inventory.feature_flags import NAMES
+from inventory.conf import LINES
 from inventory.postgresql.base import is_alive
 from inventory.tests.helpers import PATIENCE, at_once, outsider
 
@@ -56,7 +56,7 @@ def test_requests_after_the_server_ended_all_connections_are_all_served(dead_poo
 
 
 def test_without_the_check_requests_fail_on_the_dead_connections(dead_pool, settings):
-    settings.INVENTORY_LINES = [name for name in NAMES if name != "connections"]
+    settings.INVENTORY_LINES = [name for name in LINES if name != "connections"]
     failed = 0
     for _ in range(2 * POOLED):
         try:

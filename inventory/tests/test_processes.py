@@ -50,8 +50,8 @@ def test_three_processes_at_the_items_lock_sell_exactly_what_there_is(stock):
 
 def test_two_processes_without_redis_sell_exactly_what_there_is_and_say_so(stock):
     item = stock(300)
-    nowhere = {"REDIS_URL": f"redis://127.0.0.1:{free_port()}/0"}
-    with workers(2, environment=nowhere) as shops:
+    nowhere = f"redis://127.0.0.1:{free_port()}/0"
+    with workers(2, redis=nowhere) as shops:
         answered = race(shops, [wish(item) for _ in range(800)], threads=20)
         for shop in shops:
             counted = shop.metrics()
@@ -64,8 +64,8 @@ def test_two_processes_without_redis_sell_exactly_what_there_is_and_say_so(stock
 
 def test_a_process_with_the_lock_and_one_without_redis_stay_exact_together(stock):
     item = stock(200)
-    nowhere = {"REDIS_URL": f"redis://127.0.0.1:{free_port()}/0"}
-    with workers(1) as locked, workers(1, environment=nowhere) as alone:
+    nowhere = f"redis://127.0.0.1:{free_port()}/0"
+    with workers(1) as locked, workers(1, redis=nowhere) as alone:
         answered = race([*locked, *alone], [wish(item) for _ in range(600)], threads=20)
     assert_exact(item, 200, answered, 600)
 

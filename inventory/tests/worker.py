@@ -13,7 +13,6 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 from unittest import mock
-from urllib.parse import urlsplit
 from uuid import UUID
 
 STOPS = ("before_commit", "after_commit")
@@ -95,19 +94,22 @@ COMMANDS: dict[str, Callable[[dict[str, Any]], None]] = {
 def main() -> None:
     """Set up as the test says, then obey."""
     setup = json.loads(sys.argv[1])
-    url = urlsplit(os.environ["DATABASE_URL"])
-    server = f"{url.username}:{url.password}@{url.hostname}:{setup.get('port', url.port)}"
-    os.environ["DATABASE_URL"] = f"postgres://{server}/{setup['database']}"
-    os.environ.update(setup.get("environment", {}))
+    os.environ["DJANGO_SETTINGS_MODULE"] = setup["settings"]
     import django
-
-    django.setup()
     from django.conf import settings
 
+    database = settings.DATABASES["default"]
+    database["NAME"] = setup["database"]
+    database["PORT"] = setup.get("port") or database.get("PORT", "")
+    options = database.setdefault("OPTIONS", {})
+    pool = options.get("pool")
+    # Seconds for which a purchase waits for a database that is away.
+    timeout = setup.get("pool_timeout", 10)
+    options["pool"] = {**(pool if isinstance(pool, dict) else {}), "timeout": timeout}
+    settings.REDIS_URL = setup["redis"]
     if "lines" in setup:
         settings.INVENTORY_LINES = setup["lines"]
-    # Seconds for which a purchase waits for a database that is away.
-    settings.DATABASES["default"]["OPTIONS"]["pool"]["timeout"] = setup.get("pool_timeout", 10)
+    django.setup()
     if "lease" in setup:
         mock.patch("inventory.selling.item_lock.LEASE", setup["lease"]).start()
     from inventory.selling.strategies import strategy

@@ -20,6 +20,7 @@ from lab.proof import provider_ledger, snapshot
 from lab.proof.load_profile import Crowd, Load
 from lab.proof.restock import Restocker
 from lab.proof.run_statistics import run_statistics
+from lab.proof.server_errors import ServerErrors
 from lab.proof.tally import Tally
 from lab.proof.testbed import Testbed
 from loadtest.checker import Rate, Verdict, judge
@@ -140,6 +141,8 @@ class Result:
         not_injected: what could not be, and why.
         late: buyers of an open loop that began late, because every user was busy; None: not known.
         unstarted: buyers of an open loop that were due and never began; None likewise.
+        problems: errors in the shop's log, the first distinct ones; none if the verdict is pass.
+        log: the records of these errors; None if there is no file that outlives the proof.
     """
 
     sale: int
@@ -153,6 +156,8 @@ class Result:
     not_injected: list[Injected] = field(default_factory=list)
     late: int | None = None
     unstarted: int | None = None
+    problems: list[str] = field(default_factory=list)
+    log: Path | None = None
 
     def rates(self, fault: Injected) -> dict[str, Rate]:
         """Good answers after a fault: of the API and of pages; empty if nothing was judged."""
@@ -202,6 +207,8 @@ class Result:
             "minutes": plan.minutes,
             "properties": judged["properties"],
             "counts": judged["counts"],
+            "problems": self.problems,
+            "log": str(self.log) if self.log else None,
             "seconds": round(self.seconds, 2),
             "rate": self.rate(),
             "repeat": repeat,
@@ -226,6 +233,7 @@ class Proof:
         self._folder = folder
         self._tell = tell
         self._tally = Tally(folder)
+        self._errors = ServerErrors(testbed.log)
         self._snapshots: list[Path] = []
         self._next_snapshot = 0.0
         self._chaos: Chaos | None = None
@@ -326,6 +334,7 @@ class Proof:
 
     def _look(self, sale: int) -> Item | None:
         """A snapshot in the middle of it; None if the database does not answer now."""
+        self._errors.look()
         try:
             if len(self._snapshots) < MOST_SNAPSHOTS and time.monotonic() >= self._next_snapshot:
                 path = self._folder / f"during-{len(self._snapshots):03}.snapshot"
@@ -388,7 +397,7 @@ class Proof:
                 faults=self._folder / FAULT_LOG if self._chaos else None,
                 properties=_properties(self._plan),
             )
-        return Result(
+        result = Result(
             sale,
             verdict,
             seconds,
@@ -401,6 +410,16 @@ class Proof:
             self._totals.get("late"),
             self._totals.get("unstarted"),
         )
+        self._name_errors(result)
+        return result
+
+    def _name_errors(self, result: Result) -> None:
+        """Say what the shop's own log has against a run that is not proved."""
+        self._errors.close()
+        if result.outcome == "pass":
+            return
+        result.problems = self._errors.told()
+        result.log = self._errors.keep(self._folder)
 
     def _ledger(self) -> Path | None:
         """What the payment provider moved; None if it does not say, which leaves P11 unknown."""

@@ -193,7 +193,7 @@ def _done(fault: Injected) -> str:
 
 def _summary(plan: Plan, came_out: Result) -> list[Text]:
     if came_out.verdict is None:
-        return [Text(came_out.reason)]
+        return [Text(came_out.reason), *_problems(came_out)]
     counts = came_out.verdict.counts
     oversold = counts["oversold"]
     sold = counts["held"] + counts["confirmed"]
@@ -215,6 +215,19 @@ def _summary(plan: Plan, came_out: Result) -> list[Text]:
             f"({came_out.rate():.0f} accepted a second)."
         ),
         Text(f"{_loop(plan, came_out)}.", style="dim"),
+        *_problems(came_out),
+    ]
+
+
+def _problems(came_out: Result) -> list[Text]:
+    """What the shop's log says, and where it is."""
+    if not came_out.problems:
+        return []
+    where = came_out.log or "deleted with the shop; --jsonl FOLDER keeps these errors"
+    return [
+        Text("The shop logged errors:", style="red"),
+        *(Text(f"· {line}", style="red") for line in came_out.problems),
+        Text(f"Its log: {where}", style="dim"),
     ]
 
 

@@ -39,11 +39,13 @@ class Testbed:
         url: its address.
         stack: its processes, if they were started for the proof.
         target: what faults act on; None: nothing may be broken here.
+        log: of its web processes; None if it is not on this machine.
     """
 
     url: str
     stack: Stack | None = None
     target: Target | None = None
+    log: Path | None = None
 
 
 def has() -> frozenset[str]:
@@ -75,7 +77,12 @@ def plain(extra: Mapping[str, str] | None = None) -> Iterator[Testbed]:
         with Stack(folder, _urls(), extra={**own, **(extra or {})}) as stack:
             stack.start("psp", "celery", "beat", "web")
             settings.PSP_URL = stack.psp_url
-            yield Testbed(stack.url, stack)
+            yield Testbed(stack.url, stack, log=stack.supervisor.log_file("web"))
+
+
+def running(url: str) -> Testbed:
+    """The shop at an address; its log can be read if it is this project's demo."""
+    return Testbed(url, log=environment.data_folder() / "demo" / "logs" / "web.log")
 
 
 @contextmanager
@@ -120,6 +127,7 @@ def breakable(faults: Iterable[str], extra: Mapping[str, str] | None = None) -> 
                 clock=str(clock) if CLOCK in needs else "",
                 disk=str(servers.disk or ""),
             ),
+            stack.supervisor.log_file("web"),
         )
 
 

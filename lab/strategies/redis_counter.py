@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from redis import Redis
 
+from inventory import conf
 from inventory.outcomes import Level, Purchase
 from inventory.redis import Circuit, circuit, client
 from inventory.sold_out.hint import register_of
@@ -173,3 +174,6 @@ def _ticket(purchase: Purchase) -> str:
 def counter() -> Counter:
     """Return the counters of this process."""
     return Counter(client(), circuit())
+
+
+conf.REDIS_URL.on_change(counter.cache_clear)

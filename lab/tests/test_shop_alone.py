@@ -115,7 +115,7 @@ def test_it_migrates_starts_in_production_and_sells(shop: Shop) -> None:
 
 
 def test_it_passes_its_own_tests(shop: Shop) -> None:
-    tests = ("-m", "pytest", "-q", "-n", "2", "-m", "not browser and not optional_server")
+    tests = ("-m", "pytest", "-q", "-n", "2", "-m", "not browser")
     said = shop.run(*tests, "shop", "inventory", seconds=800)
     assert " passed" in said.splitlines()[-1]
     assert "failed" not in said.splitlines()[-1]

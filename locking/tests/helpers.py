@@ -7,12 +7,17 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any
+
+import pytest
 
 from locking.backends.redis_wire import Wire
 
 # A forked child would inherit the test's connections; a spawned one is like a real client.
 SPAWN = multiprocessing.get_context("spawn")
+
+needs_gevent = pytest.mark.skipif(find_spec("gevent") is None, reason="gevent is not installed")
 
 
 def eventually(condition: Callable[[], Any], within: float = 10.0) -> Any:

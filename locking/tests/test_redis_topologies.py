@@ -20,7 +20,7 @@ from locking.base import Clock
 from locking.ordered import acquire_all
 from locking.queue import DelayQueue
 from locking.redis_client import connect
-from locking.tests.helpers import Task, eventually
+from locking.tests.helpers import Task, eventually, needs_gevent
 from locking.tests.servers import Server, Valkey, free_port
 
 SLOTS = 16384
@@ -326,6 +326,7 @@ GEVENT = """
 """
 
 
+@needs_gevent
 def test_greenlets_exclude_each_other_and_never_block_the_hub(valkey: Redis, valkey_server: Valkey):
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", textwrap.dedent(GEVENT), valkey_server.endpoint],
@@ -337,6 +338,7 @@ def test_greenlets_exclude_each_other_and_never_block_the_hub(valkey: Redis, val
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
 
 
+@needs_gevent
 def test_a_handle_made_before_gevent_patched_works_after_it(valkey: Redis, valkey_server: Valkey):
     """As in gunicorn with `--preload`: imported in the master, patched in the worker."""
     late = GEVENT.replace("    from gevent import monkey\n    monkey.patch_all()\n", "").replace(

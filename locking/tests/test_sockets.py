@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 from locking.backends._sockets import LONGEST_REST, Spinner, is_cooperative
+from locking.tests.helpers import needs_gevent
 
 
 class Answer:
@@ -58,6 +59,7 @@ def test_whoever_has_waited_in_a_queue_leaves_it_for_long():
     assert looks(spinner, answer, 10) == 10
 
 
+@needs_gevent
 def test_a_greenlet_does_not_spin_for_its_thread_has_others_to_serve():
     with socket.socket() as plain:
         assert not is_cooperative(plain)

@@ -6,42 +6,56 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import ClassVar, LiteralString
+from typing import ClassVar
 
 from django.db import connection
 
 from inventory import outbox, sql
+from inventory.inserts import Insert, Statement
 from inventory.outcomes import Declined, Granted, Purchase
-from shop.orders.models import Order
+from shop.orders.models import Order, OrderLine
 
 OPENED = "orders.opened"
+
+# What the statement itself says about an order and its line. Whatever else these models have gets
+# its default, as anywhere else in Django.
+ORDER = {
+    **{name: name for name in ("id", "buyer", "amount", "pay_before")},
+    "created": "now()",
+}
+LINE = {
+    **{name: name for name in ("reservation", "sale", "quantity", "amount")},
+    "order": "id",
+}
 
 # The sale's own row decides once more, in the transaction and by the database's clock: price,
 # window and pause are those of this moment, whatever a web process remembered. An order's number
 # is drawn before it is written, since its line, written in the same statement, needs it too.
-OPEN_ORDERS: LiteralString = """
+OPEN_ORDERS = Statement(
+    """
 WITH opening AS (
     SELECT nextval('shop_order_id_seq') AS id, granted.reservation, granted.sale, granted.buyer,
            granted.quantity, sale.price * granted.quantity AS amount,
-           now() + make_interval(secs => granted.hold) AS pay_before
+           now() + make_interval(secs => granted.hold) AS pay_before, granted.position
     FROM unnest(%s::bigint[], %s::bigint[], %s::bigint[], %s::int[], %s::float8[])
         WITH ORDINALITY AS granted (reservation, sale, buyer, quantity, hold, position)
     JOIN shop_sale AS sale ON sale.id = granted.sale
      AND sale.starts_at <= now() AND now() < sale.ends_at AND NOT sale.paused
     ORDER BY granted.position
 ), orders AS (
-    INSERT INTO shop_order (id, buyer_id, amount, status, pay_before, created)
-    SELECT id, buyer, amount, 'awaiting_payment', pay_before, now() FROM opening
+    {order}
 ), lines AS (
-    INSERT INTO shop_orderline (reservation_id, order_id, sale_id, quantity, amount)
-    SELECT reservation, id, sale, quantity, amount FROM opening
+    {line}
 ), told AS (
     INSERT INTO inventory_outboxmessage (topic, payload)
     SELECT 'orders.opened', jsonb_build_object('orders', jsonb_agg(id)) FROM opening
     HAVING count(*) > 0
 )
 SELECT array_agg(id), array_agg(reservation), array_agg(amount), now() FROM opening
-"""
+""",
+    order=Insert(Order, ORDER, source="opening"),
+    line=Insert(OrderLine, LINE, source="opening"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +87,7 @@ def open_orders(granted: Sequence[Granted]) -> list[Opened]:
     """
     with connection.wrap_database_errors, sql.cursor() as cursor:
         row = cursor.execute(
-            OPEN_ORDERS,
+            OPEN_ORDERS.for_rows(len(granted)),
             [
                 sql.array(grant.reservation for grant in granted),
                 sql.array(grant.purchase.scope for grant in granted),

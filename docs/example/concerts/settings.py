@@ -5,7 +5,8 @@ import os
 import dj_database_url
 
 SECRET_KEY = os.environ.get("SECRET_KEY", "of an example that signs nothing")
-DATABASES = {"default": dj_database_url.parse(os.environ["DATABASE_URL"])}
+DATABASES = {"default": dj_database_url.parse(os.environ["DATABASE_URL"], conn_max_age=0)}
+DATABASES["default"].setdefault("OPTIONS", {})["pool"] = True
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 INSTALLED_APPS = ["inventory", "concerts"]
 ROOT_URLCONF = "concerts.urls"
@@ -13,6 +14,3 @@ ALLOWED_HOSTS = ["*"]
 USE_TZ = True
 
 REDIS_URL = os.environ["REDIS_URL"]
-INVENTORY_MAX_BATCH = 256
-INVENTORY_MAX_WAITING = 5000
-INVENTORY_MAX_WAIT = 10

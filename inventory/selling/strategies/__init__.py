@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from functools import cache
 
+from inventory import conf
 from inventory.selling.strategies.base import Strategy
 from inventory.selling.strategies.combining import Combining
 from inventory.selling.strategies.guarded import Guard
@@ -39,7 +40,14 @@ def strategy(name: str) -> Strategy:
     Raises:
         KeyError: there is none of that name.
     """
+    if name not in CLASSES:
+        raise KeyError(f"no strategy is called {name!r}; there are {', '.join(CLASSES)}")
     return CLASSES[name].make()
+
+
+# Strategies keep the limits and the connection that they began with.
+for _each in (conf.REDIS_URL, conf.MAX_BATCH, conf.MAX_WAITING, conf.MAX_WAIT):
+    _each.on_change(strategy.cache_clear)
 
 
 __all__ = ["CLASSES", "DEFAULT", "Strategy", "register", "strategy"]

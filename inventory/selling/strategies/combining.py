@@ -7,10 +7,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple, Self
 
-from django.conf import settings
 from django.db import Error
 
-from inventory import failpoints
+from inventory import conf, failpoints
 from inventory.feature_flags import feature_flags
 from inventory.metrics import metrics
 from inventory.outcomes import (
@@ -63,9 +62,9 @@ class Combining(Strategy):
         self._ran_out: set[int] = set()
         self._combiner: Combiner[Purchase, Outcome] = Combiner(
             self._serve,
-            max_batch=settings.INVENTORY_MAX_BATCH,
-            max_waiting=settings.INVENTORY_MAX_WAITING,
-            max_wait=settings.INVENTORY_MAX_WAIT,
+            max_batch=conf.MAX_BATCH.get(),
+            max_waiting=conf.MAX_WAITING.get(),
+            max_wait=conf.MAX_WAIT.get(),
         )
 
     @classmethod

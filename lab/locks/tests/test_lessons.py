@@ -192,7 +192,6 @@ def test_the_unique_index_lets_a_refund_happen_once(postgres):
     assert sorted(results) == [False] * 7 + [True]
 
 
-@pytest.mark.optional_server
 def test_the_memcached_lock_lets_one_in_at_a_time():
     from pymemcache.client.base import Client
 

@@ -130,6 +130,9 @@ class Command(BaseCommand):
         try:
             with _folder(options["jsonl"]) as folder, _arena(console, plan) as where:
                 result = _prove(console, plan, where, folder)
+                if not options["jsonl"] and result.log:
+                    # The folder goes. The log of a shop that was there before stays.
+                    result.log = where.log if where.stack is None else None
                 if report:
                     write_report(report, plan, result, repeat, folder)
         except (LoadFailed, StackError, OSError) as error:
@@ -208,7 +211,7 @@ def _arena(console: Console, plan: Plan) -> Iterator[Testbed]:
     """A shop: the demo's that asked for this proof, or one started for it."""
     url = os.environ.get("SHOP_URL")
     if url and not plan.faults:
-        yield Testbed(url)
+        yield testbed.running(url)
         return
     call_command("migrate", verbosity=0)
     with ExitStack() as cleanup:

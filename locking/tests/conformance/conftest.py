@@ -17,11 +17,6 @@ from locking.tests.conftest import require
 from locking.tests.servers import Server
 
 
-def _parameter(kind: type[Backend]) -> Any:
-    optional = any(server.program is not None for server in kind.servers)
-    return pytest.param(kind, id=kind.name, marks=[pytest.mark.optional_server] if optional else [])
-
-
 def when_up(call: Callable[..., Any], *arguments: Any) -> Any:
     """Call again as long as the server is unavailable: a client may still have dead connections.
 
@@ -58,7 +53,7 @@ class Deployment:
         when_up(self.here.lock("probe").acquire, 10).release()
 
 
-@pytest.fixture(scope="session", params=[_parameter(kind) for kind in ALL])
+@pytest.fixture(scope="session", params=ALL, ids=lambda kind: kind.name)
 def deployment(request: pytest.FixtureRequest) -> Iterator[Deployment]:
     kind: type[Backend] = request.param
     for server in kind.servers:

@@ -11,7 +11,6 @@ from typing import Any
 
 import psycopg
 import pytest
-import requests
 
 from locking.base import LockLost, LockTimeout, LockUnavailable
 from locking.tests import servers
@@ -169,8 +168,9 @@ def test_the_check_of_an_advisory_lock_sees_that_its_connection_ended(
         lease.release()
 
 
-@pytest.mark.optional_server
 def test_etcd_lets_nobody_in_without_a_client_certificate(etcd: Deployment) -> None:
+    import requests  # which comes with etcd's client
+
     endpoint = etcd.endpoints[0]
     url = f"https://{endpoint['host']}:{endpoint['port']}/health"
     with pytest.raises(requests.exceptions.ConnectionError):
@@ -179,7 +179,6 @@ def test_etcd_lets_nobody_in_without_a_client_certificate(etcd: Deployment) -> N
         requests.get(url, cert=(endpoint["cert_cert"], endpoint["cert_key"]), timeout=5)
 
 
-@pytest.mark.optional_server
 def test_an_etcd_waiter_that_gives_up_leaves_no_lease(etcd: Deployment, name: str) -> None:
     client: Any = etcd.here.client  # type: ignore[attr-defined]
 
@@ -195,7 +194,6 @@ def test_an_etcd_waiter_that_gives_up_leaves_no_lease(etcd: Deployment, name: st
     assert leases() == before
 
 
-@pytest.mark.optional_server
 def test_an_etcd_waiter_keeps_its_place_for_longer_than_its_lease(
     etcd: Deployment, name: str
 ) -> None:
@@ -205,7 +203,6 @@ def test_an_etcd_waiter_keeps_its_place_for_longer_than_its_lease(
     holder.release()
 
 
-@pytest.mark.optional_server
 def test_a_memcached_lock_that_was_evicted_is_lost_and_not_made_again(
     memcached: Deployment, name: str
 ) -> None:

@@ -1,0 +1,158 @@
+"""What ``manage.py check`` says about a project that uses this app.
+
+None of them opens a connection. Those of how it is deployed run under ``check --deploy``.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
+from typing import Any
+
+import psycopg.waiting
+from django.apps import apps
+from django.conf import settings
+from django.core import checks
+from django.core.checks import CheckMessage, Error, Tags, register
+from django.db import connections
+from psycopg import IsolationLevel
+
+from inventory import conf
+from inventory.inserts import made_by_django, without_value
+from inventory.selling import batch
+
+WRITTEN_IN_SQL = {
+    "Item": ("name", "total", "available", "reserved", "ledger", "fence", "version", "enforced"),
+    "StockMovement": ("item", "delta", "reason", "token"),
+    "BuyerQuota": ("scope", "buyer", "used", "allowed"),
+    "OutboxMessage": ("topic", "payload"),
+}
+"""Models whose rows are written by statements that name these fields and no others."""
+
+POOLED = 'DATABASES["default"]["OPTIONS"]["pool"] = True'
+
+
+@register("inventory")
+def check_settings(**_: Any) -> Iterator[CheckMessage]:
+    """Find settings that do not exist or have a value that they cannot have."""
+    names = {each.name for each in conf.ALL}
+    for name in dir(settings):
+        if name.startswith(conf.PREFIX) and name not in names:
+            near = get_close_matches(name, names, 1)
+            yield checks.Warning(
+                f"There is no setting {name}, so it does nothing.",
+                hint=f"Did you mean {near[0]}?" if near else f"There are: {', '.join(names)}.",
+                id="inventory.W001",
+            )
+    for each in conf.ALL:
+        value = each.get()
+        if not each.is_right(value):
+            yield Error(
+                f"{each.name} must be {each.must_be}, not {value!r}.",
+                hint=f"Leave it out to have the default, {each.default!r}.",
+                id="inventory.E001",
+            )
+
+
+@register("inventory")
+def check_database(**_: Any) -> Iterator[CheckMessage]:
+    """Find a database, or a way to connect to it, on which purchases would be wrong or slow."""
+    database = connections["default"]
+    configured = database.settings_dict
+    if configured["ENGINE"] == "django.db.backends.dummy":
+        return  # no database at all, for a command that needs none
+    if database.vendor != "postgresql":
+        yield Error(
+            f"The default database is {database.display_name}, and inventory needs PostgreSQL.",
+            hint="The guard and the books are PostgreSQL's constraints, triggers and row locks.",
+            id="inventory.E002",
+        )
+        return
+    options = configured["OPTIONS"]
+    if not options.get("pool"):
+        yield checks.Warning(
+            "The default database has no connection pool, so each purchase opens a connection.",
+            hint=f"Set {POOLED} and CONN_MAX_AGE to 0; install psycopg[pool].",
+            id="inventory.W002",
+        )
+    elif configured["CONN_MAX_AGE"] != 0:
+        yield Error(
+            "The default database has a pool and CONN_MAX_AGE, which Django refuses to connect by.",
+            hint='Set DATABASES["default"]["CONN_MAX_AGE"] to 0.',
+            id="inventory.E003",
+        )
+    if configured["ATOMIC_REQUESTS"]:
+        yield Error(
+            "ATOMIC_REQUESTS is on: purchases would be answered before they are committed.",
+            hint='Set DATABASES["default"]["ATOMIC_REQUESTS"] to False, or mark the views that '
+            "reserve as non_atomic_requests and silence this check.",
+            id="inventory.E004",
+        )
+    level = options.get("isolation_level", IsolationLevel.READ_COMMITTED)
+    if level != IsolationLevel.READ_COMMITTED:
+        yield Error(
+            "The default database has another isolation level than READ COMMITTED.",
+            hint="Leave out OPTIONS['isolation_level']. A purchase waits for the item's row and "
+            "must then see what was committed meanwhile; other levels show an older state.",
+            id="inventory.E005",
+        )
+
+
+@register(Tags.models)
+def check_columns(**_: Any) -> Iterator[CheckMessage]:
+    """Find fields that were added to this app's models and would have no value."""
+    for name, given in WRITTEN_IN_SQL.items():
+        model = apps.get_model("inventory", name)
+        for field in made_by_django(model, given):
+            yield Error(
+                f"{name}.{field} gets no value: these rows are written in SQL.",
+                hint="Give the field a db_default instead of a default.",
+                obj=model,
+                id="inventory.E006",
+            )
+    reservation = apps.get_model("inventory", "Reservation")
+    for field in without_value(reservation, batch.RESERVATION):
+        yield Error(
+            f"Reservation.{field} has no default, so that nothing can be reserved.",
+            hint="Give it a default, or null=True.",
+            obj=reservation,
+            id="inventory.E007",
+        )
+
+
+@register("inventory")
+def check_gevent(**_: Any) -> Iterable[CheckMessage]:
+    """Find a psycopg that stops all greenlets while one waits for the database."""
+    monkey = sys.modules.get("gevent.monkey")
+    if monkey is None or not monkey.is_module_patched("socket"):
+        return []
+    if psycopg.waiting.wait is not getattr(psycopg.waiting, "wait_c", None):
+        return []
+    return [
+        Error(
+            "psycopg was imported before gevent patched the standard library: each wait for the "
+            "database stops the whole process.",
+            hint="Call gevent.monkey.patch_all() before anything else is imported; gunicorn's "
+            "gevent worker does, unless the configuration or --preload imports Django first.",
+            id="inventory.E008",
+        )
+    ]
+
+
+@register("inventory", deploy=True)
+def check_deployment(**_: Any) -> Iterator[CheckMessage]:
+    """Find what is right on a developer's machine only."""
+    if not conf.REDIS_URL.is_set:
+        yield checks.Warning(
+            f"REDIS_URL is not set, so inventory expects Redis at {conf.REDIS_URL.default}.",
+            hint="Without Redis it sells as safely, but slower.",
+            id="inventory.W003",
+        )
+    off = set(conf.LINES) - set(conf.SWITCHED_ON.get())
+    for name in sorted(off):
+        yield checks.Warning(
+            f"INVENTORY_LINES switches the {name} off.",
+            hint="That is for demonstrations. Leave the setting out.",
+            id="inventory.W004",
+        )

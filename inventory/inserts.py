@@ -1,0 +1,212 @@
+"""Inserts in SQL that follow the model.
+
+A statement over arrays writes a batch faster than ``bulk_create``, but it names its columns, and a
+shop that adds a field to its model does not look there. So a statement names only the columns that
+it computes; the others are taken from the model and get what Django would give them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from django.core.exceptions import ImproperlyConfigured
+from django.db import connection
+from django.db.models import (
+    NOT_PROVIDED,
+    AutoField,
+    DateField,
+    DateTimeField,
+    Field,
+    Model,
+    TimeField,
+)
+
+from inventory import sql
+
+Make = Callable[[], Any]
+AnyField: TypeAlias = "Field[Any, Any]"
+
+PLAIN = (Field.pre_save, DateField.pre_save, DateTimeField.pre_save, TimeField.pre_save)
+"""What takes a value from the instance as it is; the latter three unless they are clocks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Insert:
+    """An ``INSERT INTO … SELECT … FROM …`` for a model.
+
+    Columns that are not given get their Django default, be it a value, a callable or
+    ``auto_now_add``; their database default; or null.
+
+    Attributes:
+        model: whose table.
+        given: SQL expressions by the name of the field that they are for.
+        source: what to select from. It must have a column ``position`` that counts from 1.
+    """
+
+    model: type[Model]
+    given: Mapping[str, str]
+    source: str
+
+    def columns(self) -> _Columns:
+        """Read the model. Needs a connection, so do it once and late.
+
+        Raises:
+            ImproperlyConfigured: a field has no value, or the model has parents with own tables.
+        """
+        meta = self.model._meta
+        if meta.parents:
+            raise ImproperlyConfigured(f"{meta.label} has a parent with a table of its own.")
+        if missing := without_value(self.model, self.given):
+            raise ImproperlyConfigured(f"{meta.label} has no value for {', '.join(missing)}.")
+        names: list[str] = []
+        values: list[str] = []
+        own: list[tuple[str, Make]] = []
+        for field in meta.concrete_fields:
+            if field.name in self.given:
+                value = self.given[field.name]
+            elif _left_to_database(field):
+                continue
+            elif make := _made_for_each_row(field):
+                value = f"own{len(own)}"
+                own.append((_type(field), make))
+            else:
+                value = _written(f"%s::{_type(field)}", [_prepared(field, field.get_default())])
+            names.append(connection.ops.quote_name(field.column))
+            values.append(value)
+        table = connection.ops.quote_name(meta.db_table)
+        text = f"INSERT INTO {table} ({', '.join(names)}) SELECT {', '.join(values)}"
+        return _Columns(f"{text} FROM {self.source}", tuple(own))
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """An insert as far as it is the same for every batch.
+
+    Attributes:
+        text: with doubled percent signs.
+        own: of each column whose default is made for each row: its type, and what makes a value.
+    """
+
+    text: str
+    own: tuple[tuple[str, Make], ...]
+
+    def for_rows(self, rows: int) -> str:
+        """The insert, with defaults for so many rows joined to its source."""
+        if not self.own:
+            return self.text
+        line = f"(%s, {', '.join(f'%s::{kind}' for kind, _ in self.own)})"
+        values = [
+            value
+            for position in range(1, rows + 1)
+            for value in (position, *(make() for _, make in self.own))
+        ]
+        names = ", ".join(f"own{number}" for number in range(len(self.own)))
+        table = _written(", ".join([line] * rows), values)
+        return f"{self.text} JOIN (VALUES {table}) AS own (position, {names}) USING (position)"
+
+
+class Statement:
+    """A statement with inserts in it. Its text is made once, unless rows have own defaults.
+
+    Args:
+        text: with the name of each insert in braces.
+        inserts: by name.
+    """
+
+    def __init__(self, text: str, **inserts: Insert) -> None:
+        self._text = text
+        self._inserts = inserts
+        self._columns: dict[str, _Columns] = {}
+        self._fixed: bytes | None = None
+
+    def for_rows(self, rows: int) -> bytes:
+        """The statement for a batch; as bytes, which psycopg need not encode each time.
+
+        Args:
+            rows: how many there are, at least 1.
+
+        Raises:
+            ImproperlyConfigured: see :meth:`Insert.columns`.
+        """
+        if self._fixed is not None:
+            return self._fixed
+        if not self._columns:
+            self._columns = {name: each.columns() for name, each in self._inserts.items()}
+        made = {name: each.for_rows(rows) for name, each in self._columns.items()}
+        statement = self._text.format(**made).encode()
+        if not any(each.own for each in self._columns.values()):
+            self._fixed = statement
+        return statement
+
+    def forget(self) -> None:
+        """Read the models again next time: a test has changed one."""
+        self._columns, self._fixed = {}, None
+
+
+def without_value(model: type[Model], given: Container[str]) -> list[str]:
+    """Name the fields that an insert would leave null although they must not be."""
+    return [
+        field.name
+        for field in model._meta.concrete_fields
+        if field.name not in given
+        and not field.null
+        and not _left_to_database(field)
+        and _made_for_each_row(field) is None
+        and field.get_default() is None
+    ]
+
+
+def made_by_django(model: type[Model], given: Container[str]) -> list[str]:
+    """Name the fields whose value only Django makes: inserts in plain SQL fail or lack it."""
+    return [
+        field.name
+        for field in model._meta.concrete_fields
+        if field.name not in given
+        and not _left_to_database(field)
+        and (not field.null or field.has_default() or _is_clock(field))
+    ]
+
+
+def _left_to_database(field: AnyField) -> bool:
+    """Whether the column is left out: it is generated, a serial, or has a database default only."""
+    return (
+        isinstance(field, AutoField)
+        or field.generated
+        or (field.db_default is not NOT_PROVIDED and not field.has_default())
+    )
+
+
+def _made_for_each_row(field: AnyField) -> Make | None:
+    """What makes a row's value; None if all rows have the same."""
+    model = field.model
+    if _is_clock(field):
+        one = model()
+        return lambda: _prepared(field, field.pre_save(one, True))
+    if type(field).pre_save not in PLAIN:
+        # The field makes its value out of the instance. It gets one that has defaults only.
+        return lambda: _prepared(field, field.pre_save(model(), True))
+    if field.has_default() and callable(field.default):
+        return lambda: _prepared(field, field.get_default())
+    return None
+
+
+def _is_clock(field: AnyField) -> bool:
+    return bool(getattr(field, "auto_now", False) or getattr(field, "auto_now_add", False))
+
+
+def _prepared(field: AnyField, value: object) -> Any:
+    return field.get_db_prep_save(value, connection)
+
+
+def _type(field: AnyField) -> str:
+    """The column's type without its length: a cast to that would cut a value and not refuse it."""
+    return re.sub(r"\([^)]*\)", "", field.db_type(connection) or "text")
+
+
+def _written(text: str, values: list[Any]) -> str:
+    """The values in the text, to become a part of a statement that has parameters of its own."""
+    with sql.cursor() as cursor:
+        return cursor.mogrify(text, values).replace("%", "%%")

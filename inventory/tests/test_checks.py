@@ -1,0 +1,170 @@
+"""Each system check says what is wrong, under its own id, and what to do."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+from unittest import mock
+
+import pytest
+from django.core import checks
+from django.db import connections, models
+
+from inventory import conf
+from inventory.models import OutboxMessage, Reservation
+from inventory.redis import client
+from inventory.selling.strategies import strategy
+from inventory.tests.helpers import more_fields
+from locking.tests.helpers import needs_gevent
+
+
+def found(**how: Any) -> list[str]:
+    """Ids of what the checks of this app say."""
+    messages = checks.run_checks(tags=["inventory", "models"], **how)
+    ours = [each for each in messages if str(each.id).startswith("inventory.")]
+    assert all(each.hint for each in ours)
+    return [str(each.id) for each in ours]
+
+
+def configured(**options: Any) -> Any:
+    """The default database, configured otherwise."""
+    return mock.patch.dict(connections["default"].settings_dict, options)
+
+
+def test_a_right_project_passes(settings):
+    settings.REDIS_URL = "redis://127.0.0.1:6379/0"
+    assert found() == []
+    assert found(include_deployment_checks=True) == []
+
+
+def test_a_misspelt_setting_is_told_with_the_right_name(settings):
+    settings.INVENTORY_MAX_WAITINGS = 7
+    assert found() == ["inventory.W001"]
+    [message] = checks.run_checks(tags=["inventory"])
+    assert message.hint == "Did you mean INVENTORY_MAX_WAITING?"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("INVENTORY_MAX_BATCH", 0),
+        ("INVENTORY_MAX_BATCH", "256"),
+        ("INVENTORY_MAX_WAITING", True),
+        ("INVENTORY_MAX_WAIT", -1),
+        ("INVENTORY_LINES", "guard"),
+        ("INVENTORY_LINES", ["gaurd"]),
+        ("REDIS_URL", "127.0.0.1:6379"),
+        ("REDIS_URL", "redis://host:port/0"),
+        ("REDIS_URL", None),
+    ],
+)
+def test_a_setting_that_cannot_be_is_told(settings, name, value):
+    setattr(settings, name, value)
+    assert found() == ["inventory.E001"]
+
+
+@pytest.mark.parametrize("each", conf.ALL, ids=lambda each: each.name)
+def test_every_default_is_right_and_an_empty_text_means_the_default(settings, each):
+    delattr(settings, each.name) if hasattr(settings, each.name) else None
+    assert each.is_right(each.get())
+    assert not each.is_set
+    setattr(settings, each.name, "")
+    assert each.get() == each.default
+    assert found() == []
+
+
+def test_another_database_than_postgresql_is_told(settings):
+    with mock.patch.object(connections["default"], "vendor", "sqlite"):
+        assert found() == ["inventory.E002"]
+
+
+def test_no_database_at_all_is_no_problem_of_ours():
+    with configured(ENGINE="django.db.backends.dummy"):
+        assert found() == []
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"OPTIONS": {}}, "inventory.W002"),
+        ({"OPTIONS": {}, "CONN_MAX_AGE": 60}, "inventory.W002"),
+        ({"CONN_MAX_AGE": 60}, "inventory.E003"),
+        ({"CONN_MAX_AGE": None}, "inventory.E003"),
+        ({"ATOMIC_REQUESTS": True}, "inventory.E004"),
+        ({"OPTIONS": {"pool": True, "isolation_level": 3}}, "inventory.E005"),
+    ],
+)
+def test_a_connection_that_would_make_purchases_wrong_or_slow_is_told(options, told):
+    with configured(**options):
+        assert found() == [told]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_added_field_that_sql_would_leave_out_is_told():
+    with more_fields(OutboxMessage, colour=models.CharField(max_length=5, default="red")):
+        assert found() == ["inventory.E006"]
+    with more_fields(OutboxMessage, colour=models.CharField(max_length=5, db_default="red")):
+        assert found() == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_reservation_that_would_lack_a_value_is_told():
+    field: Any = models.IntegerField(default=1)
+    with more_fields(Reservation, number=field):
+        assert found() == []
+        field.default = models.NOT_PROVIDED
+        field.__dict__.pop("_get_default", None)
+        assert found() == ["inventory.E007"]
+
+
+LATE_PATCH = """
+import sys
+import psycopg
+from gevent import monkey
+if sys.argv[1] == "late":
+    monkey.patch_all()
+import django
+from django.conf import settings
+settings.configure(INSTALLED_APPS=["inventory"])
+django.setup()
+from inventory.checks import check_gevent
+print([each.id for each in check_gevent()])
+"""
+
+
+@needs_gevent
+@pytest.mark.parametrize(("when", "told"), [("late", "['inventory.E008']"), ("never", "[]")])
+def test_a_psycopg_that_blocks_all_greenlets_is_told(when, told):
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", LATE_PATCH, when],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout.strip() == told
+    # A server runs no checks, so the log tells as well.
+    assert ("psycopg was imported before gevent" in done.stderr) == (when == "late")
+
+
+def test_what_is_right_on_one_machine_only_is_told_before_a_deployment(settings):
+    settings.REDIS_URL = ""
+    settings.INVENTORY_LINES = ["admission", "lock"]
+    assert found() == []
+    assert found(include_deployment_checks=True) == ["inventory.W003", "inventory.W004"]
+
+
+def test_settings_are_read_when_they_are_used(settings):
+    before = strategy("combining"), client()
+    settings.INVENTORY_MAX_BATCH = 3
+    settings.REDIS_URL = "redis://127.0.0.1:1/7"
+    assert strategy("combining") is not before[0]
+    assert client() is not before[1]
+    assert client().connection_pool.connection_kwargs["port"] == 1
+    assert conf.MAX_BATCH.get() == 3
+
+
+def test_a_strategy_that_is_not_there_is_told_with_those_that_are():
+    with pytest.raises(KeyError, match="combining"):
+        strategy("combinig")

@@ -1,0 +1,138 @@
+"""Errors that the shop's web processes logged during a run, so that a verdict can name them."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+MOST = 5
+"""Distinct errors that are told of; the first ones, which the others often follow from."""
+
+LONGEST = 300
+"""Characters of one error."""
+
+KEPT = "server-errors.log"
+"""In the proof's folder: each distinct error as it was logged the first time."""
+
+_TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
+_RECORD = re.compile(
+    rf"(?:{_TIME},\d+ (?P<level>[A-Z]+) \d+ [\w.]+: (?P<message>.*))"
+    # gunicorn's own
+    rf"|(?:\[{_TIME} [+-]\d+\] \[\d+\] \[(?P<its_level>[A-Z]+)\] (?P<its_message>.*))"
+)
+_TRACEBACK = "Traceback (most recent call last):"
+
+
+@dataclass(slots=True)
+class ServerError:
+    """An error, and how often it was logged.
+
+    Attributes:
+        what: the exception's last line, or the message if there was none.
+        logged: the whole record of the first time.
+    """
+
+    what: str
+    logged: str
+    times: int = 1
+
+
+class ServerErrors:
+    """Follows the log of the web processes from now on; each look reads what is new.
+
+    Args:
+        log: the file, which may not be there yet and may be rotated meanwhile; None: there is none
+            that could be read.
+    """
+
+    def __init__(self, log: Path | None) -> None:
+        self._log = log
+        self._file: BinaryIO | None = None
+        self._rest = b""
+        self._record: list[str] = []
+        self.found: dict[str, ServerError] = {}
+        if self._open() and self._file is not None:
+            self._file.seek(0, os.SEEK_END)
+
+    def look(self) -> None:
+        """Read what was logged since the last look."""
+        if not self._open() or self._file is None:
+            return
+        self._read(self._file)
+        if self._is_rotated(self._file):
+            self._read(self._file)  # what came between the two
+            self._file.close()
+            self._file = None
+            self.look()
+
+    def close(self) -> None:
+        """Read the rest, and close the log."""
+        self.look()
+        self._end_record()
+        if self._file is not None:
+            self._file.close()
+            self._log = self._file = None
+
+    def told(self) -> list[str]:
+        """The first distinct errors in a line each, with how often each was logged."""
+        errors = list(self.found.values())
+        lines = [f"{each.times} × {each.what}" for each in errors[:MOST]]
+        if len(errors) > MOST:
+            lines.append(f"and {len(errors) - MOST} other errors")
+        return lines
+
+    def keep(self, folder: Path) -> Path | None:
+        """Write each distinct error's first record into a folder; the file, None without errors."""
+        if not self.found:
+            return None
+        path = folder / KEPT
+        path.write_text("\n".join(each.logged for each in self.found.values()) + "\n")
+        return path
+
+    def _open(self) -> bool:
+        if self._file is None and self._log is not None and self._log.exists():
+            self._file = self._log.open("rb")
+        return self._file is not None
+
+    def _is_rotated(self, file: BinaryIO) -> bool:
+        try:
+            return self._log is not None and not os.path.samestat(
+                os.fstat(file.fileno()), self._log.stat()
+            )
+        except FileNotFoundError:
+            return False  # just being renamed; the next look finds the new one
+
+    def _read(self, file: BinaryIO) -> None:
+        *lines, self._rest = (self._rest + file.read()).split(b"\n")
+        for raw in lines:
+            line = raw.decode(errors="replace")
+            if _RECORD.match(line):
+                self._end_record()
+                self._record = [line]
+            elif self._record:
+                self._record.append(line)
+
+    def _end_record(self) -> None:
+        record, self._record = self._record, []
+        found = _RECORD.match(record[0]) if record else None
+        if found is None or (found["level"] or found["its_level"]) not in {"ERROR", "CRITICAL"}:
+            return
+        message = found["message"] or found["its_message"] or ""
+        what = (_exception(record) or message)[:LONGEST]
+        # The same error about another order is the same error.
+        alike = re.sub(r"\d+", "0", what)
+        if alike in self.found:
+            self.found[alike].times += 1
+        else:
+            self.found[alike] = ServerError(what, "\n".join(record))
+
+
+def _exception(record: list[str]) -> str:
+    """The line of the last exception of a record: the first behind the calls that led to it."""
+    if _TRACEBACK not in record:
+        return ""
+    last = len(record) - record[::-1].index(_TRACEBACK)
+    return next((line for line in record[last:] if line and not line.startswith(" ")), "")
