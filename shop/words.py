@@ -99,12 +99,14 @@ class Refusal(Exception):
 
     Attributes:
         code: one of ``PROBLEMS``.
+        detail: what exactly is wrong, for the client's programmer.
         more: figures that belong to it, such as what is still available.
     """
 
-    def __init__(self, code: str, **more: int) -> None:
+    def __init__(self, code: str, *, detail: str = "", **more: int) -> None:
         super().__init__(code)
         self.code = code
+        self.detail = detail
         self.more = more
 
 
