@@ -47,6 +47,7 @@ VARIABLES = (
     Variable("WEB_CONNECTIONS", "4000", "client connections a web worker holds at once"),
     Variable("CELERY_CONCURRENCY", "2", "Celery worker processes"),
     Variable("DB_POOL_SIZE", "16", "database connections a process may open"),
+    Variable("SHOP_CURRENCY", "CNY", "currency (ISO 4217) of products and sales that name none"),
     Variable("RATE_LIMIT", "20", "purchases a second of one buyer, a process; the demo: no limit"),
     Variable("INVENTORY_MAX_BATCH", "256", "purchases that one transaction sells at most"),
     Variable("INVENTORY_MAX_WAITING", "5000", "purchases waiting for an item in a process"),

@@ -114,6 +114,8 @@ SHOP_RATE_LIMIT = (
     0 if DEMO and not environment.is_set("RATE_LIMIT") else environment.number("RATE_LIMIT")
 )
 
+CURRENCY = environment.text("SHOP_CURRENCY")
+
 # Where buyers find the shop, for links in mails.
 PUBLIC_URL = environment.text("PUBLIC_URL").rstrip("/") or (
     f"http://127.0.0.1:{environment.number('SHOP_PORT')}" if DEMO else ""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from decimal import Decimal
 from itertools import chain
 
 from django.core.exceptions import ValidationError
@@ -25,7 +24,8 @@ from shop.payments.provider import PaymentUnknown
 from shop.sales import open_sale
 from shop.words import Refusal
 
-PRICE = Decimal(999)
+PRICE = 99_900
+"""Of one unit, in minor units."""
 
 TAG = "Load tests"
 

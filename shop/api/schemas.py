@@ -110,24 +110,6 @@ class Credentials(Request):
     password: Text
 
 
-class Event(Struct):
-    """News of the payment provider. Types and members that the shop does not know are ignored."""
-
-    id: Annotated[
-        str, Meta(description="The provider's own; an event of the same id takes effect once.")
-    ]
-    type: Annotated[
-        str,
-        Meta(
-            examples=[
-                *("payment_intent.captured", "payment_intent.failed", "payment_intent.cancelled"),
-                *("refund.succeeded", "refund.failed"),
-            ]
-        ),
-    ]
-    data: Annotated[dict[str, Any], Meta(description="The payment or refund after it.")]
-
-
 class Received(Document):
     """The event's effect is committed, now or earlier."""
 

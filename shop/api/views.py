@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from uuid import UUID
 
 from django.contrib.auth import authenticate
@@ -17,7 +16,7 @@ from shop.api.operations import Answer, Operation, Result
 from shop.board import NoSuchSale, board
 from shop.checkout import Wanted, check_out
 from shop.models import Order
-from shop.money import Money, to_minor
+from shop.money import Money
 from shop.orders import Opened, Part
 from shop.purchase import Bought, buy
 from shop.words import Refusal
@@ -104,7 +103,7 @@ def show_sale(request: HttpRequest, sale: int) -> Result:
     return 200, schemas.Sale(
         id=sale,
         item=notice.item,
-        price=_money(notice.price),
+        price=Money(notice.price, notice.currency),
         limit=notice.limit,
         starts_at=notice.starts_at,
         ends_at=notice.ends_at,
@@ -217,29 +216,26 @@ def make_token(request: HttpRequest, *, body: schemas.Credentials) -> Result:
 
 def order_document(order: Order | Opened) -> schemas.Order:
     """An order as the API shows it."""
+    currency = order.currency
     return schemas.Order(
         id=order.pk,
         sale=order.sale_id,
         quantity=order.quantity,
-        amount=_money(order.amount),
+        amount=Money(order.amount, currency),
         status=order.status,
         pay_before=order.pay_before,
         created=order.created,
-        refunded=_money(order.refunded),
+        refunded=Money(order.refunded, currency),
         lines=[
             schemas.OrderLine(
                 sale=line.sale_id,
                 quantity=line.quantity,
                 returned=line.returned,
-                amount=_money(line.amount),
+                amount=Money(line.amount, currency),
             )
             for line in order.each_line()
         ],
     )
-
-
-def _money(amount: Decimal | int) -> Money:
-    return Money(to_minor(Decimal(amount), "CNY"), "CNY")
 
 
 def _bought(bought: Bought) -> Result:

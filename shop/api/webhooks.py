@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 @Operation(
     method="POST",
     tag="Payments",
-    signed_body=schemas.Event,
+    signed_body=webhooks.Event,
     headers={
         "PSP-Signature": "`t=`, the seconds since 1970, then `,v1=` and the HMAC-SHA256, in "
         "hexadecimal, of those seconds, a point and the raw body under the webhook secret."

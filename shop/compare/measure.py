@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from decimal import Decimal
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -201,7 +200,7 @@ class Compared:
 
 
 def _sale(name: str, stock: int) -> Sale:
-    return open_sale(stock=stock, price=Decimal(999), limit=ENOUGH, strategy=name)
+    return open_sale(stock=stock, price=99_900, limit=ENOUGH, strategy=name)
 
 
 def _port(arena: Arena) -> int:

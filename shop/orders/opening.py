@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from decimal import Decimal
 from typing import ClassVar, LiteralString
 
 from django.db import connection
@@ -22,7 +21,7 @@ OPENED = "orders.opened"
 OPEN_ORDERS: LiteralString = """
 WITH opening AS (
     SELECT nextval('shop_order_id_seq') AS id, granted.reservation, granted.sale, granted.buyer,
-           granted.quantity, sale.price * granted.quantity AS amount,
+           granted.quantity, sale.price * granted.quantity AS amount, sale.currency,
            now() + make_interval(secs => granted.hold) AS pay_before
     FROM unnest(%s::bigint[], %s::bigint[], %s::bigint[], %s::int[], %s::float8[])
         WITH ORDINALITY AS granted (reservation, sale, buyer, quantity, hold, position)
@@ -30,8 +29,8 @@ WITH opening AS (
      AND sale.starts_at <= now() AND now() < sale.ends_at AND NOT sale.paused
     ORDER BY granted.position
 ), orders AS (
-    INSERT INTO shop_order (id, buyer_id, amount, status, pay_before, created)
-    SELECT id, buyer, amount, 'awaiting_payment', pay_before, now() FROM opening
+    INSERT INTO shop_order (id, buyer_id, amount, currency, status, pay_before, created)
+    SELECT id, buyer, amount, currency, 'awaiting_payment', pay_before, now() FROM opening
 ), lines AS (
     INSERT INTO shop_orderline (reservation_id, order_id, sale_id, quantity, amount)
     SELECT reservation, id, sale, quantity, amount FROM opening
@@ -40,7 +39,8 @@ WITH opening AS (
     SELECT 'orders.opened', jsonb_build_object('orders', jsonb_agg(id)) FROM opening
     HAVING count(*) > 0
 )
-SELECT array_agg(id), array_agg(reservation), array_agg(amount), now() FROM opening
+SELECT array_agg(id), array_agg(reservation), array_agg(amount), array_agg(currency), now()
+FROM opening
 """
 
 
@@ -53,7 +53,8 @@ class Opened:
     pk: int
     sale_id: int
     quantity: int
-    amount: Decimal
+    amount: int
+    currency: str
     pay_before: datetime
     created: datetime
     status: str = Order.Status.AWAITING_PAYMENT
@@ -83,8 +84,9 @@ def open_orders(granted: Sequence[Granted]) -> list[Opened]:
             ],
         ).fetchone()
     assert row is not None
-    ids, reservations, amounts, now = row
-    opened = dict(zip(reservations or (), zip(ids or (), amounts or (), strict=True), strict=True))
+    ids, reservations, amounts, currencies, now = row
+    rows = zip(ids or (), amounts or (), currencies or (), strict=True)
+    opened = dict(zip(reservations or (), rows, strict=True))
     if len(opened) < len(granted):
         closed = {g.purchase.scope for g in granted if g.reservation not in opened}
         raise Declined(closed)
@@ -92,6 +94,6 @@ def open_orders(granted: Sequence[Granted]) -> list[Opened]:
     return [_opened(grant.purchase, opened[grant.reservation], now) for grant in granted]
 
 
-def _opened(purchase: Purchase, row: tuple[int, Decimal], now: datetime) -> Opened:
-    pk, amount = row
-    return Opened(pk, purchase.scope, purchase.quantity, amount, now + purchase.hold, now)
+def _opened(purchase: Purchase, row: tuple[int, int, str], now: datetime) -> Opened:
+    pk, amount, currency = row
+    return Opened(pk, purchase.scope, purchase.quantity, amount, currency, now + purchase.hold, now)

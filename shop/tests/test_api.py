@@ -189,7 +189,7 @@ def test_a_key_is_replayed_after_the_sale_was_closed(change, ann, sale_of):
 
 def test_the_price_is_the_one_of_the_moment_of_the_purchase(ann, sale):
     board().look_now(sale.pk)
-    type(sale).objects.filter(pk=sale.pk).update(price="12.50")
+    type(sale).objects.filter(pk=sale.pk).update(price=1250)
     assert ann.buy(sale, 2).json()["amount"] == cny(25)
     assert ann.get(f"sales/{sale.pk}").json()["price"] == cny(12.5)
 
@@ -491,7 +491,7 @@ def test_a_part_is_given_back_once_a_key_and_the_order_says_how_much(ann, sale, 
     assert (first["status"], first["refunded"]) == ("paid", cny(999))
     line = {"sale": sale.pk, "quantity": 2, "returned": 1, "amount": cny(1998)}
     assert first["lines"] == [line]
-    assert till.refunds[order] == [999]
+    assert till.refunds[order] == [99_900]
     refused(ann.call(**parts(order, "refund", 2, key)), 422, "idempotency_key_reused")
 
 
@@ -500,7 +500,7 @@ def test_a_part_is_cancelled_before_the_rest_is_paid(ann, sale, till):
     left = ann.call(**parts(order, "cancel", 1, uuid4())).json()
     assert (left["status"], left["amount"]) == ("awaiting_payment", cny(999))
     assert ann.post(f"orders/{order}/payment").json()["status"] == "paid"
-    assert till.captures[order] == [999]
+    assert till.captures[order] == [99_900]
 
 
 @pytest.mark.parametrize("change", ["cancel", "refund"])
@@ -557,7 +557,7 @@ def test_a_payment_without_an_answer_is_unknown_and_the_same_call_finds_out(ann,
     refused(answer, 503, "outcome_unknown")
     assert int(answer["Retry-After"]) >= 1
     assert ann.post(f"orders/{order}/payment").json()["status"] == "paid"
-    assert till.captures[order] == [999]
+    assert till.captures[order] == [99_900]
 
 
 def test_a_payment_under_way_is_answered_with_the_order_as_it_stands(ann, sale, till):
@@ -588,10 +588,10 @@ def test_a_call_sent_thirty_times_at_once_is_done_once_and_answered_alike(change
     answers = at_once([call] * 30)
     assert {answer.status_code for answer in answers} == {200}
     assert len({answer.content for answer in answers}) == 1
-    back = {"payment": 0, "cancel": 0, "refund": 1998, "refund a part": 999}[change]
+    back = {"payment": 0, "cancel": 0, "refund": 199_800, "refund a part": 99_900}[change]
     assert sum(till.refunds[order]) == back
     assert len(till.refunds[order]) == (back > 0)
-    assert till.captures[order] == ([] if change == "cancel" else [1998])
+    assert till.captures[order] == ([] if change == "cancel" else [199_800])
     check(sale, till)
 
 

@@ -1,5 +1,6 @@
 """The pages in a real browser, with and without JavaScript."""
 
+import json
 import os
 import re
 import shutil
@@ -97,7 +98,7 @@ def test_a_buyer_buys_pays_and_returns(open_page, buyer, javascript):
     buy_button(page).click()
     order = wait_for_order(page)
     assert order.buyer == buyer
-    page.get_by_role("button", name="Pay ¥999").click()
+    page.get_by_role("button", name="Pay CN¥999.00").click()
     expect(page.get_by_text(words.PAGES["about_paid"].en)).to_be_visible()
     page.get_by_role("button", name=words.PAGES["refund"].en).click()
     expect(page.get_by_text(words.PAGES["about_refunded"].en)).to_be_visible()
@@ -217,7 +218,8 @@ def test_the_language_is_switched_on_the_page(open_page):
 
 def test_the_documentation_shows_every_call_and_asks_nobody_else(open_page):
     page = open_page("/api/docs")
-    expect(page.locator(".opblock")).to_have_count(description().count(b'"operationId"'))
+    calls = len(json.loads(description())["paths"])
+    expect(page.locator(".opblock")).to_have_count(calls)
     page.locator("#operations-Orders-placeOrder").click()
     expect(page.get_by_text("Idempotency-Key").first).to_be_visible()
 

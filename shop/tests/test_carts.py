@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import timedelta
-from decimal import Decimal
 from functools import partial
 from uuid import uuid4, uuid5
 
@@ -48,7 +47,7 @@ def available(*sales: Sale) -> list[int]:
 
 
 def test_a_cart_is_one_order_with_a_line_for_each_sale(ann):
-    one, two = a_sale(price=Decimal(5), limit=3), a_sale(price=Decimal("2.50"), limit=3)
+    one, two = a_sale(price=500, limit=3), a_sale(price=250, limit=3)
     answer = send(ann, (two, 3), (one, 2))
     assert answer.status_code == 201
     document = answer.json()

@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
-from decimal import Decimal
 from typing import Any
 from uuid import uuid4
 
@@ -19,7 +18,7 @@ from shop.payments.http import HttpProvider
 from shop.payments.provider import Intent, PaymentDeclined, PaymentUnknown
 from shop.tests.processes import wait_for
 
-TEN = Decimal("10.00")
+TEN = 1000
 
 shop = HttpProvider()
 
@@ -28,8 +27,8 @@ def key() -> str:
     return str(uuid4())
 
 
-def announced(order: int, amount: Decimal = TEN) -> Intent:
-    return shop.create_intent(order=order, amount=amount, key=key())
+def announced(order: int, amount: int = TEN) -> Intent:
+    return shop.create_intent(order=order, amount=amount, currency="CNY", key=key())
 
 
 def captured(order: int) -> Intent:
@@ -50,18 +49,20 @@ def at_once(times: int, call: Callable[[], Any]) -> list[Any]:
 
 
 def test_a_payment_is_announced_captured_found_and_given_back(psp):
-    intent = announced(1, Decimal("9.99"))
-    assert (intent.status, intent.amount) == ("requires_capture", Decimal("9.99"))
+    intent = announced(1, 999)
+    assert (intent.status, intent.amount) == ("requires_capture", 999)
     assert shop.capture(intent.id, key=key()).status == "captured"
-    assert shop.refund(intent.id, amount=Decimal("4.00"), key=key()).status == "succeeded"
+    assert shop.refund(intent.id, amount=400, key=key()).status == "succeeded"
     [found] = shop.find(1)
-    assert (found.id, found.status, found.refunded) == (intent.id, "captured", Decimal("4.00"))
+    assert (found.id, found.status, found.refunded) == (intent.id, "captured", 400)
     assert psp.ledger(1) == [(1, "capture", 999), (1, "refund", 400)]
 
 
 def test_thirty_repetitions_at_once_are_one_capture_with_one_answer(psp):
     first = key()
-    intents = at_once(30, lambda: shop.create_intent(order=2, amount=TEN, key=first))
+    intents = at_once(
+        30, lambda: shop.create_intent(order=2, amount=TEN, currency="CNY", key=first)
+    )
     assert len({intent.id for intent in intents}) == len(shop.find(2)) == 1
     same = key()
     answers = at_once(30, lambda: shop.capture(intents[0].id, key=same))
@@ -78,7 +79,7 @@ def test_thirty_captures_under_thirty_keys_are_one_capture_too(psp):
 
 def test_thirty_refunds_at_once_give_back_no_more_than_was_captured(psp):
     intent = captured(4)
-    answers = at_once(30, lambda: shop.refund(intent.id, amount=Decimal("4.00"), key=key()))
+    answers = at_once(30, lambda: shop.refund(intent.id, amount=400, key=key()))
     refused = [each.code for each in answers if isinstance(each, PaymentDeclined)]
     assert refused == ["refund_exceeds_capture"] * 28
     assert psp.ledger(4) == [(4, "capture", 1000), *[(4, "refund", 400)] * 2]
@@ -180,8 +181,8 @@ def test_the_checker_gets_the_ledger_of_a_sales_orders_and_money_that_has_no_ord
     ledger.write(tmp_path / "ledger", [bought])
     _, rows = snapshot.read(tmp_path / "ledger")
     assert [(row.kind, *list(asdict(row).values())[1:]) for row in rows] == [
-        ("payment", str(bought), "capture", 1000),
-        ("payment", str(lost), "capture", 1000),
+        ("payment", str(bought), "capture", 1000, "CNY"),
+        ("payment", str(lost), "capture", 1000, "CNY"),
     ]
     answer = ann.get(f"demo/sales/{sale.pk}/ledger")
     told = [json.loads(line) for line in b"".join(answer.streaming_content).splitlines()]
