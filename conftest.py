@@ -61,7 +61,7 @@ del os.environ["DJANGO_SETTINGS_MODULE"]
 LONG = (
     *("shop/tests/test_demo.py", "shop/tests/test_compose.py", "shop/tests/test_faults.py"),
     *("shop/tests/test_locust_page.py", "shop/tests/test_worker_kills.py"),
-    *("shop/tests/test_soak.py", "shop/tests/test_compare.py"),
+    *("shop/tests/test_soak.py", "shop/tests/test_compare.py", "shop/tests/test_fuzz.py"),
     *("locking/tests/test_simulator_mutants.py", "locking/tests/test_bench.py"),
 )
 """Tests that start whole shops over and over, or search for a long time. They take as long as all
