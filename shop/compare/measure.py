@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 import threading
 import time
@@ -12,8 +11,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
-from urllib.request import Request, urlopen
 
+import urllib3
 from django.db import connection
 
 from inventory.audit import audit
@@ -99,10 +98,9 @@ class Scale:
 
 def tokens_of(arena: Arena) -> list[str]:
     """Buyers' tokens of a shop. Each shop has secrets of its own, so it is asked for them."""
-    body = json.dumps({"count": BUYERS}).encode()
-    request = Request(f"{arena.url}/api/v1/demo/buyers", body, {"Content-Type": "application/json"})
-    with urlopen(request, timeout=60) as answer:
-        tokens: list[str] = json.load(answer)["tokens"]
+    url = f"{arena.url}/api/v1/demo/buyers"
+    answer = urllib3.request("POST", url, json={"count": BUYERS}, timeout=60, retries=False)
+    tokens: list[str] = answer.json()["tokens"]
     return tokens
 
 

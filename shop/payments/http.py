@@ -7,6 +7,7 @@ is worth it; a hidden one would hide how long the buyer waits.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from typing import Any, Literal, TypeVar
 from urllib.parse import quote
@@ -29,8 +30,14 @@ T = TypeVar("T")
 TIMEOUT = urllib3.Timeout(connect=1.0, read=5.0)
 """Seconds. A buyer waits for the answer; after that, a webhook or a sweep finds out."""
 
+LONGEST = 6.0
+"""Seconds of an answer as a whole; `read` above bounds only each piece of it."""
+
 CONNECTIONS = 64
 """Of a process. More than that wait for one, no longer than for an answer."""
+
+PIECE = 65536
+"""Bytes read at once."""
 
 DEFINITE = {402, 409}
 """Refusals that say that nothing was moved and nothing will be. Not among them: 400, 401, 403 and
@@ -132,6 +139,7 @@ def _call(kind: type[T], method: str, path: str, *, key: str = "", body: Any = N
     """Ask; the document of a definite yes."""
     # Of this wait the database need know nothing: others can have the connection.
     lend_connections()
+    deadline = time.monotonic() + LONGEST
     try:
         answer = _client().request(
             *(method, f"{settings.PSP_URL}/v1/{path}"),
@@ -140,16 +148,33 @@ def _call(kind: type[T], method: str, path: str, *, key: str = "", body: Any = N
             timeout=TIMEOUT,
             pool_timeout=TIMEOUT.read_timeout,
             retries=False,
+            preload_content=False,
         )
+        with answer:
+            document = _read(answer, deadline)
         if answer.status == 200:
             # If this cannot be read, it was done, but what was done is unknown.
-            return msgspec.json.decode(answer.data, type=kind)
-    except (urllib3.exceptions.HTTPError, ValueError, RecursionError) as error:
+            return msgspec.json.decode(document, type=kind)
+    except (urllib3.exceptions.HTTPError, OSError, ValueError, RecursionError) as error:
         raise PaymentUnknown(f"{method} {path}: {error!r}") from error
-    code = _refusal(answer.data)
+    code = _refusal(document)
     if answer.status in DEFINITE and code:
         raise PaymentDeclined(code)
     raise PaymentUnknown(f"{method} {path}: {answer.status} {code}")
+
+
+def _read(answer: urllib3.BaseHTTPResponse, deadline: float) -> bytes:
+    """Read an answer to its end.
+
+    Raises:
+        TimeoutError: it comes in pieces that are too small or too slow.
+    """
+    pieces = []
+    while piece := answer.read1(PIECE):
+        if time.monotonic() > deadline:
+            raise TimeoutError("the answer does not end")
+        pieces.append(piece)
+    return b"".join(pieces)
 
 
 def _headers(key: str = "") -> dict[str, str]:

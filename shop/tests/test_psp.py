@@ -1,9 +1,13 @@
 """The payment provider: money moves once, whatever is repeated, cut off or killed."""
 
 import json
-from collections.abc import Callable
+import socket
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
+from itertools import chain, repeat
 from typing import Any
 from uuid import uuid4
 
@@ -148,6 +152,62 @@ def test_nobody_answering_is_unknown(settings):
     settings.PSP_URL = "http://127.0.0.1:1"
     with pytest.raises(PaymentUnknown):
         announced(9)
+
+
+@contextmanager
+def answering(settings, pieces: Iterable[bytes]) -> Iterator[None]:
+    """Somebody in the provider's place, who sends these pieces in answer to one request."""
+
+    def answer() -> None:
+        connection, _ = server.accept()
+        with connection, suppress(OSError):  # the shop has hung up
+            connection.recv(65536)
+            for piece in pieces:
+                connection.sendall(piece)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        settings.PSP_URL = f"http://127.0.0.1:{server.getsockname()[1]}"
+        thread = threading.Thread(target=answer)
+        thread.start()
+        yield
+        thread.join(30)
+        assert not thread.is_alive()
+
+
+def in_full(document: object) -> bytes:
+    body = json.dumps(document).encode()
+    return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+
+
+INTENT = {"id": "pi_1", "order": 1, "amount": 1000, "currency": "CNY", "status": "captured"}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"amount": 10.5},
+        {"amount": "1000"},
+        {"currency": None},
+        {"status": "perhaps"},
+        {"refunded": True},
+    ],
+    ids=str,
+)
+def test_a_yes_that_cannot_be_read_is_unknown(wrong, settings):
+    with answering(settings, [in_full({**INTENT, **wrong})]), pytest.raises(PaymentUnknown):
+        shop.capture("pi_1", key=key())
+
+
+def test_members_that_the_shop_does_not_know_are_ignored(settings):
+    with answering(settings, [in_full({**INTENT, "object": "payment_intent", "more": [{}]})]):
+        assert shop.capture("pi_1", key=key()).amount == 1000
+
+
+def test_an_answer_without_end_is_unknown(settings, monkeypatch):
+    monkeypatch.setattr("shop.payments.http.LONGEST", 0.2)
+    endless = chain([b"HTTP/1.1 200 OK\r\n\r\n"], repeat(b" "))
+    with answering(settings, endless), pytest.raises(PaymentUnknown, match="does not end"):
+        shop.capture("pi_1", key=key())
 
 
 def test_the_ledger_cannot_be_changed_nor_hold_what_must_not_be(psp):
