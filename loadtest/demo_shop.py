@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import http.client
-import json
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from urllib3 import BaseHTTPResponse, HTTPConnectionPool
+from urllib3.exceptions import HTTPError
 
 # Seconds for an answer; a snapshot may take longer to come than to begin.
 _TIMEOUT = 30.0
@@ -24,7 +24,8 @@ class DemoShop:
     """
 
     def __init__(self, address: tuple[str, int], beside: Sequence[str] = ()) -> None:
-        self._address = address
+        # Nothing is tried again: units that were added once must not be added twice.
+        self._shop = HTTPConnectionPool(*address, timeout=_TIMEOUT, retries=False)
         self._beside = f"?beside={','.join(beside)}" if beside else ""
 
     def strategies(self) -> list[dict[str, Any]]:
@@ -61,42 +62,34 @@ class DemoShop:
 
     def _fetch(self, what: str, path: Path) -> None:
         unfinished = path.with_suffix(".part")
-        connection, response = self._send("GET", what, None)
-        try:
-            with unfinished.open("wb") as file:
-                shutil.copyfileobj(response, file)
-        except (OSError, http.client.HTTPException) as error:
-            raise ShopRefused(f"{what} was cut short: {error!r}") from error
-        finally:
-            connection.close()
+        with self._send("GET", what, None) as response, unfinished.open("wb") as file:
+            try:
+                file.writelines(response.stream())
+            except (OSError, HTTPError) as error:
+                raise ShopRefused(f"{what} was cut short: {error!r}") from error
         unfinished.rename(path)
 
     def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        connection, response = self._send(method, path, body)
-        try:
-            answer: dict[str, Any] = json.loads(response.read())
-        except (OSError, http.client.HTTPException, ValueError) as error:
-            raise ShopRefused(f"no answer to {path}: {error!r}") from error
-        finally:
-            connection.close()
+        with self._send(method, path, body) as response:
+            try:
+                answer: dict[str, Any] = response.json()
+            except (OSError, HTTPError, ValueError) as error:
+                raise ShopRefused(f"no answer to {path}: {error!r}") from error
         return answer
 
-    def _send(
-        self, method: str, path: str, body: dict[str, Any] | None
-    ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
-        connection = http.client.HTTPConnection(*self._address, timeout=_TIMEOUT)
-        data = None if body is None else json.dumps(body).encode()
+    def _send(self, method: str, path: str, body: dict[str, Any] | None) -> BaseHTTPResponse:
         try:
-            connection.request(
-                method, f"/api/v1/demo/{path}", data, {"Content-Type": "application/json"}
+            response = self._shop.request(
+                *(method, f"/api/v1/demo/{path}"),
+                json=body,
+                headers={"Connection": "close", "Content-Type": "application/json"},
+                preload_content=False,
             )
-            response = connection.getresponse()
-        except (OSError, http.client.HTTPException) as error:
-            connection.close()
+        except HTTPError as error:
             raise ShopRefused(f"the shop does not answer: {error}") from error
         if response.status >= 300:
-            said = response.read(500).decode(errors="replace")
-            connection.close()
+            with response:
+                said = response.read(500).decode(errors="replace")
             hint = "; has it SHOP_DEMO=1?" if response.status == 404 else ""
             raise ShopRefused(f"{method} demo/{path}: {response.status} {said}{hint}")
-        return connection, response
+        return response

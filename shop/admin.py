@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any
+from typing import Any, ClassVar
 
+from django import forms
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.db.models.functions import Now
@@ -18,6 +19,7 @@ from shop.background.models import Run
 from shop.catalogue.models import Product, Sale
 from shop.catalogue.sale_cache import why_closed
 from shop.mails.models import Mail
+from shop.money import plain, to_major, to_minor
 from shop.orders.models import Order, OrderEvent, OrderLine
 from shop.payments.models import Payment, Refund
 from shop.payments.provider import PaymentUnknown
@@ -27,11 +29,71 @@ admin.site.site_title = "Flash sale"
 admin.site.index_title = "Catalogue, stock and orders"
 
 
+class PriceForm(forms.ModelForm):
+    """A form whose price is written as people write it, 999.00, and stored in minor units."""
+
+    priced: ClassVar[str]
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        if self.instance.pk:
+            stored = getattr(self.instance, self.priced)
+            self.initial[self.priced] = to_major(stored, self.instance.currency)
+
+    def clean(self) -> dict[str, Any]:
+        """Convert the price, once its currency is known."""
+        cleaned: dict[str, Any] = super().clean() or self.cleaned_data
+        price, currency = cleaned.get(self.priced), cleaned.get("currency", self.instance.currency)
+        if price is not None:
+            try:
+                cleaned[self.priced] = to_minor(price, currency)
+            except ValueError as error:
+                self.add_error(self.priced, str(error))
+        return cleaned
+
+
+class ProductForm(PriceForm):
+    """A product."""
+
+    priced = "list_price"
+    list_price = forms.DecimalField(min_value=0)
+
+
+class SaleForm(PriceForm):
+    """A sale."""
+
+    priced = "price"
+    price = forms.DecimalField(min_value=0, help_text="of a unit")
+
+
+class Amounts:
+    """Columns that show amounts with their currency."""
+
+    @admin.display(description="amount", ordering="amount")
+    def money(self, row: Any) -> str:
+        """The amount of an order, or of what belongs to one."""
+        order = row if isinstance(row, Order) else order_of(row)
+        return plain(row.amount, order.currency) if row.amount is not None else "-"
+
+
+def order_of(row: Any) -> Order:
+    """The order that a line, an event, a payment or a refund belongs to."""
+    order: Order = row.payment.order if isinstance(row, Refund) else row.order
+    return order
+
+
 @admin.register(Product)
 class ProductAdmin(admin.ModelAdmin):
     """Products."""
 
-    list_display = ("name", "slug", "list_price")
+    form = ProductForm
+    list_display = ("name", "slug", "listed_at")
+
+    @admin.display(description="list price", ordering="list_price")
+    def listed_at(self, product: Product) -> str:
+        """The list price with its currency."""
+        return plain(product.list_price, product.currency)
+
     search_fields = ("name", "slug")
     prepopulated_fields = {"slug": ("name",)}
 
@@ -40,8 +102,10 @@ class ProductAdmin(admin.ModelAdmin):
 class SaleAdmin(admin.ModelAdmin):
     """Sales. They can be paused at any time: the purchase's own transaction looks once more."""
 
+    form = SaleForm
+
     list_display = (
-        *("id", "product", "price", "status", "available", "limit"),
+        *("id", "product", "sold_at", "status", "available", "limit"),
         *("starts_at", "ends_at", "strategy"),
     )
     list_display_links = ("id", "product")
@@ -52,7 +116,7 @@ class SaleAdmin(admin.ModelAdmin):
     ordering = ("-id",)
     actions = ("pause", "resume")
     fieldsets = (
-        (None, {"fields": ("product", "item", "price", "limit")}),
+        (None, {"fields": ("product", "item", "price", "currency", "limit")}),
         ("Window", {"fields": ("starts_at", "ends_at", "paused")}),
         ("How it is sold", {"fields": ("strategy", "hold")}),
         ("What comes back", {"fields": ("restock_cancelled", "restock_returned")}),
@@ -68,14 +132,19 @@ class SaleAdmin(admin.ModelAdmin):
         """As buyers see it."""
         return why_closed(sale, sale.now) or ("open" if sale.item.available else "sold_out")
 
+    @admin.display(description="price", ordering="price")
+    def sold_at(self, sale: Sale) -> str:
+        """The price with its currency."""
+        return plain(sale.price, sale.currency)
+
     @admin.display(description="available", ordering="item__available")
     def available(self, sale: Sale) -> str:
         """Units left, of those ever stocked."""
         return f"{sale.item.available} of {sale.item.total}"
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        """A sale keeps its item: the orders' reservations are on it."""
-        return () if obj is None else ("product", "item")
+        """A sale keeps its item and its currency: orders are made of them."""
+        return () if obj is None else ("product", "item", "currency")
 
     @admin.action(description="Pause the selected sales", permissions=["change"])
     def pause(self, request: HttpRequest, chosen: QuerySet[Sale]) -> None:
@@ -105,34 +174,41 @@ class RowsInline(admin.TabularInline):
         return False
 
 
-class LinesInline(RowsInline):
+class LinesInline(Amounts, RowsInline):
     """What an order is of."""
 
     model = OrderLine
-    fields = ("sale", "quantity", "returned", "amount", "reservation")
-    readonly_fields = ("returned",)
+    fields = ("sale", "quantity", "returned", "money", "reservation")
+    readonly_fields = ("returned", "money")
 
 
-class EventsInline(RowsInline):
+class EventsInline(Amounts, RowsInline):
     """What happened to an order."""
 
     model = OrderEvent
     verbose_name_plural = "timeline"
-    fields = ("created", "kind", "quantity", "amount", "line")
+    fields = ("created", "kind", "quantity", "money", "line")
+    readonly_fields = ("money",)
 
 
-class PaymentsInline(RowsInline):
+class PaymentsInline(Amounts, RowsInline):
     """What was taken for an order."""
 
     model = Payment
-    fields = ("created", "state", "amount", "owed_back", "intent", "settled")
+    fields = ("created", "state", "money", "back", "intent", "settled")
+    readonly_fields = ("money", "back")
+
+    @admin.display(description="owed back")
+    def back(self, payment: Payment) -> str:
+        """What was given back, or is on its way back."""
+        return plain(payment.owed_back, payment.order.currency)
 
 
 @admin.register(Order)
-class OrderAdmin(ReadOnly):
+class OrderAdmin(Amounts, ReadOnly):
     """Orders."""
 
-    list_display = ("id", "what", "buyer", "amount", "status", "pay_before", "created")
+    list_display = ("id", "what", "buyer", "money", "status", "pay_before", "created")
     list_filter = ("status", "created")
     list_select_related = ("buyer",)
     search_fields = (
@@ -169,12 +245,12 @@ class OrderAdmin(ReadOnly):
 
 
 @admin.register(Refund)
-class RefundAdmin(ReadOnly):
+class RefundAdmin(Amounts, ReadOnly):
     """Money on its way back."""
 
-    list_display = ("id", "order", "amount", "reason", "state", "attempts", "created", "settled")
+    list_display = ("id", "order", "money", "reason", "state", "attempts", "created", "settled")
     list_filter = ("state", "reason", "created")
-    list_select_related = ("payment",)
+    list_select_related = ("payment__order",)
     search_fields = ("=id", "=payment__order__id", "=number", "=key")
     ordering = ("-id",)
     actions = ("retry",)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from decimal import Decimal
 from typing import Any, cast
 from uuid import uuid4
 
@@ -86,13 +85,13 @@ def bob(db: None) -> Buyer:
 def sale_of(db: None) -> Callable[..., Sale]:
     """Open a sale."""
 
-    def make(stock: int = 10, *, limit: int = 2, price: object = 999, **more: Any) -> Sale:
-        return open_sale(stock=stock, limit=limit, price=Decimal(str(price)), **more)
+    def make(stock: int = 10, *, limit: int = 2, price: int = 99_900, **more: Any) -> Sale:
+        return open_sale(stock=stock, limit=limit, price=price, **more)
 
     return make
 
 
 @pytest.fixture
 def sale(sale_of: Callable[..., Sale]) -> Sale:
-    """Ten units, two for each buyer, at 999."""
+    """Ten units, two for each buyer, at 999.00."""
     return sale_of()

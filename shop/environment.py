@@ -42,6 +42,7 @@ VARIABLES = (
     Variable("WEB_CONNECTIONS", "4000", "client connections a web worker holds at once"),
     Variable("DB_POOL_SIZE", "16", "database connections a process may open"),
     Variable("DB_POOL_MIN", "1", "database connections a process keeps open"),
+    Variable("SHOP_CURRENCY", "CNY", "currency (ISO 4217) of products and sales that name none"),
     Variable("RATE_LIMIT", "20", "purchases a second of one buyer, a process; the demo: no limit"),
     Variable("INVENTORY_MAX_BATCH", "256", "purchases that one transaction sells at most"),
     Variable("INVENTORY_MAX_WAITING", "5000", "purchases waiting for an item in a process"),

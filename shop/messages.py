@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from decimal import Decimal
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +39,8 @@ PROBLEMS: dict[str, Problem] = {
     ),
     "invalid_cart": Problem(
         422,
-        "A cart has 1 to 20 lines, each of another sale.",
-        "购物车须包含 1 到 20 行商品，且每个活动只能出现一次。",
+        "A cart has 1 to 20 lines, each of another sale, all in one currency.",
+        "购物车须包含 1 到 20 行商品，每个活动只能出现一次，且币种须相同。",
     ),
     "idempotency_key_reused": Problem(
         422,
@@ -99,12 +98,14 @@ class Refusal(Exception):
 
     Attributes:
         code: one of ``PROBLEMS``.
+        detail: what exactly is wrong, for the client's programmer.
         more: figures that belong to it, such as what is still available.
     """
 
-    def __init__(self, code: str, **more: int) -> None:
+    def __init__(self, code: str, *, detail: str = "", **more: int) -> None:
         super().__init__(code)
         self.code = code
+        self.detail = detail
         self.more = more
 
 
@@ -478,8 +479,3 @@ def refusal(code: str, *, chinese: bool, may_come_back: int = False, **_: int) -
     if code in IN_PLACE_OF:
         return say(IN_PLACE_OF[code], chinese=chinese)
     return text(code, chinese=chinese)
-
-
-def money(amount: Decimal) -> str:
-    """A price as it is written: ¥1,999 or ¥9.50."""
-    return f"¥{amount:,.0f}" if amount == amount.to_integral_value() else f"¥{amount:,.2f}"

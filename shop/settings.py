@@ -111,6 +111,8 @@ SHOP_ALLOW_UNSAFE_STRATEGIES = False
 # An order's page shows the mails about it, where there is no mail server.
 SHOP_SHOW_MAILS = False
 
+CURRENCY = environment.text("SHOP_CURRENCY")
+
 # Where buyers find the shop, for links in mails.
 PUBLIC_URL = environment.text("PUBLIC_URL").rstrip("/")
 

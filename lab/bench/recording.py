@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
-from decimal import Decimal
 
 from django.db.models import Count, Max, Min
 
@@ -59,7 +58,7 @@ def compare(
 def _sample(url: str, crowd: Crowd, seconds: float, records: bool) -> float:
     sale = open_sale(
         stock=ENOUGH_STOCK,
-        price=Decimal(999),
+        price=99_900,
         limit=ENOUGH_STOCK,
         starts_in=timedelta(seconds=crowd.gathers_in),
     )

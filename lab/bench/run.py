@@ -8,7 +8,6 @@ import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
 from itertools import cycle
 from typing import Any
 from uuid import uuid4
@@ -133,9 +132,7 @@ class Bench:
     def _sale(self, row: Row) -> Sale | None:
         if row.strategy is None:
             return None
-        return open_sale(
-            stock=row.stock, price=Decimal(999), limit=1_000_000, strategy=row.strategy
-        )
+        return open_sale(stock=row.stock, price=99_900, limit=1_000_000, strategy=row.strategy)
 
     @staticmethod
     def _check(row: Row, sale: Sale | None, promised: int, unanswered: int) -> tuple[int, int]:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from decimal import Decimal
 from itertools import chain
-from typing import Any
 
 from django.conf import settings
 from django.contrib.auth import login
@@ -15,31 +13,35 @@ from django.contrib.auth.models import User
 from django.contrib.sessions.backends.db import SessionStore
 from django.core.exceptions import ValidationError
 from django.db import DEFAULT_DB_ALIAS, connections
-from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http import HttpRequest, StreamingHttpResponse
 
 from inventory import services
 from inventory.models import Reservation
 from inventory.selling.strategies import CLASSES, DEFAULT
-from lab.demo import metrics_export
+from lab.demo import metrics_export, schemas
 from lab.demo.buyers import create_synthetic_buyers
 from lab.proof import provider_ledger, snapshot
-from shop.api import requests
-from shop.api.requests import api
-from shop.api.views import as_json
+from shop.api.operations import JSON_LINES, Answer, Operation, Result
 from shop.catalogue.models import Sale
 from shop.catalogue.sales import open_sale
 from shop.messages import Refusal
 from shop.orders.models import Order
 from shop.payments.provider import PaymentUnknown
 
-MOST_SYNTHETIC_BUYERS = 20_000
-"""In one call."""
+PRICE = 99_900
+"""Of one unit, in minor units."""
 
-MOST_UNITS = 1_000_000
-LONGEST = 24 * 60 * 60
-"""Seconds until a sale opens, or to pay in it."""
+TAG = "Load tests"
 
-PRICE = Decimal(999)
+AFTER_SALE = {
+    "show_sale": ("sale", "sale"),
+    "place_order": ("sale", "sale"),
+    "restock_sale": ("sale", "sale"),
+    "show_figures": ("sale", "sale"),
+    "show_snapshot": ("sale", "sale"),
+    "show_ledger": ("sale", "sale"),
+}
+"""What can be done with a sale once it is made."""
 
 
 @contextmanager
@@ -58,122 +60,162 @@ def past_the_pool() -> Iterator[None]:
         connections[DEFAULT_DB_ALIAS] = pooled
 
 
-@api("POST")
-def make_buyers(request: HttpRequest) -> HttpResponse:
-    """Create synthetic buyers for a load test."""
-    count = requests.whole_number(requests.body(request), "count", "invalid_request")
-    if not 1 <= count <= MOST_SYNTHETIC_BUYERS:
-        raise Refusal("invalid_request")
-    return as_json({"tokens": create_synthetic_buyers(count)}, status=201)
+@Operation(
+    method="POST",
+    tag="Buyers",
+    body=schemas.BuyersWanted,
+    answers={201: Answer(schemas.Tokens, "A token for each.")},
+)
+def make_buyers(request: HttpRequest, *, body: schemas.BuyersWanted) -> Result:
+    """Make synthetic buyers."""
+    return 201, schemas.Tokens(create_synthetic_buyers(body.count))
 
 
-@api("POST")
-def make_session(request: HttpRequest) -> HttpResponse:
-    """Sign a synthetic buyer in: they have no password, and load tests open their pages too."""
-    buyer = User.objects.filter(pk=requests.buyer(request)).first()
-    if buyer is None:
+@Operation(
+    method="POST",
+    tag="Buyers",
+    buyer=True,
+    answers={201: Answer(schemas.Session, "The cookie to send with requests for pages.")},
+)
+def make_session(request: HttpRequest, *, buyer: int) -> Result:
+    """Sign a synthetic buyer in.
+
+    They have no password, and load tests open their pages too.
+    """
+    user = User.objects.filter(pk=buyer).first()
+    if user is None:
         raise Refusal("unauthorized")
     request.session = SessionStore()
-    login(request, buyer)
+    login(request, user)
     request.session.save()
-    cookie = f"{settings.SESSION_COOKIE_NAME}={request.session.session_key}"
-    return as_json({"cookie": cookie}, status=201)
+    return 201, schemas.Session(f"{settings.SESSION_COOKIE_NAME}={request.session.session_key}")
 
 
-@api("GET")
-def list_strategies(request: HttpRequest) -> HttpResponse:
-    """Every way of selling, the default first."""
-    return as_json(
-        {
-            "strategies": [
-                {
-                    "name": name,
-                    "safe": kind.safe,
-                    "fenced": kind.fenced,
-                    "summary": kind.summary,
-                }
-                for name, kind in sorted(CLASSES.items(), key=lambda each: each[0] != DEFAULT)
-            ]
-        }
+@Operation(
+    method="GET",
+    tag=TAG,
+    answers={200: Answer(schemas.Strategies, "All of them.")},
+)
+def list_strategies(request: HttpRequest) -> Result:
+    """List the ways of selling, the default first."""
+    return 200, schemas.Strategies(
+        [
+            schemas.Strategy(name, kind.safe, kind.fenced, kind.summary)
+            for name, kind in sorted(CLASSES.items(), key=lambda each: each[0] != DEFAULT)
+        ]
     )
 
 
-@api("POST")
-def make_sale(request: HttpRequest) -> HttpResponse:
+@Operation(
+    method="POST",
+    tag=TAG,
+    body=schemas.SaleWanted,
+    answers={201: Answer(schemas.SaleMade, "Its ids.", AFTER_SALE)},
+)
+def make_sale(request: HttpRequest, *, body: schemas.SaleWanted) -> Result:
     """Open a fresh sale, with an item of its own."""
-    document = requests.body(request)
-    strategy = document.get("strategy", DEFAULT)
-    if strategy not in list(CLASSES):
-        raise Refusal("invalid_request")
     try:
         sale = open_sale(
-            stock=_within(document, "stock", 100, MOST_UNITS),
+            stock=body.stock,
             price=PRICE,
-            limit=_within(document, "limit", 1, MOST_UNITS, least=1),
-            strategy=strategy,
-            starts_in=_seconds(document, "starts_in", 0),
-            hold=_seconds(document, "hold", 900),
+            limit=body.limit,
+            strategy=body.strategy,
+            starts_in=timedelta(seconds=body.starts_in),
+            hold=timedelta(seconds=body.hold),
         )
     except ValidationError:
         raise Refusal("invalid_request") from None
-    return as_json({"sale": sale.pk, "item": sale.item_id}, status=201)
+    return 201, schemas.SaleMade(sale.pk, sale.item_id)
 
 
-@api("POST")
-def restock_sale(request: HttpRequest, sale: int) -> HttpResponse:
-    """Add units to a sale's item."""
-    units = _within(requests.body(request), "units", 1, MOST_UNITS, least=1)
-    level = services.restock(_sale(sale).item_id, units)
-    return as_json({"available": level.available})
+@Operation(
+    method="POST",
+    tag=TAG,
+    body=schemas.UnitsAdded,
+    answers={200: Answer(schemas.Level, "What is available now.")},
+)
+def restock_sale(request: HttpRequest, sale: int, *, body: schemas.UnitsAdded) -> Result:
+    """Add units to a sale's item.
+
+    Once it is answered, no buyer is refused by an older level any more.
+    """
+    level = services.restock(_sale(sale).item_id, body.units)
+    return 200, schemas.Level(level.available)
 
 
-@api("GET")
-def show_figures(request: HttpRequest, sale: int) -> HttpResponse:
-    """What a sale has come to, and what the web processes have counted."""
+@Operation(
+    method="GET",
+    tag=TAG,
+    query=schemas.Beside,
+    answers={200: Answer(schemas.Figures, "The figures.")},
+)
+def show_figures(request: HttpRequest, sale: int, *, query: schemas.Beside) -> Result:
+    """Show what a sale has come to.
+
+    Stock, orders, follow-ups that are owed; and what all web processes have counted since they
+    started.
+    """
     with past_the_pool():
-        return as_json(_figures(sale, _sales(request, sale)))
+        return 200, _figures(sale, _sales(sale, query))
 
 
-def _figures(sale: int, sales: list[int]) -> dict[str, Any]:
+def _figures(sale: int, sales: list[int]) -> schemas.Figures:
     found, item, counted = _sale(sale), snapshot.read_item(sale), metrics_export.read()
-    return {
-        "sale": sale,
-        "item": found.item_id,
-        "strategy": found.strategy,
-        "total": item.total,
-        "available": item.available,
-        "held": item.held,
-        "confirmed": item.confirmed,
-        "ledger_sum": item.ledger_sum,
-        "fence": item.fence,
-        "oversold": max(0, item.held + item.confirmed - item.total),
-        "purchases": Reservation.objects.filter(scope=sale).count(),
-        "owed": snapshot.owed(sales),
-        "processes": counted.processes,
-        "degraded": counted.degraded,
-        "counters": dict(counted.counters),
-    }
+    return schemas.Figures(
+        sale=sale,
+        item=found.item_id,
+        strategy=found.strategy,
+        total=item.total,
+        available=item.available,
+        held=item.held,
+        confirmed=item.confirmed,
+        ledger_sum=item.ledger_sum,
+        fence=item.fence,
+        oversold=max(0, item.held + item.confirmed - item.total),
+        purchases=Reservation.objects.filter(scope=sale).count(),
+        owed=snapshot.owed(sales),
+        processes=counted.processes,
+        degraded=counted.degraded,
+        counters=dict(counted.counters),
+    )
 
 
-@api("GET")
-def show_snapshot(request: HttpRequest, sale: int) -> StreamingHttpResponse:
-    """All tables of a sale from one moment, for ``loadtest.checker``."""
-    lines = snapshot.lines(_sales(request, sale))
+@Operation(
+    method="GET",
+    tag=TAG,
+    query=schemas.Beside,
+    answers={200: Answer(str, "One line per row; the last says how many there were.")},
+)
+def show_snapshot(request: HttpRequest, sale: int, *, query: schemas.Beside) -> Result:
+    """Show all tables of a sale, from one moment.
+
+    As JSON lines, for the checker of the load test.
+    """
+    lines = snapshot.lines(_sales(sale, query))
     # The first line is asked for here, where a database that is away can still be answered.
     first = next(lines)
-    return StreamingHttpResponse(chain([first], lines), content_type="application/x-ndjson")
+    return StreamingHttpResponse(chain([first], lines), content_type=JSON_LINES)
 
 
-@api("GET")
-def show_ledger(request: HttpRequest, sale: int) -> StreamingHttpResponse:
-    """What the payment provider moved for a sale's orders, for ``loadtest.checker``."""
-    sales = _sales(request, sale)
+@Operation(
+    method="GET",
+    tag=TAG,
+    query=schemas.Beside,
+    answers={200: Answer(str, "One line per row; the last says how many there were.")},
+)
+def show_ledger(request: HttpRequest, sale: int, *, query: schemas.Beside) -> Result:
+    """Show what the payment provider moved for a sale's orders.
+
+    As JSON lines, for the checker of the load test; also money of orders that the shop does not
+    know.
+    """
+    sales = _sales(sale, query)
     orders = Order.objects.filter(lines__sale__in=sales).values_list("pk", flat=True)
     try:
         lines = provider_ledger.lines(set(orders))
     except PaymentUnknown:
         raise Refusal("busy") from None
-    return StreamingHttpResponse(lines, content_type="application/x-ndjson")
+    return StreamingHttpResponse(lines, content_type=JSON_LINES)
 
 
 def _sale(pk: int) -> Sale:
@@ -183,25 +225,6 @@ def _sale(pk: int) -> Sale:
     return found
 
 
-def _sales(request: HttpRequest, sale: int) -> list[int]:
-    """The sale, and those of the query's `beside`, which carts were filled from as well."""
-    beside = [word for word in request.GET.get("beside", "").split(",") if word]
-    if not all(word.isdecimal() and len(word) < 19 for word in beside):
-        raise Refusal("invalid_request")
-    return [_sale(pk).pk for pk in (sale, *map(int, beside))]
-
-
-def _within(document: dict[str, Any], name: str, default: int, most: int, least: int = 0) -> int:
-    if name not in document:
-        return default
-    value = requests.whole_number(document, name, "invalid_request")
-    if not least <= value <= most:
-        raise Refusal("invalid_request")
-    return value
-
-
-def _seconds(document: dict[str, Any], name: str, default: float) -> timedelta:
-    value = document.get(name, default)
-    if type(value) not in (int, float) or not 0 <= value <= LONGEST:
-        raise Refusal("invalid_request")
-    return timedelta(seconds=value)
+def _sales(sale: int, query: schemas.Beside) -> list[int]:
+    """The sale, and those from which carts were filled as well."""
+    return [_sale(pk).pk for pk in (sale, *query.beside)]

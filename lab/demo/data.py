@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from decimal import Decimal
 from uuid import uuid4
 
 from django.contrib.auth.models import User
@@ -45,6 +44,7 @@ class Entry:
     """A product and the sale of it that the demo shows.
 
     Attributes:
+        list_price, price: in minor units.
         starts_in: from the time of filling in; negative for a sale of the past.
         renewed: when a new sale of it is opened: "when_over" or "when_begun" (it shows a
             countdown), or "never".
@@ -70,16 +70,16 @@ CATALOGUE = (
         slug="classic-phone",
         name="Classic phone",
         description="The classic of every flash sale: list price 1999, on sale at 999, ten units.",
-        list_price=1999,
-        price=999,
+        list_price=199_900,
+        price=99_900,
         stock=10,
     ),
     Entry(
         slug="headphones",
         name="Headphones",
         description="Plenty of them, and up to three for each buyer.",
-        list_price=899,
-        price=299,
+        list_price=89_900,
+        price=29_900,
         stock=5000,
         limit=3,
     ),
@@ -87,8 +87,8 @@ CATALOGUE = (
         slug="watch",
         name="Smart watch",
         description="Opens in a few minutes: watch the countdown, and be quick.",
-        list_price=1299,
-        price=599,
+        list_price=129_900,
+        price=59_900,
         stock=50,
         starts_in=SOON,
         lasts=timedelta(hours=2),
@@ -98,8 +98,8 @@ CATALOGUE = (
         slug="lamp",
         name="Desk lamp",
         description="Sold one row lock at a time, to compare the strategies.",
-        list_price=199,
-        price=99,
+        list_price=19_900,
+        price=9_900,
         stock=200,
         limit=2,
         strategy="row_lock",
@@ -108,8 +108,8 @@ CATALOGUE = (
         slug="espresso",
         name="Espresso set",
         description="Was gone in a moment.",
-        list_price=499,
-        price=249,
+        list_price=49_900,
+        price=24_900,
         stock=5,
         sold=5,
     ),
@@ -117,8 +117,8 @@ CATALOGUE = (
         slug="travel-mug",
         name="Travel mug",
         description="Yesterday's sale.",
-        list_price=79,
-        price=39,
+        list_price=7_900,
+        price=3_900,
         stock=100,
         starts_in=-timedelta(days=2),
         lasts=timedelta(days=1),
@@ -156,7 +156,7 @@ def _sale_of(entry: Entry) -> Sale:
         defaults={
             "name": entry.name,
             "description": entry.description,
-            "list_price": Decimal(entry.list_price),
+            "list_price": entry.list_price,
         },
     )
     latest = Sale.objects.filter(product=product).order_by("-starts_at").first()
@@ -164,7 +164,7 @@ def _sale_of(entry: Entry) -> Sale:
         return latest
     sale = open_sale(
         stock=entry.stock,
-        price=Decimal(entry.price),
+        price=entry.price,
         limit=entry.limit,
         product=product,
         strategy=entry.strategy,

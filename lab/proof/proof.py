@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -261,7 +260,7 @@ class Proof:
         plan = self._plan
         return open_sale(
             stock=plan.stock,
-            price=Decimal(999),
+            price=99_900,
             limit=plan.limit,
             strategy=plan.strategy,
             starts_in=timedelta(seconds=plan.crowd.gathers_in),

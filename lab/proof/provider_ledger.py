@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any
 
 from loadtest.checker import snapshot
 from shop.orders.models import Order
-from shop.payments.http_provider import ledger_lines
+from shop.payments.http_provider import LedgerLine, ledger_lines
 
 
 def write(path: Path, orders: Collection[int]) -> None:
@@ -31,14 +30,14 @@ def lines(orders: Collection[int]) -> Iterator[str]:
         PaymentUnknown: the provider does not tell, or not all of it; before the first line.
     """
     moved = list(ledger_lines())
-    strange = {line["order"] for line in moved if line["order"] >= min(orders, default=0)}
+    strange = {line.order for line in moved if line.order >= min(orders, default=0)}
     strange -= set(Order.objects.filter(pk__in=strange).values_list("pk", flat=True))
     wanted = strange.union(orders)
-    rows = (_payment(line) for line in moved if line["order"] in wanted)
+    rows = (_payment(line) for line in moved if line.order in wanted)
     return snapshot.lines(snapshot.Header(time.monotonic_ns()), rows)
 
 
-def _payment(line: dict[str, Any]) -> snapshot.Payment:
+def _payment(line: LedgerLine) -> snapshot.Payment:
     return snapshot.Payment(
-        str(line["id"]), str(line["order"]), line["operation"], int(line["amount"])
+        str(line.id), str(line.order), line.operation, line.amount, line.currency
     )

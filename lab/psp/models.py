@@ -25,7 +25,7 @@ def event_id() -> str:
 
 
 class Intent(models.Model):
-    """A payment that a shop announced. Amounts are in the smallest unit of money, everywhere.
+    """A payment that a shop announced. All amounts are in minor units of its currency.
 
     What was captured and refunded is counted by the database when the ledger grows.
     """
@@ -42,6 +42,7 @@ class Intent(models.Model):
     id = models.CharField(primary_key=True, max_length=40, default=intent_id)
     order = models.BigIntegerField(db_index=True)
     amount = models.BigIntegerField()
+    currency = models.CharField(max_length=3)
     status = models.CharField(
         max_length=16, choices=Status.choices, default=Status.REQUIRES_CAPTURE
     )

@@ -31,9 +31,10 @@ class NoSuchIntent(Exception):
     """There is no payment of that id."""
 
 
-def create(*, order: int, amount: int) -> Answer:
+def create(*, order: int, amount: int, currency: str) -> Answer:
     """Announce a payment."""
-    return 200, intent_document(Intent.objects.create(order=order, amount=amount))
+    intent = Intent.objects.create(order=order, amount=amount, currency=currency)
+    return 200, intent_document(intent)
 
 
 def capture(intent_id: str) -> Answer:
@@ -112,6 +113,7 @@ def intent_document(intent: Intent) -> dict[str, Any]:
         "object": "payment_intent",
         "order": intent.order,
         "amount": intent.amount,
+        "currency": intent.currency,
         "status": str(intent.status),
         "refunded": intent.refunded,
     }

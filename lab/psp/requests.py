@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import re
 import socket
 import time
 from collections.abc import Callable
@@ -25,6 +26,7 @@ from lab.psp.money import Answer
 log = logging.getLogger(__name__)
 
 LONGEST_KEY = 255
+CURRENCY = re.compile("[A-Z]{3}")
 
 CLAIM = """
 INSERT INTO psp_idempotencykey (key, request) VALUES (%s, %s) ON CONFLICT DO NOTHING
@@ -121,6 +123,18 @@ def positive(document: dict[str, Any], name: str) -> int:
     if type(value) is not int or not 0 < value < 2**63:
         raise Bad(400, f"invalid_{name}")
     return value
+
+
+def currency(document: dict[str, Any]) -> str:
+    """The currency of the document: three capital letters.
+
+    Raises:
+        Bad: it has none.
+    """
+    code = document.get("currency")
+    if not isinstance(code, str) or not CURRENCY.fullmatch(code):
+        raise Bad(400, "invalid_currency")
+    return code
 
 
 def rendered(answer: Answer) -> HttpResponse:

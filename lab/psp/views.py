@@ -22,7 +22,8 @@ def intents(request: HttpRequest) -> HttpResponseBase:
         return _intents_of(request.GET.get("order", ""))
     document = requests.body(request)
     order, amount = positive(document, "order"), positive(document, "amount")
-    return once(request, lambda: money.create(order=order, amount=amount))
+    currency = requests.currency(document)
+    return once(request, lambda: money.create(order=order, amount=amount, currency=currency))
 
 
 @call("POST")
@@ -85,6 +86,7 @@ def _ledger_lines() -> Iterator[str]:
             "intent": line.intent_id,
             "operation": line.operation,
             "amount": line.amount,
+            "currency": line.intent.currency,
         }
         count += 1
         yield json.dumps(document) + "\n"

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import os
 import sys
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+import urllib3
 
 from lab import environment
 from lab.stack.embedded import ServerUrls
@@ -177,7 +177,10 @@ class Stack:
 def serves(url: str) -> bool:
     """Does `url` answer 200?"""
     try:
-        with urllib.request.urlopen(url, timeout=5) as answer:
-            return bool(answer.status == 200)
-    except (OSError, urllib.error.URLError):
+        # An idle connection would keep a server from ending at once.
+        answer = urllib3.request(
+            "GET", url, headers={"Connection": "close"}, timeout=5, retries=False
+        )
+        return answer.status == 200
+    except urllib3.exceptions.HTTPError:
         return False

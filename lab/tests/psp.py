@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,6 +15,7 @@ from uuid import uuid4
 
 import psutil
 import psycopg
+import urllib3
 
 from lab import environment
 from lab.stack.ports import next_free, release
@@ -45,14 +45,14 @@ class Psp:
 
     def call(self, path: str, body: Any = None) -> bytes:
         """Call it, past the shop's client; the answer's body."""
-        request = urllib.request.Request(
-            f"{self.url}/v1/{path}",
-            data=None if body is None else json.dumps(body).encode(),
-            headers={"Authorization": f"Bearer {KEY}"},
+        answer = urllib3.request(
+            *("GET" if body is None else "POST", f"{self.url}/v1/{path}"),
+            json=body,
+            headers={"Authorization": f"Bearer {KEY}", "Connection": "close"},
+            timeout=30,
         )
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            content: bytes = answer.read()
-        return content
+        assert answer.status == 200, answer.data
+        return answer.data
 
     def ledger(self, *orders: int) -> list[tuple[int, str, int]]:
         """Lines (order, operation, amount in the smallest unit) of these orders, oldest first."""

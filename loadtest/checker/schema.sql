@@ -20,14 +20,16 @@ CREATE TABLE reservation (
 );
 CREATE TABLE "order" (
     snapshot INTEGER, id TEXT, reservation TEXT, sale TEXT, item TEXT, buyer TEXT, key TEXT,
-    quantity INTEGER, amount INTEGER, status TEXT, created TEXT
+    quantity INTEGER, amount INTEGER, status TEXT, created TEXT, currency TEXT
 );
 CREATE TABLE movement (
     snapshot INTEGER, id INTEGER, item TEXT, delta INTEGER, reason TEXT, token INTEGER
 );
 CREATE TABLE effect (snapshot INTEGER, order_id TEXT, name TEXT, count INTEGER);
 CREATE TABLE outbox (snapshot INTEGER, id TEXT, topic TEXT, done INTEGER);
-CREATE TABLE payment (snapshot INTEGER, id TEXT, order_id TEXT, operation TEXT, amount INTEGER);
+CREATE TABLE payment (
+    snapshot INTEGER, id TEXT, order_id TEXT, operation TEXT, amount INTEGER, currency TEXT
+);
 
 -- What was injected: when each fault began and when it was healed.
 CREATE TABLE fault (name TEXT, start INTEGER, "end" INTEGER);

@@ -78,7 +78,7 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A reservation with a price; `amount` in the smallest unit of money, `created` as shown.
+    """A reservation with a price; `amount` in minor units of `currency`, `created` as shown.
 
     An order of several reservations is several rows with the same id, each with its own amount.
     """
@@ -94,6 +94,7 @@ class Order:
     amount: int = 0
     status: str = ""
     created: str = ""
+    currency: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +144,7 @@ class Payment:
     order: str
     operation: str
     amount: int
+    currency: str = ""
 
 
 Row = Item | Sale | Reservation | Order | Movement | Effect | Outbox | Payment

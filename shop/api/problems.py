@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-import json
 from functools import cache
-from typing import Any
 
+import msgspec
 from django.http import HttpRequest, HttpResponse
+from msgspec import UNSET
 
 from shop import messages
+from shop.api.schemas import Problem
 
 
-def problem(request: HttpRequest, code: str, **more: Any) -> HttpResponse:
+def problem(request: HttpRequest, code: str, *, detail: str = "", **more: int) -> HttpResponse:
     """The answer for a code, in the client's language.
 
     Args:
         request: for its Accept-Language header.
         code: one of ``words.PROBLEMS``.
+        detail: what exactly is wrong, in English.
         more: further members, such as ``available``.
     """
     chinese = messages.is_chinese(request.META.get("HTTP_ACCEPT_LANGUAGE", ""))
-    body = _body(code, chinese) if not more else _encode(code, chinese, more)
+    plain = not (detail or more)
+    body = _body(code, chinese) if plain else _encode(code, chinese, detail, more)
     response = answer(body, messages.PROBLEMS[code].status, "application/problem+json")
     # A refusal is an outcome, not an event: Django would write a log line for each of thousands.
     response._has_been_logged = True  # type: ignore[attr-defined]
@@ -37,17 +40,19 @@ def answer(body: bytes, status: int, content_type: str) -> HttpResponse:
 
 @cache
 def _body(code: str, chinese: bool) -> bytes:
-    return _encode(code, chinese, {})
+    return _encode(code, chinese, "", {})
 
 
-def _encode(code: str, chinese: bool, more: dict[str, Any]) -> bytes:
-    members = {
-        "type": f"/api/docs#{code}",
-        "title": messages.text(code, chinese=chinese),
-        "status": messages.PROBLEMS[code].status,
-        "code": code,
-        **more,
-    }
+def _encode(code: str, chinese: bool, detail: str, more: dict[str, int]) -> bytes:
     if more.get("may_come_back"):
-        members["detail"] = messages.MAY_COME_BACK.zh if chinese else messages.MAY_COME_BACK.en
-    return json.dumps(members, ensure_ascii=False).encode()
+        detail = messages.MAY_COME_BACK.zh if chinese else messages.MAY_COME_BACK.en
+    return msgspec.json.encode(
+        Problem(
+            type=f"/api/docs#{code}",
+            title=messages.text(code, chinese=chinese),
+            status=messages.PROBLEMS[code].status,
+            code=code,
+            detail=detail or UNSET,
+            **more,  # type: ignore[arg-type]
+        )
+    )

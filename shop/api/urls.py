@@ -12,6 +12,6 @@ urlpatterns = [
     path("orders/<int:order>/payment", views.pay_order),
     path("orders/<int:order>/cancel", views.cancel_order),
     path("orders/<int:order>/refund", views.refund_order),
-    path("webhooks/psp", webhooks.receive),
+    path("webhooks/psp", webhooks.receive_webhook),
     path("tokens", views.make_token),
 ]

@@ -1,157 +1,250 @@
-"""The API's calls. Each parses, calls one service, and renders."""
+"""The API's calls for buyers. Each calls one service and renders."""
 
 from __future__ import annotations
 
-import json
-from decimal import Decimal
-from typing import Any
+from uuid import UUID
 
 from django.contrib.auth import authenticate
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
+from msgspec import UNSET
 
 from inventory import failpoints, services
 from inventory.models import Item
 from shop.accounts import tokens
-from shop.api import requests
-from shop.api.problems import answer
-from shop.api.requests import api
+from shop.api import schemas
+from shop.api.operations import Answer, Operation, Result
 from shop.catalogue.sale_cache import NoSuchSale, sale_cache
 from shop.checkout import order_actions
-from shop.checkout.cart import check_out
-from shop.checkout.purchase import MOST_UNITS, Bought, buy
-from shop.checkout.rate_limit import limiter
+from shop.checkout.cart import Wanted, check_out
+from shop.checkout.purchase import Bought, buy
 from shop.messages import Refusal
+from shop.money import Money
 from shop.orders import Opened, Part
 from shop.orders.models import Order
 
+AFTER_ORDER = {
+    "show_order": ("order", "id"),
+    "pay_order": ("order", "id"),
+    "cancel_order": ("order", "id"),
+    "refund_order": ("order", "id"),
+}
+"""What can be done with an order, wherever one is answered."""
 
-def number(amount: Decimal | int) -> int | float:
-    """An amount as a JSON number; whole ones without a point."""
-    whole = int(amount)
-    return whole if whole == amount else float(amount)
+BOUGHT = {
+    201: Answer(schemas.Order, "The order.", AFTER_ORDER),
+    200: Answer(schemas.Order, "The same order again, for the same key.", AFTER_ORDER),
+}
 
+CHANGED = {200: Answer(schemas.Order, "The order after it.", AFTER_ORDER)}
 
-def as_json(document: Any, status: int = 200) -> HttpResponse:
-    """A JSON answer."""
-    return answer(json.dumps(document).encode(), status, "application/json")
-
-
-def order_document(order: Order | Opened) -> dict[str, Any]:
-    """An order as the API shows it."""
-    return {
-        "id": order.pk,
-        "sale": order.sale_id,
-        "quantity": order.quantity,
-        "amount": number(order.amount),
-        "status": order.status,
-        "pay_before": order.pay_before.isoformat(),
-        "created": order.created.isoformat(),
-        "refunded": number(order.refunded),
-        "lines": [
-            {
-                "sale": line.sale_id,
-                "quantity": line.quantity,
-                "returned": line.returned,
-                "amount": number(line.amount),
-            }
-            for line in order.each_line()
-        ],
-    }
+NOT_SOLD = (
+    *("not_found", "not_started", "paused", "ended", "sold_out", "limit_reached"),
+    *("invalid_quantity", "idempotency_key_reused", "busy"),
+)
 
 
-@api("POST")
-def place_order(request: HttpRequest, sale: int) -> HttpResponse:
-    """Buy in a sale: 201 with the order, 200 with the same order for the same key."""
-    buyer = requests.buyer(request)
-    if not limiter().allows(buyer):
-        raise Refusal("rate_limited")
-    key = requests.idempotency_key(request)
-    quantity = requests.whole_number(requests.body(request), "quantity", "invalid_quantity")
-    return _bought(buy(sale, buyer, key, quantity))
+@Operation(
+    method="POST",
+    tag="Orders",
+    buyer=True,
+    limited=True,
+    key="required",
+    body=schemas.Purchase,
+    answers=BOUGHT,
+    problems=NOT_SOLD,
+)
+def place_order(
+    request: HttpRequest, sale: int, *, buyer: int, key: UUID, body: schemas.Purchase
+) -> Result:
+    """Buy in a sale.
+
+    Reserves the units and opens an order, or neither. What is answered has been committed.
+    """
+    return _bought(buy(sale, buyer, key, body.quantity))
 
 
-@api("POST")
-def place_cart(request: HttpRequest) -> HttpResponse:
-    """Buy in several sales, all or nothing: 201 with the order, 200 with it for the same key."""
-    buyer = requests.buyer(request)
-    if not limiter().allows(buyer):
-        raise Refusal("rate_limited")
-    key = requests.idempotency_key(request)
-    return _bought(check_out(buyer, key, requests.cart(requests.body(request))))
+@Operation(
+    method="POST",
+    tag="Orders",
+    buyer=True,
+    limited=True,
+    key="required",
+    body=schemas.Cart,
+    answers=BOUGHT,
+    problems=NOT_SOLD,
+)
+def place_cart(request: HttpRequest, *, buyer: int, key: UUID, body: schemas.Cart) -> Result:
+    """Buy a cart.
+
+    Buys in several sales, all or nothing: one order with a line for each sale. A refusal names the
+    sale of the line that it is about. The time to pay is the shortest of the sales'. Inside, the
+    first line (by the sale's id) has the cart's key, line *n* the UUIDv5 of `n` in the cart's key
+    as namespace.
+    """
+    return _bought(check_out(buyer, key, [Wanted(line.sale, line.quantity) for line in body.lines]))
 
 
-@api("GET")
-def show_sale(request: HttpRequest, sale: int) -> HttpResponse:
-    """A sale: window, price, limit, what is available, and the server's time."""
+@Operation(
+    method="GET",
+    tag="Sales",
+    answers={200: Answer(schemas.Sale, "The sale.", {"place_order": ("sale", "id")})},
+)
+def show_sale(request: HttpRequest, sale: int) -> Result:
+    """Show a sale.
+
+    Its window, price and limit, what is available, and the server's time, by which alone the window
+    is judged.
+    """
     try:
         notice = sale_cache().refresh(sale)
     except NoSuchSale:
         raise Refusal("not_found") from None
     available = Item.objects.values_list("available", flat=True).get(pk=notice.item)
     status = notice.closed() or ("open" if available else "sold_out")
-    return as_json(
-        {
-            "id": sale,
-            "item": notice.item,
-            "price": number(notice.price),
-            "limit": notice.limit,
-            "starts_at": notice.starts_at.isoformat(),
-            "ends_at": notice.ends_at.isoformat(),
-            "status": status,
-            "available": available,
-            "may_come_back": status == "sold_out" and services.may_come_back(notice.item),
-            "server_time": notice.now().isoformat(),
-        }
+    return 200, schemas.Sale(
+        id=sale,
+        item=notice.item,
+        price=Money(notice.price, notice.currency),
+        limit=notice.limit,
+        starts_at=notice.starts_at,
+        ends_at=notice.ends_at,
+        status=status,
+        available=available,
+        may_come_back=status == "sold_out" and services.may_come_back(notice.item),
+        server_time=notice.now(),
     )
 
 
-@api("GET")
-def show_order(request: HttpRequest, order: int) -> HttpResponse:
-    """An order, to its buyer only."""
-    return as_json(order_document(_own_order(request, order)))
+@Operation(
+    method="GET",
+    tag="Orders",
+    buyer=True,
+    answers={200: Answer(schemas.Order, "The order.", AFTER_ORDER)},
+)
+def show_order(request: HttpRequest, order: int, *, buyer: int) -> Result:
+    """Show an order.
+
+    To its buyer only; for everybody else it does not exist.
+    """
+    return 200, order_document(_own_order(order, buyer))
 
 
-@api("POST")
-def pay_order(request: HttpRequest, order: int) -> HttpResponse:
-    """Pay an order; it still awaits its payment while the provider works on that."""
-    return as_json(order_document(order_actions.pay(_own_order(request, order))))
+@Operation(
+    method="POST",
+    tag="Orders",
+    buyer=True,
+    answers=CHANGED,
+    problems=(
+        *("order_expired", "order_cancelled", "order_refund_pending", "order_refunded"),
+        "payment_declined",
+    ),
+)
+def pay_order(request: HttpRequest, order: int, *, buyer: int) -> Result:
+    """Pay an order.
+
+    Paying twice is paying once. While the payment provider works on it, the order still awaits its
+    payment; look at it again. After a 503, the same call finds out what became of it.
+    """
+    return 200, order_document(order_actions.pay(_own_order(order, buyer)))
 
 
-@api("POST")
-def cancel_order(request: HttpRequest, order: int) -> HttpResponse:
-    """Give up an order that was not paid, or a part of it."""
-    found = _own_order(request, order)
-    return as_json(order_document(order_actions.cancel(found, _part(request))))
+@Operation(
+    method="POST",
+    tag="Orders",
+    buyer=True,
+    key="optional",
+    body=schemas.Part,
+    answers=CHANGED,
+    problems=(
+        *("order_paid", "order_expired", "order_fulfilled", "order_refund_pending"),
+        *("order_refunded", "order_cancelled", "idempotency_key_reused"),
+    ),
+)
+def cancel_order(
+    request: HttpRequest, order: int, *, buyer: int, key: UUID | None, body: schemas.Part
+) -> Result:
+    """Cancel an order that is not paid, or a part of it.
+
+    The units are for sale again, if the sale wants that. Cancelling all of it twice is cancelling
+    once; a part needs an `Idempotency-Key`. What a payment under way takes goes back by itself.
+    """
+    found = _own_order(order, buyer)
+    return 200, order_document(order_actions.cancel(found, _part(body, key)))
 
 
-@api("POST")
-def refund_order(request: HttpRequest, order: int) -> HttpResponse:
-    """Take back a paid order, or a part of it."""
-    found = _own_order(request, order)
-    return as_json(order_document(order_actions.refund(found, _part(request))))
+@Operation(
+    method="POST",
+    tag="Orders",
+    buyer=True,
+    key="optional",
+    body=schemas.Part,
+    answers=CHANGED,
+    problems=(
+        *("order_awaiting_payment", "order_expired", "order_cancelled", "order_fulfilled"),
+        *("order_refund_pending", "order_refunded", "idempotency_key_reused"),
+    ),
+)
+def refund_order(
+    request: HttpRequest, order: int, *, buyer: int, key: UUID | None, body: schemas.Part
+) -> Result:
+    """Return a paid order for a refund, or a part of it.
+
+    The units are for sale again, if the sale wants that. Returning all of it twice is returning
+    once; a part needs an `Idempotency-Key`. After a 503, the same call finds out what became of it.
+    """
+    found = _own_order(order, buyer)
+    return 200, order_document(order_actions.refund(found, _part(body, key)))
 
 
-@api("POST")
-def make_token(request: HttpRequest) -> HttpResponse:
-    """Exchange a user name and a password for a buyer token."""
-    document = requests.body(request)
-    user = authenticate(
-        request,
-        username=requests.text(document, "username"),
-        password=requests.text(document, "password"),
-    )
+@Operation(
+    method="POST",
+    tag="Buyers",
+    body=schemas.Credentials,
+    answers={201: Answer(schemas.Token, "The token.")},
+    problems=("wrong_credentials",),
+)
+def make_token(request: HttpRequest, *, body: schemas.Credentials) -> Result:
+    """Exchange a user name and a password for a buyer token.
+
+    For the `Authorization` header of the other calls. It ends by itself and cannot be revoked
+    before.
+    """
+    user = authenticate(request, username=body.username, password=body.password)
     if user is None:
         raise Refusal("wrong_credentials")
-    return as_json({"token": tokens.issue(user.pk), "expires_in": tokens.LIFETIME}, status=201)
+    return 201, schemas.Token(token=tokens.issue(user.pk), expires_in=tokens.LIFETIME)
 
 
-def _bought(bought: Bought) -> HttpResponse:
+def order_document(order: Order | Opened) -> schemas.Order:
+    """An order as the API shows it."""
+    currency = order.currency
+    return schemas.Order(
+        id=order.pk,
+        sale=order.sale_id,
+        quantity=order.quantity,
+        amount=Money(order.amount, currency),
+        status=order.status,
+        pay_before=order.pay_before,
+        created=order.created,
+        refunded=Money(order.refunded, currency),
+        lines=[
+            schemas.OrderLine(
+                sale=line.sale_id,
+                quantity=line.quantity,
+                returned=line.returned,
+                amount=Money(line.amount, currency),
+            )
+            for line in order.each_line()
+        ],
+    )
+
+
+def _bought(bought: Bought) -> Result:
     failpoints.hit(failpoints.BEFORE_ANSWER)
-    return as_json(order_document(bought.order), status=200 if bought.replayed else 201)
+    return 200 if bought.replayed else 201, order_document(bought.order)
 
 
-def _own_order(request: HttpRequest, order: int) -> Order:
-    buyer = requests.buyer(request)
+def _own_order(order: int, buyer: int) -> Order:
     # Another buyer's order is not found, rather than forbidden: ids are not to be counted.
     found = (
         Order.objects.filter(pk=order, buyer=buyer).prefetch_related("lines__reservation").first()
@@ -161,18 +254,13 @@ def _own_order(request: HttpRequest, order: int) -> Order:
     return found
 
 
-def _part(request: HttpRequest) -> Part | None:
+def _part(body: schemas.Part, key: UUID | None) -> Part | None:
     """The part that the body speaks of; None for all of it.
 
-    A part needs a key of its own: two requests for one unit may be one wish or two.
+    A part needs a key: two requests for one unit may be one wish or two.
     """
-    document = requests.body(request)
-    if "quantity" not in document:
+    if body.quantity is UNSET:
         return None
-    quantity = requests.whole_number(document, "quantity", "invalid_quantity")
-    if not 1 <= quantity <= MOST_UNITS:
-        raise Refusal("invalid_quantity")
-    sale = None
-    if "sale" in document:
-        sale = requests.whole_number(document, "sale", "invalid_request")
-    return Part(quantity, requests.idempotency_key(request), sale)
+    if key is None:
+        raise Refusal("idempotency_key_missing")
+    return Part(body.quantity, key, None if body.sale is UNSET else body.sale)

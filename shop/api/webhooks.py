@@ -1,14 +1,13 @@
-"""Where the payment provider tells what happened."""
+"""Where the payment provider reports what happened."""
 
 from __future__ import annotations
 
 import logging
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 
-from shop.api import requests
-from shop.api.problems import answer
-from shop.api.requests import api
+from shop.api import schemas
+from shop.api.operations import Answer, Operation, Result
 from shop.messages import Refusal
 from shop.payments import webhooks
 from shop.payments.provider_events import NotYet
@@ -16,10 +15,23 @@ from shop.payments.provider_events import NotYet
 log = logging.getLogger(__name__)
 
 
-@api("POST")
-def receive(request: HttpRequest) -> HttpResponse:
-    """Take an event: 200 once its effect is committed, now or before. Else it is told again."""
-    body = requests.raw_body(request)
+@Operation(
+    method="POST",
+    tag="Payments",
+    signed_body=webhooks.Event,
+    headers={
+        "PSP-Signature": "`t=`, the seconds since 1970, then `,v1=` and the HMAC-SHA256, in "
+        "hexadecimal, of those seconds, a point and the raw body under the webhook secret."
+    },
+    answers={200: Answer(schemas.Received, "Its effect is committed, now or earlier.")},
+    problems=("bad_signature", "not_yet", "invalid_request", "malformed", "too_large"),
+)
+def receive_webhook(request: HttpRequest, *, body: bytes) -> Result:
+    """Take news of the payment provider.
+
+    Called by the payment provider, at least once for each event and in any order. It repeats the
+    event after any answer but 200.
+    """
     try:
         webhooks.receive(body, request.META.get("HTTP_PSP_SIGNATURE", ""))
     except webhooks.NotFromProvider:
@@ -29,4 +41,4 @@ def receive(request: HttpRequest) -> HttpResponse:
     except ValueError:
         log.exception("the payment provider's event cannot be understood: %r", body)
         raise Refusal("invalid_request") from None
-    return answer(b'{"received": true}', 200, "application/json")
+    return 200, schemas.Received()

@@ -5,30 +5,31 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 
 from django.db import connection
 
-from shop.payments.http_provider import MINOR, ledger_lines
+from shop.money import plain
+from shop.payments.http_provider import ledger_lines
 from shop.payments.models import Payment
 
 # What a buyer keeps of an order, in money, against what was taken and does not go back. Each step
 # of an order writes both in one transaction, so they agree at every moment.
 UNPAID = """
-SELECT shop_order.id, shop_order.status, worth.kept, COALESCE(taken.sum, 0)
+SELECT shop_order.id, shop_order.status, shop_order.currency, worth.kept,
+       COALESCE(taken.sum, 0)
 FROM shop_order
 JOIN LATERAL (
-    SELECT round(COALESCE(sum(line.amount / line.quantity
+    SELECT COALESCE(sum(line.amount / line.quantity
                * (reservation.quantity - reservation.returned))
                FILTER (WHERE reservation.state <> 'released'
-                         AND shop_order.status IN ('paid', 'fulfilled')), 0), 2) AS kept,
+                         AND shop_order.status IN ('paid', 'fulfilled')), 0)::bigint AS kept,
            COALESCE(bool_or(reservation.item_id = ANY(%(items)s)), false) AS asked_for
     FROM shop_orderline AS line
     JOIN inventory_reservation AS reservation ON reservation.id = line.reservation_id
     WHERE line.order_id = shop_order.id
 ) AS worth ON %(items)s::bigint[] IS NULL OR worth.asked_for
 LEFT JOIN LATERAL (
-    SELECT sum(amount - owed_back) FROM shop_payment
+    SELECT sum(amount - owed_back)::bigint AS sum FROM shop_payment
     WHERE order_id = shop_order.id AND state = 'captured'
 ) AS taken ON true
 WHERE worth.kept <> COALESCE(taken.sum, 0)
@@ -36,15 +37,18 @@ ORDER BY shop_order.id LIMIT 1000
 """
 
 PAYMENTS = """
-SELECT payment.id, payment.order_id, payment.intent, payment.state, payment.amount,
-       COALESCE(sum(refund.amount) FILTER (WHERE refund.state = 'done'), 0),
-       COALESCE(sum(refund.amount) FILTER (WHERE refund.state = 'pending'), 0)
-FROM shop_payment AS payment LEFT JOIN shop_refund AS refund ON refund.payment_id = payment.id
+SELECT payment.id, payment.order_id, payment.intent, payment.state, shop_order.currency,
+       payment.amount,
+       COALESCE(sum(refund.amount) FILTER (WHERE refund.state = 'done'), 0)::bigint,
+       COALESCE(sum(refund.amount) FILTER (WHERE refund.state = 'pending'), 0)::bigint
+FROM shop_payment AS payment
+JOIN shop_order ON shop_order.id = payment.order_id
+LEFT JOIN shop_refund AS refund ON refund.payment_id = payment.id
 WHERE payment.intent <> '' AND (%(items)s::bigint[] IS NULL OR payment.order_id IN (
     SELECT line.order_id FROM shop_orderline AS line
     JOIN inventory_reservation AS reservation ON reservation.id = line.reservation_id
     WHERE reservation.item_id = ANY(%(items)s)))
-GROUP BY payment.id
+GROUP BY payment.id, shop_order.id
 """
 
 
@@ -56,9 +60,14 @@ class Ours:
     order: int
     intent: str
     state: str
-    amount: Decimal
-    back: Decimal
-    on_the_way: Decimal
+    currency: str
+    amount: int
+    back: int
+    on_the_way: int
+
+    def money(self, amount: int) -> str:
+        """An amount of this payment, for a reader."""
+        return plain(amount, self.currency)
 
 
 @dataclass(slots=True)
@@ -66,8 +75,13 @@ class Theirs:
     """The same as the provider has it in its ledger."""
 
     order: int = 0
-    captured: Decimal = Decimal(0)
-    refunded: Decimal = Decimal(0)
+    currency: str = ""
+    captured: int = 0
+    refunded: int = 0
+
+    def money(self, amount: int) -> str:
+        """An amount of this payment, for a reader."""
+        return plain(amount, self.currency)
 
 
 def unpaid(items: list[int] | None = None) -> list[str]:
@@ -75,8 +89,9 @@ def unpaid(items: list[int] | None = None) -> list[str]:
     with connection.cursor() as cursor:
         cursor.execute(UNPAID, {"items": items})
         return [
-            f"order {pk} is {status} and worth {worth}, but {taken} was taken and is kept"
-            for pk, status, worth, taken in cursor.fetchall()
+            f"order {pk} is {status} and worth {plain(worth, currency)}, "
+            f"but {plain(taken, currency)} was taken and is kept"
+            for pk, status, currency, worth, taken in cursor.fetchall()
         ]
 
 
@@ -112,15 +127,21 @@ def _not_at_the_provider(ours: Mapping[str, Ours], theirs: Mapping[str, Theirs])
     problems = []
     for intent, one in ours.items():
         said = theirs.get(intent, Theirs())
+        taken, back = one.money(said.captured), one.money(said.refunded)
+        if said.captured and said.currency != one.currency:
+            problems.append(
+                f"payment {one.id} of order {one.order} is in {one.currency} here, "
+                f"and in {said.currency} at the provider"
+            )
         if one.state == Payment.State.CAPTURED and said.captured != one.amount:
             problems.append(
-                f"payment {one.id} of order {one.order} is captured over {one.amount} here, "
-                f"and over {said.captured} at the provider"
+                f"payment {one.id} of order {one.order} is captured over "
+                f"{one.money(one.amount)} here, and over {taken} at the provider"
             )
         if said.refunded < one.back:
             problems.append(
-                f"payment {one.id} of order {one.order}: {one.back} went back, says the shop, "
-                f"and {said.refunded}, says the provider"
+                f"payment {one.id} of order {one.order}: {one.money(one.back)} went back, says "
+                f"the shop, and {back}, says the provider"
             )
     return problems
 
@@ -135,13 +156,14 @@ def _not_here(
             if strangers:
                 # The shop writes a payment's number down before it asks for the money.
                 problems.append(
-                    f"the provider took {said.captured} for order {said.order}, "
+                    f"the provider took {said.money(said.captured)} for order {said.order}, "
                     f"of which the shop knows no payment ({intent})"
                 )
         elif _knows_more(theirs, one):
             problems.append(
-                f"payment {one.id} of order {one.order} is {one.state} here, {one.back} back; "
-                f"the provider has taken {said.captured} and given back {said.refunded}"
+                f"payment {one.id} of order {one.order} is {one.state} here, "
+                f"{one.money(one.back)} back; the provider has taken "
+                f"{one.money(said.captured)} and given back {one.money(said.refunded)}"
             )
     return problems
 
@@ -162,11 +184,10 @@ def _ours(items: list[int] | None) -> dict[str, Ours]:
 def _theirs() -> dict[str, Theirs]:
     found: dict[str, Theirs] = defaultdict(Theirs)
     for line in ledger_lines():
-        one = found[line["intent"]]
-        one.order = line["order"]
-        amount = Decimal(line["amount"]) / MINOR
-        if line["operation"] == "capture":
-            one.captured += amount
+        one = found[line.intent]
+        one.order, one.currency = line.order, line.currency
+        if line.operation == "capture":
+            one.captured += line.amount
         else:
-            one.refunded += amount
+            one.refunded += line.amount
     return dict(found)

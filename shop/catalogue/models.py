@@ -14,6 +14,9 @@ from django.urls import reverse
 
 from inventory.models import Item
 from inventory.selling.strategies import CLASSES, DEFAULT
+from shop.money import check_currency, default_currency, plain
+
+CURRENCY = "^[A-Z]{3}$"
 
 
 def strategy_choices() -> list[tuple[str, str]]:
@@ -39,7 +42,10 @@ class Product(models.Model):
     name = models.CharField(max_length=200)
     slug = models.SlugField(unique=True)
     description = models.TextField(blank=True)
-    list_price = models.DecimalField(max_digits=12, decimal_places=2)
+    list_price = models.BigIntegerField(
+        validators=[MinValueValidator(0)], help_text="in minor units"
+    )
+    currency = models.CharField(max_length=3, default=default_currency, validators=[check_currency])
 
     def __str__(self) -> str:
         return self.name
@@ -50,7 +56,10 @@ class Sale(models.Model):
 
     product = models.ForeignKey(Product, on_delete=models.PROTECT)
     item = models.ForeignKey(Item, on_delete=models.PROTECT)
-    price = models.DecimalField(max_digits=12, decimal_places=2, validators=[MinValueValidator(0)])
+    price = models.BigIntegerField(
+        validators=[MinValueValidator(0)], help_text="of a unit, in minor units"
+    )
+    currency = models.CharField(max_length=3, default=default_currency, validators=[check_currency])
     limit = models.PositiveIntegerField(
         default=1, validators=[MinValueValidator(1)], help_text="units a buyer may have"
     )
@@ -76,6 +85,9 @@ class Sale(models.Model):
     class Meta:
         constraints = [
             models.CheckConstraint(condition=Q(price__gte=0), name="shop_sale_price_not_negative"),
+            models.CheckConstraint(
+                condition=Q(currency__regex=CURRENCY), name="shop_sale_currency_is_a_code"
+            ),
             models.CheckConstraint(condition=Q(limit__gte=1), name="shop_sale_limit_positive"),
             models.CheckConstraint(
                 condition=Q(ends_at__gt=F("starts_at")), name="shop_sale_ends_after_start"
@@ -86,7 +98,7 @@ class Sale(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.product} at {self.price}"
+        return f"{self.product} at {plain(self.price, self.currency)}"
 
     def get_absolute_url(self) -> str:
         """The sale's page."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from decimal import Decimal
 from functools import cache
 from typing import Protocol
 
@@ -25,7 +24,7 @@ MOST_SALES = 10_000
 """Sales remembered at once; beyond it the memory starts over."""
 
 READ = """
-SELECT item_id, price, "limit", starts_at, ends_at, paused, hold, strategy, now()
+SELECT item_id, price, currency, "limit", starts_at, ends_at, paused, hold, strategy, now()
 FROM shop_sale WHERE id = %s
 """
 
@@ -64,7 +63,8 @@ class CachedSale:
 
     sale: int
     item: int
-    price: Decimal
+    price: int
+    currency: str
     limit: int
     starts_at: datetime
     ends_at: datetime

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from decimal import Decimal
 
 from django.db import connection, transaction
 
 from inventory import services
 from inventory.selling.strategies import DEFAULT
 from shop.catalogue.models import Product, Sale
+from shop.money import default_currency
 
 PHONE = {
     "slug": "phone",
     "name": "Phone",
     "description": "The classic of every flash sale: list price 1999, on sale at 999.",
-    "list_price": Decimal(1999),
+    "list_price": 199_900,
 }
 """The product that sales are of when nobody says."""
 
@@ -23,8 +23,9 @@ PHONE = {
 def open_sale(
     *,
     stock: int,
-    price: Decimal,
+    price: int,
     limit: int,
+    currency: str | None = None,
     product: Product | None = None,
     strategy: str = DEFAULT,
     starts_in: timedelta = timedelta(0),
@@ -35,8 +36,9 @@ def open_sale(
 
     Args:
         stock: units.
-        price: of one unit.
+        price: of one unit, in minor units.
         limit: units a buyer may have.
+        currency: ISO 4217 code; the shop's own if None.
         product: what is sold; the phone if None.
         strategy: name of the strategy.
         starts_in: from now, by the database's clock.
@@ -55,6 +57,7 @@ def open_sale(
             product=product,
             item=services.stock(product.name, stock),
             price=price,
+            currency=currency or default_currency(),
             limit=limit,
             strategy=strategy,
             starts_at=starts_at,

@@ -56,6 +56,8 @@ def check_out(buyer: int, key: UUID, wanted: Sequence[Wanted]) -> Bought:
     lines = sorted(wanted, key=lambda line: line.sale)
     _check(lines)
     notices = [_look(line.sale) for line in lines]
+    if len({notice.currency for notice in notices}) > 1:
+        raise Refusal("invalid_cart")
     # One order has one time to pay, the shortest.
     hold = min(notice.hold for notice in notices)
     purchases = [

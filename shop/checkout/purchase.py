@@ -95,10 +95,10 @@ def _buy(purchase: Purchase, notice: CachedSale) -> Bought:
 
 
 def _sold_out(item: int, outcome: SoldOut) -> Refusal:
-    figures = {"available": outcome.available}
+    refusal = Refusal("sold_out", available=outcome.available)
     if availability_cache().may(item):
-        figures["may_come_back"] = True
-    return Refusal("sold_out", **figures)
+        refusal.more["may_come_back"] = True
+    return refusal
 
 
 def _replay_or_refuse(purchase: Purchase, closed: str) -> Bought:

@@ -22,7 +22,7 @@ def open_cart(granted: Sequence[Granted]) -> list[Order]:
         The order, once for each of its lines.
 
     Raises:
-        Declined: some of the sales are not open.
+        Declined: some of the sales are not open, or their currencies differ.
     """
     wishes = [grant.purchase for grant in granted]
     sales = Sale.objects.filter(
@@ -33,10 +33,14 @@ def open_cart(granted: Sequence[Granted]) -> list[Order]:
     ).in_bulk()
     if closed := {wish.scope for wish in wishes} - sales.keys():
         raise Declined(closed)
+    currencies = {sale.currency for sale in sales.values()}
+    if len(currencies) > 1:
+        raise Declined(sales.keys())
     amounts = [sales[wish.scope].price * wish.quantity for wish in wishes]
     order = Order.objects.create(
         buyer_id=wishes[0].buyer,
         amount=sum(amounts),
+        currency=currencies.pop(),
         # The transaction's time, as for the reservations' own deadlines.
         created=TransactionNow(),
         pay_before=TransactionNow() + wishes[0].hold,

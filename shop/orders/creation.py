@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from decimal import Decimal
 from typing import ClassVar
 
 from django.db import connection
@@ -20,7 +19,7 @@ OPENED = "orders.opened"
 # What the statement itself says about an order and its line. Whatever else these models have gets
 # its default, as anywhere else in Django.
 ORDER = {
-    **{name: name for name in ("id", "buyer", "amount", "pay_before")},
+    **{name: name for name in ("id", "buyer", "amount", "currency", "pay_before")},
     "created": "now()",
 }
 LINE = {
@@ -35,7 +34,7 @@ OPEN_ORDERS = Statement(
     """
 WITH opening AS (
     SELECT nextval('shop_order_id_seq') AS id, granted.reservation, granted.sale, granted.buyer,
-           granted.quantity, sale.price * granted.quantity AS amount,
+           granted.quantity, sale.price * granted.quantity AS amount, sale.currency,
            now() + make_interval(secs => granted.hold) AS pay_before, granted.position
     FROM unnest(%s::bigint[], %s::bigint[], %s::bigint[], %s::int[], %s::float8[])
         WITH ORDINALITY AS granted (reservation, sale, buyer, quantity, hold, position)
@@ -51,7 +50,8 @@ WITH opening AS (
     SELECT 'orders.opened', jsonb_build_object('orders', jsonb_agg(id)) FROM opening
     HAVING count(*) > 0
 )
-SELECT array_agg(id), array_agg(reservation), array_agg(amount), now() FROM opening
+SELECT array_agg(id), array_agg(reservation), array_agg(amount), array_agg(currency), now()
+FROM opening
 """,
     order=Insert(Order, ORDER, source="opening"),
     line=Insert(OrderLine, LINE, source="opening"),
@@ -67,7 +67,8 @@ class Opened:
     pk: int
     sale_id: int
     quantity: int
-    amount: Decimal
+    amount: int
+    currency: str
     pay_before: datetime
     created: datetime
     status: str = Order.Status.AWAITING_PAYMENT
@@ -97,8 +98,9 @@ def open_orders(granted: Sequence[Granted]) -> list[Opened]:
             ],
         ).fetchone()
     assert row is not None
-    ids, reservations, amounts, now = row
-    opened = dict(zip(reservations or (), zip(ids or (), amounts or (), strict=True), strict=True))
+    ids, reservations, amounts, currencies, now = row
+    rows = zip(ids or (), amounts or (), currencies or (), strict=True)
+    opened = dict(zip(reservations or (), rows, strict=True))
     if len(opened) < len(granted):
         closed = {g.purchase.scope for g in granted if g.reservation not in opened}
         raise Declined(closed)
@@ -106,6 +108,6 @@ def open_orders(granted: Sequence[Granted]) -> list[Opened]:
     return [_opened(grant.purchase, opened[grant.reservation], now) for grant in granted]
 
 
-def _opened(purchase: Purchase, row: tuple[int, Decimal], now: datetime) -> Opened:
-    pk, amount = row
-    return Opened(pk, purchase.scope, purchase.quantity, amount, now + purchase.hold, now)
+def _opened(purchase: Purchase, row: tuple[int, int, str], now: datetime) -> Opened:
+    pk, amount, currency = row
+    return Opened(pk, purchase.scope, purchase.quantity, amount, currency, now + purchase.hold, now)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from decimal import Decimal
 
 from django.conf import settings
 from django.db import models
@@ -12,7 +11,7 @@ from django.db.models.functions import Now
 from django.urls import reverse
 
 from inventory.models import Reservation
-from shop.catalogue.models import Sale
+from shop.catalogue.models import CURRENCY, Sale
 from shop.orders.states import Status
 
 
@@ -37,12 +36,11 @@ class Order(models.Model):
     Status = Status
 
     buyer = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT)
-    amount = models.DecimalField(
-        max_digits=14, decimal_places=2, help_text="to be paid, or paid; less what was cancelled"
+    amount = models.BigIntegerField(
+        help_text="in minor units: to be paid, or paid; less what was cancelled"
     )
-    refunded = models.DecimalField(
-        max_digits=14, decimal_places=2, db_default=0, help_text="of what was paid, given back"
-    )
+    currency = models.CharField(max_length=3, help_text="of all amounts of this order")
+    refunded = models.BigIntegerField(db_default=0, help_text="of what was paid, given back")
     status = models.CharField(
         max_length=16, choices=Status.choices, default=Status.AWAITING_PAYMENT
     )
@@ -55,6 +53,9 @@ class Order(models.Model):
         constraints = [
             models.CheckConstraint(
                 condition=Q(status__in=Status.values), name="shop_order_status_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(currency__regex=CURRENCY), name="shop_order_currency_is_a_code"
             ),
         ]
 
@@ -90,7 +91,7 @@ class OrderLine(models.Model):
     order = models.ForeignKey(Order, on_delete=models.PROTECT, related_name="lines")
     sale = models.ForeignKey(Sale, on_delete=models.PROTECT)
     quantity = models.PositiveIntegerField()
-    amount = models.DecimalField(max_digits=14, decimal_places=2)
+    amount = models.BigIntegerField(help_text="in minor units")
 
     class Meta:
         ordering = ("reservation_id",)
@@ -99,9 +100,9 @@ class OrderLine(models.Model):
         return f"{self.quantity} of sale {self.sale_id} in order {self.order_id}"
 
     @property
-    def price(self) -> Decimal:
+    def price(self) -> int:
         """Of one unit."""
-        return self.amount / self.quantity
+        return self.amount // self.quantity
 
     @property
     def live(self) -> int:
@@ -141,7 +142,7 @@ class OrderEvent(models.Model):
 
     order = models.ForeignKey(Order, on_delete=models.PROTECT, related_name="events")
     kind = models.CharField(max_length=16, choices=Kind.choices)
-    amount = models.DecimalField(max_digits=14, decimal_places=2, null=True)
+    amount = models.BigIntegerField(null=True, help_text="in minor units")
     quantity = models.PositiveIntegerField(null=True)
     line = models.ForeignKey(OrderLine, on_delete=models.PROTECT, null=True)
     key = models.UUIDField(null=True, help_text="idempotency key of what the buyer asked")

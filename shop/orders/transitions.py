@@ -7,7 +7,6 @@ circle.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from decimal import Decimal
 from uuid import UUID
 
 from inventory import outbox
@@ -56,7 +55,7 @@ def note(
     order: int,
     kind: Kind,
     *,
-    amount: Decimal | None = None,
+    amount: int | None = None,
     quantity: int | None = None,
     line: int | None = None,
     key: UUID | None = None,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from decimal import Decimal
 from uuid import UUID, uuid4
 
 from django.contrib import messages
@@ -38,8 +37,8 @@ class Line:
     refused: bool
 
     @property
-    def amount(self) -> Decimal:
-        """What it costs."""
+    def amount(self) -> int:
+        """What it costs, in minor units."""
         return self.offer.sale.price * self.quantity
 
 
@@ -74,7 +73,7 @@ def cart(request: HttpRequest) -> HttpResponse:
 @require_POST
 def change(request: HttpRequest, sale: int) -> HttpResponse:
     """Set how many units of a sale are in the cart; 0 takes it out."""
-    get_object_or_404(Sale, pk=sale)
+    currency = get_object_or_404(Sale, pk=sale).currency
     form = LineForm(request.POST)
     if not form.is_valid():
         messages.error(request, words.refusal("invalid_quantity", chinese=reads_chinese()))
@@ -82,7 +81,8 @@ def change(request: HttpRequest, sale: int) -> HttpResponse:
     kept = _kept(request)
     kept.pop(str(sale), None)
     if quantity := form.cleaned_data["quantity"]:
-        if len(kept) >= MOST_LINES:
+        others = Sale.objects.filter(pk__in=map(int, kept)).exclude(currency=currency)
+        if len(kept) >= MOST_LINES or others.exists():
             messages.error(request, words.refusal("invalid_cart", chinese=reads_chinese()))
             return redirect("cart")
         kept[str(sale)] = quantity
@@ -115,7 +115,9 @@ def _show(
     ]
     context = {
         "lines": lines,
-        "total": sum((line.amount for line in lines), Decimal(0)),
+        "total": sum(line.amount for line in lines),
+        # All lines have the same one: see `change`.
+        "currency": lines[0].offer.sale.currency if lines else "",
         "key": key,
         "refusal": refusal,
         "sign_in": f"{reverse('sign-in')}?next={request.path}",

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import hashlib
-from pathlib import Path
+from functools import cache
 
+import msgspec
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.cache import cache_control
 from django.views.decorators.http import condition, require_safe
 
 from shop import messages
+from shop.api.openapi import document
 from shop.pages.language import reads_chinese
 
-DESCRIPTION = (Path(__file__).resolve().parent.parent / "api" / "openapi.json").read_bytes()
-"""The OpenAPI document, as it is in the repository."""
 
-ETAG = f'"{hashlib.sha256(DESCRIPTION).hexdigest()[:16]}"'
+@cache
+def description() -> bytes:
+    """The OpenAPI document of this process's URLs."""
+    return msgspec.json.encode(document())
 
 
 def _etag(request: HttpRequest) -> str:
-    return ETAG
+    return f'"{hashlib.sha256(description()).hexdigest()[:16]}"'
 
 
 @require_safe
@@ -28,7 +31,7 @@ def _etag(request: HttpRequest) -> str:
 @condition(etag_func=_etag)
 def openapi(request: HttpRequest) -> HttpResponse:
     """The OpenAPI document."""
-    return HttpResponse(DESCRIPTION, content_type="application/json")
+    return HttpResponse(description(), content_type="application/json")
 
 
 @require_safe

@@ -76,8 +76,10 @@ class Offer:
     @property
     def discount(self) -> int:
         """Percent off the list price, rounded down."""
-        list_price = self.sale.product.list_price
-        return int((1 - self.sale.price / list_price) * 100) if list_price else 0
+        product = self.sale.product
+        if not product.list_price or product.currency != self.sale.currency:
+            return 0
+        return (product.list_price - self.sale.price) * 100 // product.list_price
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,25 +6,23 @@ is worth it; a hidden one would hide how long the buyer waits.
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable, Iterator
-from decimal import Decimal
-from typing import Any, TypeVar, get_args
+import time
+from collections.abc import Iterator
+from typing import Any, Literal, TypeVar
 from urllib.parse import quote
 
+import msgspec
 import urllib3
 from django.conf import settings
 
 from inventory.selling.commit import lend_connections
 from shop.payments.provider import (
     Intent,
-    IntentStatus,
     PaymentDeclined,
     PaymentUnknown,
     Provider,
     ProviderRefund,
-    RefundStatus,
 )
 
 T = TypeVar("T")
@@ -32,83 +30,74 @@ T = TypeVar("T")
 TIMEOUT = urllib3.Timeout(connect=1.0, read=5.0)
 """Seconds. A buyer waits for the answer; after that, a webhook or a sweep finds out."""
 
+LONGEST = 6.0
+"""Seconds of an answer as a whole; `read` above bounds only each piece of it."""
+
 CONNECTIONS = 64
 """Of a process. More than that wait for one, no longer than for an answer."""
+
+PIECE = 65536
+"""Bytes read at once."""
 
 DEFINITE = {402, 409}
 """Refusals that say that nothing was moved and nothing will be. Not among them: 400, 401, 403 and
 404, for a mistake of ours (a wrong key, another provider's address) says nothing about the buyer's
 money; and 422, for the first request under that key may have moved some."""
 
-MINOR = 100
-"""Smallest units of money in one of the shop's currency."""
-
 
 class HttpProvider(Provider):
-    """Speaks JSON; a bearer key, an idempotency key, amounts in the smallest unit of money."""
+    """Speaks JSON; a bearer key, an idempotency key, amounts in minor units."""
 
-    def create_intent(self, *, order: int, amount: Decimal, key: str) -> Intent:
+    def create_intent(self, *, order: int, amount: int, currency: str, key: str) -> Intent:
         """Announce a payment."""
-        body = {"order": order, "amount": to_minor(amount)}
-        return _read(_intent, _call("POST", "payment_intents", key=key, body=body))
+        body = {"order": order, "amount": amount, "currency": currency}
+        return _call(Intent, "POST", "payment_intents", key=key, body=body)
 
     def capture(self, intent: str, *, key: str) -> Intent:
         """Take the money."""
         path = f"payment_intents/{quote(intent, safe='')}/capture"
-        return _read(_intent, _call("POST", path, key=key, body={}))
+        return _call(Intent, "POST", path, key=key, body={})
 
     def cancel(self, intent: str, *, key: str) -> Intent:
         """Give up a payment. One that is in processing is declined: its outcome must be awaited."""
         path = f"payment_intents/{quote(intent, safe='')}/cancel"
-        return _read(_intent, _call("POST", path, key=key, body={}))
+        return _call(Intent, "POST", path, key=key, body={})
 
-    def refund(self, intent: str, *, amount: Decimal, key: str) -> ProviderRefund:
+    def refund(self, intent: str, *, amount: int, key: str) -> ProviderRefund:
         """Give money back."""
-        body = {"intent": intent, "amount": to_minor(amount)}
-        return _read(_refund, _call("POST", "refunds", key=key, body=body))
+        body = {"intent": intent, "amount": amount}
+        return _call(ProviderRefund, "POST", "refunds", key=key, body=body)
 
     def find(self, order: int) -> list[Intent]:
         """Every payment of an order, oldest first."""
-        document = _call("GET", f"payment_intents?order={int(order)}")
-        return _read(lambda found: [_intent(each) for each in found["data"]], document)
+        return _call(_Intents, "GET", f"payment_intents?order={int(order)}").data
 
 
-def to_minor(amount: Decimal) -> int:
-    """An amount in the smallest unit of money.
-
-    Raises:
-        ValueError: there is less than one unit in it.
-    """
-    units = amount * MINOR
-    if units != int(units):
-        raise ValueError(f"{amount} is no whole number of the smallest unit of money")
-    return int(units)
+class _Intents(msgspec.Struct):
+    data: list[Intent]
 
 
-def intent_of(document: dict[str, Any]) -> Intent:
-    """A payment as the provider writes it, in answers and webhooks.
-
-    Raises:
-        ValueError: it is none.
-    """
-    return _checked(_intent, document)
+class _Refusal(msgspec.Struct):
+    code: str
 
 
-def refund_of(document: dict[str, Any]) -> ProviderRefund:
-    """A refund as the provider writes it, in answers and webhooks.
-
-    Raises:
-        ValueError: it is none.
-    """
-    return _checked(_refund, document)
+class _Refused(msgspec.Struct):
+    error: _Refusal
 
 
-def ledger_lines() -> Iterator[dict[str, Any]]:
+class LedgerLine(msgspec.Struct, frozen=True):
+    """Money that the provider moved: a capture or a refund, in minor units of the currency."""
+
+    id: int
+    order: int
+    intent: str
+    operation: Literal["capture", "refund"]
+    amount: int
+    currency: str
+
+
+def ledger_lines() -> Iterator[LedgerLine]:
     """Everything that the provider says it moved, oldest first.
-
-    Yields:
-        ``id``, ``order``, ``intent``, ``operation`` (capture or refund), and ``amount`` in the
-        smallest unit of money.
 
     Raises:
         PaymentUnknown: it does not tell, or not all of it.
@@ -130,44 +119,62 @@ def ledger_lines() -> Iterator[dict[str, Any]]:
         raise PaymentUnknown(f"no ledger: {error}") from error
 
 
-def _complete(response: urllib3.BaseHTTPResponse) -> Iterator[dict[str, Any]]:
+def _complete(response: urllib3.BaseHTTPResponse) -> Iterator[LedgerLine]:
     """The ledger's lines; its last one says how many there are, so that none is missed."""
     if response.status != 200:
         raise ValueError(f"answered with {response.status}")
     count, end = 0, None
     for text in response:
-        line = json.loads(text)
+        line = msgspec.json.decode(text, type=dict[str, Any])
         if "lines" in line:
             end = line["lines"]
         else:
             count += 1
-            yield line
+            yield msgspec.convert(line, LedgerLine)
     if end != count:
         raise ValueError(f"broken off after {count} lines")
 
 
-def _call(method: str, path: str, *, key: str = "", body: Any = None) -> Any:
+def _call(kind: type[T], method: str, path: str, *, key: str = "", body: Any = None) -> T:
     """Ask; the document of a definite yes."""
     # Of this wait the database need know nothing: others can have the connection.
     lend_connections()
+    deadline = time.monotonic() + LONGEST
     try:
         answer = _client().request(
             *(method, f"{settings.PSP_URL}/v1/{path}"),
-            body=None if body is None else json.dumps(body).encode(),
+            body=None if body is None else msgspec.json.encode(body),
             headers=_headers(key),
             timeout=TIMEOUT,
             pool_timeout=TIMEOUT.read_timeout,
             retries=False,
+            preload_content=False,
         )
-        document = json.loads(answer.data)
-    except (urllib3.exceptions.HTTPError, ValueError) as error:
+        with answer:
+            document = _read(answer, deadline)
+        if answer.status == 200:
+            # If this cannot be read, it was done, but what was done is unknown.
+            return msgspec.json.decode(document, type=kind)
+    except (urllib3.exceptions.HTTPError, OSError, ValueError, RecursionError) as error:
         raise PaymentUnknown(f"{method} {path}: {error!r}") from error
-    if answer.status == 200:
-        return document
     code = _refusal(document)
     if answer.status in DEFINITE and code:
         raise PaymentDeclined(code)
     raise PaymentUnknown(f"{method} {path}: {answer.status} {code}")
+
+
+def _read(answer: urllib3.BaseHTTPResponse, deadline: float) -> bytes:
+    """Read an answer to its end.
+
+    Raises:
+        TimeoutError: it comes in pieces that are too small or too slow.
+    """
+    pieces = []
+    while piece := answer.read1(PIECE):
+        if time.monotonic() > deadline:
+            raise TimeoutError("the answer does not end")
+        pieces.append(piece)
+    return b"".join(pieces)
 
 
 def _headers(key: str = "") -> dict[str, str]:
@@ -175,49 +182,12 @@ def _headers(key: str = "") -> dict[str, str]:
     return {**headers, "Idempotency-Key": key} if key else headers
 
 
-def _refusal(document: Any) -> str:
+def _refusal(body: bytes) -> str:
     """The code of the provider's refusal; empty if it is somebody else's, such as a proxy's."""
-    error = document.get("error") if isinstance(document, dict) else None
-    code = error.get("code") if isinstance(error, dict) else None
-    return code if isinstance(code, str) else ""
-
-
-def _read(reader: Callable[[Any], T], document: Any) -> T:
-    # It was done, but what was done cannot be read: unknown.
     try:
-        return _checked(reader, document)
-    except ValueError as error:
-        raise PaymentUnknown(str(error)) from error
-
-
-def _checked(reader: Callable[[Any], T], document: Any) -> T:
-    try:
-        return reader(document)
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"not what a provider answers: {document!r}") from error
-
-
-def _intent(document: Any) -> Intent:
-    if document["status"] not in get_args(IntentStatus):
-        raise ValueError(document["status"])
-    return Intent(
-        id=str(document["id"]),
-        order=int(document["order"]),
-        amount=Decimal(document["amount"]) / MINOR,
-        status=document["status"],
-        refunded=Decimal(document["refunded"]) / MINOR,
-    )
-
-
-def _refund(document: Any) -> ProviderRefund:
-    if document["status"] not in get_args(RefundStatus):
-        raise ValueError(document["status"])
-    return ProviderRefund(
-        id=str(document["id"]),
-        intent=str(document["intent"]),
-        amount=Decimal(document["amount"]) / MINOR,
-        status=document["status"],
-    )
+        return msgspec.json.decode(body, type=_Refused).error.code
+    except (ValueError, RecursionError):
+        return ""
 
 
 _pool: list[urllib3.PoolManager] = []

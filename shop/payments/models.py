@@ -26,10 +26,8 @@ class Payment(models.Model):
     order = models.ForeignKey(Order, on_delete=models.PROTECT, related_name="payments")
     key = models.CharField(max_length=60, unique=True, help_text="idempotency key")
     intent = models.CharField(max_length=100, blank=True, help_text="the provider's own id")
-    amount = models.DecimalField(max_digits=14, decimal_places=2)
-    owed_back = models.DecimalField(
-        max_digits=14, decimal_places=2, db_default=0, help_text="given back, or on its way back"
-    )
+    amount = models.BigIntegerField(help_text="in minor units of the order's currency")
+    owed_back = models.BigIntegerField(db_default=0, help_text="given back, or on its way back")
     state = models.CharField(max_length=8, choices=State.choices, default=State.PENDING)
     created = models.DateTimeField(db_default=Now())
     settled = models.DateTimeField(null=True, blank=True)
@@ -83,7 +81,7 @@ class Refund(models.Model):
     payment = models.ForeignKey(Payment, on_delete=models.PROTECT, related_name="refunds")
     key = models.CharField(max_length=100, unique=True, help_text="idempotency key")
     number = models.CharField(max_length=100, blank=True, help_text="the provider's own id")
-    amount = models.DecimalField(max_digits=14, decimal_places=2)
+    amount = models.BigIntegerField(help_text="in minor units of the order's currency")
     reason = models.CharField(max_length=8, choices=Reason.choices)
     state = models.CharField(max_length=7, choices=State.choices, default=State.PENDING)
     tries = models.PositiveIntegerField(

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from decimal import Decimal
 from functools import cache
 from typing import Literal
 
@@ -49,7 +48,8 @@ class Intent:
     Attributes:
         id: the provider's own.
         order: what the shop called it.
-        amount: to be captured, or captured.
+        amount: to be captured, or captured; in minor units.
+        currency: ISO 4217 code.
         status: ``requires_capture`` (nothing moved yet), ``processing`` (a webhook will tell),
             ``captured``, ``failed`` or ``cancelled``.
         refunded: how much of it went back so far.
@@ -57,9 +57,10 @@ class Intent:
 
     id: str
     order: int
-    amount: Decimal
+    amount: int
+    currency: str
     status: IntentStatus
-    refunded: Decimal = Decimal(0)
+    refunded: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +70,13 @@ class ProviderRefund:
     Attributes:
         id: the provider's own.
         intent: whose money.
-        amount: how much.
+        amount: how much, in minor units of the payment's currency.
         status: ``pending`` (a webhook will tell), ``succeeded`` or ``failed``.
     """
 
     id: str
     intent: str
-    amount: Decimal
+    amount: int
     status: RefundStatus
 
 
@@ -88,12 +89,13 @@ class Provider(ABC):
     """
 
     @abstractmethod
-    def create_intent(self, *, order: int, amount: Decimal, key: str) -> Intent:
+    def create_intent(self, *, order: int, amount: int, currency: str, key: str) -> Intent:
         """Announce a payment; nothing is moved yet.
 
         Args:
             order: id of the order, given back with everything about this payment.
-            amount: in the shop's currency.
+            amount: in minor units.
+            currency: ISO 4217 code.
             key: idempotency key.
         """
 
@@ -106,8 +108,14 @@ class Provider(ABC):
         """Give up a payment that was not captured; afterwards it never will be."""
 
     @abstractmethod
-    def refund(self, intent: str, *, amount: Decimal, key: str) -> ProviderRefund:
-        """Give money back, never more in all than was captured."""
+    def refund(self, intent: str, *, amount: int, key: str) -> ProviderRefund:
+        """Give money back, never more in all than was captured.
+
+        Args:
+            intent: whose money.
+            amount: in minor units of the payment's currency.
+            key: idempotency key.
+        """
 
     @abstractmethod
     def find(self, order: int) -> list[Intent]:

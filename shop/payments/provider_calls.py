@@ -114,7 +114,10 @@ def _intent(payment: Payment) -> Intent:
     if payment.intent:
         return _look(payment)
     intent = provider().create_intent(
-        order=payment.order_id, amount=payment.amount, key=payment.key
+        order=payment.order_id,
+        amount=payment.amount,
+        currency=payment.order.currency,
+        key=payment.key,
     )
     Payment.objects.filter(pk=payment.pk, intent="").update(intent=intent.id)
     payment.intent = intent.id

@@ -7,7 +7,6 @@ from the order; so however many ask, there is one, and all of them get its answe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from decimal import Decimal
 from uuid import UUID
 
 from django.db.models import F
@@ -113,7 +112,7 @@ def _follow_return(order: Order) -> None:
     finish(Order.objects.get(pk=order.pk))
 
 
-def _owe(order: Order, amount: Decimal | None, key: str) -> None:
+def _owe(order: Order, amount: int | None, key: str) -> None:
     """Write down what goes back; None: all that has not gone back yet."""
     payment = Payment.objects.filter(order=order, state=Payment.State.CAPTURED).first()
     if payment is None:

@@ -6,7 +6,6 @@ These functions run in their caller's transaction.
 from __future__ import annotations
 
 from datetime import timedelta
-from decimal import Decimal
 
 from django.db import transaction
 from django.db.models import Exists, F, OuterRef, Q, Sum
@@ -67,7 +66,7 @@ def confirm(order: Order, *, late: bool = False) -> bool:
     return confirmed
 
 
-def owe(payment: Payment, amount: Decimal, reason: Reason, key: str) -> Refund:
+def owe(payment: Payment, amount: int, reason: Reason, key: str) -> Refund:
     """Write down that money goes back; the provider is asked after the commit.
 
     Raises:

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import json
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 from django.conf import settings
 from django.db import connection, transaction
+from msgspec import Meta, Struct, convert
 
 from shop.catalogue.sales import database_time
 from shop.payments import provider_events
-from shop.payments.http_provider import intent_of, refund_of
+from shop.payments.provider import Intent, ProviderRefund
 
 TOLERANCE = 5 * 60
 """Seconds between the signature and now. Bounds for how long a recorded webhook could be sent again
@@ -32,13 +33,23 @@ INSERT INTO shop_webhookevent (id, type) VALUES (%s, %s) ON CONFLICT DO NOTHING
 """
 
 EFFECTS: Mapping[str, Callable[[Any], None]] = {
-    "payment_intent.captured": lambda data: provider_events.captured(intent_of(data)),
-    "payment_intent.failed": lambda data: provider_events.failed(intent_of(data)),
-    "payment_intent.cancelled": lambda data: provider_events.failed(intent_of(data)),
-    "refund.succeeded": lambda data: provider_events.refunded(refund_of(data)),
-    "refund.failed": lambda data: provider_events.refunded(refund_of(data)),
+    "payment_intent.captured": lambda data: provider_events.captured(convert(data, Intent)),
+    "payment_intent.failed": lambda data: provider_events.failed(convert(data, Intent)),
+    "payment_intent.cancelled": lambda data: provider_events.failed(convert(data, Intent)),
+    "refund.succeeded": lambda data: provider_events.refunded(convert(data, ProviderRefund)),
+    "refund.failed": lambda data: provider_events.refunded(convert(data, ProviderRefund)),
 }
 """What each kind of news does. Others are taken and do nothing: providers invent new ones."""
+
+
+class Event(Struct, frozen=True):
+    """News of the payment provider. Types and members that the shop does not know are ignored."""
+
+    id: Annotated[
+        str, Meta(description="The provider's own; an event of the same id takes effect once.")
+    ]
+    type: Annotated[str, Meta(examples=[*EFFECTS])]
+    data: Annotated[dict[str, Any], Meta(description="The payment or refund after it.")]
 
 
 class NotFromProvider(Exception):
@@ -59,14 +70,13 @@ def receive(body: bytes, signature: str) -> None:
     """
     verify(body, signature)
     try:
-        event = json.loads(body)
-        pk, kind, data = str(event["id"]), str(event["type"]), event["data"]
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"no event: {error!r}") from error
+        event = msgspec.json.decode(body, type=Event)
+    except RecursionError as error:
+        raise ValueError("no event") from error
     with transaction.atomic():
         # A repetition that comes meanwhile waits here until this one's effect is committed or gone.
-        if _remember(pk, kind) and kind in EFFECTS:
-            EFFECTS[kind](data)
+        if _remember(event.id, event.type) and event.type in EFFECTS:
+            EFFECTS[event.type](event.data)
 
 
 def verify(body: bytes, signature: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime
-from decimal import Decimal
 from pathlib import Path
 
 from django import template
@@ -11,8 +10,10 @@ from django.templatetags.static import static
 from django.utils import formats, timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import get_language, to_locale
 
 from shop import messages
+from shop.money import display
 from shop.pages.language import reads_chinese
 
 register = template.Library()
@@ -45,9 +46,9 @@ def say_status(prefix: str, status: str) -> str:
 
 
 @register.filter
-def money(amount: Decimal) -> str:
-    """A price as it is written."""
-    return messages.money(amount)
+def money(amount: int, currency: str) -> str:
+    """An amount in minor units, as the visitor's language writes it."""
+    return display(amount, currency, to_locale(get_language() or "en"))
 
 
 @register.filter

@@ -1,7 +1,6 @@
 """Sales for tests, in every state."""
 
 from datetime import timedelta
-from decimal import Decimal
 from typing import Any
 from uuid import uuid4
 
@@ -17,7 +16,7 @@ PASSWORD = "long enough 1"
 
 def a_sale(**different: Any) -> Sale:
     """A sale of ten units that is open, unless something else is said."""
-    wanted: dict[str, Any] = {"stock": 10, "price": Decimal(999), "limit": 1, **different}
+    wanted: dict[str, Any] = {"stock": 10, "price": 99_900, "limit": 1, **different}
     paused = wanted.pop("paused", False)
     sale = open_sale(**wanted)
     if paused:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
-
 from django.db import transaction
 from django.db.models.functions import Now
 
@@ -64,11 +62,11 @@ def come_to_rest(till: Till) -> None:
     assert not Refund.objects.filter(state=Refund.State.PENDING).exists()
 
 
-def worth(order: Order) -> Decimal:
+def worth(order: Order) -> int:
     """What a buyer keeps of an order, in money."""
     if order.status not in KEPT:
-        return Decimal(0)
-    return sum((line.price * line.live for line in order.lines.all()), Decimal(0))
+        return 0
+    return sum(line.price * line.live for line in order.lines.all())
 
 
 def check(sale: Sale, till: Till, *, at_rest: bool = True) -> None:

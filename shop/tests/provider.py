@@ -11,7 +11,6 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
-from decimal import Decimal
 from typing import Any
 
 from shop.payments.provider import (
@@ -36,8 +35,8 @@ class Till(Provider):
     """
 
     def __init__(self) -> None:
-        self.captures: dict[int, list[Decimal]] = defaultdict(list)
-        self.refunds: dict[int, list[Decimal]] = defaultdict(list)
+        self.captures: dict[int, list[int]] = defaultdict(list)
+        self.refunds: dict[int, list[int]] = defaultdict(list)
         self.before: Callable[[str], None] = lambda call: None
         self.after: Callable[[str], None] = lambda call: None
         self.slow = False
@@ -48,8 +47,8 @@ class Till(Provider):
         self._numbers = itertools.count(1)
         self._lock = threading.RLock()
 
-    def create_intent(self, *, order: int, amount: Decimal, key: str) -> Intent:
-        return self._once("create", key, lambda: self._create(order, amount))
+    def create_intent(self, *, order: int, amount: int, currency: str, key: str) -> Intent:
+        return self._once("create", key, lambda: self._create(order, amount, currency))
 
     def capture(self, intent: str, *, key: str) -> Intent:
         return self._once("capture", key, lambda: self._capture(intent))
@@ -57,7 +56,7 @@ class Till(Provider):
     def cancel(self, intent: str, *, key: str) -> Intent:
         return self._once("cancel", key, lambda: self._cancel(intent))
 
-    def refund(self, intent: str, *, amount: Decimal, key: str) -> ProviderRefund:
+    def refund(self, intent: str, *, amount: int, key: str) -> ProviderRefund:
         return self._once("refund", key, lambda: self._refund(intent, amount))
 
     def find(self, order: int) -> list[Intent]:
@@ -94,8 +93,8 @@ class Till(Provider):
             raise PaymentDeclined(answer.code)
         return answer
 
-    def _create(self, order: int, amount: Decimal) -> Intent:
-        intent = Intent(f"pi_{next(self._numbers)}", order, amount, "requires_capture")
+    def _create(self, order: int, amount: int, currency: str) -> Intent:
+        intent = Intent(f"pi_{next(self._numbers)}", order, amount, currency, "requires_capture")
         self.intents[intent.id] = intent
         return intent
 
@@ -119,7 +118,7 @@ class Till(Provider):
         self.intents[pk] = replace(self.intents[pk], status="cancelled")
         return self.intents[pk]
 
-    def _refund(self, pk: str, amount: Decimal) -> ProviderRefund:
+    def _refund(self, pk: str, amount: int) -> ProviderRefund:
         refund = ProviderRefund(f"re_{next(self._numbers)}", pk, amount, "pending")
         if self.slow:
             self.on_the_way[refund.id] = refund

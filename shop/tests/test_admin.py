@@ -2,7 +2,6 @@
 
 import re
 from datetime import timedelta
-from decimal import Decimal
 
 import pytest
 from django.contrib.auth.models import Permission, User
@@ -167,12 +166,13 @@ def test_sales_are_paused_and_resumed(admin_client, rows):
 
 
 def sale_form(**different):
-    product = Product.objects.create(name="Kettle", slug="kettle", list_price=50)
+    product = Product.objects.create(name="Kettle", slug="kettle", list_price=5000)
     start = timezone.now()
     return {
         "product": product.pk,
         "item": a_sale().item_id,
-        "price": "25",
+        "price": "25.00",
+        "currency": "CNY",
         "limit": "2",
         "starts_at_0": start.date(),
         "starts_at_1": "00:00",
@@ -186,7 +186,7 @@ def sale_form(**different):
 
 def test_a_sale_is_created(admin_client):
     admin_client.post(url(Sale, "add"), sale_form())
-    assert Sale.objects.get(product__slug="kettle").price == Decimal(25)
+    assert Sale.objects.get(product__slug="kettle").price == 2500
 
 
 def test_a_strategy_that_oversells_is_refused_unless_it_is_allowed(admin_client, settings):
@@ -203,7 +203,7 @@ def test_a_sale_keeps_its_item(admin_client, rows):
     sale, form = rows[Sale], sale_form()
     admin_client.post(url(Sale, "change", sale.pk), form)
     changed = Sale.objects.get(pk=sale.pk)
-    assert changed.price == Decimal(25)
+    assert changed.price == 2500
     assert (changed.item_id, changed.product_id) == (sale.item_id, sale.product_id)
 
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from decimal import Decimal
 from pathlib import Path
 from random import Random
 from typing import Any
-from urllib.request import Request, urlopen
 
+import urllib3
 from django.db import connection
 
 from inventory.audit import audit
@@ -100,12 +98,9 @@ class Scale:
 
 def tokens_of(testbed: Testbed) -> list[str]:
     """Buyers' tokens of a shop. Each shop has secrets of its own, so it is asked for them."""
-    body = json.dumps({"count": BUYERS}).encode()
-    request = Request(
-        f"{testbed.url}/api/v1/demo/buyers", body, {"Content-Type": "application/json"}
-    )
-    with urlopen(request, timeout=60) as answer:
-        tokens: list[str] = json.load(answer)["tokens"]
+    url = f"{testbed.url}/api/v1/demo/buyers"
+    answer = urllib3.request("POST", url, json={"count": BUYERS}, timeout=60, retries=False)
+    tokens: list[str] = answer.json()["tokens"]
     return tokens
 
 
@@ -203,7 +198,7 @@ class Compared:
 
 
 def _sale(name: str, stock: int) -> Sale:
-    return open_sale(stock=stock, price=Decimal(999), limit=ENOUGH, strategy=name)
+    return open_sale(stock=stock, price=99_900, limit=ENOUGH, strategy=name)
 
 
 def _port(testbed: Testbed) -> int:

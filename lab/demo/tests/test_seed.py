@@ -44,7 +44,7 @@ def test_the_catalogue_has_a_sale_in_every_state():
 def test_the_classic_is_ten_phones_at_999_instead_of_1999():
     seed()
     phone = offer("classic-phone")
-    assert (phone.sale.product.list_price, phone.sale.price) == (1999, 999)
+    assert (phone.sale.product.list_price, phone.sale.price) == (199_900, 99_900)
     assert (phone.available, phone.total, phone.sale.limit) == (10, 10, 1)
 
 

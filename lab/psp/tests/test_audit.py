@@ -45,7 +45,9 @@ def paid() -> Order:
 
 def at_the_provider(order: Order) -> str:
     """Money that the provider took, and the shop has never heard of it."""
-    intent = provider().create_intent(order=order.pk, amount=order.amount, key=str(uuid4()))
+    intent = provider().create_intent(
+        order=order.pk, amount=order.amount, currency="CNY", key=str(uuid4())
+    )
     provider().capture(intent.id, key=str(uuid4()))
     return intent.id
 
@@ -67,7 +69,7 @@ def test_a_paid_order_without_its_payment_is_found():
     order = paid()
     Payment.objects.update(state="failed")
     text = " ".join(examine().problems)
-    assert f"order {order.pk} is paid and worth 999.00, but 0 was taken" in text
+    assert f"order {order.pk} is paid and worth 999.00 CNY, but 0.00 CNY was taken" in text
 
 
 def test_money_that_only_the_shop_knows_of_is_found(psp):
@@ -75,8 +77,8 @@ def test_money_that_only_the_shop_knows_of_is_found(psp):
     psp.forget()
     assert examine().problems == [
         (
-            f"payment {Payment.objects.get().pk} of order {order.pk} is captured over 999.00 here, "
-            "and over 0 at the provider"
+            f"payment {Payment.objects.get().pk} of order {order.pk} is captured over "
+            "999.00 CNY here, and over 0.00 CNY at the provider"
         )
     ]
 
@@ -85,7 +87,10 @@ def test_money_that_only_the_provider_knows_of_is_found():
     order = an_order(a_sale())
     intent = at_the_provider(order)
     assert examine().problems == [
-        f"the provider took 999 for order {order.pk}, of which the shop knows no payment ({intent})"
+        (
+            f"the provider took 999.00 CNY for order {order.pk}, "
+            f"of which the shop knows no payment ({intent})"
+        )
     ]
 
 
@@ -113,8 +118,8 @@ def test_a_captured_payment_that_the_shop_took_for_failed_is_found_and_recovered
     )
     assert examine().problems == [
         (
-            f"payment {payment.pk} of order {order.pk} is failed here, 0 back; "
-            "the provider has taken 999 and given back 0"
+            f"payment {payment.pk} of order {order.pk} is failed here, 0.00 CNY back; "
+            "the provider has taken 999.00 CNY and given back 0.00 CNY"
         )
     ]
     assert f"wrote down what the provider says about order {order.pk}" in list(repair())

@@ -1,10 +1,13 @@
 """The payment provider: money moves once, whatever is repeated, cut off or killed."""
 
 import json
-from collections.abc import Callable
+import socket
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
-from decimal import Decimal
+from itertools import chain, repeat
 from typing import Any
 from uuid import uuid4
 
@@ -19,7 +22,7 @@ from shop.payments.models import Payment
 from shop.payments.provider import Intent, PaymentDeclined, PaymentUnknown
 from shop.tests.processes import wait_for
 
-TEN = Decimal("10.00")
+TEN = 1000
 
 shop = HttpProvider()
 
@@ -28,8 +31,8 @@ def key() -> str:
     return str(uuid4())
 
 
-def announced(order: int, amount: Decimal = TEN) -> Intent:
-    return shop.create_intent(order=order, amount=amount, key=key())
+def announced(order: int, amount: int = TEN) -> Intent:
+    return shop.create_intent(order=order, amount=amount, currency="CNY", key=key())
 
 
 def captured(order: int) -> Intent:
@@ -50,18 +53,20 @@ def at_once(times: int, call: Callable[[], Any]) -> list[Any]:
 
 
 def test_a_payment_is_announced_captured_found_and_given_back(psp):
-    intent = announced(1, Decimal("9.99"))
-    assert (intent.status, intent.amount) == ("requires_capture", Decimal("9.99"))
+    intent = announced(1, 999)
+    assert (intent.status, intent.amount) == ("requires_capture", 999)
     assert shop.capture(intent.id, key=key()).status == "captured"
-    assert shop.refund(intent.id, amount=Decimal("4.00"), key=key()).status == "succeeded"
+    assert shop.refund(intent.id, amount=400, key=key()).status == "succeeded"
     [found] = shop.find(1)
-    assert (found.id, found.status, found.refunded) == (intent.id, "captured", Decimal("4.00"))
+    assert (found.id, found.status, found.refunded) == (intent.id, "captured", 400)
     assert psp.ledger(1) == [(1, "capture", 999), (1, "refund", 400)]
 
 
 def test_thirty_repetitions_at_once_are_one_capture_with_one_answer(psp):
     first = key()
-    intents = at_once(30, lambda: shop.create_intent(order=2, amount=TEN, key=first))
+    intents = at_once(
+        30, lambda: shop.create_intent(order=2, amount=TEN, currency="CNY", key=first)
+    )
     assert len({intent.id for intent in intents}) == len(shop.find(2)) == 1
     same = key()
     answers = at_once(30, lambda: shop.capture(intents[0].id, key=same))
@@ -78,7 +83,7 @@ def test_thirty_captures_under_thirty_keys_are_one_capture_too(psp):
 
 def test_thirty_refunds_at_once_give_back_no_more_than_was_captured(psp):
     intent = captured(4)
-    answers = at_once(30, lambda: shop.refund(intent.id, amount=Decimal("4.00"), key=key()))
+    answers = at_once(30, lambda: shop.refund(intent.id, amount=400, key=key()))
     refused = [each.code for each in answers if isinstance(each, PaymentDeclined)]
     assert refused == ["refund_exceeds_capture"] * 28
     assert psp.ledger(4) == [(4, "capture", 1000), *[(4, "refund", 400)] * 2]
@@ -149,6 +154,62 @@ def test_nobody_answering_is_unknown(settings):
         announced(9)
 
 
+@contextmanager
+def answering(settings, pieces: Iterable[bytes]) -> Iterator[None]:
+    """Somebody in the provider's place, who sends these pieces in answer to one request."""
+
+    def answer() -> None:
+        connection, _ = server.accept()
+        with connection, suppress(OSError):  # the shop has hung up
+            connection.recv(65536)
+            for piece in pieces:
+                connection.sendall(piece)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        settings.PSP_URL = f"http://127.0.0.1:{server.getsockname()[1]}"
+        thread = threading.Thread(target=answer)
+        thread.start()
+        yield
+        thread.join(30)
+        assert not thread.is_alive()
+
+
+def in_full(document: object) -> bytes:
+    body = json.dumps(document).encode()
+    return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+
+
+INTENT = {"id": "pi_1", "order": 1, "amount": 1000, "currency": "CNY", "status": "captured"}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"amount": 10.5},
+        {"amount": "1000"},
+        {"currency": None},
+        {"status": "perhaps"},
+        {"refunded": True},
+    ],
+    ids=str,
+)
+def test_a_yes_that_cannot_be_read_is_unknown(wrong, settings):
+    with answering(settings, [in_full({**INTENT, **wrong})]), pytest.raises(PaymentUnknown):
+        shop.capture("pi_1", key=key())
+
+
+def test_members_that_the_shop_does_not_know_are_ignored(settings):
+    with answering(settings, [in_full({**INTENT, "object": "payment_intent", "more": [{}]})]):
+        assert shop.capture("pi_1", key=key()).amount == 1000
+
+
+def test_an_answer_without_end_is_unknown(settings, monkeypatch):
+    monkeypatch.setattr("shop.payments.http_provider.LONGEST", 0.2)
+    endless = chain([b"HTTP/1.1 200 OK\r\n\r\n"], repeat(b" "))
+    with answering(settings, endless), pytest.raises(PaymentUnknown, match="does not end"):
+        shop.capture("pi_1", key=key())
+
+
 def test_the_ledger_cannot_be_changed_nor_hold_what_must_not_be(psp):
     """Enforced by the database, so whatever the provider's own code does."""
     intent = captured(10)
@@ -180,8 +241,8 @@ def test_the_checker_gets_the_ledger_of_a_sales_orders_and_money_that_has_no_ord
     provider_ledger.write(tmp_path / "ledger", [bought])
     _, rows = snapshot.read(tmp_path / "ledger")
     assert [(row.kind, *list(asdict(row).values())[1:]) for row in rows] == [
-        ("payment", str(bought), "capture", 1000),
-        ("payment", str(lost), "capture", 1000),
+        ("payment", str(bought), "capture", 1000, "CNY"),
+        ("payment", str(lost), "capture", 1000, "CNY"),
     ]
     answer = ann.get(f"demo/sales/{sale.pk}/ledger")
     told = [json.loads(line) for line in b"".join(answer.streaming_content).splitlines()]

@@ -4,12 +4,12 @@ import os
 import subprocess
 import sys
 import threading
-import urllib.request
 from functools import partial
 
 import psutil
 import psycopg
 import pytest
+import urllib3
 
 from lab import environment
 from lab.stack import leftovers
@@ -82,14 +82,12 @@ def test_a_worker_that_waits_for_the_database_goes_on_serving_others(urls, folde
     migrate(urls)
     with Stack(folder, urls, extra={"WEB_CONCURRENCY": "1"}) as stack:
         stack.start("web")
-        page = urllib.request.Request(
-            f"{stack.url}/admin/", headers={"Cookie": "sessionid=" + "x" * 32}
-        )
         answers = []
 
         def ask() -> None:
-            with urllib.request.urlopen(page, timeout=30) as answer:
-                answers.append(answer.status)
+            headers = {"Cookie": "sessionid=" + "x" * 32, "Connection": "close"}
+            answer = urllib3.request("GET", f"{stack.url}/admin/", headers=headers, timeout=30)
+            answers.append(answer.status)
 
         with psycopg.connect(urls.database) as blocker:
             blocker.execute("LOCK TABLE django_session IN ACCESS EXCLUSIVE MODE")

@@ -1,6 +1,5 @@
 """What follows an order, with the broker there, away, and back."""
 
-from decimal import Decimal
 from uuid import uuid4
 
 import pytest
@@ -22,7 +21,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def order() -> Order:
-    sale = open_sale(stock=5, price=Decimal(999), limit=2)
+    sale = open_sale(stock=5, price=99_900, limit=2)
     return Order.objects.get(pk=buy(sale.pk, a_buyer().pk, uuid4(), 1).order.pk)
 
 

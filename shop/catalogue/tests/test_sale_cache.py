@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 from functools import partial
 
 import pytest
@@ -24,7 +23,8 @@ def notice(at: datetime, *, paused: bool = False) -> CachedSale:
     return CachedSale(
         sale=1,
         item=1,
-        price=Decimal(1),
+        price=100,
+        currency="CNY",
         limit=1,
         starts_at=START,
         ends_at=START + timedelta(hours=1),

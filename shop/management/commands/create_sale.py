@@ -11,6 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from inventory.selling.strategies import DEFAULT
 from shop.catalogue.sales import open_sale
+from shop.money import default_currency, to_minor
 
 
 def amount(text: str) -> Decimal:
@@ -33,7 +34,9 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:  # noqa: D102
         parser.add_argument("--stock", type=int, default=100, help="units (100)")
         parser.add_argument("--limit", type=int, default=1, help="units a buyer may have (1)")
-        parser.add_argument("--price", type=amount, default=Decimal(999), help="of a unit (999)")
+        parser.add_argument(
+            "--price", type=amount, default=Decimal(999), help="of a unit; 999 is 999.00 (999)"
+        )
         parser.add_argument("--strategy", default=DEFAULT, help=f"name of a strategy ({DEFAULT})")
         parser.add_argument(
             "--starts-in", type=float, default=0, metavar="SECONDS", help="opens later (0)"
@@ -49,7 +52,7 @@ class Command(BaseCommand):
         try:
             sale = open_sale(
                 stock=options["stock"],
-                price=options["price"],
+                price=to_minor(options["price"], default_currency()),
                 limit=options["limit"],
                 strategy=options["strategy"],
                 starts_in=timedelta(seconds=options["starts_in"]),
@@ -57,6 +60,8 @@ class Command(BaseCommand):
             )
         except ValidationError as error:
             raise CommandError("; ".join(error.messages)) from error
+        except ValueError as error:
+            raise CommandError(f"--price: {error}") from error
         if options["json"]:
             self.stdout.write(json.dumps({"sale": sale.pk, "item": sale.item_id}))
         else:

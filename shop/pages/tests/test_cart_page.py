@@ -44,7 +44,7 @@ def test_what_is_put_into_the_cart_is_bought_together_and_the_cart_is_empty_agai
     put(browser, one, 2)
     page = text(put(browser, two))
     assert lines(page) == [one.pk, two.pk]
-    assert "¥2,997" in page
+    assert "CN¥2,997.00" in page
     answer = buy(browser, page)
     order = Order.objects.get()
     assert (answer.status_code, answer.url) == (302, f"/orders/{order.pk}/")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from functools import partial
 from uuid import uuid4
 
@@ -38,7 +37,7 @@ POINTS = [(when, call) for call in ("create", "capture") for when in ("before", 
 
 @pytest.fixture
 def sale() -> Sale:
-    """Ten units at 999, three for each buyer."""
+    """Ten units at 99_900, three for each buyer."""
     return a_sale(limit=3)
 
 
@@ -69,7 +68,7 @@ def test_a_payment_is_taken_once_and_told(sale, till):
     mine = an_order(sale)
     for _ in range(2):
         assert payments.pay(mine).status == Status.PAID
-    assert till.captures[mine.pk] == [999]
+    assert till.captures[mine.pk] == [99_900]
     assert (timeline(mine), messages(mine)) == (["paid"], ["opened", "paid"])
     check(sale, till)
 
@@ -78,7 +77,7 @@ def test_thirty_payments_at_once_are_one_capture(sale, till):
     mine = an_order(sale)
     answers = at_once([partial(payments.pay, Order.objects.get(pk=mine.pk)) for _ in range(30)])
     assert kinds(answers) == {"Order": 30}
-    assert till.captures[mine.pk] == [999]
+    assert till.captures[mine.pk] == [99_900]
     check(sale, till)
 
 
@@ -178,11 +177,11 @@ def test_a_payment_whose_order_ended_in_a_crash_takes_nothing_or_gives_it_back(
 def test_news_of_a_payment_that_is_not_written_down_yet_are_to_be_told_again(sale):
     mine = an_order(sale)
     with pytest.raises(provider_events.NotYet):
-        provider_calls.record(Intent("pi_77", mine.pk, Decimal(999), "captured"))
+        provider_calls.record(Intent("pi_77", mine.pk, 99_900, "CNY", "captured"))
 
 
 def test_what_costs_nothing_is_paid_without_the_provider(till):
-    sale = a_sale(price=Decimal(0), limit=2)
+    sale = a_sale(price=0, limit=2)
     mine = an_order(sale, quantity=2)
     assert payments.pay(mine).status == Status.PAID
     assert payments.refund(mine).status == Status.REFUNDED
@@ -220,7 +219,7 @@ def test_money_that_comes_when_everything_is_sold_goes_back_by_itself_and_is_tol
     come_to_rest(till)
     assert timeline(mine) == ["expired", "money_owed", "money_back"]
     assert messages(mine)[-2:] == ["money_owed", "money_back"]
-    assert till.refunds[mine.pk] == [999]
+    assert till.refunds[mine.pk] == [99_900]
     check(sale, till)
 
 
@@ -230,7 +229,7 @@ def test_money_that_comes_after_the_buyer_cancelled_goes_back(till, sale):
     payments.pay(mine)
     assert orders.cancel(mine).status == Status.CANCELLED
     come_to_rest(till)
-    assert (till.captures[mine.pk], till.refunds[mine.pk]) == ([999], [999])
+    assert (till.captures[mine.pk], till.refunds[mine.pk]) == ([99_900], [99_900])
     check(sale, till)
 
 
@@ -253,7 +252,7 @@ def test_what_was_paid_for_a_part_that_was_cancelled_meanwhile_goes_back(till, s
     payments.pay(mine)
     orders.cancel(mine, Part(1, uuid4()))
     come_to_rest(till)
-    assert (till.captures[mine.pk], till.refunds[mine.pk]) == ([2997], [999])
+    assert (till.captures[mine.pk], till.refunds[mine.pk]) == ([299_700], [99_900])
     assert status(mine) == "paid"
     check(sale, till)
 
@@ -269,7 +268,7 @@ def test_thirty_refunds_at_once_are_one_refund_with_one_answer(sale, till):
     mine = paid(sale, 2)
     answers = at_once([partial(payments.refund, Order.objects.get(pk=mine.pk)) for _ in range(30)])
     assert {answer.status for answer in answers} == {"refunded"}
-    assert till.refunds[mine.pk] == [1998]
+    assert till.refunds[mine.pk] == [199_800]
     assert timeline(mine) == ["paid", "returned", "money_back", "refunded"]
     check(sale, till)
 
@@ -333,9 +332,9 @@ def test_parts_are_given_back_each_once_and_the_last_one_ends_the_order(sale, ti
     first = Part(1, uuid4())
     for _ in range(2):
         assert payments.refund(mine, first).status == Status.PAID
-    assert (till.refunds[mine.pk], book(sale.item_id).confirmed) == ([999], 2)
+    assert (till.refunds[mine.pk], book(sale.item_id).confirmed) == ([99_900], 2)
     assert payments.refund(mine, Part(2, uuid4())).status == Status.REFUNDED
-    assert till.refunds[mine.pk] == [999, 1998]
+    assert till.refunds[mine.pk] == [99_900, 199_800]
     assert payments.refund(mine, first).status == Status.REFUNDED
     check(sale, till)
 
@@ -346,7 +345,7 @@ def test_a_part_asked_for_thirty_times_at_once_is_given_back_once(sale, till):
         [partial(payments.refund, Order.objects.get(pk=mine.pk), part) for _ in range(30)]
     )
     assert kinds(answers) == {"Order": 30}
-    assert (till.refunds[mine.pk], book(sale.item_id).confirmed) == ([999], 2)
+    assert (till.refunds[mine.pk], book(sale.item_id).confirmed) == ([99_900], 2)
     check(sale, till)
 
 
@@ -359,16 +358,16 @@ def test_parts_and_the_whole_given_back_at_once_never_come_to_more_than_was_paid
     at_once(calls_)
     come_to_rest(till)
     assert status(mine) == "refunded"
-    assert sum(till.refunds[mine.pk]) == 2997
+    assert sum(till.refunds[mine.pk]) == 299_700
     check(sale, till)
 
 
 def test_an_unpaid_order_is_cancelled_in_part_and_paid_for_the_rest(sale, till):
     mine, part = an_order(sale, quantity=3), Part(2, uuid4())
     for _ in range(2):
-        assert orders.cancel(mine, part).amount == 999
+        assert orders.cancel(mine, part).amount == 99_900
     assert payments.pay(mine).status == Status.PAID
-    assert till.captures[mine.pk] == [999]
+    assert till.captures[mine.pk] == [99_900]
     assert book(sale.item_id).available == 9
     check(sale, till)
 
@@ -455,4 +454,4 @@ def test_the_database_knows_at_most_one_payment_an_order_and_no_more_back_than_w
     with pytest.raises(IntegrityError), transaction.atomic():
         Payment.objects.create(order=mine, key="another", amount=1, not_before=mine.created)
     with pytest.raises(IntegrityError), transaction.atomic():
-        Payment.objects.filter(pk=payment.pk).update(owed_back=1000)
+        Payment.objects.filter(pk=payment.pk).update(owed_back=payment.amount + 1)

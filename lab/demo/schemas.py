@@ -1,0 +1,106 @@
+"""What the demo's requests and answers contain."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from inventory.selling.strategies import CLASSES, DEFAULT
+from shop.api.schemas import Count, Document, Id, Request
+
+MOST_UNITS = 1_000_000
+MOST_BUYERS = 20_000
+LONGEST = 24 * 60 * 60
+"""Seconds until a sale opens, or to pay in it."""
+
+
+class BuyersWanted(Request):
+    """How many synthetic buyers to make."""
+
+    count: Annotated[int, Meta(ge=1, le=MOST_BUYERS)]
+
+
+class Tokens(Document):
+    """A buyer token for each."""
+
+    tokens: list[str]
+
+
+class SaleWanted(Request):
+    """What a fresh sale is like."""
+
+    stock: Annotated[int, Meta(ge=0, le=MOST_UNITS, description="Units.")] = 100
+    limit: Annotated[int, Meta(ge=1, le=MOST_UNITS, description="Units that a buyer may have.")] = 1
+    strategy: Annotated[str, Meta(extra_json_schema={"enum": [*CLASSES]})] = DEFAULT
+    starts_in: Annotated[float, Meta(ge=0, le=LONGEST, description="Seconds.")] = 0
+    hold: Annotated[float, Meta(ge=0.001, le=LONGEST, description="Seconds to pay.")] = 900
+
+
+class SaleMade(Document):
+    """The ids of a fresh sale and of its item."""
+
+    sale: Id
+    item: Id
+
+
+class UnitsAdded(Request):
+    """Units to add to a sale's item."""
+
+    units: Annotated[int, Meta(ge=1, le=MOST_UNITS)]
+
+
+class Level(Document):
+    """What is available now."""
+
+    available: int
+
+
+class Strategy(Document):
+    """A way of selling."""
+
+    name: str
+    safe: Annotated[bool, Meta(description="Never oversells.")]
+    fenced: Annotated[bool, Meta(description="Writes under a fencing token.")]
+    summary: str
+
+
+class Strategies(Document):
+    """Every way of selling, the default first."""
+
+    strategies: list[Strategy]
+
+
+class Beside(Struct):
+    """Which other sales a question is about."""
+
+    beside: Annotated[
+        list[Id],
+        Meta(description="Sales from which carts were filled as well; they are included."),
+    ] = []
+
+
+class Figures(Document):
+    """What a sale has come to, and what the web processes have counted."""
+
+    sale: Id
+    item: Id
+    strategy: str
+    total: Count
+    available: int
+    held: Count
+    confirmed: Count
+    ledger_sum: int
+    fence: Count
+    oversold: Count
+    purchases: Count
+    owed: Annotated[Count, Meta(description="Orders whose follow-up is open.")]
+    processes: Annotated[int, Meta(ge=1, description="Web processes alive.")]
+    degraded: Annotated[bool, Meta(description="A process sells without Redis.")]
+    counters: dict[str, float]
+
+
+class Session(Document):
+    """A buyer's session on the pages."""
+
+    cookie: Annotated[str, Meta(description="What to send as the header `Cookie`.")]

@@ -1,0 +1,257 @@
+"""The OpenAPI document, generated from the operations that are routed."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+from django.urls import URLPattern, URLResolver, get_resolver
+
+from shop import messages
+from shop.api.operations import JSON_LINES, Answer, Operation
+from shop.api.schemas import Id, Key, Problem, Request
+
+Json = dict[str, Any]
+
+INFO = {
+    "title": "Flash sale",
+    "version": "1",
+    "summary": "Buying in a flash sale whose stock is never oversold.",
+    "description": inspect.cleandoc(
+        """
+        Get a buyer token, look at a sale, order in it, pay.
+
+        Every refusal is a problem (RFC 9457) with a stable `code`; its text follows
+        `Accept-Language` (English or Chinese). A method that a path does not have is answered with
+        405 `method_not_allowed`. Amounts are integers in the currency's minor unit. A body is read
+        as JSON, whatever its `Content-Type` says.
+
+        **Retrying.** Make a UUID for each purchase, send it as `Idempotency-Key`, and send the same
+        one when you ask again. However often it is asked, a purchase happens at most once: after a
+        time-out, a broken connection, a 500 or 503 `outcome_unknown`, the same request tells what
+        came of it.
+        """
+    ),
+    "license": {"name": "MIT", "identifier": "MIT"},
+}
+
+TAGS = {
+    "Sales": "What is sold, when, and how much is left.",
+    "Orders": "From the purchase to the refund.",
+    "Buyers": "Who buys.",
+    "Payments": "Between the payment provider and the shop; not for buyers.",
+    "Load tests": "For a load test of the demo: fresh sales, figures, snapshots.",
+}
+
+BUYER = {
+    "type": "http",
+    "scheme": "bearer",
+    "description": "A buyer token, from `POST /api/v1/tokens` or the account page.",
+}
+
+LANGUAGE = {
+    "name": "Accept-Language",
+    "in": "header",
+    "description": "`zh…` for problems in Chinese; otherwise they are in English.",
+    "schema": {"type": "string"},
+}
+
+RETRY_AFTER = {
+    "description": "Seconds after which to ask again.",
+    "schema": {"type": "integer", "minimum": 1},
+}
+
+Routed = tuple[str, Callable[..., Any], Operation]
+"""An operation's path, its view and its description."""
+
+
+def document() -> Json:
+    """Describe every operation that a URL leads to."""
+    routed = list(_routed(get_resolver().url_patterns))
+    schemas = _Schemas([kind for _, _, operation in routed for kind in _types(operation)])
+    codes = [_codes(path, operation) for path, _, operation in routed]
+    return {
+        "openapi": "3.1.0",
+        "info": INFO,
+        "servers": [{"url": "/", "description": "this shop"}],
+        "tags": [{"name": name, "description": text} for name, text in TAGS.items()],
+        "paths": {
+            _template(path): {operation.method.lower(): _operation(path, view, operation, schemas)}
+            for path, view, operation in routed
+        },
+        "components": {
+            "securitySchemes": {"buyer": BUYER},
+            "parameters": {"Language": LANGUAGE},
+            "headers": {"RetryAfter": RETRY_AFTER},
+            "responses": {
+                _name(together): _refusals(together)
+                for each in codes
+                for together in _by_status(each).values()
+            },
+            "schemas": schemas.components,
+        },
+    }
+
+
+class _Schemas:
+    """JSON Schemas of types, in which structs are references to components."""
+
+    def __init__(self, kinds: list[Any]) -> None:
+        unique = list(dict.fromkeys([*kinds, Problem, Id, Key]))
+        found, self.components = msgspec.json.schema_components(
+            unique, ref_template="#/components/schemas/{name}"
+        )
+        self._found = dict(zip(unique, found, strict=True))
+        for kind in unique:
+            if isinstance(kind, type) and issubclass(kind, Request):
+                self.components[kind.__name__] |= kind.also
+        for each in self.components.values():
+            each["description"] = inspect.cleandoc(each.get("description", ""))
+
+    def __getitem__(self, kind: Any) -> Json:
+        return self._found[kind]
+
+
+def _routed(patterns: list[Any], prefix: str = "") -> Iterator[Routed]:
+    for each in patterns:
+        path = prefix + str(each.pattern)
+        if isinstance(each, URLResolver):
+            yield from _routed(each.url_patterns, path)
+        elif isinstance(each, URLPattern) and hasattr(each.callback, "operation"):
+            yield "/" + path, each.callback, each.callback.operation
+
+
+def _types(operation: Operation) -> Iterator[Any]:
+    yield from (kind for kind in (operation.body, operation.signed_body) if kind)
+    yield from (answer.content for answer in operation.answers.values())
+
+
+def _template(path: str) -> str:
+    return re.sub(r"<int:(\w+)>", r"{\1}", path)
+
+
+def _ids(path: str) -> list[str]:
+    return re.findall(r"<int:(\w+)>", path)
+
+
+def _operation(
+    path: str, view: Callable[..., Any], operation: Operation, schemas: _Schemas
+) -> Json:
+    summary, _, text = inspect.cleandoc(view.__doc__ or "").partition("\n\n")
+    found = {
+        "operationId": _operation_id(view.__name__),
+        "summary": summary.removesuffix("."),
+        "description": text,
+        "tags": [operation.tag],
+        "security": [{"buyer": []}] if operation.buyer else [],
+        "parameters": list(_parameters(path, operation, schemas)),
+        "responses": {
+            **{str(s): _good(answer, schemas) for s, answer in operation.answers.items()},
+            **{
+                str(status): {"$ref": f"#/components/responses/{_name(codes)}"}
+                for status, codes in _by_status(_codes(path, operation)).items()
+            },
+        },
+    }
+    if body := operation.body or operation.signed_body:
+        required = bool(schemas.components[body.__name__]["required"])
+        found["requestBody"] = {
+            "required": required,
+            "content": {"application/json": {"schema": schemas[body]}},
+        }
+    return found
+
+
+def _operation_id(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(word.capitalize() for word in others)
+
+
+def _parameters(path: str, operation: Operation, schemas: _Schemas) -> Iterator[Json]:
+    for name in _ids(path):
+        yield {"name": name, "in": "path", "required": True, "schema": schemas[Id]}
+    if operation.key:
+        required = operation.key == "required"
+        yield _header("Idempotency-Key", required, schemas[Key])
+    for name, text in operation.headers.items():
+        yield _header(name, True, {"type": "string", "description": text})
+    if operation.query:
+        (query,) = msgspec.json.schema_components([operation.query])[1].values()
+        for name, schema in query["properties"].items():
+            # Separated by commas: `?beside=8,9`.
+            yield {"name": name, "in": "query", "explode": False, "schema": schema}
+    yield {"$ref": "#/components/parameters/Language"}
+
+
+def _header(name: str, required: bool, schema: Json) -> Json:
+    return {"name": name, "in": "header", "required": required, "schema": schema}
+
+
+def _good(answer: Answer, schemas: _Schemas) -> Json:
+    media_type = JSON_LINES if answer.content is str else "application/json"
+    found: Json = {
+        "description": answer.meaning,
+        "content": {media_type: {"schema": schemas[answer.content]}},
+    }
+    if answer.links:
+        found["links"] = {
+            name: {
+                "operationId": _operation_id(name),
+                "parameters": {parameter: f"$response.body#/{member}"},
+            }
+            for name, (parameter, member) in answer.links.items()
+        }
+    return found
+
+
+def _codes(path: str, operation: Operation) -> list[str]:
+    """Every code that an operation may be refused with, in the order of ``words.PROBLEMS``."""
+    found = {*operation.problems, "internal_error"}
+    found.add("busy" if operation.method == "GET" else "outcome_unknown")
+    if operation.buyer:
+        found.add("unauthorized")
+    if operation.limited:
+        found.add("rate_limited")
+    if operation.key:
+        found.add("idempotency_key_missing")
+    if operation.body:
+        found |= {"malformed", "too_large", "invalid_request", *operation.body.codes.values()}
+    if operation.query:
+        found.add("invalid_request")
+    if _ids(path):
+        found.add("not_found")
+    return [code for code in messages.PROBLEMS if code in found]
+
+
+def _by_status(codes: list[str]) -> Mapping[int, tuple[str, ...]]:
+    found: dict[int, tuple[str, ...]] = {}
+    for code in codes:
+        status = messages.PROBLEMS[code].status
+        found[status] = (*found.get(status, ()), code)
+    return found
+
+
+def _name(codes: tuple[str, ...]) -> str:
+    return ".".join(codes)
+
+
+def _refusals(codes: tuple[str, ...]) -> Json:
+    found: Json = {
+        "description": " ".join(f"`{code}`: {messages.PROBLEMS[code].en}" for code in codes),
+        "content": {
+            "application/problem+json": {
+                "schema": {
+                    "allOf": [
+                        {"$ref": "#/components/schemas/Problem"},
+                        {"properties": {"code": {"enum": list(codes)}}},
+                    ]
+                }
+            }
+        },
+    }
+    if any(code in messages.RETRY_AFTER for code in codes):
+        found["headers"] = {"Retry-After": {"$ref": "#/components/headers/RetryAfter"}}
+    return found

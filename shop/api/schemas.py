@@ -1,0 +1,188 @@
+"""What the API's requests and answers contain.
+
+The decoders, the encoder and the OpenAPI document are all made from these classes.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, ClassVar, Literal
+from uuid import UUID
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from inventory.selling.reserve_many import MOST_LINES
+from shop import messages
+from shop.checkout.purchase import MOST_UNITS
+from shop.money import Money
+from shop.orders.states import Status
+
+Id = Annotated[int, Meta(ge=1, le=2**63 - 1)]
+Units = Annotated[int, Meta(ge=1, le=MOST_UNITS, description="Units.")]
+Count = Annotated[int, Meta(ge=0)]
+Moment = Annotated[datetime, Meta(tz=True)]
+
+# PostgreSQL's text has no NUL.
+Text = Annotated[str, Meta(min_length=1, max_length=1000, pattern="^[^\\u0000]*$")]
+
+Key = Annotated[
+    UUID,
+    Meta(
+        description="The purchase's or the part's own UUID. Send the same one when you retry.",
+        examples=["0b7e4f1c-3a57-4d0e-9f0a-0b9a6f1f2c3d"],
+        extra_json_schema={
+            "pattern": "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}"
+            "-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"
+        },
+    ),
+]
+
+
+class Request(Struct, forbid_unknown_fields=True):
+    """A request's body. A misspelt member is refused, not ignored.
+
+    Attributes:
+        codes: the problem code of each member that is missing or wrong; by default
+            ``invalid_request``.
+        also: what else the JSON Schema says.
+    """
+
+    codes: ClassVar[dict[str, str]] = {}
+    also: ClassVar[dict[str, Any]] = {}
+
+
+class Document(Struct, forbid_unknown_fields=True):
+    """The body of an answer."""
+
+
+class Purchase(Request):
+    """What a buyer wants of a sale."""
+
+    codes: ClassVar[dict[str, str]] = {"quantity": "invalid_quantity"}
+
+    quantity: Units
+
+
+class CartLine(Request):
+    """What a buyer wants of one of several sales."""
+
+    sale: Id
+    quantity: Units
+
+
+class Cart(Request):
+    """What a buyer wants of several sales."""
+
+    codes: ClassVar[dict[str, str]] = {
+        "lines": "invalid_cart",
+        "sale": "invalid_cart",
+        "quantity": "invalid_quantity",
+    }
+
+    lines: Annotated[
+        list[CartLine],
+        Meta(min_length=1, max_length=MOST_LINES, description="Each of another sale."),
+    ]
+
+
+class Part(Request):
+    """A part of an order. Without a quantity: all of it."""
+
+    codes: ClassVar[dict[str, str]] = {"quantity": "invalid_quantity"}
+    also: ClassVar[dict[str, Any]] = {"dependentRequired": {"sale": ["quantity"]}}
+
+    quantity: Units | UnsetType = UNSET
+    sale: (
+        Annotated[Id, Meta(description="Of which line; needed where the order has several.")]
+        | UnsetType
+    ) = UNSET
+
+    def __post_init__(self) -> None:
+        """Refuse a line without a quantity: it would give back the whole order."""
+        if self.sale is not UNSET and self.quantity is UNSET:
+            raise ValueError("Object missing required field `quantity`")
+
+
+class Credentials(Request):
+    """A buyer's name and password."""
+
+    username: Text
+    password: Text
+
+
+class Received(Document):
+    """The event's effect is committed, now or earlier."""
+
+    received: Literal[True] = True
+
+
+class Sale(Document):
+    """A product at a price, in a window, with a limit per buyer."""
+
+    id: Id
+    item: Annotated[Id, Meta(description="What the stock is counted for.")]
+    price: Annotated[Money, Meta(description="Of one unit.")]
+    limit: Annotated[int, Meta(ge=1, description="Units that a buyer may have.")]
+    starts_at: Moment
+    ends_at: Moment
+    status: Annotated[
+        str,
+        Meta(extra_json_schema={"enum": ["not_started", "open", "sold_out", "paused", "ended"]}),
+    ]
+    available: Annotated[Count, Meta(description="Units left at this moment.")]
+    may_come_back: Annotated[
+        bool,
+        Meta(
+            description="Sold out, but some orders are not paid yet: their units go back on sale "
+            "when the time to pay has passed."
+        ),
+    ]
+    server_time: Annotated[Moment, Meta(description="Count down by this, not by your own clock.")]
+
+
+class OrderLine(Document):
+    """Units of one sale in an order."""
+
+    sale: Id
+    quantity: Annotated[int, Meta(ge=1, description="As ordered.")]
+    returned: Annotated[Count, Meta(description="Of these, given back.")]
+    amount: Annotated[Money, Meta(description="As ordered.")]
+
+
+class Order(Document):
+    """A purchase, what it costs, and where it stands."""
+
+    id: Id
+    sale: Annotated[Id | None, Meta(description="null if the order has several lines.")]
+    quantity: Annotated[int, Meta(ge=1, description="Of all lines together.")]
+    amount: Annotated[Money, Meta(description="To be paid, or paid; less what was cancelled.")]
+    status: Annotated[str, Meta(extra_json_schema={"enum": [*Status.values]})]
+    pay_before: Moment
+    created: Moment
+    refunded: Annotated[Money, Meta(description="Of what was paid, given back.")]
+    lines: Annotated[list[OrderLine], Meta(min_length=1)]
+
+
+class Token(Document):
+    """A buyer token."""
+
+    token: str
+    expires_in: Annotated[int, Meta(ge=1, description="Seconds.")]
+
+
+class Problem(Document, omit_defaults=True):
+    """A refusal (RFC 9457). Branch on `code`; the texts may change."""
+
+    type: Annotated[str, Meta(extra_json_schema={"format": "uri-reference"})]
+    title: str
+    status: Annotated[int, Meta(ge=400, le=599)]
+    code: Annotated[str, Meta(extra_json_schema={"enum": [*messages.PROBLEMS]})]
+    detail: str | UnsetType = UNSET
+    available: Annotated[Count, Meta(description="Units left.")] | UnsetType = UNSET
+    left: Annotated[Count, Meta(description="Units that the buyer may still have.")] | UnsetType = (
+        UNSET
+    )
+    sale: Annotated[Id, Meta(description="Which line it is about.")] | UnsetType = UNSET
+    may_come_back: (
+        Annotated[bool, Meta(description="Unpaid orders' units may go back on sale.")] | UnsetType
+    ) = UNSET

@@ -1,0 +1,50 @@
+"""A check of Schemathesis: what the document allows is refused only by what stands in the shop.
+
+Schemathesis loads this file; it has `positive_data_acceptance` of its own, which knows no problem
+codes and would let every 4xx of a kind pass or none.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from urllib.parse import urlencode
+
+import schemathesis
+
+LONGEST_QUERY = 3000
+"""Characters. gunicorn itself refuses request lines of more than 4094."""
+
+PARTS = ("cancelOrder", "refundOrder")
+
+
+@schemathesis.hook
+def filter_query(context: Any, query: Any) -> bool:
+    """Leave out what does not reach the shop."""
+    return len(urlencode(query or {}, doseq=True)) <= LONGEST_QUERY
+
+
+@schemathesis.check
+def refused_only_by_state(context: Any, response: Any, case: Any) -> None:
+    """Fail a request that the document allows and that is refused as if it did not."""
+    if case.meta is None or not case.meta.generation.mode.is_positive:
+        return
+    if response.status_code not in {400, 405, 413, 415, 422}:
+        return
+    code = json.loads(response.content).get("code")
+    name = case.operation.definition.raw["operationId"]
+    assert may_be_refused(code, name, case), f"{name}: allowed, and refused with {code}"
+
+
+def may_be_refused(code: str, name: str, case: Any) -> bool:
+    """Whether a code speaks of what no schema can say."""
+    if code == "idempotency_key_reused":
+        return True
+    if code == "idempotency_key_missing":
+        return name in PARTS and "Idempotency-Key" not in (case.headers or {})
+    if code == "invalid_quantity":
+        return name in PARTS  # more than is left of the order
+    if code == "invalid_cart":
+        sales = [line["sale"] for line in case.body["lines"]]
+        return len(set(sales)) < len(sales)
+    return False
