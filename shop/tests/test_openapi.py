@@ -280,11 +280,8 @@ def test_a_load_tests_sale_is_made_and_watched_as_documented(call, client, setti
     made = call("post", "/api/v1/demo/sales", wish).json()
     path = f"/api/v1/demo/sales/{made['sale']}"
     figures = call("get", f"{path}/figures").json()
-    assert (figures["item"], figures["available"], figures["strategy"]) == (
-        made["item"],
-        7,
-        "guard",
-    )
+    assert figures["item"] == made["item"]
+    assert (figures["available"], figures["strategy"]) == (7, "guard")
     lines = b"".join(client.get(f"{path}/snapshot").streaming_content).splitlines()
     assert [json.loads(line)["kind"] for line in lines] == [
         *("snapshot", "item", "sale", "movement", "end")
@@ -304,9 +301,8 @@ def test_a_load_tests_sale_is_made_and_watched_as_documented(call, client, setti
     )
     strategies = call("get", "/api/v1/demo/strategies").json()["strategies"]
     assert strategies[0]["name"] == "combining"
-    assert code_of(call("get", "/api/v1/demo/sales/999999999/figures")) == "not_found"
-    assert code_of(call("get", "/api/v1/demo/sales/999999999/snapshot")) == "not_found"
-    assert code_of(call("get", "/api/v1/demo/sales/999999999/ledger")) == "not_found"
+    for name in ("figures", "snapshot", "ledger"):
+        assert code_of(call("get", f"/api/v1/demo/sales/999999999/{name}")) == "not_found"
     settings.PSP_KEY = "wrong"
     assert code_of(call("get", f"{path}/ledger")) == "busy"
     settings.DEMO = False
