@@ -43,7 +43,7 @@ class PageCommon(PagesOnly, CommonMiddleware):
 
 
 class PageCsrf(PagesOnly, CsrfViewMiddleware):
-    """Forged forms. The API's views are exempt as well, see ``api.requests``."""
+    """Forged forms. The API's views are exempt as well, see ``api.operations``."""
 
 
 class PageAuthentication(PagesOnly, AuthenticationMiddleware):

@@ -31,7 +31,7 @@ class NoSuchIntent(Exception):
     """There is no payment of that id."""
 
 
-def create(*, order: int, amount: int, currency: str) -> Answer:
+def create(order: int, amount: int, currency: str) -> Answer:
     """Announce a payment."""
     intent = Intent.objects.create(order=order, amount=amount, currency=currency)
     return 200, intent_document(intent)
@@ -74,7 +74,7 @@ def cancel(intent_id: str) -> Answer:
     return 200, intent_document(intent)
 
 
-def refund(*, intent_id: str, amount: int) -> Answer:
+def refund(intent_id: str, amount: int) -> Answer:
     """Give money back, as long as less than what was captured is given back or on its way.
 
     Raises:

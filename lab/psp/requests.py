@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
-import re
 import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import wraps
-from typing import Any
+from typing import Any, TypeVar
 
+import msgspec
 from django.conf import settings
 from django.db import connection, transaction
 from django.http import HttpRequest, HttpResponse, JsonResponse
@@ -26,12 +25,12 @@ from lab.psp.money import Answer
 log = logging.getLogger(__name__)
 
 LONGEST_KEY = 255
-CURRENCY = re.compile("[A-Z]{3}")
 
 CLAIM = """
 INSERT INTO psp_idempotencykey (key, request) VALUES (%s, %s) ON CONFLICT DO NOTHING
 """
 
+T = TypeVar("T")
 View = Callable[..., HttpResponseBase]
 
 
@@ -98,43 +97,16 @@ def once(request: HttpRequest, effect: Callable[[], Answer]) -> HttpResponse:
     return rendered(answer)
 
 
-def body(request: HttpRequest) -> dict[str, Any]:
-    """The request's JSON object.
+def decoded(request: HttpRequest, kind: type[T]) -> T:
+    """The request's JSON body.
 
     Raises:
-        Bad: it is none.
+        Bad: it is not what `kind` says.
     """
     try:
-        document = json.loads(request.body or b"{}")
-    except (ValueError, RecursionError):
-        document = None
-    if not isinstance(document, dict):
-        raise Bad(400, "malformed")
-    return document
-
-
-def positive(document: dict[str, Any], name: str) -> int:
-    """A member that is a whole number from 1 on.
-
-    Raises:
-        Bad: it is not.
-    """
-    value = document.get(name)
-    if type(value) is not int or not 0 < value < 2**63:
-        raise Bad(400, f"invalid_{name}")
-    return value
-
-
-def currency(document: dict[str, Any]) -> str:
-    """The currency of the document: three capital letters.
-
-    Raises:
-        Bad: it has none.
-    """
-    code = document.get("currency")
-    if not isinstance(code, str) or not CURRENCY.fullmatch(code):
-        raise Bad(400, "invalid_currency")
-    return code
+        return msgspec.json.decode(request.body or b"{}", type=kind)
+    except (ValueError, RecursionError) as error:
+        raise Bad(400, f"malformed: {error}") from None
 
 
 def rendered(answer: Answer) -> HttpResponse:

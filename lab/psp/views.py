@@ -5,14 +5,33 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import asdict
+from typing import Annotated, Any
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
+from msgspec import Meta, Struct
 
-from lab.psp import behaviour, money, requests
+from lab.psp import behaviour, money
 from lab.psp.models import Intent, LedgerLine
-from lab.psp.requests import Bad, call, once, positive
+from lab.psp.requests import Bad, call, decoded, once
+
+Positive = Annotated[int, Meta(ge=1, le=2**63 - 1)]
+
+
+class NewIntent(Struct):
+    """A payment to announce."""
+
+    order: Positive
+    amount: Positive
+    currency: Annotated[str, Meta(pattern="^[A-Z]{3}$", max_length=3)]
+
+
+class NewRefund(Struct):
+    """Money to give back."""
+
+    intent: str
+    amount: Positive
 
 
 @call("GET", "POST")
@@ -20,10 +39,8 @@ def intents(request: HttpRequest) -> HttpResponseBase:
     """Announce a payment, or list those of an order, oldest first."""
     if request.method == "GET":
         return _intents_of(request.GET.get("order", ""))
-    document = requests.body(request)
-    order, amount = positive(document, "order"), positive(document, "amount")
-    currency = requests.currency(document)
-    return once(request, lambda: money.create(order=order, amount=amount, currency=currency))
+    new = decoded(request, NewIntent)
+    return once(request, lambda: money.create(new.order, new.amount, new.currency))
 
 
 @call("POST")
@@ -41,9 +58,8 @@ def cancel(request: HttpRequest, intent: str) -> HttpResponseBase:
 @call("POST")
 def refunds(request: HttpRequest) -> HttpResponseBase:
     """Give money back."""
-    document = requests.body(request)
-    intent, amount = str(document.get("intent", "")), positive(document, "amount")
-    return once(request, lambda: money.refund(intent_id=intent, amount=amount))
+    new = decoded(request, NewRefund)
+    return once(request, lambda: money.refund(new.intent, new.amount))
 
 
 @call("GET")
@@ -60,7 +76,7 @@ def conduct(request: HttpRequest) -> HttpResponseBase:
     if request.method == "GET":
         return JsonResponse(asdict(behaviour.current()))
     try:
-        return JsonResponse(asdict(behaviour.change(requests.body(request))))
+        return JsonResponse(asdict(behaviour.change(decoded(request, dict[str, Any]))))
     except ValueError as error:
         raise Bad(400, str(error)) from None
 

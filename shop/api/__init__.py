@@ -1,1 +1,1 @@
-"""The JSON API under ``/api/v1/``; ``openapi.json`` beside this file describes it."""
+"""The JSON API under ``/api/v1/``, with the document that describes it."""

@@ -11,6 +11,7 @@ import msgspec
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from shop import messages
+from shop.api import problems
 from shop.api.operations import JSON_LINES, Answer, Operation
 from shop.api.schemas import Id, Key, Problem, Request
 
@@ -248,7 +249,10 @@ def _refusals(codes: tuple[str, ...]) -> Json:
                         {"$ref": "#/components/schemas/Problem"},
                         {"properties": {"code": {"enum": list(codes)}}},
                     ]
-                }
+                },
+                "examples": {
+                    code: {"value": msgspec.to_builtins(problems.document(code))} for code in codes
+                },
             }
         },
     }

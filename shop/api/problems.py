@@ -22,8 +22,10 @@ def problem(request: HttpRequest, code: str, *, detail: str = "", **more: int) -
         more: further members, such as ``available``.
     """
     chinese = messages.is_chinese(request.META.get("HTTP_ACCEPT_LANGUAGE", ""))
-    plain = not (detail or more)
-    body = _body(code, chinese) if plain else _encode(code, chinese, detail, more)
+    if detail or more:
+        body = msgspec.json.encode(document(code, chinese=chinese, detail=detail, **more))
+    else:
+        body = _body(code, chinese)
     response = answer(body, messages.PROBLEMS[code].status, "application/problem+json")
     # A refusal is an outcome, not an event: Django would write a log line for each of thousands.
     response._has_been_logged = True  # type: ignore[attr-defined]
@@ -38,21 +40,20 @@ def answer(body: bytes, status: int, content_type: str) -> HttpResponse:
     return HttpResponse(body, status=status, headers=headers)
 
 
-@cache
-def _body(code: str, chinese: bool) -> bytes:
-    return _encode(code, chinese, "", {})
-
-
-def _encode(code: str, chinese: bool, detail: str, more: dict[str, int]) -> bytes:
+def document(code: str, *, chinese: bool = False, detail: str = "", **more: int) -> Problem:
+    """A problem as the API shows it; the arguments are those of ``problem``."""
     if more.get("may_come_back"):
         detail = messages.MAY_COME_BACK.zh if chinese else messages.MAY_COME_BACK.en
-    return msgspec.json.encode(
-        Problem(
-            type=f"/api/docs#{code}",
-            title=messages.text(code, chinese=chinese),
-            status=messages.PROBLEMS[code].status,
-            code=code,
-            detail=detail or UNSET,
-            **more,  # type: ignore[arg-type]
-        )
+    return Problem(
+        type=f"/api/docs#{code}",
+        title=messages.text(code, chinese=chinese),
+        status=messages.PROBLEMS[code].status,
+        code=code,
+        detail=detail or UNSET,
+        **more,  # type: ignore[arg-type]
     )
+
+
+@cache
+def _body(code: str, chinese: bool) -> bytes:
+    return msgspec.json.encode(document(code, chinese=chinese))

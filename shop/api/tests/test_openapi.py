@@ -199,21 +199,6 @@ def key_header():
     return {"Idempotency-Key": str(uuid4())}
 
 
-@pytest.mark.parametrize(
-    ("body", "code"),
-    [
-        ("{", "malformed"),
-        ("[]", "invalid_request"),
-        ('{"quantity": "1"}', "invalid_quantity"),
-        ("{}", "invalid_quantity"),
-        ('{"quantity": 1, "x": "' + "x" * 20_000 + '"}', "too_large"),
-    ],
-)
-def test_bad_input_is_answered_as_documented(call, body, code):
-    path = f"/api/v1/sales/{a_sale().pk}/orders"
-    assert code_of(call("post", path, body, buyer=a_buyer(), **key_header())) == code
-
-
 def test_a_purchase_without_key_or_token_or_sale_is_answered_as_documented(call):
     buyer, path = a_buyer(), f"/api/v1/sales/{a_sale().pk}/orders"
     one = {"quantity": 1}
@@ -291,24 +276,13 @@ def test_tokens_are_answered_as_documented(call):
     assert code_of(call("post", "/api/v1/tokens", {"username": 1})) == "invalid_request"
 
 
-def test_synthetic_buyers_are_answered_as_documented(call, settings):
-    made = call("post", "/api/v1/demo/buyers", {"count": 3})
-    assert len({tokens.verify(token) for token in made.json()["tokens"]}) == 3
-    assert code_of(call("post", "/api/v1/demo/buyers", {"count": 0})) == "invalid_request"
-    settings.DEMO = False
-    assert code_of(call("post", "/api/v1/demo/buyers", {"count": 3})) == "not_found"
-
-
 def test_a_load_tests_sale_is_made_and_watched_as_documented(call, client, settings):
     wish = {"stock": 7, "limit": 2, "strategy": "guard", "starts_in": 0.5, "hold": 60}
     made = call("post", "/api/v1/demo/sales", wish).json()
     path = f"/api/v1/demo/sales/{made['sale']}"
     figures = call("get", f"{path}/figures").json()
-    assert (figures["item"], figures["available"], figures["strategy"]) == (
-        made["item"],
-        7,
-        "guard",
-    )
+    assert figures["item"] == made["item"]
+    assert (figures["available"], figures["strategy"]) == (7, "guard")
     lines = b"".join(client.get(f"{path}/snapshot").streaming_content).splitlines()
     assert [json.loads(line)["kind"] for line in lines] == [
         *("snapshot", "item", "sale", "movement", "end")
@@ -328,9 +302,8 @@ def test_a_load_tests_sale_is_made_and_watched_as_documented(call, client, setti
     )
     strategies = call("get", "/api/v1/demo/strategies").json()["strategies"]
     assert strategies[0]["name"] == "combining"
-    assert code_of(call("get", "/api/v1/demo/sales/999999999/figures")) == "not_found"
-    assert code_of(call("get", "/api/v1/demo/sales/999999999/snapshot")) == "not_found"
-    assert code_of(call("get", "/api/v1/demo/sales/999999999/ledger")) == "not_found"
+    for name in ("figures", "snapshot", "ledger"):
+        assert code_of(call("get", f"/api/v1/demo/sales/999999999/{name}")) == "not_found"
     settings.PSP_KEY = "wrong"
     assert code_of(call("get", f"{path}/ledger")) == "busy"
     settings.DEMO = False
