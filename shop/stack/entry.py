@@ -5,14 +5,17 @@ from __future__ import annotations
 import atexit
 import os
 from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 from django.core.exceptions import ImproperlyConfigured
 
 from shop import environment
-from shop.stack import postgres
-from shop.stack.embedded import EmbeddedServers, private_servers
 from shop.stack.errors import StackError
 from shop.stack.signals import end_on_signals
+
+if TYPE_CHECKING:
+    # At run time only where embedded servers are used: the production image has none.
+    from shop.stack.embedded import EmbeddedServers
 
 SERVER_VARIABLES = ("DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL")
 
@@ -70,6 +73,8 @@ def _all_urls_set() -> bool:
 
 
 def _use_private_servers(*, with_small_disk: bool) -> None:
+    from shop.stack.embedded import private_servers
+
     global _servers, _private
     end_on_signals()
     os.environ["SHOP_DEMO"] = "1"
@@ -83,6 +88,9 @@ def _use_private_servers(*, with_small_disk: bool) -> None:
 
 
 def _use_embedded_servers() -> None:
+    from shop.stack import postgres
+    from shop.stack.embedded import EmbeddedServers
+
     global _servers
     _servers = EmbeddedServers(environment.data_folder() / "servers")
     # `dbshell` finds the server's own client where the system has none.
