@@ -35,7 +35,7 @@ COPY docker/healthcheck.py docker/
 COPY locking locking
 COPY inventory inventory
 COPY shop shop
-COPY loadtest/__init__.py loadtest/
+COPY loadtest/__init__.py loadtest/history.py loadtest/
 COPY loadtest/checker loadtest/checker
 RUN cd shop && rm -r bench compare proof psp static demo_data.py \
     && cd management/commands \
