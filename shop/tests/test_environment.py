@@ -113,5 +113,5 @@ def test_a_secret_may_be_a_files_content(monkeypatch, tmp_path):
 def test_a_secrets_file_that_cannot_be_read_is_named(monkeypatch, tmp_path):
     monkeypatch.delenv("SECRET_KEY", raising=False)
     monkeypatch.setenv("SECRET_KEY_FILE", str(tmp_path / "nothing"))
-    with pytest.raises(ImproperlyConfigured, match="SECRET_KEY_FILE.*nothing"):
+    with pytest.raises(ImproperlyConfigured, match=r"SECRET_KEY_FILE.*nothing"):
         environment.text("SECRET_KEY")
