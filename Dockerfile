@@ -1,24 +1,63 @@
-# One image for web, Celery, beat, migrations and Locust; the command says which.
-FROM python:3.13-slim AS build
-RUN python -m venv /venv
-COPY requirements.txt .
-RUN /venv/bin/pip install --no-cache-dir -r requirements.txt
+# Three images: `shop` serves (web, Celery, beat, migrations), `demo` adds the payment provider that
+# moves no money, `load` is Locust. docker-compose.yml builds each of them once.
+ARG PYTHON_IMAGE=python:3.13-slim
 
-FROM python:3.13-slim
-# A fixed number, so that a volume's owner is known outside the container too.
-RUN useradd --system --uid 10001 --no-create-home --shell /usr/sbin/nologin shop
-COPY --from=build /venv /venv
+FROM ${PYTHON_IMAGE} AS base
+# Fixed numbers, so that a volume's owner and group are known outside the container too.
+RUN groupadd --system --gid 10001 shop \
+    && useradd --system --uid 10001 --gid 10001 --no-create-home --shell /usr/sbin/nologin shop \
+    && python -m pip uninstall --yes --quiet --root-user-action ignore pip \
+    && rm -rf /usr/local/lib/python3*/ensurepip \
+    && install -d -o shop -g shop /var/lib/shop
 WORKDIR /shop
-COPY . .
-# SHOP_DEMO=0: nothing may start an embedded server or accept a made-up secret in here.
 ENV PATH=/venv/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
-    PYTHONUNBUFFERED=1 \
-    DJANGO_SETTINGS_MODULE=shop.settings \
-    SHOP_DEMO=0 \
-    SHOP_DATA=/tmp/shop \
+    PYTHONUNBUFFERED=1
+
+FROM ${PYTHON_IMAGE} AS shop-packages
+COPY requirements-production.txt .
+RUN python -m venv --without-pip /venv \
+    && python -m pip --python /venv/bin/python install --no-cache-dir -r requirements-production.txt
+
+# Before the code: static files are collected again only when one of them changes.
+FROM shop-packages AS static
+WORKDIR /shop
+COPY docker/static_settings.py docker/
+COPY shop/static shop/static
+RUN /venv/bin/django-admin collectstatic --pythonpath docker --settings static_settings \
+    --no-input --verbosity 0 --ignore redoc
+
+FROM base AS shop
+COPY --from=shop-packages /venv /venv
+COPY --from=static /shop/staticfiles staticfiles
+COPY manage.py gunicorn.conf.py ./
+COPY docker/healthcheck.py docker/
+COPY locking locking
+COPY inventory inventory
+COPY shop shop
+ENV DJANGO_SETTINGS_MODULE=shop.settings \
+    SHOP_DATA=/var/lib/shop \
     SHOP_BIND=0.0.0.0
-RUN python manage.py collectstatic --no-input --verbosity 0
 USER shop
 EXPOSE 8000
 CMD ["gunicorn", "-c", "gunicorn.conf.py", "shop.wsgi"]
+
+# The lab beside the shop: demo logins, synthetic buyers, a payment provider that moves no money.
+FROM shop AS demo
+COPY loadtest loadtest
+COPY lab lab
+ENV DJANGO_SETTINGS_MODULE=lab.settings
+
+FROM ${PYTHON_IMAGE} AS load-packages
+COPY requirements-load.txt .
+RUN python -m venv --without-pip /venv \
+    && python -m pip --python /venv/bin/python install --no-cache-dir -r requirements-load.txt
+
+FROM base AS load
+COPY --from=load-packages /venv /venv
+COPY loadtest loadtest
+USER shop
+CMD ["locust", "-f", "loadtest/locustfile.py"]
+
+# `docker build .` without a target builds what serves.
+FROM shop

@@ -52,8 +52,9 @@ reset: $(VENV)/.run  ## forget the demo's data
 	@$(BIN)/python manage.py reset
 
 lock: $(VENV)/.dev  ## compile requirements*.in into requirements*.txt
-	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --no-header --no-emit-find-links --no-emit-index-url requirements.in -o requirements.txt
-	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --no-header --no-emit-find-links --no-emit-index-url requirements-dev.in -o requirements-dev.txt
+	@for name in requirements requirements-dev requirements-production requirements-load; do \
+		$(BIN)/uv pip compile -q --universal --python-version 3.11 --no-header --no-emit-find-links --no-emit-index-url $$name.in -o $$name.txt || exit; \
+	done
 
 clean:  ## remove the virtual environment and the data
 	@rm -rf $(VENV) .data

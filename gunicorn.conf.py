@@ -21,12 +21,14 @@ worker_class = "gevent"
 worker_connections = environment.number("WEB_CONNECTIONS")
 # Thousands connect in the same second at the opening; the kernel cuts this to its own limit.
 backlog = 4096
-# Longer than a reverse proxy's idle time-out (60 s in docker/nginx.conf), so that it is the proxy
-# that closes and never a request that meets a closing connection.
+# Longer than the reverse proxy's idle time-out (5 s in docker/nginx), so that the proxy closes an
+# idle connection and no request meets one that gunicorn is closing.
 keepalive = 75
 # Seconds without a sign of life until the master kills a worker. A paused worker (see the faults of
 # the proof) must come back as itself and find its lease lost, not be replaced.
 timeout = 60
+# A worker that was told to stop answers with `Connection: close`. Longer than the proxy's idle
+# time-out, so that by the end the proxy has closed every connection that it did not use.
 graceful_timeout = 10
 max_requests = 0  # no worker is replaced in the middle of a sale
 accesslog = None

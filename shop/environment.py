@@ -1,5 +1,6 @@
 """Every setting a user may make: one table of environment variables, read nowhere else.
 
+Each may also be given as a file: `SECRET_KEY_FILE=/run/secrets/secret-key` stands for its content.
 `shop/settings.py` turns them into Django's settings and `lab/stack` into processes. The README's
 table is tested against `VARIABLES`, so a variable cannot be added in silence.
 """
@@ -51,6 +52,9 @@ VARIABLES = (
     Variable("ALLOWED_HOSTS", "", "host names served, comma separated; must be set likewise"),
     Variable("CSRF_TRUSTED_ORIGINS", "", "origins such as https://shop.example, comma separated"),
     Variable("SHOP_HTTPS", "1", "0: outside the demo, serve plain HTTP too (no redirect, no HSTS)"),
+    Variable("HSTS_SECONDS", "3600", "how long browsers insist on HTTPS; 0: they do not"),
+    Variable("HSTS_SUBDOMAINS", "0", "1: on the shop's subdomains too"),
+    Variable("HSTS_PRELOAD", "0", "1: allow browsers to ship with that rule; hard to take back"),
     Variable("EMAIL_HOST", "", "mail server; unset: mails go to a folder (demo) or the log"),
     Variable("EMAIL_PORT", "587", "its port"),
     Variable("EMAIL_HOST_USER", "", "its user"),
@@ -76,13 +80,29 @@ REQUIRED = (
 
 
 def text(name: str) -> str:
-    """Return the variable `name`, or its default when it is unset or empty."""
-    return os.environ.get(name) or _DEFAULTS[name]
+    """Return the variable `name`, or its default when it is unset or empty.
+
+    Raises:
+        ImproperlyConfigured: its file cannot be read.
+    """
+    return _given(name) or _DEFAULTS[name]
 
 
 def is_set(name: str) -> bool:
     """Did the user give `name` a value?"""
-    return bool(os.environ.get(name))
+    return bool(_given(name))
+
+
+def _given(name: str) -> str:
+    if value := os.environ.get(name):
+        return value
+    path = os.environ.get(f"{name}_FILE")
+    if not path:
+        return ""
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise ImproperlyConfigured(f"{name}_FILE cannot be read: {error}") from error
 
 
 def number(name: str) -> int:

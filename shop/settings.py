@@ -46,6 +46,9 @@ MIDDLEWARE = [
 # Those two look for Django's own names; the middleware is there, for pages.
 SILENCED_SYSTEM_CHECKS = ["security.W002", "security.W003"]
 
+# HSTS for subdomains and preloading is the operator's decision (HSTS_SUBDOMAINS, HSTS_PRELOAD).
+SILENCED_SYSTEM_CHECKS += ["security.W005", "security.W021"]
+
 ROOT_URLCONF = "shop.urls"
 WSGI_APPLICATION = "shop.wsgi.application"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
@@ -161,10 +164,10 @@ SESSION_COOKIE_SECURE = HTTPS
 CSRF_COOKIE_SECURE = HTTPS
 SESSION_COOKIE_HTTPONLY = True
 SECURE_SSL_REDIRECT = HTTPS
-SECURE_HSTS_SECONDS = 365 * 24 * 3600 if HTTPS else 0
-SECURE_HSTS_INCLUDE_SUBDOMAINS = HTTPS
-SECURE_HSTS_PRELOAD = HTTPS
-# Trusted because the shop's port is reachable only by the proxy, which sets it (docker/nginx.conf).
+SECURE_HSTS_SECONDS = environment.number("HSTS_SECONDS") if HTTPS else 0
+SECURE_HSTS_INCLUDE_SUBDOMAINS = HTTPS and environment.switch("HSTS_SUBDOMAINS")
+SECURE_HSTS_PRELOAD = HTTPS and environment.switch("HSTS_PRELOAD")
+# Trusted because the shop's port is reachable only by the proxy, which sets it (docker/nginx).
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
 X_FRAME_OPTIONS = "DENY"
 LOGIN_URL = "sign-in"

@@ -1,17 +1,20 @@
 """The counters of all web processes together, for the demo's figures.
 
-Each process writes its own into a small file once a second, and whoever is asked adds them up.
-Files, because they cost a purchase nothing and are there when Redis and the database are away,
-which is when one wants to look. Counters of processes that have died stay in the sum.
+Each process writes its own into a small file once a second; `read` adds them up. Containers on one
+machine share the folder (docker-compose.yml mounts a volume). Files cost a purchase nothing, and
+they are readable while Redis and the database are away. Counters of processes that have died stay
+in the sum.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import socket
 import threading
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +27,10 @@ EVERY = 1.0
 
 ALIVE = 5.0
 """Seconds since its last writing after which a process counts as gone."""
+
+
+FORGOTTEN = 24 * 3600.0
+"""Seconds since its last writing after which another machine's or container's file is deleted."""
 
 
 @dataclass(slots=True)
@@ -47,15 +54,22 @@ def folder() -> Path:
 
 
 def forget() -> None:
-    """Remove what an earlier shop on this port counted; before its processes start."""
+    """Remove what an earlier shop on this port counted; before its processes start.
+
+    Other containers may share the folder: their files stay for a day.
+    """
+    own, now = f"{socket.gethostname()}.", time.time()
     for path in folder().glob("*"):
-        path.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            if path.name.startswith(own) or now - path.stat().st_mtime > FORGOTTEN:
+                path.unlink()
 
 
 def publish() -> None:
     """Keep this process's counters on disk from now on."""
     make_folder(folder().parent)
-    path = make_folder(folder()) / f"{os.getpid()}.json"
+    # Process numbers repeat from container to container; a container's host name does not.
+    path = make_folder(folder()) / f"{socket.gethostname()}.{os.getpid()}.json"
     threading.Thread(target=_write_for_ever, args=[path], daemon=True).start()
 
 

@@ -6,6 +6,7 @@ import atexit
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
 
 import django
 from django.core.management import call_command
@@ -13,8 +14,6 @@ from rich.console import Console
 from rich.status import Status
 
 from lab import environment
-from lab.stack import postgres
-from lab.stack.embedded import EmbeddedServers, private_servers
 from lab.stack.ports import asked_or_free
 from lab.stack.signals import end_on_signals
 from lab.stack.system_errors import (
@@ -23,6 +22,10 @@ from lab.stack.system_errors import (
     refuse_unusable,
     told_in_one_line,
 )
+
+if TYPE_CHECKING:
+    # At run time only where embedded servers are used: the production image has none.
+    from lab.stack.embedded import EmbeddedServers
 
 SERVER_VARIABLES = ("DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL")
 
@@ -114,6 +117,8 @@ def _all_urls_set() -> bool:
 
 
 def _use_private_servers(*, with_small_disk: bool) -> None:
+    from lab.stack.embedded import private_servers
+
     global _servers, _private
     end_on_signals()
     os.environ["SHOP_DEMO"] = "1"
@@ -125,6 +130,9 @@ def _use_private_servers(*, with_small_disk: bool) -> None:
 
 
 def _use_embedded_servers() -> None:
+    from lab.stack import postgres
+    from lab.stack.embedded import EmbeddedServers
+
     global _servers
     folder = environment.data_folder() / "servers"
     exists = (postgres.data_folder(folder) / "PG_VERSION").exists()

@@ -17,6 +17,7 @@ from lab.stack import postgres
 from lab.stack.embedded import private_servers
 from lab.stack.ports import next_free
 from lab.stack.stack import QUEUES, serves, worker_answers
+from shop import environment as shop_environment
 from shop.tests.processes import wait_for
 
 pytestmark = pytest.mark.long
@@ -24,10 +25,10 @@ pytestmark = pytest.mark.long
 COMPOSE: dict[str, Any] = yaml.safe_load((environment.PROJECT / "docker-compose.yml").read_text())
 SERVICES: dict[str, Any] = COMPOSE["services"]
 SECRETS = (
-    *("SECRET_KEY", "POSTGRES_PASSWORD", "REDIS_PASSWORD", "ALLOWED_HOSTS"),
+    *("SECRET_KEY", "POSTGRES_PASSWORD", "SHOP_DB_PASSWORD", "REDIS_PASSWORD", "ALLOWED_HOSTS"),
     *("PSP_URL", "PSP_KEY", "PSP_WEBHOOK_SECRET"),
 )
-OURS = {name for name, service in SERVICES.items() if service.get("image") == "flash-sale"}
+OURS = {name for name, service in SERVICES.items() if service["image"].startswith("flash-sale")}
 
 
 @pytest.fixture(scope="module")
@@ -99,8 +100,9 @@ def test_the_web_service_serves_and_passes_its_own_health_check(production, tmp_
     check = [sys.executable, *SERVICES["web"]["healthcheck"]["test"][2:]]
     assert run(check, variables).returncode != 0
     # As the image is built; the page that refuses a host name has a stylesheet.
-    collect = [sys.executable, "manage.py", "collectstatic", "--no-input", "--verbosity", "0"]
-    assert run(collect, variables).returncode == 0
+    dockerfile = (environment.PROJECT / "Dockerfile").read_text().replace("\\\n", "")
+    [collect] = re.findall(r"/venv/bin/(django-admin collectstatic .*)", dockerfile)
+    assert run(shlex.split(collect), {"PATH": variables["PATH"]}).returncode == 0
     with running(command("web"), variables, tmp_path / "log"):
         wait_for(lambda: run(check, variables).returncode == 0)
         # Plain HTTP is sent to HTTPS, and a host name that is not served is refused.
@@ -117,8 +119,8 @@ def test_the_payment_provider_serves_makes_its_database_and_takes_no_orders_to_m
     production, tmp_path
 ):
     port = next_free(18790)
-    arguments = [part.replace("0.0.0.0:8000", f"127.0.0.1:{port}") for part in command("psp")]
-    check = SERVICES["psp"]["healthcheck"]["test"][3].replace("8000", str(port))
+    arguments = [part.replace("0.0.0.0:9000", f"127.0.0.1:{port}") for part in command("psp")]
+    check = SERVICES["psp"]["healthcheck"]["test"][3].replace("9000", str(port))
     with running(arguments, production, tmp_path / "log"):
         wait_for(lambda: run([sys.executable, "-c", check], production).returncode == 0)
         key = f"Authorization: Bearer {production['PSP_KEY']}"
@@ -142,16 +144,14 @@ def test_the_beat_service_writes_the_schedule_its_health_check_looks_at(producti
         wait_for(lambda: run(["sh", "-c", check], production).returncode == 0)
 
 
-def test_the_locust_master_gets_its_workers(production, tmp_path):
+def test_the_locust_service_has_its_processes_and_its_page_in_one_container(production, tmp_path):
     page, bus = str(next_free(18089)), str(next_free(15557))
-    here = ["--web-host", "127.0.0.1", "--web-port", page, "--master-bind-port", bus]
-    there = ["--master-port", bus]
-    worker_command = command("locust-worker")
-    worker_command[worker_command.index("--master-host") + 1] = "127.0.0.1"
-    with running([*command("locust"), *here], production, tmp_path / "master"):
+    words = [re.sub(r"\$\{.*:-(\d+)\}", r"\1", word) for word in command("locust")]
+    more = ["--web-host", "127.0.0.1", "--web-port", page]
+    more += ["--master-port", bus, "--master-bind-port", bus]
+    with running([*words, *more], production, tmp_path / "log"):
         wait_for(lambda: serves(f"http://127.0.0.1:{page}/"))
-        with running([*worker_command, *there], production, tmp_path / "worker"):
-            wait_for(lambda: "1 workers connected" in (tmp_path / "master").read_text())
+        wait_for(lambda: "2 workers connected" in (tmp_path / "log").read_text())
 
 
 def test_some_worker_listens_to_every_queue():
@@ -176,7 +176,8 @@ def test_every_published_port_is_on_the_local_address_only():
 
 def test_no_container_of_ours_runs_as_root_or_may_write_to_its_image():
     dockerfile = (environment.PROJECT / "Dockerfile").read_text()
-    assert re.findall(r"^USER (.*)$", dockerfile, re.MULTILINE) == ["shop"]
+    assert set(re.findall(r"^USER (.*)$", dockerfile, re.MULTILINE)) == {"shop"}
+    assert "--gid 10001" in dockerfile
     for name in OURS | {"nginx"}:
         service = SERVICES[name]
         assert service["read_only"], name
@@ -184,6 +185,89 @@ def test_no_container_of_ours_runs_as_root_or_may_write_to_its_image():
 
 
 def test_every_variable_passed_to_the_shop_is_one_it_reads():
-    known = {variable.name for variable in environment.VARIABLES}
-    for name in OURS:
+    known = {variable.name for variable in (*shop_environment.VARIABLES, *environment.VARIABLES)}
+    for name in OURS - {"locust"}:
         assert set(SERVICES[name].get("environment", {})) <= known, name
+
+
+def test_every_image_is_built_by_one_service_and_pulled_by_none():
+    builders = [name for name in OURS if "build" in SERVICES[name]]
+    images = [SERVICES[name]["image"] for name in builders]
+    assert sorted(images) == sorted({SERVICES[name]["image"] for name in OURS})
+    for name in OURS:
+        expected = "build" if name in builders else "never"
+        assert SERVICES[name]["pull_policy"] == expected, name
+
+
+def test_no_service_may_take_all_memory_or_all_processes():
+    for name, service in SERVICES.items():
+        assert service["mem_limit"], name
+        assert service["pids_limit"], name
+        assert "ulimits" not in service, name  # fails where the hard limit is lower
+
+
+def test_the_pools_of_three_replicas_and_an_update_fit_the_servers_connections():
+    def pool(name: str) -> int:
+        return int(SERVICES[name]["environment"]["DB_POOL_SIZE"])
+
+    [allowed] = re.findall(r"max_connections=(\d+)", SERVICES["postgres"]["command"])
+    web = (3 + 1) * int(environment.text("WEB_CONCURRENCY")) * pool("web")
+    celery = sum(
+        # The parent process, and its children.
+        (1 + int(words[words.index("-c") + 1])) * pool(name)
+        for name in ("celery", "celery-expiry")
+        for words in [command(name)]
+    )
+    others = sum(pool(name) for name in ("beat", "migrate", "psp", "seed"))
+    kept_for_the_superuser = 3
+    assert web + celery + others <= int(allowed) - kept_for_the_superuser
+
+
+def test_nginx_looks_replicas_up_while_it_runs_and_nobody_else_listens_on_their_port():
+    configuration = (environment.PROJECT / "docker/nginx/nginx.conf").read_text()
+    [alias] = SERVICES["web"]["networks"]["front"]["aliases"]
+    assert f"server {alias}:8000 resolve" in configuration
+    assert "8000" not in SERVICES["psp"]["command"]
+    assert "psp" not in {
+        name for name, service in SERVICES.items() if "front" in service["networks"]
+    }
+
+
+def test_the_providers_account_is_not_the_shops():
+    shop = COMPOSE["x-shop-environment"]["DATABASE_URL"]
+    assert shop.startswith("postgresql://shop:${SHOP_DB_PASSWORD")
+    provider = SERVICES["psp"]["environment"]["PSP_DATABASE_URL"]
+    assert provider.startswith("postgresql://psp:${PSP_DB_PASSWORD")
+    assert "POSTGRES_USER" not in SERVICES["postgres"]["environment"]
+
+
+@pytest.mark.parametrize("arguments", [[], ["--demo"]])
+def test_new_env_fills_in_every_secret_and_leaves_a_file_that_is_there_alone(tmp_path, arguments):
+    script = str(environment.PROJECT / "docker/new-env")
+    variables = {"PATH": os.environ["PATH"], "ENV_FILE": str(tmp_path / ".env")}
+    assert run([script, *arguments], variables).returncode == 0
+    written = (tmp_path / ".env").read_text()
+    values = dict(re.findall(r"^([A-Z_]+)=(.*)$", written, re.MULTILINE))
+    empty = {name for name in SECRETS if not values[name]}
+    assert empty == ({"PSP_URL"} if not arguments else set())
+    secrets = [value for value in values.values() if re.fullmatch("[0-9a-f]{64}", value)]
+    assert len(secrets) == len(set(secrets)) == 7
+    assert (tmp_path / ".env").stat().st_mode & 0o077 == 0
+    assert run([script], variables).returncode != 0
+    assert (tmp_path / ".env").read_text() == written
+
+
+def test_the_image_collects_the_files_that_the_shop_would(tmp_path):
+    def collect(*settings: str, **variables: str) -> set[str]:
+        words = [sys.executable, "-m", "django", "collectstatic", "--dry-run", "--no-input", "-v1"]
+        paths = os.pathsep.join([str(environment.PROJECT), str(environment.PROJECT / "docker")])
+        plain = {"PATH": os.environ["PATH"], "PYTHONPATH": paths, "SHOP_DEMO": "0", **variables}
+        result = run([*words, *settings], {**plain, "SECRET_KEY": "only-for-this-test"})
+        assert result.returncode == 0, result.stderr
+        return set(re.findall(r"copy '(.*)'", result.stdout))
+
+    [ignored] = re.findall(r"--ignore (\S+)", (environment.PROJECT / "Dockerfile").read_text())
+    image = collect("--settings", "static_settings", "--ignore", ignored)
+    shop = collect("--settings", "shop.settings")
+    assert shop - image == {path for path in shop if f"/{ignored}/" in path}
+    assert image <= shop

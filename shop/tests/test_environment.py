@@ -99,3 +99,20 @@ def test_the_readme_lists_every_variable_with_its_default_and_meaning():
     for each in environment.VARIABLES:
         default = f"`{each.default}`" if each.default else ""
         assert f"| `{each.name}` | {default} | {each.meaning} |" in readme
+
+
+def test_a_secret_may_be_a_files_content(monkeypatch, tmp_path):
+    (tmp_path / "secret").write_text("from the file\n")
+    monkeypatch.delenv("SECRET_KEY", raising=False)
+    monkeypatch.setenv("SECRET_KEY_FILE", str(tmp_path / "secret"))
+    assert environment.is_set("SECRET_KEY")
+    assert environment.text("SECRET_KEY") == "from the file"
+    monkeypatch.setenv("SECRET_KEY", "from the environment")
+    assert environment.text("SECRET_KEY") == "from the environment"
+
+
+def test_a_secrets_file_that_cannot_be_read_is_named(monkeypatch, tmp_path):
+    monkeypatch.delenv("SECRET_KEY", raising=False)
+    monkeypatch.setenv("SECRET_KEY_FILE", str(tmp_path / "nothing"))
+    with pytest.raises(ImproperlyConfigured, match=r"SECRET_KEY_FILE.*nothing"):
+        environment.text("SECRET_KEY")

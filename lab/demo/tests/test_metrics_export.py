@@ -55,3 +55,14 @@ def test_what_is_published_is_read_and_forgotten(folder):
     assert metrics_export.read().counters["batches"] == metrics.read()["batches"]
     metrics_export.forget()
     assert list(folder.glob("*.json")) == []
+
+
+def test_a_container_that_starts_forgets_its_own_counters_and_those_of_the_long_gone(
+    folder, monkeypatch
+):
+    monkeypatch.setattr(metrics_export.socket, "gethostname", lambda: "this")
+    write(folder / "this.1.json", batches=1)
+    write(folder / "other.1.json", age=3600, batches=2)
+    write(folder / "old.1.json", age=2 * metrics_export.FORGOTTEN, batches=4)
+    metrics_export.forget()
+    assert [path.name for path in folder.glob("*")] == ["other.1.json"]

