@@ -20,7 +20,7 @@ from lab.stack.ports import next_free
 from lab.stack.stack import serves
 from shop.tests.processes import wait_for
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 
 KEPT = (
     *("inventory", "locking", "shop"),
@@ -115,7 +115,7 @@ def test_it_migrates_starts_in_production_and_sells(shop: Shop) -> None:
 
 
 def test_it_passes_its_own_tests(shop: Shop) -> None:
-    tests = ("-m", "pytest", "-q", "-n", "2", "-m", "not browser")
-    said = shop.run(*tests, "shop", "inventory", seconds=800)
+    tests = ("-m", "pytest", "-q", "-n", "3", "-m", "not browser")
+    said = shop.run(*tests, "shop", "inventory", seconds=1500)
     assert " passed" in said.splitlines()[-1]
     assert "failed" not in said.splitlines()[-1]

@@ -325,7 +325,6 @@ def test_only_a_post_buys(method, ann, sale):
         ("GET", "orders/1/cancel"),
         ("GET", "orders/1/refund"),
         ("GET", "tokens"),
-        ("GET", "demo/buyers"),
     ],
 )
 def test_a_wrong_method_is_told_the_right_one(method, path, ann):
@@ -659,20 +658,6 @@ def test_an_inactive_user_gets_no_token(ann, password):
     ann.user.save()
     credentials = {"username": "ann", "password": password}
     refused(ann.call("POST", "tokens", credentials), 401, "wrong_credentials")
-
-
-def test_the_demo_makes_buyers_who_can_buy(ann, sale):
-    answer = ann.call("POST", "demo/buyers", {"count": 3}, authorization="")
-    assert answer.status_code == 201
-    made = answer.json()["tokens"]
-    assert len({tokens.verify(token) for token in made}) == 3
-    for token in made:
-        assert ann.buy(sale, authorization=f"Bearer {token}").status_code == 201
-
-
-@pytest.mark.parametrize("count", [0, -1, 20_001, 10**30, True, "1", None, 1.5, []], ids=repr)
-def test_a_number_of_buyers_that_is_none_is_refused(count, ann):
-    refused(ann.call("POST", "demo/buyers", {"count": count}), 422, "invalid_request")
 
 
 def test_the_shop_itself_has_no_synthetic_buyers(ann, settings):
