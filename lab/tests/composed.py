@@ -24,8 +24,10 @@ class Shop:
         self.port, self.locust_port = next_free(18200), next_free(18300)
         self.file = folder / "env"
         name = f"flash-sale-test-{os.getpid()}"
+        # Compose prefers the environment to its file, and the tests' own settings are in there.
+        own = {variable.name for variable in environment.VARIABLES}
         self._variables = {
-            **os.environ,
+            **{name: value for name, value in os.environ.items() if name not in own},
             "COMPOSE_PROJECT_NAME": name,
             "COMPOSE_ENV_FILES": str(self.file),
             "ENV_FILE": str(self.file),
