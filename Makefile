@@ -1,9 +1,9 @@
-# Python >= 3.11 and make are all that is needed; everything else comes from the package index.
+# Needs Python >= 3.11 and make; everything else comes from the package index.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 ARGS ?=
-# manage.py looks for its packages there.
+# manage.py looks for its packages in VENV.
 export VENV
 
 .PHONY: help demo test prove bench compare bench-locks soak lint types reset lock clean
@@ -11,7 +11,7 @@ export VENV
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
-# The stamp files make a second run skip pip altogether.
+# The stamp files let a second run skip pip.
 $(VENV)/.run: requirements.txt
 	@$(PYTHON) .ci/environment.py $(VENV) requirements.txt
 	@touch $@
@@ -20,35 +20,35 @@ $(VENV)/.dev: $(VENV)/.run requirements-dev.txt
 	@$(PYTHON) .ci/environment.py $(VENV) requirements.txt requirements-dev.txt
 	@touch $@
 
-demo: $(VENV)/.run  ## start the whole shop, prove it once, stay up until Ctrl-C
+demo: $(VENV)/.run  ## start the whole shop, prove it once, run until Ctrl-C
 	@exec $(BIN)/python manage.py demo $(ARGS)
 
-# Three at once on two cores, for the tests wait for more than half of their time.
-test: $(VENV)/.dev  ## set up and pass the tests
+# Three processes on two cores, because the tests wait for more than half of their time.
+test: $(VENV)/.dev  ## install the environment and run the tests
 	@$(BIN)/python -m pytest -n 3 --dist worksteal $(ARGS)
 
-prove: $(VENV)/.run  ## a sale under load, judged (ARGS="--buyers 2000 --stock 100")
+prove: $(VENV)/.run  ## run a sale under load and judge it (ARGS="--buyers 2000 --stock 100")
 	@$(BIN)/python manage.py prove $(ARGS)
 
-soak: $(VENV)/.run  ## hours of random faults (ARGS="--minutes 60 --folder .data/soak")
+soak: $(VENV)/.run  ## repeat proofs under random faults (ARGS="--minutes 60 --folder .data/soak")
 	@exec $(BIN)/python manage.py soak $(ARGS)
 
-bench: $(VENV)/.run  ## every strategy beside the ceiling
+bench: $(VENV)/.run  ## measure the request rate of the strategies (docs/bench.md)
 	@$(BIN)/python manage.py bench $(ARGS)
 
-compare: $(VENV)/.run  ## all strategies: rate, Redis away, verdict under faults (docs/strategies.md)
+compare: $(VENV)/.run  ## measure and judge every strategy (docs/strategies.md)
 	@$(BIN)/python manage.py compare $(ARGS)
 
-bench-locks: $(VENV)/.dev  ## the locks beside other libraries'
+bench-locks: $(VENV)/.dev  ## measure the Redis lock beside other libraries (docs/bench-locks.md)
 	@$(BIN)/python manage.py bench_locks $(ARGS)
 
-lint: $(VENV)/.dev  ## ruff, and who may import whom
+lint: $(VENV)/.dev  ## check style and the direction of imports
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports
 
-types: $(VENV)/.dev  ## mypy
+types: $(VENV)/.dev  ## check types
 	@$(BIN)/mypy
 
-reset: $(VENV)/.run  ## forget the demo's data
+reset: $(VENV)/.run  ## delete the demo's data
 	@$(BIN)/python manage.py reset
 
 lock: $(VENV)/.dev  ## compile requirements*.in into requirements*.txt

@@ -20,17 +20,21 @@ PSP_PORT = 8790
 """Where the demo's payment provider listens, if that port is free."""
 
 VARIABLES = declare(
-    Variable("PSP_WEBHOOK_URL", "", "of the demo's provider: the shop's address for webhooks"),
-    Variable("PSP_DATABASE_URL", "", "its database; unset: `psp` on the shop's server"),
-    Variable("PSP_BEHAVIOUR", "", "how badly it behaves, as JSON (lab/psp/behaviour.py)"),
+    Variable("PSP_WEBHOOK_URL", "", "demo provider: the shop's address for webhooks"),
+    Variable(
+        "PSP_DATABASE_URL", "", "demo provider: its database; unset: `psp` on the shop's server"
+    ),
+    Variable("PSP_BEHAVIOUR", "", "demo provider: misbehaviour as JSON (lab/psp/behaviour.py)"),
     Variable("SHOP_DEMO", "0", "1: demo mode, with demo logins and unsafe strategies allowed"),
-    Variable("SHOP_DATA", ".data", "folder of the embedded servers, secrets, logs and mails"),
-    Variable("LOCUST_PORT", "8089", "the Locust page's port; unset and taken: the next free one"),
+    Variable(
+        "SHOP_DATA", ".data", "folder for the embedded servers' data, secrets, logs and mails"
+    ),
+    Variable("LOCUST_PORT", "8089", "Locust's port; if unset and taken, the next free one"),
     Variable("CELERY_CONCURRENCY", "2", "Celery worker processes"),
     Variable(
         "INVENTORY_LINES", "admission,lock,guard,connections", "demo only: safeguards that are on"
     ),
-    Variable("SHOP_MARKS", "", "demo only: folder of the points at which a proof kills processes"),
+    Variable("SHOP_MARKS", "", "demo only: folder through which a proof arms failpoints"),
 )
 
 

@@ -1,4 +1,4 @@
-"""What the rounds of a soak come to together: for programs, and to be read."""
+"""Summary of a soak's rounds, for programs and for readers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ VERDICTS = ("pass", "fail", "unknown")
 
 
 def kept(result: dict[str, Any]) -> dict[str, Any]:
-    """Of a round's result what is kept for ever: some kilobytes."""
+    """Return the part of a round's result that the soak keeps: a few kilobytes."""
     return {name: result[name] for name in KEPT if name in result} | {
         "properties": {
             each["id"]: each["verdict"]
@@ -27,7 +27,7 @@ def kept(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def summary(state: dict[str, Any]) -> dict[str, Any]:
-    """All rounds of a soak's state, added up."""
+    """Add up all rounds of a soak's state."""
     rounds = state["rounds"]
     verdicts = Counter(each["verdict"] for each in rounds)
     counts: Counter[str] = Counter()
@@ -56,7 +56,7 @@ def summary(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def line(result: dict[str, Any], so_far: dict[str, Any]) -> str:
-    """One round, and where the whole stands."""
+    """Describe one round and the soak so far in one line."""
     faults = len(result.get("faults", []))
     broken = [f"{p['id']} {p['verdict']}" for p in result.get("properties", [])]
     broken = [each for each in broken if not each.endswith(" pass")]
@@ -71,14 +71,14 @@ def line(result: dict[str, Any], so_far: dict[str, Any]) -> str:
 
 
 def markdown(summary: dict[str, Any]) -> str:
-    """The summary as a page."""
+    """Render the summary as a page."""
     counts, verdicts = summary["counts"], summary["verdicts"]
     judged = ", ".join(f"{number} {verdict}" for verdict, number in verdicts.items())
     answered = ", ".join(f"{counts[each]:,} {each}" for each in ("ok", "fail", "info"))
     lines = [
         "# Soak",
         "",
-        "Rounds of random faults, each on a fresh shop and judged on its own:",
+        "Rounds of random faults. Each round starts a fresh shop and gets its own verdict:",
         "",
         f'    make soak ARGS="--minutes {summary["seconds"] / 60:.0f} --seed {summary["seed"]}"',
         "",
@@ -88,7 +88,7 @@ def markdown(summary: dict[str, Any]) -> str:
         f"- oversold: {counts['oversold']}",
         f"- strategies: {_listed(summary['by_strategy'])}; mixes: {_listed(summary['by_mix'])}",
         "",
-        "| fault | injected | first ok after it, longest | median |",
+        "| fault | injected | longest time to the first ok | median |",
         "|---|---:|---:|---:|",
         *(
             f"| {name} | {each['times']} | {_seconds(each['longest'])} "

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 
 import pytest
-from django.core.management import load_command_class
+from django.core.management import get_commands, load_command_class
 
 from lab import environment
 from lab.locks.simulator import again
@@ -21,6 +21,7 @@ from lab.proof.proof import Plan
 from loadtest.scenarios import MIXES
 
 PROJECT = environment.PROJECT
+DOCUMENTS = sorted((PROJECT / "docs").glob("*.md"))
 # What other programs parse: pip, pytest, ruff, and the shell's own words.
 NOT_OURS = {"test", "lint", "types", "lock", "clean", "help"}
 
@@ -53,7 +54,7 @@ def test_without_a_virtual_environment_one_line_says_how_to_get_one():
 def documented() -> Iterator[str]:
     """Return the command lines of the documents: those that stand alone on a line."""
     start = r"(?:python3? |\.venv/bin/python |(?:[A-Z_]+=\S+ )*make )"
-    for path in (PROJECT / "README.md", *sorted((PROJECT / "docs").glob("*.md"))):
+    for path in (PROJECT / "README.md", *DOCUMENTS):
         yield from re.findall(rf"(?m)^ *({start}.*)$", path.read_text(encoding="utf-8"))
 
 
@@ -63,7 +64,8 @@ def understand(command: str, arguments: list[str]) -> None:
     Raises:
         SystemExit: it does not understand them.
     """
-    load_command_class("shop", command).create_parser("manage.py", command).parse_args(arguments)
+    app = get_commands()[command]
+    load_command_class(app, command).create_parser("manage.py", command).parse_args(arguments)
 
 
 def targets() -> set[str]:
@@ -90,6 +92,24 @@ def test_a_documented_command_is_understood(line):
         understand(words[2], words[3:])
     else:
         assert (PROJECT / words[1]).exists()
+
+
+def test_the_readme_lists_every_variable_of_the_lab():
+    readme = (PROJECT / "README.md").read_text(encoding="utf-8")
+    for each in environment.VARIABLES:
+        default = f"`{each.default}`" if each.default else ""
+        assert f"| `{each.name}` | {default} | {each.meaning} |" in readme
+
+
+@pytest.mark.parametrize("page", ["README.md", *(f"docs/{p.name}" for p in DOCUMENTS)])
+def test_every_file_that_a_document_names_exists(page):
+    text = (PROJECT / page).read_text(encoding="utf-8")
+    folders = r"(?:locking|inventory|shop|lab|loadtest|docs|docker|\.ci)/"
+    named = re.findall(rf"`({folders}[\w./-]*)", text)
+    linked = re.findall(r"\]\((?!https?:|#)([^)#]+)[^)]*\)", text)
+    missing = [name for name in named if not (PROJECT / name).exists()]
+    missing += [name for name in linked if not (PROJECT / page).parent.joinpath(name).exists()]
+    assert missing == []
 
 
 def test_the_repeat_of_a_proof_is_understood():

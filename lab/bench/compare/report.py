@@ -1,4 +1,4 @@
-"""The comparison as a page with charts, for `docs/`."""
+"""The comparison of the strategies as a page with charts, for `docs/`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PROVED = {"pass": "proved", "fail": "**broken**", "unknown": "not judged"}
 
 
 def panels(rows: Sequence[Row]) -> list[Panel]:
-    """The charts."""
+    """Return the panels of the chart."""
 
     def of(part: str, figure: str) -> list[tuple[str, float]]:
         return [(row["name"], float(row[part][figure])) for row in rows]
@@ -24,31 +24,31 @@ def panels(rows: Sequence[Row]) -> list[Panel]:
     return [
         Panel(
             "Purchases accepted",
-            "a second; longer is better",
+            "per second; longer is better",
             of("sell_through", "rate"),
             "{:,.0f}".format,
         ),
         Panel(
-            "Slowest of a hundred answers (p99)",
+            "Slowest of 100 answers (p99)",
             "ms; shorter is better",
             of("sell_through", "p99_ms"),
             "{:,.0f} ms".format,
         ),
         Panel(
             f"Time to sell {stock:,} units",
-            "s, extended from the rate where it did not finish; shorter is better",
+            "s, extrapolated from the rate where it did not finish; shorter is better",
             [(row["name"], sell_out(row["sell_through"])) for row in rows],
             "{:,.0f} s".format,
         ),
         Panel(
-            "Purchases accepted while Redis stands still",
-            "a second; longer is better",
+            "Purchases accepted while Redis does not answer",
+            "per second; longer is better",
             of("redis_away", "rate"),
             "{:,.0f}".format,
         ),
         Panel(
             "Oversold in a rush",
-            "units; none is right",
+            "units; 0 is correct",
             [(row["name"], float(oversold(row))) for row in rows],
             "{:,.0f}".format,
         ),
@@ -56,7 +56,7 @@ def panels(rows: Sequence[Row]) -> list[Panel]:
 
 
 def oversold(row: Row) -> int:
-    """The units oversold in the sell-through or in the proof, whichever saw more.
+    """Return the units oversold in the sell-through or in the proof, whichever saw more.
 
     The sell-through of a slow strategy ends before its stock does, so that nothing can be oversold
     there.
@@ -66,21 +66,21 @@ def oversold(row: Row) -> int:
 
 
 def sell_out(sold: dict[str, Any]) -> float:
-    """Seconds for the whole stock, at the rate that was measured."""
+    """Return the seconds that the whole stock takes at the measured rate."""
     if sold["left"] == 0:
         return float(sold["seconds"])
-    # One that has sold nothing would take for ever, which no bar can show.
+    # A strategy that sold nothing would take for ever, which no bar can show.
     return float(sold["stock"] / max(sold["rate"], 1 / sold["seconds"]))
 
 
 def chart(rows: Sequence[Row], about: str) -> str:
-    """The charts as one SVG."""
+    """Return the charts as one SVG."""
     kinds = {row["name"]: "bad" for row in rows if not row["safe"]} | {"combining": "ours"}
-    return draw("Ways of selling, compared", about, panels(rows), kinds)
+    return draw("Selling strategies, compared", about, panels(rows), kinds)
 
 
 def cells(row: Row) -> list[str]:
-    """A line of the first table."""
+    """Return the cells of a row of the first table."""
     sold = row["sell_through"]
     finished = sold["left"] == 0
     through = f"{sell_out(sold):,.1f} s" if finished else f"about {sell_out(sold):,.0f} s"
@@ -96,21 +96,21 @@ def cells(row: Row) -> list[str]:
 
 
 def left_over(sold: dict[str, Any]) -> str:
-    """What the database says is left, in bold where more was sold than it has taken off."""
+    """Return what the database shows as left, in bold where more was sold than it deducted."""
     if sold["sold"] + sold["left"] > sold["stock"]:
         return f"**{sold['left']:,}** of {sold['stock']:,}"
     return f"{sold['left']:,}" if sold["left"] == 0 else f"{sold['left']:,}, time was up"
 
 
 def verdict(row: Row) -> list[str]:
-    """A line of the second table."""
+    """Return the cells of a row of the second table."""
     proof, away = row["proof"], row["redis_away"]
     broken = [each["id"] for each in proof["properties"] if each["verdict"] == "fail"]
     return [
         f"`{row['name']}`",
         "yes" if row["safe"] else "**no**",
         "yes" if row["fenced"] else "no",
-        f"sells on, {away['rate']:,.0f}/s" if away["rate"] >= 1 else "busy: nothing is sold",
+        f"sells {away['rate']:,.0f}/s" if away["rate"] >= 1 else "busy: nothing is sold",
         PROVED[proof["verdict"]] + (f" ({', '.join(broken)})" if broken else ""),
         f"**{oversold(row):,}**" if oversold(row) else "0",
         str(stranded(row)),
@@ -119,7 +119,7 @@ def verdict(row: Row) -> list[str]:
 
 
 def stranded(row: Row) -> str:
-    """What P7 says: whether buyers were refused while units were left."""
+    """Return what P7 found: whether buyers were refused while units were left."""
     [found] = [each for each in row["proof"]["properties"] if each["id"] == "P7"] or [None]
     if found is None or found["verdict"] == "unknown":
         return "not judged"
@@ -127,7 +127,7 @@ def stranded(row: Row) -> str:
 
 
 def recoveries(faults: Sequence[dict[str, Any]]) -> str:
-    """Seconds from the end of each fault to the next accepted purchase."""
+    """Return the seconds from the end of each fault to the next accepted purchase."""
     if not faults:
         return "no faults injected"
     return ", ".join(f"{each['fault']} {_seconds(each['recovery'])}" for each in faults)
@@ -138,13 +138,13 @@ def _seconds(value: float | None) -> str:
 
 
 def page(rows: Sequence[Row], command: str, about: str, scale: dict[str, Any]) -> str:
-    """The page."""
+    """Return the page without its notes."""
     lines = [
-        "# Ways of selling, compared",
+        "# Selling strategies, compared",
         "",
-        "Every strategy of `inventory/strategies/`, in one shop on one machine, under the same",
-        "crowd, faults and judge. Written by the command below; the text is in",
-        "`lab/bench/compare/words.md`.",
+        "Every strategy of `inventory/selling/strategies/` and `lab/strategies/`, in one shop on",
+        "one machine, under the same load, faults and checker. The command below writes this page;",
+        "its text is in `lab/bench/compare/notes.md`.",
         "",
         f"    {command}",
         "",
@@ -160,7 +160,7 @@ def page(rows: Sequence[Row], command: str, about: str, scale: dict[str, Any]) -
                 "strategy",
                 "safe",
                 "fenced",
-                "Redis stands still",
+                "while Redis does not answer",
                 f"verdict of {scale['buyers']:,} buyers",
                 "oversold",
                 "stranded (P7)",

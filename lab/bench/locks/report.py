@@ -25,7 +25,7 @@ HEADS = (
 
 
 def cells(row: dict[str, Any]) -> list[str]:
-    """Return a row as people read it."""
+    """Return a row as table cells."""
     return [
         row["lock"],
         str(row["processes"]),
@@ -57,7 +57,7 @@ def table(result: Result) -> str:
 
 
 def ratios(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
-    """Return the comparisons that the project sets itself; only those that were measured."""
+    """Return the ratios that the project tracks, as far as they were measured."""
     by = {(row["lock"], row["processes"]): row for row in rows}
     most = max(row["processes"] for row in rows)
 
@@ -82,7 +82,7 @@ def ratios(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
 
 
 def panels(result: Result) -> list[Panel]:
-    """Return what the chart shows."""
+    """Return the panels of the chart."""
     rows = result["rows"]
     most = max(row["processes"] for row in rows)
 
@@ -97,13 +97,13 @@ def panels(result: Result) -> list[Panel]:
     return [
         Panel(
             f"Acquire and release, {alone} process",
-            "times a second; longer is better",
+            "acquisitions per second; longer is better",
             of("acquisitions_per_s", alone, ceiling=True),
             "{:,.0f}".format,
         ),
         Panel(
             f"Hand-overs, {most} processes",
-            "changes of the holder a second; longer is better",
+            "changes of holder per second; longer is better",
             of("handovers_per_s", most, ceiling=True),
             "{:,.0f}".format,
         ),
@@ -114,14 +114,14 @@ def panels(result: Result) -> list[Panel]:
             "{:,.0f} ms".format,
         ),
         Panel(
-            f"Requests to the server for each acquisition, {most} processes",
+            f"Requests to the server per acquisition, {most} processes",
             "shorter is better",
             of("commands_per_acquisition", most, ceiling=False),
             "{:,.1f}".format,
         ),
         Panel(
             "Next holder after SIGKILL of the holder",
-            f"s, with a lease of {result['lease_s']} s; portalocker has none",
+            f"s, with a lease of {result['lease_s']} s; portalocker has no lease",
             list(result["recovery"].items()),
             "{:.2f} s".format,
         ),
@@ -129,7 +129,7 @@ def panels(result: Result) -> list[Panel]:
 
 
 def chart(result: Result) -> str:
-    """Return the result as an SVG that needs nothing and reads in light and in dark."""
+    """Return the result as a self-contained SVG for light and dark backgrounds."""
     machine = result["machine"]
     about = f"{machine['server']}, Python {machine['python']}, {machine['cpus']} CPUs"
     kinds = {OURS: "ours", CEILING: "limit"}
@@ -137,20 +137,20 @@ def chart(result: Result) -> str:
 
 
 def page(result: Result, command: str) -> str:
-    """Return the page for `docs/`: figures, and how they came about."""
+    """Return the page for `docs/`: the figures and how they were measured."""
     machine = ", ".join(f"{key} {value}" for key, value in result["machine"].items())
     lines = [
         "# Redis locks compared",
         "",
-        "`locking.backends.redis` beside what else one could install for a lock on Redis.",
-        "Written by the command below; do not edit.",
+        "`locking.backends.redis` beside other libraries that lock with Redis.",
+        "The command below writes this page; do not edit it.",
         "",
         "![Redis locks compared](bench-locks.svg)",
         "",
         f"    {command}",
         "",
         f"Medians of {result['rounds']} rounds of {result['seconds']} s, contenders interleaved.",
-        f"Machine: {machine}. The load, the locks and the server share its processors.",
+        f"Machine: {machine}. The load, the locks and the server share its cores.",
         "",
         "| " + " | ".join(HEADS) + " |",
         "|---" + "|--:" * (len(HEADS) - 1) + "|",
@@ -166,19 +166,21 @@ def page(result: Result, command: str) -> str:
         "",
         "How to read it:",
         "",
-        "- Every process asks again as soon as it has released, and does nothing inside. So this",
-        "  is the lock's own price, at the worst contention there can be.",
-        "- A lock that polls may show many acquisitions and few hand-overs: whoever released takes",
-        "  the lock again before anybody else looks. Waits and Jain's index (1: all got the same",
-        "  share) show who paid for it.",
-        "- *cmds* are requests to the server for each acquisition, counted in the clients.",
-        "- The ceiling is no lock. Alone it sets and deletes a key; with others it passes a baton",
-        "  by `BLPOP` and `RPUSH`: two round trips through hiredis that no lock can do without.",
-        "- A round trip on one machine is mostly falling asleep and being woken. Ours looks for",
-        "  the answer for up to 0.1 ms first, where that pays. The ceiling does the same, so the",
-        "  distance to it is the price of the scripts and of Python, and no lock can pass it.",
-        "- Recovery counts from the kill to the successor's entry. A lease is what makes it wait;",
-        "  portalocker holds by a connection instead, and the server sees that end.",
+        "- Every process acquires again as soon as it has released, and does nothing while it",
+        "  holds the lock. So the figures are the price of the lock itself under the worst",
+        "  contention.",
+        "- A lock that polls may show many acquisitions and few hand-overs: the process that has",
+        "  released takes the lock again before any other process looks. Waits and Jain's index",
+        "  (1: equal shares) show who pays for it.",
+        "- *cmds* are requests to the server per acquisition, counted in the clients.",
+        "- The ceiling is not a lock. Alone, it sets and deletes a key. With others, it passes a",
+        "  baton by `BLPOP` and `RPUSH`. Every lock needs these two round trips through hiredis.",
+        "- A round trip on one machine is mostly falling asleep and waking up. Our lock first",
+        "  polls its socket for up to 0.1 ms where that pays. So does the ceiling: the distance to",
+        "  it is the price of the scripts and of Python, and no lock can be faster.",
+        "- Recovery counts from the kill until the next holder enters. It waits for the lease to",
+        "  end. portalocker holds the lock by a connection instead, and the server sees that end",
+        "  at once.",
         "",
     ]
     return "\n".join(lines)

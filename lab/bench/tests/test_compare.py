@@ -10,7 +10,7 @@ from django.core.management import call_command
 from inventory.selling.strategies import CLASSES
 from lab import environment
 from lab.bench.compare import report
-from lab.management.commands.compare import JSON, WORDS
+from lab.management.commands.compare import JSON, NOTES
 
 
 def row(name: str, **sold: Any) -> report.Row:
@@ -44,8 +44,8 @@ def row(name: str, **sold: Any) -> report.Row:
 
 
 def test_the_page_explains_every_strategy():
-    words = WORDS.read_text(encoding="utf-8")
-    assert [name for name in CLASSES if f"\n| `{name}` |" not in words] == []
+    notes = NOTES.read_text(encoding="utf-8")
+    assert [name for name in CLASSES if f"\n| `{name}` |" not in notes] == []
 
 
 def test_a_sell_through_that_did_not_finish_is_extended_and_says_so():

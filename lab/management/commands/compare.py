@@ -26,7 +26,7 @@ from loadtest import open_files
 from loadtest.faults import FAULTS, left_out
 
 JSON = "strategies.json"
-WORDS = environment.PROJECT / "lab" / "bench" / "compare" / "words.md"
+NOTES = environment.PROJECT / "lab" / "bench" / "compare" / "notes.md"
 FAULTS_BY_DEFAULT = (
     *("web-killed-before-commit", "web-killed-after-commit", "redis-killed"),
     *("postgres-killed", "commit-lost"),
@@ -148,7 +148,7 @@ def _redraw(folder: Path) -> None:
     )
     figures = report.page(rows, _command(scale, [row["name"] for row in rows]), about, scale)
     (folder / "strategies.svg").write_text(report.chart(rows, about))
-    (folder / "strategies.md").write_text(figures + "\n" + WORDS.read_text(encoding="utf-8"))
+    (folder / "strategies.md").write_text(figures + "\n" + NOTES.read_text(encoding="utf-8"))
 
 
 def _command(scale: dict[str, Any], names: list[str]) -> str:
@@ -164,6 +164,6 @@ def _command(scale: dict[str, Any], names: list[str]) -> str:
     arguments = [f"--{name} {scale[figure]:g}" for name, figure in options.items()]
     if tuple(scale["faults"]) != FAULTS_BY_DEFAULT:
         arguments += [f"--fault {name}" for name in scale["faults"]]
-    if names != list(CLASSES):
+    if set(names) != set(CLASSES):
         arguments += [f"--only {' '.join(names)}"]
     return f'make compare ARGS="{" ".join(arguments)}"'
