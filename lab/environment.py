@@ -15,6 +15,7 @@ from shop.environment import (
     switch,
     text,
 )
+from shop.environment import VARIABLES as SHOP_VARIABLES
 
 PSP_PORT = 8790
 """Where the demo's payment provider listens, if that port is free."""
@@ -37,6 +38,9 @@ VARIABLES = declare(
     Variable("SHOP_MARKS", "", "demo only: folder through which a proof arms failpoints"),
 )
 
+ALL_VARIABLES = (*SHOP_VARIABLES, *VARIABLES)
+"""The shop's variables and the lab's."""
+
 
 def data_folder() -> Path:
     """Return the absolute folder in which the demo keeps everything it writes."""
@@ -44,6 +48,7 @@ def data_folder() -> Path:
 
 
 __all__ = [
+    "ALL_VARIABLES",
     "PROJECT",
     "PSP_PORT",
     "VARIABLES",

@@ -17,7 +17,6 @@ from lab.stack import postgres
 from lab.stack.embedded import private_servers
 from lab.stack.ports import next_free
 from lab.stack.stack import QUEUES, serves, worker_answers
-from shop import environment as shop_environment
 from shop.tests.processes import wait_for
 
 pytestmark = pytest.mark.long
@@ -185,7 +184,7 @@ def test_no_container_of_ours_runs_as_root_or_may_write_to_its_image():
 
 
 def test_every_variable_passed_to_the_shop_is_one_it_reads():
-    known = {variable.name for variable in (*shop_environment.VARIABLES, *environment.VARIABLES)}
+    known = {variable.name for variable in environment.ALL_VARIABLES}
     for name in OURS - {"locust"}:
         assert set(SERVICES[name].get("environment", {})) <= known, name
 

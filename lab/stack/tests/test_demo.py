@@ -45,7 +45,9 @@ class RunningDemo:
     ) -> None:
         self.folder = folder
         self.log = folder.parent / "demo.out"
-        ours = {variable.name for variable in environment.VARIABLES}
+        ours = {"DJANGO_SETTINGS_MODULE"} | {
+            variable.name for variable in environment.ALL_VARIABLES
+        }
         inherited = {name: value for name, value in os.environ.items() if name not in ours}
         with self.log.open("wb") as output:
             self.process = subprocess.Popen(

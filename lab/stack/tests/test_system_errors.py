@@ -32,7 +32,7 @@ with told_in_one_line():
 
 def variables(**ours: str) -> dict[str, str]:
     """The environment of a user who has set nothing but this."""
-    known = {variable.name for variable in environment.VARIABLES}
+    known = {"DJANGO_SETTINGS_MODULE"} | {variable.name for variable in environment.ALL_VARIABLES}
     return {name: value for name, value in os.environ.items() if name not in known} | ours
 
 
