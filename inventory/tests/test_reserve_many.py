@@ -184,15 +184,15 @@ def test_rows_locked_in_the_order_of_the_cart_would_deadlock(stock, settings, mo
 
     def meet_after_the_first_row(lines, token):
         written = write(lines, token)
-        if lines[0].buyer not in came:
-            came.add(lines[0].buyer)
+        if (buyer := lines[0].request.buyer) not in came:
+            came.add(buyer)
             met.wait()
         return written
 
     monkeypatch.setattr(batch, "write", meet_after_the_first_row)
     monkeypatch.setattr(
         "inventory.selling.reserve_many._by_item",
-        lambda lines: [(line.item, [n]) for n, line in enumerate(lines)],
+        lambda lines: [(line.request.item, [line]) for line in lines],
     )
     a, b = stock(5), stock(5)
     before = metrics.read().get("tried_again", 0)
