@@ -17,6 +17,7 @@ from uuid import UUID, uuid5
 from django.db import IntegrityError
 
 from inventory import failpoints
+from inventory.degradable_lock import ITEM_LOCK
 from inventory.feature_flags import feature_flags
 from inventory.outcomes import (
     Granted,
@@ -30,7 +31,6 @@ from inventory.outcomes import (
 )
 from inventory.selling import batch
 from inventory.selling.commit import commit_with_retry, committing, lend_connections
-from inventory.selling.item_lock import item_locks
 from inventory.sold_out.hint import hint
 
 MOST_LINES = 20
@@ -106,7 +106,7 @@ def _reserve(
     items = {ticket.request.item for ticket in tickets}
     lend_connections()
     unlocked: dict[int, int | None] = dict.fromkeys(items)
-    with item_locks().hold_all(items) if feature_flags().lock else nullcontext(unlocked) as tokens:
+    with ITEM_LOCK.hold_all(items) if feature_flags().lock else nullcontext(unlocked) as tokens:
         failpoints.hit(failpoints.LOCKED)
         try:
             granted, levels = commit_with_retry(

@@ -111,7 +111,9 @@ def main() -> None:
         settings.INVENTORY_LINES = setup["lines"]
     django.setup()
     if "lease" in setup:
-        mock.patch("inventory.selling.item_lock.LEASE", setup["lease"]).start()
+        from inventory.degradable_lock import ITEM_LOCK
+
+        ITEM_LOCK.lease = setup["lease"]
     from inventory.selling.strategies import strategy
 
     strategy("combining")  # loaded before the test's race begins, not in the middle of it

@@ -34,7 +34,6 @@ from inventory.outcomes import (
 from inventory.selling import guard
 from inventory.selling.combiner import Drain
 from inventory.selling.commit import forget_connection, lend_connections
-from inventory.selling.item_lock import ItemLocks, item_locks
 from inventory.selling.strategies.combining import Combining, Line
 from inventory.sold_out.hint import Hint, hint
 from lab.strategies.redis_counter import Admission, Counter, counter
@@ -47,7 +46,6 @@ class Preload(Combining):
     """Ask the counter, then queue for the database.
 
     Args:
-        item_locks: the items' locks; not used.
         hint: the sold-out hints; the counter sees by them that it is outdated.
         counter: the counters.
     """
@@ -56,14 +54,14 @@ class Preload(Combining):
     fenced = False
     summary = "Redis counter first, database later, repaired from it; nothing without Redis"
 
-    def __init__(self, item_locks: ItemLocks, hint: Hint, counter: Counter) -> None:
-        super().__init__(item_locks, hint)
+    def __init__(self, hint: Hint, counter: Counter) -> None:
+        super().__init__(hint)
         self._counter = counter
         self._loading = threading.Lock()
 
     @classmethod
     def make(cls) -> Self:  # noqa: D102
-        return cls(item_locks(), hint(), counter())
+        return cls(hint(), counter())
 
     def sell(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:  # noqa: D102
         admission = self._admit(purchase)

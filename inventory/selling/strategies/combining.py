@@ -10,6 +10,7 @@ from typing import NamedTuple, Self
 from django.db import Error
 
 from inventory import conf, failpoints
+from inventory.degradable_lock import ITEM_LOCK
 from inventory.feature_flags import feature_flags
 from inventory.metrics import metrics
 from inventory.outcomes import (
@@ -27,7 +28,6 @@ from inventory.outcomes import (
 from inventory.selling import batch, guard
 from inventory.selling.combiner import Combiner, Drain
 from inventory.selling.commit import commit_with_retry, lend_connections
-from inventory.selling.item_lock import ItemLocks, item_locks
 from inventory.selling.strategies.base import Strategy
 from inventory.sold_out.buyers import BuyersOfItem
 from inventory.sold_out.hint import Hint, hint
@@ -44,7 +44,6 @@ class Combining(Strategy):
     """Collect, lock once, commit together.
 
     Args:
-        item_locks: the items' locks.
         hint: the sold-out hints.
     """
 
@@ -52,8 +51,7 @@ class Combining(Strategy):
     fenced = True
     summary = "requests combined a process, one guarded transaction for all of them"
 
-    def __init__(self, item_locks: ItemLocks, hint: Hint) -> None:
-        self._item_locks = item_locks
+    def __init__(self, hint: Hint) -> None:
         self._hint = hint
         self._buyers = BuyersOfItem()
         # Items that ran out, as far as this process knows: only then is the hint worth a look.
@@ -67,7 +65,7 @@ class Combining(Strategy):
 
     @classmethod
     def make(cls) -> Self:  # noqa: D102
-        return cls(item_locks(), hint())
+        return cls(hint())
 
     def sell(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:  # noqa: D102
         lend_connections()
@@ -83,7 +81,7 @@ class Combining(Strategy):
         if not feature_flags().lock:
             self._sell(name, tickets or drain(), token=None)
             return
-        with self._item_locks.hold(name.item) as token:
+        with ITEM_LOCK.hold(name.item) as token:
             failpoints.hit(failpoints.LOCKED)
             # Drained only now: requests that came while the lock was waited for are in the batch.
             self._sell(name, tickets or drain(), token)
