@@ -7,15 +7,15 @@ in front only saves them from meeting here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import LiteralString
+from typing import Any, LiteralString
 from uuid import UUID
 
+import psycopg
 from django.db import connection
 
 from inventory import failpoints, sql
-from inventory.feature_flags import feature_flags
 from inventory.inserts import Insert, Statement
 from inventory.models import Reservation
 from inventory.outcomes import Granted, Level, OnGranted, PurchaseTicket, StaleToken
@@ -28,9 +28,6 @@ from inventory.selling.rules import Decision, Known, decide
 LOCK_ITEM: LiteralString = """
 SELECT available, version, fence FROM inventory_item WHERE id = %(item)s FOR NO KEY UPDATE
 """
-READ_ITEM: LiteralString = (
-    "SELECT available, version, fence FROM inventory_item WHERE id = %(item)s"
-)
 
 # A statement of its own, after the row lock: at READ COMMITTED it sees all that was committed
 # before the lock was granted. In one statement with the lock it would see an older state.
@@ -47,7 +44,6 @@ WHERE known.id IS NOT NULL OR quota.used IS NOT NULL
 """
 
 LOCK_AND_READ: LiteralString = LOCK_ITEM + ";" + READ_BATCH
-READ: LiteralString = READ_ITEM + ";" + READ_BATCH
 
 RESERVATION = {
     **{name: name for name in ("scope", "buyer", "key", "quantity")},
@@ -88,33 +84,6 @@ WRITE_AND_TAKE = Statement(
 )
 
 
-def sell(tickets: Sequence[PurchaseTicket], on_granted: OnGranted, token: int | None) -> Level:
-    """Decide and write a batch in one transaction, commit it, and fill in the answers.
-
-    Args:
-        tickets: purchases of one item, in order of arrival; not empty.
-        on_granted: opens what the shop needs for each grant, in the same transaction.
-        token: fencing token of the item's lock; None without the lock.
-
-    Returns:
-        The item's level afterwards.
-
-    Raises:
-        StaleToken: a newer holder of the lock has written; nothing was.
-        LimitRaced: a buyer's quota moved meanwhile; nothing was written.
-        guard.NoSuchItem: no such item.
-        CommitUnknown: the connection failed at the commit.
-        Exception: whatever the database or ``on_granted`` raised; nothing was written.
-    """
-    with committing():
-        written = write(tickets, token)
-        open_all(written.granted, on_granted)
-    written.decision.answer_repeats()
-    if written.granted:
-        failpoints.hit(failpoints.AFTER_COMMIT)
-    return written.level
-
-
 @dataclass(frozen=True, slots=True)
 class Written:
     """What a batch came to, before its commit.
@@ -130,6 +99,42 @@ class Written:
     level: Level
 
 
+Write = Callable[[Sequence[PurchaseTicket], int | None], Written]
+
+
+def sell(
+    tickets: Sequence[PurchaseTicket],
+    on_granted: OnGranted,
+    token: int | None,
+    write_batch: Write | None = None,
+) -> Level:
+    """Decide and write a batch in one transaction, commit it, and fill in the answers.
+
+    Args:
+        tickets: purchases of one item, in order of arrival; not empty.
+        on_granted: opens what the shop needs for each grant, in the same transaction.
+        token: fencing token of the item's lock; None without the lock.
+        write_batch: what decides and writes; None for :func:`write`.
+
+    Returns:
+        The item's level afterwards.
+
+    Raises:
+        StaleToken: a newer holder of the lock has written; nothing was.
+        LimitRaced: a buyer's quota moved meanwhile; nothing was written.
+        guard.NoSuchItem: no such item.
+        CommitUnknown: the connection failed at the commit.
+        Exception: whatever the database or ``on_granted`` raised; nothing was written.
+    """
+    with committing():
+        written = (write_batch or write)(tickets, token)
+        open_all(written.granted, on_granted)
+    written.decision.answer_repeats()
+    if written.granted:
+        failpoints.hit(failpoints.AFTER_COMMIT)
+    return written.level
+
+
 def write(tickets: Sequence[PurchaseTicket], token: int | None) -> Written:
     """Decide a batch and write what it is granted, in the caller's transaction.
 
@@ -137,10 +142,14 @@ def write(tickets: Sequence[PurchaseTicket], token: int | None) -> Written:
 
     Args and errors as for :func:`sell`.
     """
-    decision, level = _decide(tickets, token)
+    decision, level = read_and_decide(tickets, token)
     granted: list[Granted] = []
     if decision.granted:
-        granted, level = _write(decision, level, token)
+        take = guard.to_take(tickets[0].request.item, decision.units, token)
+        with connection.wrap_database_errors, sql.cursor() as cursor:
+            granted = insert(cursor, WRITE_AND_TAKE, decision, take)
+            cursor.nextset()
+            level = guard.taken(cursor, take)
     return Written(decision, granted, level)
 
 
@@ -152,12 +161,15 @@ def open_all(granted: Sequence[Granted], on_granted: OnGranted) -> None:
         failpoints.hit(failpoints.BEFORE_COMMIT)
 
 
-def _decide(tickets: Sequence[PurchaseTicket], token: int | None) -> tuple[Decision, Level]:
+def read_and_decide(
+    tickets: Sequence[PurchaseTicket], token: int | None, statement: LiteralString = LOCK_AND_READ
+) -> tuple[Decision, Level]:
+    """Read what a decision needs, and decide; the item's level is that before the batch."""
     purchases = [ticket.request for ticket in tickets]
     item = purchases[0].item
     with connection.wrap_database_errors, sql.cursor() as cursor:
         cursor.execute(
-            LOCK_AND_READ if feature_flags().guard else READ,
+            statement,
             {
                 "item": item,
                 "buyers": sql.array(purchase.buyer for purchase in purchases),
@@ -183,38 +195,39 @@ def _decide(tickets: Sequence[PurchaseTicket], token: int | None) -> tuple[Decis
     return decide(tickets, available, known, used), Level(available, version)
 
 
-def _write(decision: Decision, before: Level, token: int | None) -> tuple[list[Granted], Level]:
+def insert(
+    cursor: psycopg.ClientCursor, statement: Statement, decision: Decision, take: Mapping[str, Any]
+) -> list[Granted]:
+    """Insert reservations and count quotas, and fill in the answers of the granted tickets.
+
+    Args:
+        cursor: stands afterwards at the result of the statement's first part.
+        statement: :data:`WRITE`, alone or with more.
+        decision: what is granted; at least one purchase.
+        take: parameters of :data:`guard.TAKE`.
+    """
     purchases = [ticket.request for ticket in decision.granted]
-    item = purchases[0].item
     buyers = [purchase.buyer for purchase in purchases]
-    take = guard.to_take(item, decision.units, token)
-    guarded = feature_flags().guard
-    with connection.wrap_database_errors, sql.cursor() as cursor:
-        cursor.execute(
-            (WRITE_AND_TAKE if guarded else WRITE).for_rows(len(purchases)),
-            {
-                "buyers": sql.array(buyers),
-                "scopes": sql.array(purchase.scope for purchase in purchases),
-                "keys": sql.array(purchase.key.hex for purchase in purchases),
-                "quantities": sql.array(purchase.quantity for purchase in purchases),
-                "limits": sql.array(purchase.limit for purchase in purchases),
-                "holds": sql.array(purchase.hold.total_seconds() for purchase in purchases),
-                **take,
-            },
-        )
-        row = cursor.fetchone()
-        assert row is not None
-        reservations, written_for, quotas = row
-        if quotas != len({(purchase.scope, purchase.buyer) for purchase in purchases}):
-            raise LimitRaced("the buyer's limit is being used in another purchase")
-        assert written_for == buyers, "INSERT ... SELECT ... ORDER BY kept another order"
-        if guarded:
-            cursor.nextset()
-            level = guard.taken(cursor, take)
-        else:
-            level = guard.take_unguarded(item, decision.units, before.available)
+    cursor.execute(
+        statement.for_rows(len(purchases)),
+        {
+            "buyers": sql.array(buyers),
+            "scopes": sql.array(purchase.scope for purchase in purchases),
+            "keys": sql.array(purchase.key.hex for purchase in purchases),
+            "quantities": sql.array(purchase.quantity for purchase in purchases),
+            "limits": sql.array(purchase.limit for purchase in purchases),
+            "holds": sql.array(purchase.hold.total_seconds() for purchase in purchases),
+            **take,
+        },
+    )
+    row = cursor.fetchone()
+    assert row is not None
+    reservations, written_for, quotas = row
+    if quotas != len({(purchase.scope, purchase.buyer) for purchase in purchases}):
+        raise LimitRaced("the buyer's limit is being used in another purchase")
+    assert written_for == buyers, "INSERT ... SELECT ... ORDER BY kept another order"
     granted = []
     for ticket, reservation in zip(decision.granted, reservations, strict=True):
         ticket.answer = Granted(ticket.request, reservation)
         granted.append(ticket.answer)
-    return granted, level
+    return granted

@@ -155,6 +155,22 @@ def rows(model: Any) -> list[dict[str, Any]]:
 
 
 @contextmanager
+def books_not_enforced() -> Iterator[None]:
+    """Let commits unbalance the books, inside the block, as only a demonstration may."""
+    with outsider() as session:
+        found = session.execute("SELECT pg_get_functiondef('inventory_books_enforced'::regproc)")
+        [(as_before,)] = found.fetchall()
+        session.execute(
+            "CREATE OR REPLACE FUNCTION inventory_books_enforced(item bigint) RETURNS boolean"
+            " LANGUAGE sql STABLE AS 'SELECT false'"
+        )
+        try:
+            yield
+        finally:
+            session.execute(as_before)
+
+
+@contextmanager
 def outsider() -> Iterator[psycopg.Connection]:
     """A connection past Django and its transactions: sees what is committed, and nothing else."""
     settings = connection.settings_dict

@@ -107,8 +107,8 @@ def main() -> None:
     timeout = setup.get("pool_timeout", 10)
     options["pool"] = {**(pool if isinstance(pool, dict) else {}), "timeout": timeout}
     settings.REDIS_URL = setup["redis"]
-    if "lines" in setup:
-        settings.INVENTORY_LINES = setup["lines"]
+    for name, value in setup.get("override", {}).items():
+        setattr(settings, name, value)
     django.setup()
     if "lease" in setup:
         from inventory.degradable_lock import ITEM_LOCK

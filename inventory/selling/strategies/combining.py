@@ -120,7 +120,7 @@ class Combining(Strategy):
         """Sell a batch; if one row fails, halve it until the others are sold without it."""
         try:
             level = commit_with_retry(
-                lambda fenced: batch.sell(tickets, line.on_granted, token if fenced else None)
+                lambda fenced: self._sell_batch(tickets, line.on_granted, token if fenced else None)
             )
             self._committed(line.item, tickets, level)
             lend_connections()
@@ -136,6 +136,11 @@ class Combining(Strategy):
             middle = len(tickets) // 2
             self._sell_or_split(line, tickets[:middle], token)
             self._sell_or_split(line, tickets[middle:], token)
+
+    def _sell_batch(
+        self, tickets: Sequence[PurchaseTicket], on_granted: OnGranted, token: int | None
+    ) -> Level:
+        return batch.sell(tickets, on_granted, token)
 
     def _sell_without(
         self, declined: Declined, line: Line, tickets: Sequence[PurchaseTicket], token: int | None
