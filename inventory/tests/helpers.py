@@ -157,17 +157,19 @@ def rows(model: Any) -> list[dict[str, Any]]:
 @contextmanager
 def books_not_enforced() -> Iterator[None]:
     """Let commits unbalance the books, inside the block, as only a demonstration may."""
-    with outsider() as session:
-        found = session.execute("SELECT pg_get_functiondef('inventory_books_enforced'::regproc)")
-        [(as_before,)] = found.fetchall()
-        session.execute(
-            "CREATE OR REPLACE FUNCTION inventory_books_enforced(item bigint) RETURNS boolean"
+    function = "inventory_books_enforced"
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT pg_get_functiondef('{function}'::regproc)")
+        [(as_before,)] = cursor.fetchall()
+        cursor.execute(
+            f"CREATE OR REPLACE FUNCTION {function}(item bigint) RETURNS boolean"
             " LANGUAGE sql STABLE AS 'SELECT false'"
         )
-        try:
-            yield
-        finally:
-            session.execute(as_before)
+    try:
+        yield
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute(as_before)
 
 
 @contextmanager
