@@ -53,8 +53,7 @@ class ItemAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     ordering = ("-id",)
     actions = ("restock_selected",)
     readonly_fields = (
-        *("total", "available", "reserved", "ledger", "balanced"),
-        *("fence", "version", "enforced"),
+        *("total", "available", "reserved", "ledger", "balanced", "fence", "version"),
     )
     change_form_template = "admin/inventory/item/change_form.html"
 

@@ -23,7 +23,7 @@ from inventory.inserts import made_by_django, without_value
 from inventory.selling import batch
 
 WRITTEN_IN_SQL = {
-    "Item": ("name", "total", "available", "reserved", "ledger", "fence", "version", "enforced"),
+    "Item": ("name", "total", "available", "reserved", "ledger", "fence", "version"),
     "StockMovement": ("item", "delta", "reason", "token"),
     "BuyerQuota": ("scope", "buyer", "used", "allowed"),
     "OutboxMessage": ("topic", "payload"),

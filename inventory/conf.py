@@ -19,8 +19,8 @@ T = TypeVar("T")
 
 PREFIX = "INVENTORY_"
 
-LINES = ("admission", "lock", "guard", "connections")
-"""The lines of defence, each of which a demonstration may switch off."""
+LINES = ("admission", "lock", "connections")
+"""The safeguards that a demonstration may switch off. The guard is none of them: it decides."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,13 +19,11 @@ class FeatureFlags:
     Attributes:
         admission: refuse on the sold-out hint, without touching the database.
         lock: take the item's lock before the transaction.
-        guard: lock the row, compare before the decrement, and let the books be enforced.
         connections: drop dead connections of the database's pool before they are used.
     """
 
     admission: bool = True
     lock: bool = True
-    guard: bool = True
     connections: bool = True
 
 

@@ -32,10 +32,6 @@ class Item(models.Model):
     version = models.BigIntegerField(
         default=0, editable=False, help_text="counts changes of available, to put them in order"
     )
-    enforced = models.BooleanField(
-        default=True,
-        help_text="refuse commits that unbalance the books; off only for demonstrations",
-    )
 
     class Meta:
         constraints = [
@@ -182,33 +178,3 @@ class OutboxMessage(models.Model):
 
     def __str__(self) -> str:
         return f"{self.topic} {self.pk}"
-
-
-class StockUnit(models.Model):
-    """A unit put out for the strategy ``unit_rows`` to be claimed; gone when it is sold."""
-
-    item = models.ForeignKey(Item, on_delete=models.CASCADE)
-
-    def __str__(self) -> str:
-        return f"a unit of item {self.item_id}"
-
-
-class StockBucket(models.Model):
-    """A part of an item's stock, for the strategy ``buckets``; all of them make what is available,
-    except for what came back since they were last dealt out.
-    """
-
-    pk = models.CompositePrimaryKey("item_id", "number")
-    item = models.ForeignKey(Item, on_delete=models.CASCADE)
-    number = models.PositiveSmallIntegerField()
-    available = models.BigIntegerField()
-
-    class Meta:
-        constraints = [
-            models.CheckConstraint(
-                condition=Q(available__gte=0), name="inventory_stockbucket_not_negative"
-            ),
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.available} of item {self.item_id} in bucket {self.number}"

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, Generic, TypeVar
 from uuid import UUID
+
+Request = TypeVar("Request")
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
 class Purchase:
-    """One buyer's wish.
+    """One buyer's request.
 
     Attributes:
         item: id of the item.
@@ -82,6 +85,52 @@ class KeyReused:
 
 Outcome = Granted | SoldOut | LimitReached | KeyReused
 
+
+class Ticket(Generic[Request, Answer]):
+    """A request on its way through queue, decision and write, which fill in its answer.
+
+    Attributes:
+        request: what is asked for.
+        answer: an exception is raised to the caller. None while nothing is decided. It counts
+            once the batch is over: until then, a new attempt replaces it.
+    """
+
+    __slots__ = ("answer", "request")
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.answer: Answer | BaseException | None = None
+
+    def result(self) -> Answer | None:
+        """Return the answer, or raise it."""
+        if isinstance(self.answer, BaseException):
+            raise self.answer
+        return self.answer
+
+
+PurchaseTicket = Ticket[Purchase, Outcome]
+
+
+def fail(tickets: Iterable[Ticket[Any, Any]], error: BaseException) -> None:
+    """Answer tickets with an error: each with a copy of its own, caused by the original.
+
+    Their threads raise the answers at the same time, and raising an exception writes to it.
+    """
+    for ticket in tickets:
+        ticket.answer = _copy(error)
+
+
+def _copy(error: BaseException) -> BaseException:
+    kind = type(error)
+    try:
+        own = kind.__new__(kind, *error.args)  # not __init__, which may want other arguments
+        own.__dict__.update(error.__dict__)
+    except Exception:  # noqa: BLE001  # whatever it is, every ticket needs an answer
+        own = OutcomeUnknown(repr(error))
+    own.__cause__ = error
+    return own
+
+
 OnGranted = Callable[[Sequence[Granted]], Sequence[Any]]
 """Runs inside the transaction that grants; returns one value for each, in order.
 
@@ -118,7 +167,7 @@ class Declined(Exception):
 
 
 class Busy(Exception):
-    """Too many are waiting, or the database cannot be reached. Nothing was written."""
+    """Too many requests wait, or the database cannot be reached. Nothing was written."""
 
 
 class OutcomeUnknown(Exception):

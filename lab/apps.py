@@ -15,7 +15,10 @@ class LabConfig(AppConfig):
         from inventory.selling import strategies
         from lab.proof import failpoints
         from lab.strategies import COMPARISON
+        from lab.strategies.unguarded_combining import UnguardedCombining
 
         for strategy in COMPARISON:
             strategies.register(strategy)
+        if not settings.LAB_GUARD:
+            strategies.CLASSES[UnguardedCombining.name] = UnguardedCombining
         failpoints.obey(settings.LAB_FAILPOINTS)

@@ -25,7 +25,9 @@ PSP_KEY = demo.text("PSP_KEY") or kept_secret("psp-key")
 PSP_WEBHOOK_SECRET = demo.text("PSP_WEBHOOK_SECRET") or kept_secret("psp-webhook-secret")
 PUBLIC_URL = demo.text("PUBLIC_URL").rstrip("/") or (f"http://127.0.0.1:{demo.number('SHOP_PORT')}")
 
-INVENTORY_LINES = demo.names("INVENTORY_LINES")
+# The lab itself turns the guard off: see lab/apps.py.
+LAB_GUARD = "guard" in demo.names("INVENTORY_LINES")
+INVENTORY_LINES = [name for name in demo.names("INVENTORY_LINES") if name != "guard"]
 LAB_FAILPOINTS = demo.text("SHOP_MARKS")
 
 # A load test plays thousands of buyers with few tokens, so the demo limits nobody by itself.

@@ -7,47 +7,43 @@ in front only saves them from meeting here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import LiteralString
+from typing import Any, LiteralString
 from uuid import UUID
 
+import psycopg
 from django.db import connection
 
 from inventory import failpoints, sql
-from inventory.feature_flags import feature_flags
 from inventory.inserts import Insert, Statement
 from inventory.models import Reservation
-from inventory.outcomes import Granted, Level, OnGranted, Outcome, Purchase, StaleToken
+from inventory.outcomes import Granted, Level, OnGranted, PurchaseTicket, StaleToken
 from inventory.selling import guard
-from inventory.selling.commit import committing
-from inventory.selling.rules import Decision, Known, answers, decide
+from inventory.selling.commit import LimitRaced, committing
+from inventory.selling.rules import Decision, Known, decide
 
 # FOR NO KEY UPDATE is what an UPDATE of these columns takes; a plain FOR UPDATE would also make
 # foreign-key checks of other transactions wait.
 LOCK_ITEM: LiteralString = """
 SELECT available, version, fence FROM inventory_item WHERE id = %(item)s FOR NO KEY UPDATE
 """
-READ_ITEM: LiteralString = (
-    "SELECT available, version, fence FROM inventory_item WHERE id = %(item)s"
-)
 
 # A statement of its own, after the row lock: at READ COMMITTED it sees all that was committed
 # before the lock was granted. In one statement with the lock it would see an older state.
 READ_BATCH: LiteralString = """
-SELECT wish.buyer, wish.key, wish.scope,
+SELECT request.buyer, request.key, request.scope,
        known.id, known.item_id, known.scope, known.quantity, quota.used
 FROM unnest(%(buyers)s::bigint[], %(keys)s::uuid[], %(scopes)s::bigint[])
-    AS wish (buyer, key, scope)
+    AS request (buyer, key, scope)
 LEFT JOIN inventory_reservation AS known
-       ON known.buyer = wish.buyer AND known.key = wish.key
+       ON known.buyer = request.buyer AND known.key = request.key
 LEFT JOIN inventory_buyerquota AS quota
-       ON quota.scope = wish.scope AND quota.buyer = wish.buyer
+       ON quota.scope = request.scope AND quota.buyer = request.buyer
 WHERE known.id IS NOT NULL OR quota.used IS NOT NULL
 """
 
 LOCK_AND_READ: LiteralString = LOCK_ITEM + ";" + READ_BATCH
-READ: LiteralString = READ_ITEM + ";" + READ_BATCH
 
 RESERVATION = {
     **{name: name for name in ("scope", "buyer", "key", "quantity")},
@@ -59,13 +55,13 @@ RESERVATION = {
 # Reservations and quotas in one round trip. The quota's condition is the limit's guard: a buyer
 # that it turns away is missing from the count.
 WRITE_BATCH = """
-WITH wish AS (
+WITH request AS (
     SELECT * FROM unnest(%(scopes)s::bigint[], %(buyers)s::bigint[], %(keys)s::uuid[],
                          %(quantities)s::int[], %(limits)s::int[], %(holds)s::float8[])
-        WITH ORDINALITY AS wish (scope, buyer, key, quantity, allowed, hold, position)
+        WITH ORDINALITY AS request (scope, buyer, key, quantity, allowed, hold, position)
 ), counted AS (
     INSERT INTO inventory_buyerquota AS quota (scope, buyer, used, allowed)
-    SELECT scope, buyer, sum(quantity), max(allowed) FROM wish GROUP BY scope, buyer
+    SELECT scope, buyer, sum(quantity), max(allowed) FROM request GROUP BY scope, buyer
     ORDER BY scope, buyer
     ON CONFLICT (scope, buyer) DO UPDATE
         SET used = quota.used + excluded.used, allowed = excluded.allowed
@@ -78,45 +74,14 @@ WITH wish AS (
 SELECT array_agg(id), array_agg(buyer), (SELECT count(*) FROM counted) FROM reserved
 """
 
-WRITE = Statement(WRITE_BATCH, reservation=Insert(Reservation, RESERVATION, source="wish"))
+WRITE = Statement(WRITE_BATCH, reservation=Insert(Reservation, RESERVATION, source="request"))
 
 # Sent together, which saves a round trip while the item is locked and the next batch waits. The
 # guard's word counts as ever: if it refuses, all of it is rolled back.
 WRITE_AND_TAKE = Statement(
     WRITE_BATCH + ";" + guard.TAKE,
-    reservation=Insert(Reservation, RESERVATION, source="wish"),
+    reservation=Insert(Reservation, RESERVATION, source="request"),
 )
-
-
-class LimitRaced(Exception):
-    """A quota moved although the item is locked: its scope spans items. Nothing was written."""
-
-
-def sell(
-    batch: Sequence[Purchase], on_granted: OnGranted, token: int | None
-) -> tuple[list[Outcome], Level]:
-    """Decide and write a batch in one transaction, and commit it.
-
-    Args:
-        batch: purchases of one item, in order of arrival; not empty.
-        on_granted: opens what the shop needs for each grant, in the same transaction.
-        token: fencing token of the item's lock; None without the lock.
-
-    Returns:
-        One outcome for each purchase, and the item's level afterwards.
-
-    Raises:
-        StaleToken: a newer holder of the lock has written; nothing was.
-        guard.NoSuchItem: no such item.
-        CommitUnknown: the connection failed at the commit.
-        Exception: whatever the database or ``on_granted`` raised; nothing was written.
-    """
-    with committing():
-        written = write(batch, token)
-        open_all(written.granted, on_granted)
-    if written.granted:
-        failpoints.hit(failpoints.AFTER_COMMIT)
-    return written.answers(), written.level
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,30 +89,68 @@ class Written:
     """What a batch came to, before its commit.
 
     Attributes:
-        granted: purchases that were written, in order of arrival; repeated keys are not.
+        decision: who was granted what.
+        granted: the answers of the granted tickets, in order of arrival.
         level: the item's level afterwards.
     """
 
-    batch: Sequence[Purchase]
     decision: Decision
     granted: list[Granted]
     level: Level
 
-    def answers(self) -> list[Outcome]:
-        """One outcome for each purchase of the batch; call it when all is opened."""
-        return answers(self.decision, self.granted, len(self.batch))
+
+Write = Callable[[Sequence[PurchaseTicket], int | None], Written]
 
 
-def write(batch: Sequence[Purchase], token: int | None) -> Written:
+def sell(
+    tickets: Sequence[PurchaseTicket],
+    on_granted: OnGranted,
+    token: int | None,
+    write_batch: Write | None = None,
+) -> Level:
+    """Decide and write a batch in one transaction, commit it, and fill in the answers.
+
+    Args:
+        tickets: purchases of one item, in order of arrival; not empty.
+        on_granted: opens what the shop needs for each grant, in the same transaction.
+        token: fencing token of the item's lock; None without the lock.
+        write_batch: what decides and writes; None for :func:`write`.
+
+    Returns:
+        The item's level afterwards.
+
+    Raises:
+        StaleToken: a newer holder of the lock has written; nothing was.
+        LimitRaced: a buyer's quota moved meanwhile; nothing was written.
+        guard.NoSuchItem: no such item.
+        CommitUnknown: the connection failed at the commit.
+        Exception: whatever the database or ``on_granted`` raised; nothing was written.
+    """
+    with committing():
+        written = (write_batch or write)(tickets, token)
+        open_all(written.granted, on_granted)
+    written.decision.answer_repeats()
+    if written.granted:
+        failpoints.hit(failpoints.AFTER_COMMIT)
+    return written.level
+
+
+def write(tickets: Sequence[PurchaseTicket], token: int | None) -> Written:
     """Decide a batch and write what it is granted, in the caller's transaction.
+
+    All tickets then have their answer, except those that repeat a key of the same batch.
 
     Args and errors as for :func:`sell`.
     """
-    decision, level = _decide(batch, token)
+    decision, level = read_and_decide(tickets, token)
     granted: list[Granted] = []
     if decision.granted:
-        granted, level = _write(decision, level, token)
-    return Written(batch, decision, granted, level)
+        take = guard.to_take(tickets[0].request.item, decision.units, token)
+        with connection.wrap_database_errors, sql.cursor() as cursor:
+            granted = insert(cursor, WRITE_AND_TAKE, decision, take)
+            cursor.nextset()
+            level = guard.taken(cursor, take)
+    return Written(decision, granted, level)
 
 
 def open_all(granted: Sequence[Granted], on_granted: OnGranted) -> None:
@@ -158,16 +161,20 @@ def open_all(granted: Sequence[Granted], on_granted: OnGranted) -> None:
         failpoints.hit(failpoints.BEFORE_COMMIT)
 
 
-def _decide(batch: Sequence[Purchase], token: int | None) -> tuple[Decision, Level]:
-    item = batch[0].item
+def read_and_decide(
+    tickets: Sequence[PurchaseTicket], token: int | None, statement: LiteralString = LOCK_AND_READ
+) -> tuple[Decision, Level]:
+    """Read what a decision needs, and decide; the item's level is that before the batch."""
+    purchases = [ticket.request for ticket in tickets]
+    item = purchases[0].item
     with connection.wrap_database_errors, sql.cursor() as cursor:
         cursor.execute(
-            LOCK_AND_READ if feature_flags().guard else READ,
+            statement,
             {
                 "item": item,
-                "buyers": sql.array(purchase.buyer for purchase in batch),
-                "keys": sql.array(purchase.key.hex for purchase in batch),
-                "scopes": sql.array(purchase.scope for purchase in batch),
+                "buyers": sql.array(purchase.buyer for purchase in purchases),
+                "keys": sql.array(purchase.key.hex for purchase in purchases),
+                "scopes": sql.array(purchase.scope for purchase in purchases),
             },
         )
         row = cursor.fetchone()
@@ -185,37 +192,42 @@ def _decide(batch: Sequence[Purchase], token: int | None) -> tuple[Decision, Lev
                 known[buyer, key] = Known(reservation, of_item, of_scope, quantity)
             if units is not None:
                 used[scope, buyer] = units
-    return decide(batch, available, known, used), Level(available, version)
+    return decide(tickets, available, known, used), Level(available, version)
 
 
-def _write(decision: Decision, before: Level, token: int | None) -> tuple[list[Granted], Level]:
-    purchases = decision.granted
-    item = purchases[0].item
+def insert(
+    cursor: psycopg.ClientCursor, statement: Statement, decision: Decision, take: Mapping[str, Any]
+) -> list[Granted]:
+    """Insert reservations and count quotas, and fill in the answers of the granted tickets.
+
+    Args:
+        cursor: stands afterwards at the result of the statement's first part.
+        statement: :data:`WRITE`, alone or with more.
+        decision: what is granted; at least one purchase.
+        take: parameters of :data:`guard.TAKE`.
+    """
+    purchases = [ticket.request for ticket in decision.granted]
     buyers = [purchase.buyer for purchase in purchases]
-    take = guard.to_take(item, decision.units, token)
-    guarded = feature_flags().guard
-    with connection.wrap_database_errors, sql.cursor() as cursor:
-        cursor.execute(
-            (WRITE_AND_TAKE if guarded else WRITE).for_rows(len(purchases)),
-            {
-                "buyers": sql.array(buyers),
-                "scopes": sql.array(purchase.scope for purchase in purchases),
-                "keys": sql.array(purchase.key.hex for purchase in purchases),
-                "quantities": sql.array(purchase.quantity for purchase in purchases),
-                "limits": sql.array(purchase.limit for purchase in purchases),
-                "holds": sql.array(purchase.hold.total_seconds() for purchase in purchases),
-                **take,
-            },
-        )
-        row = cursor.fetchone()
-        assert row is not None
-        reservations, written_for, quotas = row
-        if quotas != len({(purchase.scope, purchase.buyer) for purchase in purchases}):
-            raise LimitRaced
-        assert written_for == buyers, "INSERT ... SELECT ... ORDER BY kept another order"
-        if guarded:
-            cursor.nextset()
-            level = guard.taken(cursor, take)
-        else:
-            level = guard.take_unguarded(item, decision.units, before.available)
-    return [Granted(*pair) for pair in zip(purchases, reservations, strict=True)], level
+    cursor.execute(
+        statement.for_rows(len(purchases)),
+        {
+            "buyers": sql.array(buyers),
+            "scopes": sql.array(purchase.scope for purchase in purchases),
+            "keys": sql.array(purchase.key.hex for purchase in purchases),
+            "quantities": sql.array(purchase.quantity for purchase in purchases),
+            "limits": sql.array(purchase.limit for purchase in purchases),
+            "holds": sql.array(purchase.hold.total_seconds() for purchase in purchases),
+            **take,
+        },
+    )
+    row = cursor.fetchone()
+    assert row is not None
+    reservations, written_for, quotas = row
+    if quotas != len({(purchase.scope, purchase.buyer) for purchase in purchases}):
+        raise LimitRaced("the buyer's limit is being used in another purchase")
+    assert written_for == buyers, "INSERT ... SELECT ... ORDER BY kept another order"
+    granted = []
+    for ticket, reservation in zip(decision.granted, reservations, strict=True):
+        ticket.answer = Granted(ticket.request, reservation)
+        granted.append(ticket.answer)
+    return granted

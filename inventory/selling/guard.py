@@ -52,27 +52,13 @@ WITH changed AS (
 SELECT available, version FROM changed
 """
 
-TAKE_UNGUARDED: LiteralString = """
-WITH changed AS (
-    UPDATE inventory_item
-    SET available = %(read)s - %(units)s::bigint, version = version + 1
-    WHERE id = %(item)s
-    RETURNING id, available, version
-), moved AS (
-    INSERT INTO inventory_stockmovement (item_id, delta, reason)
-    SELECT id, -%(units)s::bigint, 'sale' FROM changed
-)
-SELECT available, version FROM changed
-"""
-
-# An item of a demonstration, whose books are not enforced, may have been oversold: what was never
-# there does not come back.
+# Up to the total: of an item that was oversold, which only a demonstration can do, what was never
+# there does not come back. Units that are returned twice are refused at the commit all the same,
+# for the ledger has both movements.
 PUT_BACK: LiteralString = """
 WITH changed AS (
     UPDATE inventory_item
-    SET available = CASE WHEN enforced THEN available + %(units)s::bigint
-                         ELSE LEAST(available + %(units)s::bigint, total) END,
-        version = version + 1
+    SET available = LEAST(available + %(units)s::bigint, total), version = version + 1
     WHERE id = %(item)s
     RETURNING id, available, version
 ), moved AS (
@@ -156,17 +142,6 @@ def taken(cursor: psycopg.Cursor[Any], parameters: Mapping[str, Any]) -> Level:
     if row is None:
         raise _why_refused(parameters["item"], parameters["token"])
     return Level(*row)
-
-
-def take_unguarded(item: int, units: int, read: int) -> Level:
-    """Write ``read - units`` whatever is there now: what a shop without a guard does.
-
-    Only for demonstrations with the guard's switch off; loses the updates of others.
-    """
-    with connection.cursor() as cursor:
-        cursor.execute("UPDATE inventory_item SET enforced = false WHERE id = %s", [item])
-        cursor.execute(TAKE_UNGUARDED, {"item": item, "units": units, "read": read})
-        return Level(*cursor.fetchone())
 
 
 def put_back(item: int, units: int) -> Level:

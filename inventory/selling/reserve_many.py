@@ -17,6 +17,7 @@ from uuid import UUID, uuid5
 from django.db import IntegrityError
 
 from inventory import failpoints
+from inventory.degradable_lock import ITEM_LOCK
 from inventory.feature_flags import feature_flags
 from inventory.outcomes import (
     Granted,
@@ -25,12 +26,11 @@ from inventory.outcomes import (
     LimitReached,
     OnGranted,
     Purchase,
+    PurchaseTicket,
     SoldOut,
 )
 from inventory.selling import batch
-from inventory.selling.commit import committing, lend_connections
-from inventory.selling.commit_with_retry import commit_with_retry
-from inventory.selling.item_lock import item_locks
+from inventory.selling.commit import commit_with_retry, committing, lend_connections
 from inventory.sold_out.hint import hint
 
 MOST_LINES = 20
@@ -92,22 +92,25 @@ def reserve_many(
     """
     if not 1 <= len(purchases) <= MOST_LINES:
         raise ValueError(f"a cart has 1 to {MOST_LINES} lines, not {len(purchases)}")
+    tickets = [PurchaseTicket(purchase) for purchase in purchases]
     try:
-        return _reserve(purchases, on_granted)
+        return _reserve(tickets, on_granted)
     except IntegrityError:
         # Two requests with one key met, and the other one has committed: now it is known.
-        return _reserve(purchases, on_granted)
+        return _reserve(tickets, on_granted)
 
 
-def _reserve(purchases: Sequence[Purchase], on_granted: OnGranted) -> list[Granted] | LineRefused:
-    items = {purchase.item for purchase in purchases}
+def _reserve(
+    tickets: Sequence[PurchaseTicket], on_granted: OnGranted
+) -> list[Granted] | LineRefused:
+    items = {ticket.request.item for ticket in tickets}
     lend_connections()
     unlocked: dict[int, int | None] = dict.fromkeys(items)
-    with item_locks().hold_all(items) if feature_flags().lock else nullcontext(unlocked) as tokens:
+    with ITEM_LOCK.hold_all(items) if feature_flags().lock else nullcontext(unlocked) as tokens:
         failpoints.hit(failpoints.LOCKED)
         try:
             granted, levels = commit_with_retry(
-                lambda fenced: _sell(purchases, on_granted, tokens if fenced else unlocked)
+                lambda fenced: _sell(tickets, on_granted, tokens if fenced else unlocked)
             )
         except _Refused as refused:
             return refused.refused
@@ -116,34 +119,34 @@ def _reserve(purchases: Sequence[Purchase], on_granted: OnGranted) -> list[Grant
 
 
 def _sell(
-    purchases: Sequence[Purchase], on_granted: OnGranted, tokens: Mapping[int, int | None]
+    tickets: Sequence[PurchaseTicket], on_granted: OnGranted, tokens: Mapping[int, int | None]
 ) -> tuple[list[Granted], dict[int, Level]]:
-    granted: dict[int, Granted] = {}
     levels: dict[int, Level] = {}
     with committing():
-        for item, positions in _by_item(purchases):
-            written = batch.write([purchases[each] for each in positions], tokens[item])
-            levels[item] = written.level
-            for position, answer in zip(positions, written.answers(), strict=True):
-                if not isinstance(answer, Granted):
-                    raise _Refused(LineRefused(position, answer))
-                granted[position] = answer
-        in_order = [granted[position] for position in range(len(purchases))]
-        new = [grant for grant in in_order if not grant.replayed]
-        if new and len(new) < len(in_order):
+        for item, lines in _by_item(tickets):
+            levels[item] = batch.write(lines, tokens[item]).level
+            # A line that a cart's other lines leave without an answer repeats the key of one.
+            for ticket in lines:
+                if not isinstance(answer := ticket.result() or KeyReused(), Granted):
+                    raise _Refused(LineRefused(tickets.index(ticket), answer))
+        granted = [each for ticket in tickets if isinstance(each := ticket.answer, Granted)]
+        new = [grant for grant in granted if not grant.replayed]
+        if new and len(new) < len(granted):
             # Some of these keys were granted before, in another cart.
-            raise _Refused(LineRefused(in_order.index(new[0]), KeyReused()))
+            raise _Refused(LineRefused(granted.index(new[0]), KeyReused()))
         batch.open_all(new, on_granted)
     if new:
         failpoints.hit(failpoints.AFTER_COMMIT)
-    return in_order, levels
+    return granted, levels
 
 
-def _by_item(purchases: Sequence[Purchase]) -> Iterable[tuple[int, list[int]]]:
-    positions: dict[int, list[int]] = defaultdict(list)
-    for position, purchase in enumerate(purchases):
-        positions[purchase.item].append(position)
-    return sorted(positions.items())
+def _by_item(
+    tickets: Sequence[PurchaseTicket],
+) -> Iterable[tuple[int, list[PurchaseTicket]]]:
+    lines: dict[int, list[PurchaseTicket]] = defaultdict(list)
+    for ticket in tickets:
+        lines[ticket.request.item].append(ticket)
+    return sorted(lines.items())
 
 
 def _publish(levels: Mapping[int, Level]) -> None:

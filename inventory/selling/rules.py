@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from uuid import UUID
 
-from inventory.outcomes import Granted, KeyReused, LimitReached, Outcome, Purchase, SoldOut
+from inventory.outcomes import (
+    Granted,
+    KeyReused,
+    LimitReached,
+    Purchase,
+    PurchaseTicket,
+    SoldOut,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,28 +35,33 @@ class Known:
 
 @dataclass(slots=True)
 class Decision:
-    """What is to be written and what is to be answered.
+    """What is to be written; all other tickets have their answer.
 
     Attributes:
-        granted: purchases to write, in order of arrival, one for each key.
-        refused: answers for the others, by position in the batch.
-        repeats: position in the batch of a repeated key, to the position of its first.
-        positions: position in the batch of each granted purchase.
+        granted: tickets to write, in order of arrival, one for each key.
+        repeats: tickets that repeat the key of a granted one, each with that one.
     """
 
-    granted: list[Purchase]
-    positions: list[int]
-    refused: dict[int, Outcome]
-    repeats: dict[int, int]
+    granted: list[PurchaseTicket] = field(default_factory=list)
+    repeats: list[tuple[PurchaseTicket, PurchaseTicket]] = field(default_factory=list)
 
     @property
     def units(self) -> int:
         """Units to take from the stock."""
-        return sum(purchase.quantity for purchase in self.granted)
+        return sum(ticket.request.quantity for ticket in self.granted)
+
+    def answer_repeats(self) -> None:
+        """Answer repeated keys like the first of each, which must be written and opened."""
+        for repeat, first in self.repeats:
+            original = first.answer
+            assert isinstance(original, Granted)
+            repeat.answer = Granted(
+                original.purchase, original.reservation, replayed=True, opened=original.opened
+            )
 
 
 def decide(
-    batch: Sequence[Purchase],
+    tickets: Sequence[PurchaseTicket],
     available: int,
     known: Mapping[tuple[int, UUID], Known],
     used: Mapping[tuple[int, int], int],
@@ -61,7 +73,7 @@ def decide(
     batch were granted.
 
     Args:
-        batch: purchases of one item, first come first.
+        tickets: purchases of one item, first come first. Refusals and replays are filled in.
         available: units of the item that may be reserved.
         known: purchases that were granted before, by (buyer, key).
         used: units that a buyer holds already, by (scope, buyer); absent means none.
@@ -69,51 +81,32 @@ def decide(
     Returns:
         The decision; its ``units`` never exceed ``available``.
     """
-    decision = Decision([], [], {}, {})
-    first_of_key: dict[tuple[int, UUID], int] = {}
+    decision = Decision()
+    first_of_key: dict[tuple[int, UUID], PurchaseTicket] = {}
     taken_by: dict[tuple[int, int], int] = {}
-    for position, purchase in enumerate(batch):
+    for ticket in tickets:
+        purchase = ticket.request
+        ticket.answer = None
         identity = (purchase.buyer, purchase.key)
         if identity in known:
-            decision.refused[position] = known[identity].answer(purchase)
+            ticket.answer = known[identity].answer(purchase)
             continue
         if identity in first_of_key:
-            first = batch[first_of_key[identity]]
-            same = (first.scope, first.quantity) == (purchase.scope, purchase.quantity)
-            if same:
-                decision.repeats[position] = first_of_key[identity]
+            first = first_of_key[identity].request
+            if (first.scope, first.quantity) == (purchase.scope, purchase.quantity):
+                decision.repeats.append((ticket, first_of_key[identity]))
             else:
-                decision.refused[position] = KeyReused()
+                ticket.answer = KeyReused()
             continue
         allowance = (purchase.scope, purchase.buyer)
         held = used.get(allowance, 0) + taken_by.get(allowance, 0)
         if held + purchase.quantity > purchase.limit:
-            decision.refused[position] = LimitReached(max(purchase.limit - held, 0))
+            ticket.answer = LimitReached(max(purchase.limit - held, 0))
         elif purchase.quantity > available:
-            decision.refused[position] = SoldOut(available)
+            ticket.answer = SoldOut(available)
         else:
             available -= purchase.quantity
             taken_by[allowance] = taken_by.get(allowance, 0) + purchase.quantity
-            first_of_key[identity] = position
-            decision.granted.append(purchase)
-            decision.positions.append(position)
+            first_of_key[identity] = ticket
+            decision.granted.append(ticket)
     return decision
-
-
-def answers(decision: Decision, granted: Iterable[Granted], size: int) -> list[Outcome]:
-    """One outcome for each purchase of a batch, in the batch's order.
-
-    Args:
-        decision: what was decided.
-        granted: what was written, in the decision's order.
-        size: how many purchases the batch had.
-    """
-    by_position: dict[int, Outcome] = dict(decision.refused)
-    by_position.update(zip(decision.positions, granted, strict=True))
-    for repeat, first in decision.repeats.items():
-        original = by_position[first]
-        assert isinstance(original, Granted)
-        by_position[repeat] = Granted(
-            original.purchase, original.reservation, replayed=True, opened=original.opened
-        )
-    return [by_position[position] for position in range(size)]

@@ -155,6 +155,24 @@ def rows(model: Any) -> list[dict[str, Any]]:
 
 
 @contextmanager
+def books_not_enforced() -> Iterator[None]:
+    """Let commits unbalance the books, inside the block, as only a demonstration may."""
+    function = "inventory_books_enforced"
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT pg_get_functiondef('{function}'::regproc)")
+        [(as_before,)] = cursor.fetchall()
+        cursor.execute(
+            f"CREATE OR REPLACE FUNCTION {function}(item bigint) RETURNS boolean"
+            " LANGUAGE sql STABLE AS 'SELECT false'"
+        )
+    try:
+        yield
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute(as_before)
+
+
+@contextmanager
 def outsider() -> Iterator[psycopg.Connection]:
     """A connection past Django and its transactions: sees what is committed, and nothing else."""
     settings = connection.settings_dict

@@ -12,7 +12,7 @@ from inventory import services
 from inventory.audit import audit
 from inventory.models import BuyerQuota, Item, Reservation, StockMovement
 from inventory.outcomes import Granted
-from inventory.tests.helpers import book, open_nothing, outsider, problems, wish
+from inventory.tests.helpers import book, books_not_enforced, open_nothing, outsider, problems, wish
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -202,8 +202,8 @@ def test_held_to_confirmed_leaves_the_items_row_alone(item):
 
 def spoil(item: int, *statements: str) -> list[str]:
     """Commit what is wrong, as only a demonstration may, and return what the audit says."""
-    off = "UPDATE inventory_item SET enforced = false WHERE id = %(item)s"
-    run(item, [off, *statements])
+    with books_not_enforced():
+        run(item, statements)
     return problems(item)
 
 

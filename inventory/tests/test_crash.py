@@ -7,12 +7,12 @@ from functools import partial
 import pytest
 
 from inventory import services
+from inventory.degradable_lock import ITEM_LOCK
 from inventory.metrics import metrics
 from inventory.models import Item
-from inventory.outcomes import Granted, SoldOut, StaleToken
+from inventory.outcomes import Granted, PurchaseTicket, SoldOut, StaleToken
 from inventory.redis import client
 from inventory.selling import batch
-from inventory.selling.item_lock import make_lock
 from inventory.selling.strategies import CLASSES
 from inventory.tests.helpers import (
     at_once,
@@ -81,13 +81,13 @@ def test_the_lock_of_a_killed_holder_is_waited_out_and_the_next_sells_under_its_
 
 def test_a_holder_that_was_overtaken_changes_nothing_with_its_stale_token(stock):
     item = stock(5)
-    paused = make_lock(f"item:{item}").acquire(timeout=1)
-    assert make_lock(f"item:{item}").force_release("the test's holder is paused past its lease")
-    with make_lock(f"item:{item}").acquire(timeout=1) as next_one:
-        batch.sell([wish(item)], open_nothing, next_one.token)
+    paused = ITEM_LOCK.make(item).acquire(timeout=1)
+    assert ITEM_LOCK.make(item).force_release("the test's holder is paused past its lease")
+    with ITEM_LOCK.make(item).acquire(timeout=1) as next_one:
+        batch.sell([PurchaseTicket(wish(item))], open_nothing, next_one.token)
     before = Item.objects.values().get(pk=item)
     with pytest.raises(StaleToken):
-        batch.sell([wish(item)], open_nothing, paused.token)
+        batch.sell([PurchaseTicket(wish(item))], open_nothing, paused.token)
     assert Item.objects.values().get(pk=item) == before
     assert reserved(item) == 1
     with pytest.raises(LockLost):
@@ -97,7 +97,7 @@ def test_a_holder_that_was_overtaken_changes_nothing_with_its_stale_token(stock)
 def test_an_overtaken_batch_is_sold_again_without_the_lock(stock):
     item = stock(5)
     future = 10**18  # a token from long after this test
-    batch.sell([wish(item)], open_nothing, future)
+    batch.sell([PurchaseTicket(wish(item))], open_nothing, future)
     before = metrics.read()
     assert isinstance(services.reserve(wish(item), open_nothing), Granted)
     assert metrics.read()["stale_token"] - before.get("stale_token", 0) == 1

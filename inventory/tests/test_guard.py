@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 
 import pytest
-from django.db import transaction
+from django.db import IntegrityError, transaction
 
 from inventory import services
-from inventory.models import Item, StockMovement
-from inventory.outcomes import Level, StaleToken
+from inventory.models import Item, Reservation, StockMovement
+from inventory.outcomes import Granted, Level, StaleToken
 from inventory.selling import guard
-from inventory.tests.helpers import at_once, book, kinds
+from inventory.tests.helpers import at_once, book, books_not_enforced, kinds, open_nothing, wish
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
-def item() -> int:
-    """Ten units whose books may stay open: the guard alone writes no reservations."""
-    pk: int = services.stock("phone", 10).pk
-    Item.objects.filter(pk=pk).update(enforced=False)
-    return pk
+def item() -> Iterator[int]:
+    """Ten units whose books may be unbalanced: the guard alone writes no reservations."""
+    with books_not_enforced():
+        yield services.stock("phone", 10).pk
 
 
 def take(item: int, units: int, token: int | None = None) -> Level:
@@ -119,13 +119,24 @@ def test_of_fifty_who_take_at_once_exactly_ten_get_one(item):
     assert state(item)[0] == 0
 
 
-def test_a_decrement_without_the_condition_is_what_the_guard_prevents(item):
-    """Two that have read the same number take fourteen of ten, and only the ledger knows."""
-    with transaction.atomic():
-        guard.take_unguarded(item, 7, read=10)
-    with transaction.atomic():
-        guard.take_unguarded(item, 7, read=10)
-    assert StockMovement.objects.filter(item=item, reason="sale").count() == 2
-    assert Item.objects.get(pk=item).available == 3
-    with pytest.raises(AssertionError, match="ledger"):
-        book(item)
+@pytest.mark.parametrize(
+    ("others", "refused"), [(0, "the ledger says"), (2, "is not total")], ids=["alone", "held too"]
+)
+def test_units_that_are_put_back_twice_are_refused_at_the_commit(others, refused):
+    """Though what is available never exceeds the total."""
+    item = services.stock("phone", 5).pk
+    mine = services.reserve(wish(item, quantity=2), open_nothing)
+    assert isinstance(mine, Granted)
+    if others:
+        services.reserve(wish(item, quantity=others), open_nothing)
+    before = book(item)
+
+    def release_with_doubled_units() -> None:
+        with transaction.atomic():
+            Reservation.objects.filter(pk=mine.reservation).update(state="released")
+            guard.put_back(item, 2)
+            guard.put_back(item, 2)
+
+    with pytest.raises(IntegrityError, match=refused):
+        release_with_doubled_units()
+    assert book(item) == before

@@ -157,7 +157,7 @@ def test_a_sold_out_item_is_refused_without_the_database(stock, no_batches):
 def test_with_admission_off_the_database_answers(stock, settings):
     item = stock(1)
     sell(wish(item))
-    settings.INVENTORY_LINES = ["lock", "guard"]
+    settings.INVENTORY_LINES = ["lock", "connections"]
     before = metrics.read().get("refused_by_hint", 0)
     assert sell(wish(item)) == SoldOut(0)
     assert metrics.read().get("refused_by_hint", 0) == before

@@ -16,7 +16,7 @@ from django.utils import timezone
 from inventory import services
 from inventory.inserts import Insert, made_by_django, without_value
 from inventory.models import Item, OutboxMessage, Reservation
-from inventory.outcomes import Granted
+from inventory.outcomes import Granted, PurchaseTicket
 from inventory.selling import batch
 from inventory.tests.helpers import book, crowd, kinds, more_fields, open_nothing, rows, wish
 
@@ -70,9 +70,10 @@ def test_rows_with_own_defaults_stay_in_the_order_of_arrival(stock):
     numbers = iter(range(1000))
     with more(number=models.IntegerField(default=lambda: next(numbers))):
         wishes = _wishes(item, 100)
-        outcomes, _ = batch.sell(wishes, open_nothing, None)
+        tickets = [PurchaseTicket(each) for each in wishes]
+        batch.sell(tickets, open_nothing, None)
         found = {row["key"]: row["number"] for row in rows(Reservation)}
-    assert kinds(outcomes) == {"Granted": 100}
+    assert kinds([ticket.answer for ticket in tickets]) == {"Granted": 100}
     numbered = [found[each.key] for each in wishes]
     first = numbered[0]  # Django made some when the column was added
     assert numbered == list(range(first, first + 100))

@@ -161,7 +161,7 @@ def race(items: Sequence[int], carts: int, threads: int) -> list[object]:
 
 @pytest.mark.parametrize("lock", [True, False], ids=["with locks", "without locks"])
 def test_crossing_carts_and_single_purchases_sell_exactly_what_there_is(lock, stock, settings):
-    settings.INVENTORY_LINES = ["admission", "guard", *(["lock"] if lock else [])]
+    settings.INVENTORY_LINES = ["admission", *(["lock"] if lock else [])]
     items = [stock(30) for _ in range(4)]
     before = metrics.read().get("tried_again", 0)
     answers = race(items, carts=150, threads=16)
@@ -179,20 +179,20 @@ def test_crossing_carts_and_single_purchases_sell_exactly_what_there_is(lock, st
 
 def test_rows_locked_in_the_order_of_the_cart_would_deadlock(stock, settings, monkeypatch):
     """The negative control: the order of the items is what keeps carts from waiting in a circle."""
-    settings.INVENTORY_LINES = ["admission", "guard"]
+    settings.INVENTORY_LINES = ["admission"]
     write, met, came = batch.write, threading.Barrier(2, timeout=PATIENCE), set()
 
     def meet_after_the_first_row(lines, token):
         written = write(lines, token)
-        if lines[0].buyer not in came:
-            came.add(lines[0].buyer)
+        if (buyer := lines[0].request.buyer) not in came:
+            came.add(buyer)
             met.wait()
         return written
 
     monkeypatch.setattr(batch, "write", meet_after_the_first_row)
     monkeypatch.setattr(
         "inventory.selling.reserve_many._by_item",
-        lambda lines: [(line.item, [n]) for n, line in enumerate(lines)],
+        lambda lines: [(line.request.item, [line]) for line in lines],
     )
     a, b = stock(5), stock(5)
     before = metrics.read().get("tried_again", 0)

@@ -10,8 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inventory.outcomes import Granted, KeyReused, LimitReached, Outcome, Purchase, SoldOut
-from inventory.selling.rules import Known, answers, decide
+from inventory.outcomes import (
+    Granted,
+    KeyReused,
+    LimitReached,
+    Outcome,
+    Purchase,
+    PurchaseTicket,
+    SoldOut,
+)
+from inventory.selling.rules import Known, decide
 from inventory.tests.helpers import wish
 
 ITEM = 1
@@ -25,9 +33,21 @@ def sell(
     used: dict[tuple[int, int], int] | None = None,
 ) -> list[Outcome]:
     """Decide, and write to nowhere."""
-    decision = decide(batch, available, known or {}, used or {})
-    granted = [Granted(each, 100 + n, opened=n) for n, each in enumerate(decision.granted)]
-    return answers(decision, granted, len(batch))
+    waiting = tickets(batch)
+    decision = decide(waiting, available, known or {}, used or {})
+    for n, ticket in enumerate(decision.granted):
+        ticket.answer = Granted(ticket.request, 100 + n, opened=n)
+    decision.answer_repeats()
+    outcomes = [ticket.result() for ticket in waiting]
+    return [outcome for outcome in outcomes if outcome is not None]
+
+
+def tickets(batch: Sequence[Purchase]) -> list[PurchaseTicket]:
+    return [PurchaseTicket(purchase) for purchase in batch]
+
+
+def requests(waiting: Sequence[PurchaseTicket]) -> list[Purchase]:
+    return [ticket.request for ticket in waiting]
 
 
 def got(outcomes: Sequence[Outcome]) -> list[str]:
@@ -154,22 +174,22 @@ grants = st.dictionaries(
 
 @given(batches, stock, grants, holdings)
 def test_never_more_units_are_granted_than_are_available(batch, available, known, used):
-    decision = decide(batch, available, known, used)
+    decision = decide(tickets(batch), available, known, used)
     assert 0 <= decision.units <= available
 
 
 @given(batches, stock, grants, holdings)
 def test_nobody_is_granted_beyond_the_limit_that_the_purchase_names(batch, available, known, used):
-    decision = decide(batch, available, known, used)
+    decision = decide(tickets(batch), available, known, used)
     held = Counter(used)
-    for purchase in decision.granted:
+    for purchase in requests(decision.granted):
         held[purchase.scope, purchase.buyer] += purchase.quantity
         assert held[purchase.scope, purchase.buyer] <= purchase.limit
 
 
 @given(batches, stock, grants, holdings)
 def test_every_key_is_granted_once_and_never_again(batch, available, known, used):
-    granted = decide(batch, available, known, used).granted
+    granted = requests(decide(tickets(batch), available, known, used).granted)
     identities = [(purchase.buyer, purchase.key) for purchase in granted]
     assert len(set(identities)) == len(identities)
     assert not set(identities) & set(known)
@@ -203,24 +223,38 @@ def test_every_purchase_gets_one_answer_and_it_is_true(batch, available, known, 
 @given(batches, stock, holdings)
 def test_serving_in_two_batches_grants_what_serving_in_one_does(batch, available, used):
     """Whether two processes meet in one batch or follow each other decides nothing."""
-    together = decide(batch, available, {}, used).granted
+    together = requests(decide(tickets(batch), available, {}, used).granted)
     half = len(batch) // 2
-    first = decide(batch[:half], available, {}, used)
+    first = decide(tickets(batch[:half]), available, {}, used)
+    before = requests(first.granted)
     held = Counter(used)
-    for purchase in first.granted:
+    for purchase in before:
         held[purchase.scope, purchase.buyer] += purchase.quantity
     known = {
         (each.buyer, each.key): Known(n, each.item, each.scope, each.quantity)
-        for n, each in enumerate(first.granted)
+        for n, each in enumerate(before)
     }
-    second = decide(batch[half:], available - first.units, known, held)
-    assert together == first.granted + second.granted
+    second = decide(tickets(batch[half:]), available - first.units, known, held)
+    assert together == before + requests(second.granted)
 
 
 @given(st.lists(st.integers(1, 9), max_size=40), stock)
 def test_a_refused_purchase_would_not_have_fitted(quantities, available):
-    batch = [wish(ITEM, quantity=quantity) for quantity in quantities]
+    batch = tickets([wish(ITEM, quantity=quantity) for quantity in quantities])
     decision = decide(batch, available, {}, {})
     left = available - decision.units
-    last_refused = [batch[position] for position in decision.refused]
-    assert all(left < purchase.quantity for purchase in last_refused)
+    refused = [ticket.request for ticket in batch if ticket not in decision.granted]
+    assert len(refused) == len(batch) - len(decision.granted)
+    assert all(left < purchase.quantity for purchase in refused)
+
+
+@given(batches, stock, grants, holdings)
+def test_every_ticket_is_written_or_repeats_or_has_its_answer(batch, available, known, used):
+    """Also a ticket that has the answer of an attempt that was rolled back."""
+    waiting = tickets(batch)
+    for ticket in waiting:
+        ticket.answer = Granted(ticket.request, 1)
+    decision = decide(waiting, available, known, used)
+    unanswered = [ticket for ticket in waiting if ticket.answer is None]
+    left_open = decision.granted + [repeat for repeat, _ in decision.repeats]
+    assert sorted(map(id, unanswered)) == sorted(map(id, left_open))

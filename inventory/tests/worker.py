@@ -107,11 +107,13 @@ def main() -> None:
     timeout = setup.get("pool_timeout", 10)
     options["pool"] = {**(pool if isinstance(pool, dict) else {}), "timeout": timeout}
     settings.REDIS_URL = setup["redis"]
-    if "lines" in setup:
-        settings.INVENTORY_LINES = setup["lines"]
+    for name, value in setup.get("override", {}).items():
+        setattr(settings, name, value)
     django.setup()
     if "lease" in setup:
-        mock.patch("inventory.selling.item_lock.LEASE", setup["lease"]).start()
+        from inventory.degradable_lock import ITEM_LOCK
+
+        ITEM_LOCK.lease = setup["lease"]
     from inventory.selling.strategies import strategy
 
     strategy("combining")  # loaded before the test's race begins, not in the middle of it

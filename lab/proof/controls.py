@@ -145,7 +145,8 @@ CONTROLS = (
         before=(
             "ALTER TABLE inventory_item DROP CONSTRAINT inventory_item_available_within_total",
             """CREATE FUNCTION release_twice() RETURNS trigger LANGUAGE plpgsql AS
-               'BEGIN NEW.available := 2 * NEW.available - OLD.available; NEW.enforced := false;
+               'BEGIN NEW.available := 2 * NEW.available - OLD.available;
+                INSERT INTO lab_unenforceditem (item_id) VALUES (NEW.id) ON CONFLICT DO NOTHING;
                 RETURN NEW; END'""",
             """CREATE TRIGGER twice BEFORE UPDATE ON inventory_item FOR EACH ROW
                WHEN (NEW.available > OLD.available AND NEW.total = OLD.total)

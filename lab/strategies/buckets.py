@@ -12,20 +12,21 @@ the buckets spread the wait in front of it and cannot take it away.
 from django.db import connection
 from django.db.models import F
 
-from inventory.models import Item, StockBucket
+from inventory.models import Item
 from inventory.outcomes import Purchase
 from inventory.selling import guard
+from lab.models import StockBucket
 from lab.strategies.retrying import Overtaken, Retrying
 
 BUCKETS = 8
 """Rows an item. More means fewer meetings, and more rows to lock before "sold out"."""
 
 MAKE = """
-INSERT INTO inventory_stockbucket (item_id, number, available)
+INSERT INTO lab_stockbucket (item_id, number, available)
 SELECT %s, number, 0 FROM generate_series(0, %s - 1) AS number ON CONFLICT DO NOTHING
 """
 DEAL_OUT = """
-UPDATE inventory_stockbucket
+UPDATE lab_stockbucket
 SET available = %(units)s / %(buckets)s
               + CASE WHEN number < %(units)s %% %(buckets)s THEN 1 ELSE 0 END
 WHERE item_id = %(item)s

@@ -9,6 +9,7 @@ from inventory.models import Item, StockMovement
 from inventory.outcomes import Purchase
 from inventory.selling import guard
 from inventory.selling.strategies.single import SinglePurchase
+from lab.models import UnenforcedItem
 
 
 class Naive(SinglePurchase):
@@ -25,8 +26,8 @@ class Naive(SinglePurchase):
         if item.available < purchase.quantity:
             raise guard.OutOfStock(item.available)
         item.available -= purchase.quantity
-        item.enforced = False  # else the database would refuse the commit that oversells
-        item.save(update_fields=["available", "enforced"])
+        item.save(update_fields=["available"])
+        UnenforcedItem.add(item.pk)  # else the database would refuse the commit that oversells
         StockMovement.objects.create(
             item=item, delta=-purchase.quantity, reason=StockMovement.Reason.SALE
         )

@@ -28,13 +28,13 @@ from inventory.outcomes import (
     Outcome,
     OutcomeUnknown,
     Purchase,
+    PurchaseTicket,
     SoldOut,
 )
 from inventory.selling import guard
-from inventory.selling.combiner import Take
+from inventory.selling.combiner import Drain
 from inventory.selling.commit import forget_connection, lend_connections
-from inventory.selling.item_lock import ItemLocks, item_locks
-from inventory.selling.strategies.combining import Answer, Combining, Line
+from inventory.selling.strategies.combining import Combining, Line
 from inventory.sold_out.hint import Hint, hint
 from lab.strategies.redis_counter import Admission, Counter, counter
 
@@ -46,7 +46,6 @@ class Preload(Combining):
     """Ask the counter, then queue for the database.
 
     Args:
-        item_locks: the items' locks; not used.
         hint: the sold-out hints; the counter sees by them that it is outdated.
         counter: the counters.
     """
@@ -55,14 +54,14 @@ class Preload(Combining):
     fenced = False
     summary = "Redis counter first, database later, repaired from it; nothing without Redis"
 
-    def __init__(self, item_locks: ItemLocks, hint: Hint, counter: Counter) -> None:
-        super().__init__(item_locks, hint)
+    def __init__(self, hint: Hint, counter: Counter) -> None:
+        super().__init__(hint)
         self._counter = counter
         self._loading = threading.Lock()
 
     @classmethod
     def make(cls) -> Self:  # noqa: D102
-        return cls(item_locks(), hint(), counter())
+        return cls(hint(), counter())
 
     def sell(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:  # noqa: D102
         admission = self._admit(purchase)
@@ -77,16 +76,14 @@ class Preload(Combining):
             self._counter.settle(purchase.item, 0, [(purchase, False)])
             raise
 
-    def _serve(self, name: Hashable, take: Take[Purchase]) -> Sequence[Answer]:
+    def _handle(self, name: Hashable, drain: Drain[Purchase, Outcome]) -> None:
         assert isinstance(name, Line)
-        return self._sell(name, take(), {}, token=None)
+        self._sell(name, drain(), token=None)
 
-    def _sold(
-        self, item: int, wishes: Sequence[Purchase], outcomes: Sequence[Outcome], level: Level
-    ) -> None:
-        super()._sold(item, wishes, outcomes, level)
-        answered = zip(wishes, outcomes, strict=True)
-        self._counter.settle(item, level.version, [(each, _took(what)) for each, what in answered])
+    def _committed(self, item: int, tickets: Sequence[PurchaseTicket], level: Level) -> None:
+        super()._committed(item, tickets, level)
+        answered = [(ticket.request, _took(ticket)) for ticket in tickets]
+        self._counter.settle(item, level.version, answered)
 
     def _admit(self, purchase: Purchase) -> Admission:
         admission = self._counter.admit(purchase)
@@ -118,7 +115,7 @@ class Preload(Combining):
     def _may_hold(self, purchase: Purchase, level: Level) -> bool:
         """Whether the database has to be asked: the key may have been granted before."""
         try:
-            holders = self._holders.of(purchase.item, level)
+            holders = self._buyers.of(purchase.item, level)
         except Error:
             return True
         finally:
@@ -126,5 +123,5 @@ class Preload(Combining):
         return holders is None or purchase.buyer in holders
 
 
-def _took(outcome: Outcome) -> bool:
-    return isinstance(outcome, Granted) and not outcome.replayed
+def _took(ticket: PurchaseTicket) -> bool:
+    return isinstance(ticket.answer, Granted) and not ticket.answer.replayed

@@ -13,6 +13,7 @@ from inventory.models import Item, StockMovement
 from inventory.outcomes import Purchase
 from inventory.selling import guard
 from inventory.selling.strategies.single import SinglePurchase
+from lab.models import UnenforcedItem
 
 
 class Unguarded(SinglePurchase):
@@ -33,8 +34,8 @@ class Unguarded(SinglePurchase):
             # Below none the table's constraint would refuse; a shop without it goes on.
             available=Greatest(F("available") - purchase.quantity, 0),
             version=F("version") + 1,
-            enforced=False,  # else the database would refuse the commit that oversells
         )
+        UnenforcedItem.add(purchase.item)  # else the database would refuse the oversell
         StockMovement.objects.create(
             item_id=purchase.item, delta=-purchase.quantity, reason=StockMovement.Reason.SALE
         )

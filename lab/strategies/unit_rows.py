@@ -12,9 +12,10 @@ released joins the rows then. They are a ticket to the counter; the guard sells.
 
 from django.db import connection
 
-from inventory.models import Item, StockUnit
+from inventory.models import Item
 from inventory.outcomes import Purchase
 from inventory.selling import guard
+from lab.models import StockUnit
 from lab.strategies.retrying import Overtaken, Retrying
 
 SHELF = 1000
@@ -24,10 +25,10 @@ units."""
 # ANY(ARRAY(...)) is evaluated once; IN (...) may be planned as a join that runs it again and then
 # locks more rows than the limit.
 CLAIM = """
-DELETE FROM inventory_stockunit WHERE id = ANY(ARRAY(
-    SELECT id FROM inventory_stockunit WHERE item_id = %s LIMIT %s FOR UPDATE SKIP LOCKED))
+DELETE FROM lab_stockunit WHERE id = ANY(ARRAY(
+    SELECT id FROM lab_stockunit WHERE item_id = %s LIMIT %s FOR UPDATE SKIP LOCKED))
 """
-PUT_OUT = "INSERT INTO inventory_stockunit (item_id) SELECT %s FROM generate_series(1, %s)"
+PUT_OUT = "INSERT INTO lab_stockunit (item_id) SELECT %s FROM generate_series(1, %s)"
 
 
 class UnitRows(Retrying):

@@ -20,7 +20,7 @@ from django.contrib.auth.models import User
 
 from inventory import outbox
 from inventory.models import OutboxMessage
-from inventory.outcomes import Purchase
+from inventory.outcomes import Purchase, PurchaseTicket
 from inventory.redis import client
 from inventory.selling import batch
 from shop.background import expiry
@@ -50,11 +50,11 @@ def orders_to_follow_up(sale: Sale) -> None:
     names = (User(username=f"buyer-{number}", password="!") for number in range(FOLLOW_UPS))
     buyers = [user.pk for user in User.objects.bulk_create(names)]
     for first in range(0, FOLLOW_UPS, AT_ONCE):
-        wishes = [
-            Purchase(sale.item_id, sale.pk, buyer, uuid4(), 1, 1, sale.hold)
+        tickets = [
+            PurchaseTicket(Purchase(sale.item_id, sale.pk, buyer, uuid4(), 1, 1, sale.hold))
             for buyer in buyers[first : first + AT_ONCE]
         ]
-        batch.sell(wishes, open_orders, None)
+        batch.sell(tickets, open_orders, None)
     OutboxMessage.objects.all().delete()
     OutboxMessage.objects.bulk_create(
         OutboxMessage(topic=OPENED, payload={"orders": [pk]})

@@ -15,8 +15,7 @@ from shop.api import schemas
 from shop.api.operations import Answer, Operation, Result
 from shop.catalogue.sale_cache import NoSuchSale, sale_cache
 from shop.checkout import order_actions
-from shop.checkout.cart import Wanted, check_out
-from shop.checkout.purchase import Bought, buy
+from shop.checkout.purchase import Bought, Wanted, buy, check_out
 from shop.messages import Refusal
 from shop.money import Money
 from shop.orders import Opened, Part

@@ -1,10 +1,12 @@
 """Buying: everything between a parsed request and an order or a refusal.
 
-Called by the API and by the page's form alike.
+Called by the API and by the page's forms alike. A single purchase is a cart of one line, except
+that it is sold by its sale's strategy, in one batch with other buyers' purchases.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -16,20 +18,25 @@ from inventory.outcomes import (
     Busy,
     Declined,
     Granted,
+    KeyReused,
     LimitReached,
     OutcomeUnknown,
     Purchase,
     SoldOut,
 )
 from inventory.selling.guard import NoSuchItem
-from shop.catalogue.sale_cache import CachedSale, NoSuchSale, SaleCache, sale_cache
+from inventory.selling.reserve_many import MOST_LINES, LineRefused, line_keys
+from shop.catalogue.sale_cache import CachedSale, NoSuchSale, sale_cache
 from shop.checkout.availability_cache import availability_cache
 from shop.messages import Refusal
-from shop.orders import Opened, open_orders
+from shop.orders import Opened, open_cart, open_orders
 from shop.orders.models import Order
 
 MOST_UNITS = 1000
-"""Largest quantity of one order; far above any limit, far below what a column holds."""
+"""Largest quantity of one line; far above any limit, far below what a column holds."""
+
+NOT_SOLD = (Declined, Busy, OutcomeUnknown, NoSuchItem, IntegrityError)
+"""Errors of a reservation that are refusals to the buyer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +45,19 @@ class Bought:
 
     order: Order | Opened
     replayed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A line of a cart.
+
+    Attributes:
+        sale: id of the sale.
+        quantity: units.
+    """
+
+    sale: int
+    quantity: int
 
 
 def buy(sale: int, buyer: int, key: UUID, quantity: int) -> Bought:
@@ -54,82 +74,143 @@ def buy(sale: int, buyer: int, key: UUID, quantity: int) -> Bought:
     """
     if not 1 <= quantity <= MOST_UNITS:
         raise Refusal("invalid_quantity")
+    cached = _cached(sale)
+    purchase = Purchase(cached.item, sale, buyer, key, quantity, cached.limit, cached.hold)
+    if (closed := cached.closed()) is not None:
+        return _replay_or_refuse([purchase], Refusal(closed))
     try:
-        notice = sale_cache().get(sale)
+        outcome = services.reserve(purchase, open_orders, by=cached.strategy)
+    except NOT_SOLD as error:
+        raise _not_sold(error, buyer) from error
+    if not isinstance(outcome, Granted):
+        raise _refusal(outcome, purchase.item)
+    if outcome.opened is None:
+        return _replay([outcome])
+    return Bought(outcome.opened, outcome.replayed)
+
+
+def check_out(buyer: int, key: UUID, wanted: Sequence[Wanted]) -> Bought:
+    """Buy all lines of a cart in one order, or none.
+
+    Args:
+        buyer: id of the user.
+        key: the buyer's idempotency key, for the cart as a whole.
+        wanted: its lines, each of another sale, in any order.
+
+    Raises:
+        Refusal: with the code of the reason, and ``sale``, the line that it is about.
+    """
+    # In one order, whatever the client's: it makes the same cart the same purchases again.
+    lines = sorted(wanted, key=lambda line: line.sale)
+    _check(lines)
+    sales = [_cached(line.sale, line.sale) for line in lines]
+    if len({cached.currency for cached in sales}) > 1:
+        raise Refusal("invalid_cart")
+    # One order has one time to pay, the shortest.
+    hold = min(cached.hold for cached in sales)
+    purchases = [
+        Purchase(cached.item, line.sale, buyer, each, line.quantity, cached.limit, hold)
+        for line, cached, each in zip(lines, sales, line_keys(key, len(lines)), strict=True)
+    ]
+    for cached in sales:
+        if (closed := cached.closed()) is not None:
+            return _replay_or_refuse(purchases, Refusal(closed, sale=cached.sale))
+    try:
+        outcome = services.reserve_many(purchases, open_cart)
+    except NOT_SOLD as error:
+        raise _not_sold(error, buyer, cart=True) from error
+    if isinstance(outcome, LineRefused):
+        refused = purchases[outcome.position]
+        raise _refusal(outcome.outcome, refused.item, refused.scope)
+    if outcome[0].replayed:
+        return _replay(outcome)
+    return Bought(outcome[0].opened, replayed=False)
+
+
+def _check(lines: Sequence[Wanted]) -> None:
+    if not 1 <= len(lines) <= MOST_LINES or len({line.sale for line in lines}) < len(lines):
+        raise Refusal("invalid_cart")
+    for line in lines:
+        if not 1 <= line.quantity <= MOST_UNITS:
+            raise Refusal("invalid_quantity", sale=line.sale)
+
+
+def _cached(sale: int, line: int | None = None) -> CachedSale:
+    try:
+        return sale_cache().get(sale)
     except NoSuchSale:
-        raise Refusal("not_found") from None
+        raise _about(line, Refusal("not_found")) from None
     except (OperationalError, InterfaceError) as error:
         raise Refusal("busy") from error
-    purchase = Purchase(notice.item, sale, buyer, key, quantity, notice.limit, notice.hold)
-    closed = notice.closed()
-    if closed is not None:
-        return _replay_or_refuse(purchase, closed)
-    return _buy(purchase, notice)
 
 
-def _buy(purchase: Purchase, notice: CachedSale) -> Bought:
-    try:
-        outcome = services.reserve(purchase, open_orders, by=notice.strategy)
-    except Declined:
-        raise Refusal(_why_declined(sale_cache(), notice)) from None
-    except Busy as error:
-        raise Refusal("busy") from error
-    except OutcomeUnknown as error:
-        raise Refusal("outcome_unknown") from error
-    except NoSuchItem:
-        raise Refusal("not_found") from None
-    except IntegrityError:
-        if User.objects.filter(pk=purchase.buyer).exists():
-            raise
-        # A token outlives a buyer who was deleted.
-        raise Refusal("unauthorized") from None
-    if isinstance(outcome, Granted):
-        if outcome.opened is not None:
-            return Bought(outcome.opened, outcome.replayed)
-        return _replay(outcome.reservation)
+def _refusal(
+    outcome: SoldOut | LimitReached | KeyReused, item: int, line: int | None = None
+) -> Refusal:
     if isinstance(outcome, SoldOut):
-        raise _sold_out(purchase.item, outcome)
+        refusal = Refusal("sold_out", available=outcome.available)
+        if availability_cache().may(item):
+            refusal.more["may_come_back"] = True
+        return _about(line, refusal)
     if isinstance(outcome, LimitReached):
-        raise Refusal("limit_reached", left=outcome.left)
-    raise Refusal("idempotency_key_reused")
+        return _about(line, Refusal("limit_reached", left=outcome.left))
+    return Refusal("idempotency_key_reused")
 
 
-def _sold_out(item: int, outcome: SoldOut) -> Refusal:
-    refusal = Refusal("sold_out", available=outcome.available)
-    if availability_cache().may(item):
-        refusal.more["may_come_back"] = True
+def _not_sold(error: Exception, buyer: int, *, cart: bool = False) -> Refusal:
+    """Say why a reservation failed; raises the error again if it is no refusal."""
+    if isinstance(error, Declined):
+        sale = min(error.scopes)
+        return _why_declined(sale, line=sale if cart else None)
+    if isinstance(error, Busy):
+        return Refusal("busy")
+    if isinstance(error, OutcomeUnknown):
+        return Refusal("outcome_unknown")
+    if isinstance(error, NoSuchItem):
+        return Refusal("not_found")
+    if User.objects.filter(pk=buyer).exists():
+        raise error
+    # A token outlives a buyer who was deleted.
+    return Refusal("unauthorized")
+
+
+def _why_declined(sale: int, line: int | None) -> Refusal:
+    """The database said no where this process's memory had said yes: look again."""
+    try:
+        return _about(line, Refusal(sale_cache().refresh(sale).closed() or "paused"))
+    except NoSuchSale:
+        return _about(line, Refusal("not_found"))
+    except (OperationalError, InterfaceError):
+        return Refusal("busy")
+
+
+def _about(line: int | None, refusal: Refusal) -> Refusal:
+    """Name the sale of a cart's line in a refusal; None for a single purchase."""
+    if line is not None:
+        refusal.more["sale"] = line
     return refusal
 
 
-def _replay_or_refuse(purchase: Purchase, closed: str) -> Bought:
-    """The sale is closed; a key that was granted while it was open still gets its order."""
+def _replay_or_refuse(purchases: Sequence[Purchase], closed: Refusal) -> Bought:
+    """A sale is closed; what was granted while it was open still gets its order."""
     try:
-        outcome = services.find(purchase)
-        if isinstance(outcome, Granted):
-            return _replay(outcome.reservation)
+        found = [services.find(purchase) for purchase in purchases]
     except (OperationalError, InterfaceError) as error:
         raise Refusal("busy") from error
-    if outcome is not None:
+    if not any(found):
+        raise closed
+    granted = [each for each in found if isinstance(each, Granted)]
+    if len(granted) < len(found):
         raise Refusal("idempotency_key_reused")
-    raise Refusal(closed)
+    return _replay(granted)
 
 
-def _replay(reservation: int) -> Bought:
+def _replay(granted: Sequence[Granted]) -> Bought:
     try:
-        order = Order.objects.with_lines().get(lines=reservation)
+        order = Order.objects.with_lines().get(lines=granted[0].reservation)
     except (OperationalError, InterfaceError) as error:
         raise Refusal("outcome_unknown") from error
-    if order.sale_id is None:
-        # The key of a cart, of which this is the first line.
+    if len(order.lines.all()) != len(granted):
+        # The key of another cart, with which this one begins.
         raise Refusal("idempotency_key_reused")
     return Bought(order, replayed=True)
-
-
-def _why_declined(sales: SaleCache, notice: CachedSale) -> str:
-    """The database said no where this process's memory had said yes: look again."""
-    try:
-        return sales.refresh(notice.sale).closed() or "paused"
-    except NoSuchSale:
-        return "not_found"
-    except (OperationalError, InterfaceError):
-        return "busy"

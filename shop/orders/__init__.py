@@ -1,8 +1,7 @@
 """Orders: created with their reservations, then fulfilled, cancelled or expired."""
 
 from shop.orders.cancellation import cancel, expire, expire_those
-from shop.orders.cart_creation import open_cart
-from shop.orders.creation import OPENED, Opened, open_orders
+from shop.orders.creation import OPENED, Opened, open_cart, open_orders
 from shop.orders.fulfilment import fulfil
 from shop.orders.partial import KeyReused, NoSuchPart, Part
 from shop.orders.reconciliation import mismatches

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
+from django.contrib.postgres.functions import TransactionNow
 from django.db import connection
 
 from inventory import outbox, sql
 from inventory.inserts import Insert, Statement
 from inventory.outcomes import Declined, Granted, Purchase
+from shop.catalogue.models import Sale
 from shop.orders.models import Order, OrderLine
 
 OPENED = "orders.opened"
@@ -111,3 +113,50 @@ def open_orders(granted: Sequence[Granted]) -> list[Opened]:
 def _opened(purchase: Purchase, row: tuple[int, int, str], now: datetime) -> Opened:
     pk, amount, currency = row
     return Opened(pk, purchase.scope, purchase.quantity, amount, currency, now + purchase.hold, now)
+
+
+def open_cart(granted: Sequence[Granted]) -> list[Order]:
+    """Open one order for reservations of one buyer, in their transaction.
+
+    Not the hot path, so it is written for reading. As for a single purchase, the sales' rows
+    decide once more by the database's clock.
+
+    Returns:
+        The order, once for each of its lines.
+
+    Raises:
+        Declined: some of the sales are not open, or their currencies differ.
+    """
+    purchases = [grant.purchase for grant in granted]
+    sales = Sale.objects.filter(
+        pk__in=[purchase.scope for purchase in purchases],
+        starts_at__lte=TransactionNow(),
+        ends_at__gt=TransactionNow(),
+        paused=False,
+    ).in_bulk()
+    if closed := {purchase.scope for purchase in purchases} - sales.keys():
+        raise Declined(closed)
+    currencies = {sale.currency for sale in sales.values()}
+    if len(currencies) > 1:
+        raise Declined(sales.keys())
+    amounts = [sales[purchase.scope].price * purchase.quantity for purchase in purchases]
+    order = Order.objects.create(
+        buyer_id=purchases[0].buyer,
+        amount=sum(amounts),
+        currency=currencies.pop(),
+        # The transaction's time, as for the reservations' own deadlines.
+        created=TransactionNow(),
+        pay_before=TransactionNow() + purchases[0].hold,
+    )
+    OrderLine.objects.bulk_create(
+        OrderLine(
+            reservation_id=grant.reservation,
+            order=order,
+            sale_id=grant.purchase.scope,
+            quantity=grant.purchase.quantity,
+            amount=amount,
+        )
+        for grant, amount in zip(granted, amounts, strict=True)
+    )
+    outbox.emit(OPENED, {"orders": [order.pk]})
+    return [Order.objects.with_lines().get(pk=order.pk)] * len(granted)

@@ -9,38 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from inventory.metrics import metrics
-from inventory.redis import circuit, client
+from inventory.degradable_lock import DegradableLock
 from inventory.selling.commit import lend_connections
-from locking import LockError, LockTimeout
-from locking.backends.redis import RedisLock
 
-LEASE = 15.0
-"""Seconds; longer than a provider's answer may take."""
-
-PATIENCE = 5.0
-"""Seconds to wait for who is there already, whose answer is then ours; after it, without."""
+# The lease is longer than a provider's answer may take; the time-out lets a second click wait for
+# the first one's answer, which is then its own.
+ORDER_LOCK = DegradableLock("order", lease=15.0, timeout=5.0, metrics_prefix="order_")
 
 
 @contextmanager
 def order_lock(order: int) -> Iterator[None]:
-    """Hold the order's lock inside the block, if Redis lets us."""
-    # Whoever is there already may need a connection to finish; were those who wait to keep theirs,
-    # the pool could run dry and all of them would wait for each other.
+    """Hold the order's lock inside the block, if Redis answers in time."""
+    # The holder may need a connection to finish; were those who wait to keep theirs, the pool
+    # could run dry and all of them would wait for each other.
     lend_connections()
-    lock = RedisLock(client(), f"order:{order}", lease=LEASE, renew=False)
-    try:
-        lease = circuit().ask(lambda: lock.acquire(timeout=PATIENCE), otherwise=None)
-    except LockTimeout:
-        lease = None
-    if lease is None:
-        metrics.count("order_without_lock")
+    with ORDER_LOCK.hold(order):
         yield
-        return
-    try:
-        yield
-    finally:
-        try:
-            lease.release()
-        except LockError:
-            metrics.count("order_lock_lost")

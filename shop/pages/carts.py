@@ -16,7 +16,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from inventory.selling.reserve_many import MOST_LINES
 from shop import messages as words
 from shop.catalogue.models import Sale
-from shop.checkout.cart import Wanted, check_out
+from shop.checkout.purchase import Wanted, check_out
 from shop.messages import Refusal
 from shop.orders.models import Order
 from shop.pages import offers

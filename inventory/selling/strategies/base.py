@@ -33,7 +33,7 @@ class Strategy(ABC):
         """Sell to one buyer and commit.
 
         Args:
-            purchase: what is wished.
+            purchase: what is asked for.
             on_granted: opens what the shop needs, in the same transaction.
 
         Raises:

@@ -10,6 +10,7 @@ from typing import NamedTuple, Self
 from django.db import Error
 
 from inventory import conf, failpoints
+from inventory.degradable_lock import ITEM_LOCK
 from inventory.feature_flags import feature_flags
 from inventory.metrics import metrics
 from inventory.outcomes import (
@@ -20,19 +21,16 @@ from inventory.outcomes import (
     Outcome,
     OutcomeUnknown,
     Purchase,
+    PurchaseTicket,
     SoldOut,
-    StaleToken,
+    fail,
 )
 from inventory.selling import batch, guard
-from inventory.selling.combiner import Combiner, Take
-from inventory.selling.commit import lend_connections
-from inventory.selling.commit_with_retry import commit_with_retry
-from inventory.selling.item_lock import ItemLocks, item_locks
+from inventory.selling.combiner import Combiner, Drain
+from inventory.selling.commit import commit_with_retry, lend_connections
 from inventory.selling.strategies.base import Strategy
 from inventory.sold_out.buyers import BuyersOfItem
 from inventory.sold_out.hint import Hint, hint
-
-Answer = Outcome | Exception
 
 
 class Line(NamedTuple):
@@ -46,7 +44,6 @@ class Combining(Strategy):
     """Collect, lock once, commit together.
 
     Args:
-        item_locks: the items' locks.
         hint: the sold-out hints.
     """
 
@@ -54,14 +51,13 @@ class Combining(Strategy):
     fenced = True
     summary = "requests combined a process, one guarded transaction for all of them"
 
-    def __init__(self, item_locks: ItemLocks, hint: Hint) -> None:
-        self._item_locks = item_locks
+    def __init__(self, hint: Hint) -> None:
         self._hint = hint
-        self._holders = BuyersOfItem()
+        self._buyers = BuyersOfItem()
         # Items that ran out, as far as this process knows: only then is the hint worth a look.
         self._ran_out: set[int] = set()
         self._combiner: Combiner[Purchase, Outcome] = Combiner(
-            self._serve,
+            self._handle,
             max_batch=conf.MAX_BATCH.get(),
             max_waiting=conf.MAX_WAITING.get(),
             max_wait=conf.MAX_WAIT.get(),
@@ -69,107 +65,95 @@ class Combining(Strategy):
 
     @classmethod
     def make(cls) -> Self:  # noqa: D102
-        return cls(item_locks(), hint())
+        return cls(hint())
 
     def sell(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:  # noqa: D102
         lend_connections()
         return self._combiner.submit(Line(purchase.item, on_granted), purchase)
 
-    def _serve(self, name: Hashable, take: Take[Purchase]) -> Sequence[Answer]:
+    def _handle(self, name: Hashable, drain: Drain[Purchase, Outcome]) -> None:
         assert isinstance(name, Line)
-        wishes: Sequence[Purchase] = ()
-        refused: dict[int, SoldOut] = {}
+        tickets: Sequence[PurchaseTicket] = ()
         if feature_flags().admission and name.item in self._ran_out:
-            wishes = take()
-            refused = self._refuse_by_hint(name.item, wishes)
-            if len(refused) == len(wishes):
-                metrics.count("refused_by_hint", len(refused))
-                return list(refused.values())
+            tickets = self._refuse_by_hint(name.item, drain())
+            if not tickets:
+                return
         if not feature_flags().lock:
-            return self._sell(name, wishes or take(), refused, token=None)
-        with self._item_locks.hold(name.item) as token:
+            self._sell(name, tickets or drain(), token=None)
+            return
+        with ITEM_LOCK.hold(name.item) as token:
             failpoints.hit(failpoints.LOCKED)
-            # Taken only now: whoever came while the lock was waited for is in the batch.
-            return self._sell(name, wishes or take(), refused, token)
+            # Drained only now: requests that came while the lock was waited for are in the batch.
+            self._sell(name, tickets or drain(), token)
 
-    def _refuse_by_hint(self, item: int, wishes: Sequence[Purchase]) -> dict[int, SoldOut]:
-        """Positions that may be refused at once, all of them read after they had queued."""
+    def _refuse_by_hint(
+        self, item: int, tickets: Sequence[PurchaseTicket]
+    ) -> Sequence[PurchaseTicket]:
+        """Refuse what the hint, read after all of them had queued, allows; return the others."""
         level = self._hint.read(item)
         if level is None or level.available > 0:
             self._ran_out.discard(item)
-            return {}
+            return tickets
         try:
-            holders = self._holders.of(item, level)
+            buyers = self._buyers.of(item, level)
         except Error:
-            return {}
-        if holders is None:
-            return {}
-        return {
-            position: SoldOut(0)
-            for position, wish in enumerate(wishes)
-            if wish.buyer not in holders
-        }
+            return tickets
+        if buyers is None:
+            return tickets
+        others = []
+        for ticket in tickets:
+            if ticket.request.buyer in buyers:
+                others.append(ticket)
+            else:
+                ticket.answer = SoldOut(0)
+        metrics.count("refused_by_hint", len(tickets) - len(others))
+        return others
 
-    def _sell(
-        self,
-        line: Line,
-        wishes: Sequence[Purchase],
-        refused: dict[int, SoldOut],
-        token: int | None,
-    ) -> Sequence[Answer]:
-        rest = [wish for position, wish in enumerate(wishes) if position not in refused]
+    def _sell(self, line: Line, tickets: Sequence[PurchaseTicket], token: int | None) -> None:
         metrics.count("batches")
-        metrics.count("batched", len(rest))
-        sold = iter(self._sell_or_split(rest, line, token))
-        return [refused.get(position) or next(sold) for position in range(len(wishes))]
+        metrics.count("batched", len(tickets))
+        self._sell_or_split(line, tickets, token)
 
     def _sell_or_split(
-        self, wishes: Sequence[Purchase], line: Line, token: int | None
-    ) -> list[Answer]:
+        self, line: Line, tickets: Sequence[PurchaseTicket], token: int | None
+    ) -> None:
         """Sell a batch; if one row fails, halve it until the others are sold without it."""
         try:
-            return list(self._sell_with_retry(wishes, line, token))
-        except (Busy, OutcomeUnknown, StaleToken, guard.NoSuchItem) as error:
-            return [error] * len(wishes)
+            level = commit_with_retry(
+                lambda fenced: self._sell_batch(tickets, line.on_granted, token if fenced else None)
+            )
+            self._committed(line.item, tickets, level)
+            lend_connections()
+        except (Busy, OutcomeUnknown, guard.NoSuchItem) as error:
+            fail(tickets, error)
         except Declined as declined:
-            return self._sell_without(declined, wishes, line, token)
+            self._sell_without(declined, line, tickets, token)
         except Exception as error:  # noqa: BLE001  # each buyer is told its own
-            if len(wishes) == 1:
-                return [error]
+            if len(tickets) == 1:
+                tickets[0].answer = error
+                return
             metrics.count("batches_split")
-            middle = len(wishes) // 2
-            return [
-                *self._sell_or_split(wishes[:middle], line, token),
-                *self._sell_or_split(wishes[middle:], line, token),
-            ]
+            middle = len(tickets) // 2
+            self._sell_or_split(line, tickets[:middle], token)
+            self._sell_or_split(line, tickets[middle:], token)
+
+    def _sell_batch(
+        self, tickets: Sequence[PurchaseTicket], on_granted: OnGranted, token: int | None
+    ) -> Level:
+        return batch.sell(tickets, on_granted, token)
 
     def _sell_without(
-        self, declined: Declined, wishes: Sequence[Purchase], line: Line, token: int | None
-    ) -> list[Answer]:
-        """Sell to those whose scope was not declined; halving would try each alone."""
-        others = [wish for wish in wishes if wish.scope not in declined.scopes]
-        if len(others) == len(wishes):
-            raise AssertionError("declined, but none of these") from declined
-        sold = iter(self._sell_or_split(others, line, token) if others else ())
-        return [declined if wish.scope in declined.scopes else next(sold) for wish in wishes]
-
-    def _sell_with_retry(
-        self, wishes: Sequence[Purchase], line: Line, token: int | None
-    ) -> Sequence[Outcome]:
-        outcomes, level = commit_with_retry(
-            lambda fenced: batch.sell(wishes, line.on_granted, token if fenced else None)
-        )
-        self._sold(line.item, wishes, outcomes, level)
-        lend_connections()
-        return outcomes
-
-    def _sold(
-        self,
-        item: int,
-        wishes: Sequence[Purchase],
-        outcomes: Sequence[Outcome],
-        level: Level,
+        self, declined: Declined, line: Line, tickets: Sequence[PurchaseTicket], token: int | None
     ) -> None:
+        """Sell to those whose scope was not declined; halving would try each alone."""
+        others = [ticket for ticket in tickets if ticket.request.scope not in declined.scopes]
+        if len(others) == len(tickets):
+            raise AssertionError("declined, but none of these") from declined
+        fail((each for each in tickets if each.request.scope in declined.scopes), declined)
+        if others:
+            self._sell_or_split(line, others, token)
+
+    def _committed(self, item: int, tickets: Sequence[PurchaseTicket], level: Level) -> None:
         """A batch has been committed; nobody has been told yet."""
         if level.available == 0:
             self._ran_out.add(item)

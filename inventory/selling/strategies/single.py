@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from itertools import count
 
-from django.db import Error, IntegrityError, InterfaceError, OperationalError
+from django.db import IntegrityError
 from django.db.models import F
 from django.db.models.functions import Now
 
 from inventory import failpoints
 from inventory.models import BuyerQuota, Reservation
 from inventory.outcomes import (
-    Busy,
     Granted,
     LimitReached,
     OnGranted,
     Outcome,
-    OutcomeUnknown,
     Purchase,
     SoldOut,
 )
 from inventory.selling import guard
-from inventory.selling.commit import (
-    CommitUnknown,
-    committing,
-    forget_connection,
-    out_of_connections,
-)
+from inventory.selling.commit import commit_with_retry, committing
 from inventory.selling.replay import find
 from inventory.selling.strategies.base import Strategy
 
@@ -42,29 +36,18 @@ class SinglePurchase(Strategy):
     """One purchase, one transaction: replay, take, count against the limit, reserve, open."""
 
     def sell(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:  # noqa: D102
-        try:
-            return self._try_twice(purchase, on_granted)
-        except CommitUnknown as unknown:
-            # Trying again is the look-up: if it was committed, the key is known by now.
-            forget_connection()
-            try:
-                return self._sell_once(purchase, on_granted)
-            except (Error, CommitUnknown, Busy) as error:
-                raise OutcomeUnknown(str(unknown)) from error
+        tries = count()
 
-    def _try_twice(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:
-        try:
-            return self._sell_once(purchase, on_granted)
-        except (OperationalError, InterfaceError) as error:
-            if out_of_connections(error):
-                raise Busy("everybody is waiting for a connection") from error
-            # Nothing was written. The connection may just have been an old one.
-            forget_connection()
-        try:
-            return self._sell_once(purchase, on_granted)
-        except (OperationalError, InterfaceError) as error:
-            forget_connection()
-            raise Busy("the database cannot be reached") from error
+        def attempt(_: bool) -> Outcome:
+            again = next(tries) > 0
+            outcome = self._sell_once(purchase, on_granted)
+            if again and isinstance(outcome, SoldOut | LimitReached):
+                # While this attempt waited for the row, the one before it may have committed
+                # after all: a refusal counts only if the key is still not known.
+                return find(purchase) or outcome
+            return outcome
+
+        return commit_with_retry(attempt)
 
     def _sell_once(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:
         try:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from django.db import transaction
 
 from inventory.models import Item
+from lab.models import UnenforcedItem
 from lab.proof import controls
 from lab.proof.restock import NAME, Restocker
 from lab.proof.run_statistics import run_statistics
@@ -59,7 +61,9 @@ def test_hindsight_finds_how_soon_the_shop_sold_again(tmp_path: Path) -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_an_empty_shelf_is_filled_and_the_history_tells(sale: Sale, tmp_path: Path) -> None:
-    Item.objects.filter(pk=sale.item_id).update(available=0, enforced=False)
+    with transaction.atomic():
+        Item.objects.filter(pk=sale.item_id).update(available=0)
+        UnenforcedItem.add(sale.item_id)
     restocker = Restocker(sale, 5, tmp_path)
     restocker.start()
     wait_for(lambda: restocker.times == 1)

@@ -12,7 +12,6 @@ from inventory import services
 from inventory.outcomes import Busy, Granted, Level, SoldOut
 from inventory.redis import Circuit, client
 from inventory.selling import batch
-from inventory.selling.item_lock import item_locks
 from inventory.sold_out.hint import hint
 from inventory.tests.helpers import at_once, book, crowd, in_thread, kinds, open_nothing, wish
 from inventory.tests.processes import workers
@@ -74,7 +73,7 @@ def test_a_purchase_that_fails_gives_its_ticket_back(stock):
 
 def test_without_redis_nothing_is_sold(stock):
     nowhere = redis.Redis(port=free_port(), socket_connect_timeout=0.1)
-    shop = Preload(item_locks(), hint(), Counter(nowhere, Circuit()))
+    shop = Preload(hint(), Counter(nowhere, Circuit()))
     item = stock(1)
     with pytest.raises(Busy):
         shop.sell(wish(item), open_nothing)

@@ -9,7 +9,6 @@ from django.db.models import Sum
 
 from inventory import services
 from inventory.audit import audit
-from inventory.models import StockBucket, StockUnit
 from inventory.outcomes import Busy, Granted, SoldOut
 from inventory.tests.helpers import (
     at_once,
@@ -23,6 +22,7 @@ from inventory.tests.helpers import (
     wait_until_blocked,
     wish,
 )
+from lab.models import StockBucket, StockUnit
 from lab.strategies import retrying, unit_rows
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -120,7 +120,7 @@ def test_nobody_is_told_sold_out_while_the_last_row_is_only_claimed(stock):
     sell(wish(item), "unit_rows")
     with outsider() as session:
         session.execute("BEGIN")
-        session.execute("DELETE FROM inventory_stockunit WHERE item_id = %s", [item])
+        session.execute("DELETE FROM lab_stockunit WHERE item_id = %s", [item])
         with in_thread(partial(sell, wish(item), "unit_rows")) as buying:
             session.execute("ROLLBACK")
             assert isinstance(buying(), Granted)

@@ -16,8 +16,7 @@ from inventory.tests.helpers import at_once
 from shop import orders
 from shop.catalogue.models import Sale
 from shop.catalogue.sale_cache import sale_cache
-from shop.checkout import cart
-from shop.checkout.cart import Wanted
+from shop.checkout.purchase import Wanted, check_out
 from shop.messages import Refusal
 from shop.orders.models import Order, OrderLine
 from shop.tests.catalogue import a_buyer, a_sale, an_ended_sale, an_upcoming_sale
@@ -170,7 +169,7 @@ def test_crossing_carts_of_many_buyers_sell_exactly_what_there_is():
 
 def attempt(buyer: int, sales: list[int]) -> str:
     try:
-        cart.check_out(buyer, uuid4(), [Wanted(sale, 1) for sale in sales])
+        check_out(buyer, uuid4(), [Wanted(sale, 1) for sale in sales])
     except Refusal as refusal:
         return refusal.code
     return "ordered"

@@ -21,7 +21,7 @@ from django.contrib.auth.models import User
 from django.db.models import F
 
 from inventory.models import Item, Reservation
-from inventory.tests.helpers import at_once, book
+from inventory.tests.helpers import at_once, book, books_not_enforced
 from shop import orders, payments
 from shop.catalogue.models import Sale
 from shop.checkout.purchase import buy
@@ -236,8 +236,8 @@ def test_without_the_guards_of_the_transition_a_cancelled_order_is_paid(till, mo
     orders.cancel(again(order))
     monkeypatch.setattr("shop.payments.settlement.confirm", unguarded_confirm)
     monkeypatch.setattr("shop.payments.settlement.take", unguarded_step)
-    Item.objects.filter(pk=sale.item_id).update(enforced=False)
-    deliver(till)
+    with books_not_enforced():
+        deliver(till)
     assert again(order).status == Status.PAID
     with pytest.raises(AssertionError, match=r"."):
         check(sale, till)

@@ -1,0 +1,150 @@
+"""One policy of retries: what is known not to be written is tried again, within a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+from django.db import IntegrityError, OperationalError
+from psycopg_pool import PoolTimeout
+
+from inventory import services
+from inventory.models import Reservation
+from inventory.outcomes import Busy, Granted, OutcomeUnknown, StaleToken
+from inventory.selling import batch, commit
+from inventory.selling.commit import CommitUnknown, LimitRaced, commit_with_retry
+from inventory.selling.strategies.guarded import Guard
+from inventory.tests.helpers import at_once, book, kinds, open_nothing, wish
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+RACED = LimitRaced("the limit is being used")
+AWAY = OperationalError("server closed the connection")
+UNKNOWN = CommitUnknown("cut off")
+
+
+class Clock:
+    """Time that passes in attempts and pauses only."""
+
+    now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(commit, "time", clock)
+    return clock
+
+
+def no_connection() -> OperationalError:
+    error = OperationalError("couldn't get a connection")
+    error.__cause__ = PoolTimeout()
+    return error
+
+
+def attempts(clock: Clock, seconds: float, *steps: object) -> Callable[[bool], Any]:
+    """Attempts that each take some seconds and come to one step each; the last one repeats."""
+    left = list(steps)
+
+    def attempt(fenced: bool) -> object:
+        clock.sleep(seconds)
+        step = left.pop(0) if len(left) > 1 else left[0]
+        if isinstance(step, Exception):
+            raise step
+        return (step, fenced)
+
+    return attempt
+
+
+@pytest.mark.parametrize("seconds", [0.01, 60])
+@pytest.mark.parametrize("failure", [RACED, AWAY, UNKNOWN])
+def test_what_may_go_better_is_tried_again_however_long_it_took(failure, seconds, clock):
+    assert commit_with_retry(attempts(clock, seconds, failure, "sold")) == ("sold", True)
+
+
+@pytest.mark.parametrize("seconds", [0.01, 60])
+def test_an_overtaken_attempt_is_made_again_without_its_token(seconds, clock):
+    overtaken = attempts(clock, seconds, StaleToken("1 is older than 2"), "sold")
+    assert commit_with_retry(overtaken) == ("sold", False)
+
+
+@pytest.mark.parametrize(
+    ("failure", "reason"),
+    [
+        (RACED, "the limit is being used"),
+        (AWAY, "cannot be reached"),
+        (no_connection(), "no database connection became free"),
+    ],
+)
+def test_an_attempt_that_never_ends_well_is_busy_with_its_own_reason(failure, reason, clock):
+    with pytest.raises(Busy, match=reason) as busy:
+        commit_with_retry(attempts(clock, 0.1, failure))
+    assert busy.value.__cause__ is failure
+    assert clock.now < commit.PATIENCE + 1
+
+
+def test_a_wait_in_vain_for_a_connection_is_not_repeated(clock):
+    with pytest.raises(Busy):
+        commit_with_retry(attempts(clock, 5, no_connection()))
+    assert clock.now < 10
+
+
+@pytest.mark.parametrize("then", [AWAY, UNKNOWN, RACED, Busy("overtaken"), no_connection()])
+def test_after_an_unknown_commit_nothing_is_told_as_a_failure_of_the_load(then, clock):
+    with pytest.raises(OutcomeUnknown):
+        commit_with_retry(attempts(clock, 1, UNKNOWN, then))
+
+
+def test_what_an_attempt_itself_raises_is_passed_on(clock):
+    with pytest.raises(IntegrityError):
+        commit_with_retry(attempts(clock, 1, AWAY, IntegrityError()))
+
+
+def test_a_raced_limit_is_decided_anew(stock, monkeypatch):
+    """The batch is rolled back and made again, and everybody has the answer of that attempt."""
+    item = stock(10)
+    raced: list[bool] = []
+    write = batch.write
+
+    def write_and_race(tickets, token):
+        written = write(tickets, token)
+        if not raced:
+            raced.append(True)
+            raise RACED
+        return written
+
+    monkeypatch.setattr(batch, "write", write_and_race)
+    answers = at_once([partial(services.reserve, wish(item), open_nothing) for _ in range(12)])
+    assert kinds(answers) == {"Granted": 10, "SoldOut": 2}
+    assert book(item).held == 10
+    told = {each.reservation for each in answers if isinstance(each, Granted)}
+    assert told == set(Reservation.objects.values_list("pk", flat=True))
+
+
+def test_a_commit_that_ends_late_is_not_told_as_sold_out(stock, monkeypatch):
+    """The first attempt's commit becomes visible only after the second has looked for the key."""
+    item = stock(1)
+    strategy, mine = Guard(), wish(item)
+    sell_once = strategy._sell_once
+    committed: list[object] = []
+
+    def commit_unseen(purchase, on_granted):
+        if not committed:
+            committed.append(sell_once(purchase, on_granted))
+            raise CommitUnknown("the answer was cut off")
+        with monkeypatch.context() as too_early:
+            too_early.setattr("inventory.selling.strategies.single.find", lambda purchase: None)
+            return sell_once(purchase, on_granted)
+
+    monkeypatch.setattr(strategy, "_sell_once", commit_unseen)
+    answer = strategy.sell(mine, open_nothing)
+    assert isinstance(answer, Granted)
+    assert (answer.replayed, book(item).held) == (True, 1)

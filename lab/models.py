@@ -1,0 +1,60 @@
+"""Tables that only comparison strategies and demonstrations need."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.db.models import Q
+
+from inventory.models import Item
+
+
+class UnenforcedItem(models.Model):
+    """An item whose books may be unbalanced, so that an oversell can be shown.
+
+    The database's function ``inventory_books_enforced`` looks here: see
+    ``migrations/0002_unenforced_items.sql``.
+    """
+
+    item = models.OneToOneField(Item, on_delete=models.CASCADE, primary_key=True)
+
+    def __str__(self) -> str:
+        return f"item {self.item_id}, whose books are not enforced"
+
+    @staticmethod
+    def add(item: int) -> None:
+        """Stop enforcing an item's books, from this transaction's commit on.
+
+        Call it after the item's row was written: else purchases that come together wait for each
+        other here and not there.
+        """
+        UnenforcedItem.objects.bulk_create([UnenforcedItem(item_id=item)], ignore_conflicts=True)
+
+
+class StockUnit(models.Model):
+    """A unit put out for the strategy ``unit_rows`` to be claimed; gone when it is sold."""
+
+    item = models.ForeignKey(Item, on_delete=models.CASCADE)
+
+    def __str__(self) -> str:
+        return f"a unit of item {self.item_id}"
+
+
+class StockBucket(models.Model):
+    """A part of an item's stock, for the strategy ``buckets``; all of them make what is available,
+    except for what came back since they were last dealt out.
+    """
+
+    pk = models.CompositePrimaryKey("item_id", "number")
+    item = models.ForeignKey(Item, on_delete=models.CASCADE)
+    number = models.PositiveSmallIntegerField()
+    available = models.BigIntegerField()
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(available__gte=0), name="lab_stockbucket_not_negative"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.available} of item {self.item_id} in bucket {self.number}"

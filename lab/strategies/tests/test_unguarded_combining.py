@@ -1,0 +1,51 @@
+"""Without the guard, what it prevents does happen: the controls of inventory's own tests."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import transaction
+
+from inventory import services
+from inventory.models import Item, StockMovement
+from inventory.tests.helpers import book, problems, wait_until_blocked, wish
+from inventory.tests.processes import workers
+from lab.strategies.unguarded_combining import take
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def test_with_the_guard_and_the_lock_off_two_processes_oversell_and_the_audit_says_so(stock):
+    """The control of `inventory/tests/test_processes.py`: with the guard, this sells to one."""
+    item = stock(20)
+    with workers(2, override={"INVENTORY_LINES": [], "LAB_GUARD": False}) as shops:
+        first, second = shops
+        # Both have read before either commits, so no luck is needed for the race.
+        first.start([wish(item, quantity=15)], stop="before_commit")
+        assert first.hear() == {"at": "before_commit"}
+        second.start([wish(item, quantity=15)])
+        wait_until_blocked(1)
+        first.tell(go="on")
+        assert first.kinds() == {"Granted": 1}
+        assert second.kinds() == {"Granted": 1}
+    assert any("oversold by 10: 30 of 20" in problem for problem in problems(item))
+
+
+def test_a_decrement_without_the_condition_is_what_the_guard_prevents():
+    """Two that have read the same number take fourteen of ten, and only the ledger knows."""
+    item = services.stock("phone", 10).pk
+    for _ in range(2):
+        with transaction.atomic():
+            take(item, 7, read=10)
+    assert StockMovement.objects.filter(item=item, reason="sale").count() == 2
+    assert Item.objects.get(pk=item).available == 3
+    with pytest.raises(AssertionError, match="ledger"):
+        book(item)
+
+
+def test_only_the_items_of_demonstrations_are_not_enforced():
+    items = [services.stock("phone", 10).pk for _ in range(2)]
+    with transaction.atomic():
+        take(items[0], 7, read=10)
+    Item.objects.filter(pk=items[0]).update(available=9)
+    with pytest.raises(Exception, match="is not total"):
+        Item.objects.filter(pk=items[1]).update(available=9)

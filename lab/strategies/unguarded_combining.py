@@ -1,0 +1,69 @@
+"""``combining`` without its guard, for the negative control that turns it off.
+
+It reads the item without locking its row and writes back what it read less what it sold: what a
+shop does that combines purchases and trusts its lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import LiteralString
+
+from django.db import connection
+
+from inventory import sql
+from inventory.outcomes import Granted, Level, OnGranted, PurchaseTicket
+from inventory.selling import batch, guard
+from inventory.selling.batch import Written
+from inventory.selling.strategies.combining import Combining
+from lab.models import UnenforcedItem
+
+READ_ITEM: LiteralString = (
+    "SELECT available, version, fence FROM inventory_item WHERE id = %(item)s"
+)
+
+TAKE: LiteralString = """
+WITH changed AS (
+    UPDATE inventory_item
+    SET available = %(read)s - %(units)s::bigint, version = version + 1
+    WHERE id = %(item)s
+    RETURNING id, available, version
+), moved AS (
+    INSERT INTO inventory_stockmovement (item_id, delta, reason)
+    SELECT id, -%(units)s::bigint, 'sale' FROM changed
+)
+SELECT available, version FROM changed
+"""
+
+
+class UnguardedCombining(Combining):
+    """Takes the place of ``combining`` where the lab's environment leaves the guard out."""
+
+    summary = "requests combined a process, without the guard: oversells without the lock"
+
+    def _sell_batch(
+        self, tickets: Sequence[PurchaseTicket], on_granted: OnGranted, token: int | None
+    ) -> Level:
+        return batch.sell(tickets, on_granted, token, write)
+
+
+def write(tickets: Sequence[PurchaseTicket], token: int | None) -> Written:
+    """Decide on what was read without a lock, and write it over whatever is there by now."""
+    decision, level = batch.read_and_decide(tickets, token, READ_ITEM + ";" + batch.READ_BATCH)
+    granted: list[Granted] = []
+    if decision.granted:
+        item = tickets[0].request.item
+        take_parameters = guard.to_take(item, decision.units, token)
+        with connection.wrap_database_errors, sql.cursor() as cursor:
+            granted = batch.insert(cursor, batch.WRITE, decision, take_parameters)
+        level = take(item, decision.units, level.available)
+    return Written(decision, granted, level)
+
+
+def take(item: int, units: int, read: int) -> Level:
+    """Write ``read - units`` whatever is there now; loses the updates of others."""
+    with connection.cursor() as cursor:
+        cursor.execute(TAKE, {"item": item, "units": units, "read": read})
+        level = Level(*cursor.fetchone())
+    UnenforcedItem.add(item)
+    return level
