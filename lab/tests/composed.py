@@ -25,7 +25,7 @@ class Shop:
         self.file = folder / "env"
         name = f"flash-sale-test-{os.getpid()}"
         # Compose prefers the environment to its file, and the tests' own settings are in there.
-        own = {variable.name for variable in environment.VARIABLES}
+        own = {variable.name for variable in environment.ALL_VARIABLES}
         self._variables = {
             **{name: value for name, value in os.environ.items() if name not in own},
             "COMPOSE_PROJECT_NAME": name,
