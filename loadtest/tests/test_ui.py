@@ -15,7 +15,7 @@ from loadtest.checker import snapshot
 from loadtest.demo_shop import DemoShop, ShopRefused
 from loadtest.faults import FAULTS, Target
 from loadtest.tally import Tally
-from loadtest.ui import runs, tab, trouble
+from loadtest.ui import faults, runs, tab
 from loadtest.ui.judge import main as judge
 from loadtest.ui.referee import IDLE, JUDGED, Case, Plan, Referee
 
@@ -117,14 +117,14 @@ def test_a_history_that_cannot_be_read_makes_the_verdict_unknown(tmp_path: Path)
 
 
 def test_a_fault_is_offered_only_where_its_target_is_known(tmp_path: Path) -> None:
-    assert trouble.offered("") == []
-    assert trouble.offered(str(tmp_path / "nothing")) == []
+    assert faults.offered("") == []
+    assert faults.offered(str(tmp_path / "nothing")) == []
     (tmp_path / "broken").write_text("{")
-    assert trouble.offered(str(tmp_path / "broken")) == []
+    assert faults.offered(str(tmp_path / "broken")) == []
     target = Target(web="", shop=1, database="", database_folder="", redis="", broker="")
     target.write(tmp_path / "target")
-    offered = trouble.offered(str(tmp_path / "target"))
-    assert offered[:2] == [trouble.NONE, trouble.ALL]
+    offered = faults.offered(str(tmp_path / "target"))
+    assert offered[:2] == [faults.NONE, faults.ALL]
     assert {"redis-killed", "web-killed"} <= set(offered)
     assert not {name for name in offered[2:] if FAULTS[name].needs}
 

@@ -14,8 +14,8 @@ import gevent
 
 from loadtest.demo_shop import DemoShop, ShopRefused
 from loadtest.tally import Tally
+from loadtest.ui.faults import ALL, NONE, Trouble
 from loadtest.ui.runs import RunFolder, Runs
-from loadtest.ui.trouble import ALL, NONE, Trouble
 
 # Seconds between two looks at the shop, at least. A look that takes longer makes the pause as long:
 # looking must not become a load of its own.
