@@ -18,7 +18,8 @@ from loadtest.run import RunImpossible, address_of
 from loadtest.tally import Tally
 from loadtest.ui.faults import NONE
 from loadtest.ui.pages import install
-from loadtest.ui.referee import Plan, Referee
+from loadtest.ui.plan import Plan
+from loadtest.ui.referee import Referee
 from loadtest.ui.runs import Runs
 
 logger = logging.getLogger(__name__)
