@@ -30,7 +30,7 @@ VARIABLES = declare(
     Variable(
         "INVENTORY_LINES", "admission,lock,guard,connections", "demo only: safeguards that are on"
     ),
-    Variable("SHOP_MARKS", "", "demo only: folder of the points at which a proof kills processes"),
+    Variable("SHOP_FAILPOINTS", "", "demo only: folder of orders for the failpoints"),
 )
 
 

@@ -26,7 +26,7 @@ PSP_WEBHOOK_SECRET = demo.text("PSP_WEBHOOK_SECRET") or kept_secret("psp-webhook
 PUBLIC_URL = demo.text("PUBLIC_URL").rstrip("/") or (f"http://127.0.0.1:{demo.number('SHOP_PORT')}")
 
 INVENTORY_LINES = demo.names("INVENTORY_LINES")
-LAB_FAILPOINTS = demo.text("SHOP_MARKS")
+LAB_FAILPOINTS = demo.text("SHOP_FAILPOINTS")
 
 # A load test plays thousands of buyers with few tokens, so the demo limits nobody by itself.
 SHOP_RATE_LIMIT = demo.number("RATE_LIMIT") if demo.is_set("RATE_LIMIT") else 0

@@ -27,7 +27,7 @@ ALLOWED_HOST = "LOADTEST_ALLOW_HOST"
 TOKENS_AT_ONCE = 500
 # A shop that is being broken gives no tokens for a while: seconds until it is given up on, and
 # between two tries.
-TOKEN_PATIENCE = 60.0
+TOKEN_DEADLINE = 60.0
 TOKEN_PAUSE = 0.5
 _runs = count(1)
 
@@ -76,7 +76,7 @@ class Tokens:
             return self._left.popleft()
 
     def _fetch(self) -> list[str]:
-        give_up = time.monotonic() + TOKEN_PATIENCE
+        give_up = time.monotonic() + TOKEN_DEADLINE
         while True:
             answer = _ask(
                 self._address,

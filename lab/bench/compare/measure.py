@@ -32,7 +32,7 @@ from shop.catalogue.sales import open_sale
 ENOUGH = 1_000_000
 """Units, and a buyer's limit, where neither is to end a measurement."""
 
-PATIENCE = 15.0
+ANSWER_TIMEOUT = 15.0
 """Seconds to wait for the last answers."""
 
 LOOK = 0.05
@@ -122,7 +122,7 @@ def sell_through(testbed: Testbed, name: str, scale: Scale, tokens: Sequence[str
             over.requests(tokens),
             connections=scale.connections,
             seconds=scale.most_seconds,
-            timeout=PATIENCE,
+            timeout=ANSWER_TIMEOUT,
         )
     summary, sold = load.summary(), load.statuses.get(201, 0)
     # Those that came while the last answers were waited for are counted, so is that time.
@@ -156,7 +156,7 @@ def without_redis(testbed: Testbed, name: str, scale: Scale, tokens: Sequence[st
             purchases(sale.pk, tokens),
             connections=scale.connections,
             seconds=scale.redis_away,
-            timeout=PATIENCE,
+            timeout=ANSWER_TIMEOUT,
         )
     finally:
         fault.heal()
