@@ -35,7 +35,7 @@ VARIABLES = declare(
     Variable(
         "INVENTORY_LINES", "admission,lock,guard,connections", "demo only: safeguards that are on"
     ),
-    Variable("SHOP_MARKS", "", "demo only: folder through which a proof arms failpoints"),
+    Variable("SHOP_FAILPOINTS", "", "demo only: folder through which a proof arms failpoints"),
 )
 
 ALL_VARIABLES = (*SHOP_VARIABLES, *VARIABLES)

@@ -1,4 +1,4 @@
-"""What can be chosen on the command line and in Locust's own start form."""
+"""The options on the command line and in Locust's start form."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FRESH = "new"
 
 
 def add_options(parser: Any, strategies: list[str], faults: list[str]) -> None:
-    """Add ours to Locust's.
+    """Add the options of this project to Locust's.
 
     `strategies` are those of the shop, as far as they are known yet; `faults` those that it can
     have, which is none unless `--target` says where it is.
@@ -27,20 +27,20 @@ def add_options(parser: Any, strategies: list[str], faults: list[str]) -> None:
     add("sale", f"Id of the sale, or {FRESH}: a fresh one for every run", default=FRESH)
     add(
         "strategy",
-        "How the fresh sale is sold",
+        "Strategy of the fresh sale",
         default=strategies[0] if strategies else "combining",
         choices=strategies or None,
     )
     add("stock", "Units of the fresh sale", type=int, default=100)
-    add("limit", "Units a buyer may have in the fresh sale", type=int, default=1)
+    add("limit", "Units per buyer in the fresh sale", type=int, default=1)
     add("mix", "Which buyers come", choices=list(MIXES), default="rush")
     if faults:
-        meaning = "Break this during the run, which then goes on until it is stopped"
+        meaning = "Inject this fault during the run, which then goes on until it is stopped"
         add("fault", meaning, choices=faults, default=faults[0])
     add("weights", "Other weights than the mix's, such as buy_once=60,look_around=0", default="")
     add(
         "arrivals",
-        "Open loop: buyers that come each second, however slow the shop is; 0: closed loop",
+        "Open loop: buyers per second, however slow the shop is; 0: closed loop",
         type=float,
         default=0.0,
     )
@@ -50,14 +50,14 @@ def add_options(parser: Any, strategies: list[str], faults: list[str]) -> None:
         type=int,
         default=1,
     )
-    add("seed", "Repeats the behaviour of a run; 0 picks one and logs it", type=int, default=0)
+    add("seed", "Repeats the behaviour of a run; 0 draws a seed and logs it", type=int, default=0)
     add_hidden("beside", "Ids of sales that go into carts beside the sale, such as 7,8", default="")
     add_hidden("history", "Folder for the history of every call; empty for none", default="")
-    add_hidden("totals", "File for what all buyers have done together; empty for none", default="")
+    add_hidden("totals", "File for the counts of all buyers together; empty for none", default="")
     add_hidden("runs", "Folder in which the page keeps the last runs and their reports", default="")
     add_hidden("target", "File that says what faults act on (loadtest/faults)", default="")
     add_hidden(
         "until-done",
-        "End the run when every user has lived through the sale",
+        "End the run when every user has played all their buyers",
         action="store_true",
     )

@@ -8,7 +8,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -18,8 +18,6 @@ from loadtest.arrivals import Arrivals
 from loadtest.client import Answer, Connection
 from loadtest.history import Recorder
 from loadtest.sale import Sale, SaleUnusable
-from loadtest.scenarios import IMPATIENT, choose
-from loadtest.scenarios.visitor import browse
 from loadtest.shopper import Report, Shopper
 from loadtest.tally import Tally
 
@@ -29,17 +27,13 @@ ALLOWED_HOST = "LOADTEST_ALLOW_HOST"
 TOKENS_AT_ONCE = 500
 # A shop that is being broken gives no tokens for a while: seconds until it is given up on, and
 # between two tries.
-TOKEN_PATIENCE = 60.0
+TOKEN_DEADLINE = 60.0
 TOKEN_PAUSE = 0.5
-# Buyers do not all press in the same microsecond, in seconds.
-REACTION_TIME = 0.05
-
-# In a sale that lasts, one user in so many loads pages, up to the most of them: pages are judged
-# after faults as the API is, whoever the buyers are.
-USERS_PER_VISITOR = 4
-MOST_VISITORS = 4
-
 _runs = count(1)
+
+
+# Plays one buyer, with the source of their choices.
+Act = Callable[[Shopper, Random], None]
 
 
 class RunImpossible(RuntimeError):
@@ -82,7 +76,7 @@ class Tokens:
             return self._left.popleft()
 
     def _fetch(self) -> list[str]:
-        give_up = time.monotonic() + TOKEN_PATIENCE
+        give_up = time.monotonic() + TOKEN_DEADLINE
         while True:
             answer = _ask(
                 self._address,
@@ -113,7 +107,6 @@ class Run:
         host: str,
         sale: str,
         beside: Sequence[str] = (),
-        mix: str,
         weights: dict[str, int],
         seed: int,
         worker: int,
@@ -130,7 +123,7 @@ class Run:
         self.address = address_of(host)
         self.sale = find_sale(self.address, sale)
         self.others = [find_sale(self.address, each) for each in beside]
-        self.mix, self.weights = mix, weights
+        self.weights = weights
         self.seed, self.worker, self.rounds = seed, worker, rounds
         self.tokens = Tokens(self.address)
         self.tally = Tally(run)
@@ -145,14 +138,17 @@ class Run:
         drawn = Random(f"{seed}/{worker}/arrivals")
         self._arrivals = Arrivals(arrivals, drawn, self.sale.opens_at) if arrivals else None
 
-    def live(self) -> None:
-        """Be one user: one buyer after the other, as many as there are rounds (0: without end)."""
+    def live(self, act: Act, *, scheduled: bool) -> None:
+        """Play one buyer after the other, as many as there are rounds (0: without end).
+
+        `scheduled`: these buyers arrive at times of their own, if the run is an open loop.
+        """
         user = next(self._users)
-        self._users_begun += 1
+        self._users_begun += scheduled
         connection = Connection(*self.address)
         try:
             for turn in count() if self.rounds == 0 else range(self.rounds):
-                self._act(user, turn, connection)
+                act(*self._buyer(user, turn, connection, scheduled=scheduled))
         finally:
             connection.close()
         self.tally.finished += 1
@@ -171,19 +167,19 @@ class Run:
         if self._recorder is not None:
             self._recorder.close()
 
-    def _act(self, user: int, turn: int, connection: Connection) -> None:
+    def _buyer(
+        self, user: int, turn: int, connection: Connection, *, scheduled: bool
+    ) -> tuple[Shopper, Random]:
+        """The next buyer, when they are to act, and the source of their choices."""
         token = self.tokens.take()
         self.everyone_is_here.wait()
         due = None
         place = f"{user}/{turn}"
-        visitor = self._visits(user)
-        if self._arrivals is not None and not visitor:
+        if self._arrivals is not None and scheduled:
             number, due = self._arrivals.wait()
             self.tally.late = self._arrivals.late
-            # Whoever is free plays the next buyer; what they do belongs to the buyer.
+            # Any free user plays the next buyer; the choices belong to the buyer.
             place = f"arrival/{number}"
-        random = Random(f"{self.seed}/{self.worker}/{place}")
-        behave = browse if visitor else choose(self.mix, self.weights, random)
         shopper = Shopper(
             name=f"{self._name}.{user}.{turn}",
             token=token,
@@ -194,15 +190,7 @@ class Run:
             report=self._tell,
             due=due,
         )
-        if behave not in IMPATIENT and due is None:
-            self.sale.wait_for_opening()
-            time.sleep(random.random() * REACTION_TIME)
-        behave(shopper, random)
-
-    def _visits(self, user: int) -> bool:
-        """Return whether a user only loads pages."""
-        number, rest = divmod(user, USERS_PER_VISITOR)
-        return self.rounds == 0 and rest == 0 and number < MOST_VISITORS
+        return shopper, Random(f"{self.seed}/{self.worker}/{place}")
 
     def _tell(
         self,

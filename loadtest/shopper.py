@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Sequence
+from random import Random
 from typing import NamedTuple
 
 from loadtest.cart import Cart
@@ -18,6 +19,9 @@ EXPECTED_REFUSALS = frozenset(
 )
 # Refusals of an order's next step that depend on who was first.
 EXPECTED_STATE_REFUSALS = 409
+
+# Buyers do not all press in the same microsecond: most seconds from the opening to the first press.
+REACTION_TIME = 0.05
 
 # `report(op, outcome, name, milliseconds, bytes, problem)`: one finished call, with what is wrong
 # with it.
@@ -67,6 +71,12 @@ class Shopper:
         self._calls = 0
         self._cookie = ""
         self._attempts: dict[str, int] = {}
+
+    def wait_for_opening(self, random: Random) -> None:
+        """Wait until the sale is open, unless this buyer arrives at a time of their own."""
+        if self._due is None:
+            self.sale.wait_for_opening()
+            self.sleep(random.random() * REACTION_TIME)
 
     def wants(self, quantity: int = 1) -> Purchase:
         """A new purchase. Keys are random even in a seeded run: they must never be used twice."""

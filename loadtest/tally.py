@@ -14,7 +14,7 @@ class Tally:
     Attributes:
         run: name of the run that this belongs to.
         ok, fail, info: answers to purchases, see `loadtest.history`.
-        finished: users that have lived through the sale.
+        finished: users that have played all their buyers.
         late: buyers of an open loop that began late, because every user was busy.
         unstarted: buyers of an open loop that were due before the end and never began.
         history: file in which all this is written down.

@@ -11,7 +11,7 @@ from datetime import timedelta
 from django.db.models import Count, Max, Min
 
 from lab.bench.rows import ENOUGH_STOCK
-from lab.proof.load_profile import Crowd, Load
+from lab.proof.load_profile import Load, LoadProfile
 from lab.stack.private import private_folder
 from shop.catalogue.sales import open_sale
 from shop.orders.models import Order
@@ -50,22 +50,22 @@ def compare(
         for on in (True, False) if turn % 2 else (False, True):
             word = "on" if on else "off"
             tell(f"Round {turn + 1} of {rounds}: recording {word}, {users} users …")
-            crowd = Crowd(users, MIX, seed=turn + 1, stays=True)
-            (recorded.on if on else recorded.off).append(_sample(url, crowd, seconds, on))
+            profile = LoadProfile(users, MIX, seed=turn + 1, stays=True)
+            (recorded.on if on else recorded.off).append(_sample(url, profile, seconds, on))
     return recorded
 
 
-def _sample(url: str, crowd: Crowd, seconds: float, records: bool) -> float:
+def _sample(url: str, profile: LoadProfile, seconds: float, records: bool) -> float:
     sale = open_sale(
         stock=ENOUGH_STOCK,
         price=99_900,
         limit=ENOUGH_STOCK,
-        starts_in=timedelta(seconds=crowd.gathers_in),
+        starts_in=timedelta(seconds=profile.gathers_in),
     )
     with private_folder() as folder:
-        load = Load(crowd, url, [sale.pk], folder, records=records)
+        load = Load(profile, url, [sale.pk], folder, records=records)
         try:
-            end = time.monotonic() + crowd.gathers_in + seconds
+            end = time.monotonic() + profile.gathers_in + seconds
             while load.running() and time.monotonic() < end:
                 time.sleep(0.1)
         finally:

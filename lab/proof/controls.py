@@ -19,8 +19,11 @@ from django.db import connection
 
 from inventory.selling.strategies import DEFAULT
 from lab.proof import testbed
-from lab.proof.load_profile import Crowd
-from lab.proof.proof import Plan, Progress, Proof, Result
+from lab.proof.load_profile import LoadProfile
+from lab.proof.plan import Plan
+from lab.proof.progress import Progress
+from lab.proof.result import Result
+from lab.proof.run import Proof
 from lab.proof.testbed import Testbed
 
 DRAIN = 8.0
@@ -41,8 +44,8 @@ class Control:
         name: for the table.
         off: what is switched off.
         reddens: properties of which at least one must fail; none: all must pass.
-        mix: who comes.
-        strategy: how is sold.
+        mix: which buyers come.
+        strategy: how the sale is sold.
         limit: units a buyer may have.
         units: of stock for each buyer.
         minutes: as in the plan.
@@ -268,12 +271,12 @@ def run(
 
     Args:
         names: of :data:`CONTROLS`.
-        seed: of the crowds.
+        seed: of the buyers.
         buyers: at once.
         tell: called with the progress.
 
     Raises:
-        StackError, LoadFailed: a shop or a crowd could not be made.
+        StackError, LoadFailed: a shop could not be started or a load not generated.
     """
     with ExitStack() as shops:
         where: dict[tuple[object, ...], Testbed] = {}
@@ -300,12 +303,14 @@ def _one(
     tell: Callable[[Control, Progress], None],
 ) -> Outcome:
     stays = bool(control.minutes or control.faults)
-    crowd = Crowd(buyers, control.mix, seed, stays=stays)
+    profile = LoadProfile(buyers, control.mix, seed, stays=stays)
     stock = round(buyers * control.units)
-    plan = Plan(crowd, stock, control.limit, control.strategy, control.minutes, control.faults)
+    plan = Plan(profile, stock, control.limit, control.strategy, control.minutes, control.faults)
     plan = replace(plan, drain=DRAIN, restock_tells=control.tells)
     with tempfile.TemporaryDirectory(prefix="control-") as folder:
-        result = Proof(plan, shop, Path(folder), lambda now: tell(control, now)).run()
+        proof = Proof(plan, shop, Path(folder), lambda now: tell(control, now))
+        proof.run()
+    result = proof.result
     findings = result.verdict.properties if result.verdict else []
     return Outcome(control, result, [each.id for each in findings if each.verdict == "fail"])
 

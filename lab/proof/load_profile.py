@@ -1,4 +1,4 @@
-"""Locust as the crowd: started headless against a shop, writing what every buyer was told."""
+"""Locust's load on a shop: started headless, with the history of every call."""
 
 from __future__ import annotations
 
@@ -21,19 +21,22 @@ LONGEST = 600
 """Seconds that a load may run that ends by itself, whatever happens."""
 
 
+ENDS_BY_ITSELF = ("--until-done", "--run-time", f"{LONGEST}s")
+
+
 @dataclass(frozen=True, slots=True)
-class Crowd:
-    """Who comes.
+class LoadProfile:
+    """Which buyers come, how many and how.
 
     Attributes:
         buyers: how many at once.
         mix: which behaviours, see ``loadtest/scenarios``.
         seed: repeats their behaviour.
         processes: load-generating processes.
-        stays: one buyer follows the other until the load is stopped; else each place is taken by
-            one, and the load ends with the last of them.
-        arrivals: buyers that come each second, however slow the shop is (an open loop); 0: each
-            comes at once and waits for its answers (a closed loop).
+        stays: buyers keep arriving until the load is stopped; else each user plays one buyer, and
+            the load ends with the last of them.
+        arrivals: buyers per second, however slow the shop is (an open loop); 0: all come at once
+            and wait for their answers (a closed loop).
     """
 
     buyers: int
@@ -45,24 +48,24 @@ class Crowd:
 
     @property
     def spawn_rate(self) -> int:
-        """Buyers that arrive a second, before the sale opens."""
+        """Users started per second, before the sale opens."""
         return max(100, min(self.buyers, 1000))
 
     @property
     def gathers_in(self) -> float:
-        """Seconds, about, until everybody is there."""
+        """Seconds, about, until all users have started."""
         return 4.0 + self.buyers / self.spawn_rate
 
 
 class LoadFailed(Exception):
-    """The load could not be made; says why, in Locust's last words."""
+    """The load could not be generated; the message ends with Locust's last lines."""
 
 
 class Load:
-    """A running crowd.
+    """A running profile.
 
     Args:
-        crowd: who comes.
+        profile: which buyers come.
         url: of the shop.
         sales: ids; the first is what most want, the others go into carts too.
         folder: for the history and for what Locust says.
@@ -71,7 +74,7 @@ class Load:
 
     def __init__(
         self,
-        crowd: Crowd,
+        profile: LoadProfile,
         url: str,
         sales: Sequence[int],
         folder: Path,
@@ -80,22 +83,26 @@ class Load:
     ) -> None:
         self._log = folder / "locust.log"
         self._totals = folder / "totals.json"
-        self._port = next_free(MASTER_PORT) if crowd.processes > 1 else 0
+        self._port = next_free(MASTER_PORT) if profile.processes > 1 else 0
         command = [
             *(sys.executable, "-m", "locust", "-f", "loadtest/locustfile.py", "--headless"),
             *("--host", url, "--sale", str(sales[0])),
-            *("--mix", crowd.mix, "--seed", str(crowd.seed)),
-            *("--users", str(crowd.buyers), "--spawn-rate", str(crowd.spawn_rate)),
+            *("--mix", profile.mix, "--seed", str(profile.seed)),
+            *("--users", str(profile.buyers), "--spawn-rate", str(profile.spawn_rate)),
             *("--beside", ",".join(map(str, sales[1:]))),
-            *("--history", str(folder) if records else "", "--arrivals", str(crowd.arrivals)),
+            *("--history", str(folder) if records else "", "--arrivals", str(profile.arrivals)),
             *("--totals", str(self._totals)),
-            *(("--rounds", "0") if crowd.stays else ("--until-done", "--run-time", f"{LONGEST}s")),
+            *(
+                ("--rounds", "0")
+                if profile.stays
+                else ("--until-done", "--run-time", f"{LONGEST}s")
+            ),
             # Expected refusals are no failures; what is one, the checker decides.
             *("--exit-code-on-error", "0", "--loglevel", "WARNING", "--only-summary"),
         ]
-        if crowd.processes > 1:
+        if profile.processes > 1:
             port = str(self._port)
-            command += ["--processes", str(crowd.processes)]
+            command += ["--processes", str(profile.processes)]
             command += ["--master-port", port, "--master-bind-port", port]
         with self._log.open("w") as log:
             self._process = subprocess.Popen(
@@ -103,7 +110,7 @@ class Load:
             )
 
     def running(self) -> bool:
-        """Whether buyers are still at it.
+        """Whether the load is still running.
 
         Raises:
             LoadFailed: it ended for another reason than being done.

@@ -3,36 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-from lab.proof.proof import FAULT_LOG, Plan, Result
-from loadtest.report import Story, gather, write
+from lab.proof.plan import Plan
+from lab.proof.result import Result
+from loadtest import orchestrator
+from loadtest.orchestrator import RunFiles
+from loadtest.report import Story
 
 
-def write_report(path: Path, plan: Plan, came_out: Result, repeat: str, folder: Path) -> None:
-    """Write the report of a proof whose files are in ``folder``."""
-    faults, final = folder / FAULT_LOG, folder / "final.snapshot"
-    crowd = plan.crowd
-    loop = f"open loop, {crowd.arrivals:g} buyers/s" if crowd.arrivals else "closed loop"
-    if crowd.arrivals and came_out.late is not None:
-        loop += f" ({came_out.late} late, {came_out.unstarted} never)"
-    story = Story(
-        title=f"{crowd.buyers:,} buyers, {plan.stock:,} units, strategy {plan.strategy}",
-        repeat=repeat,
-        facts={
-            "sale": came_out.sale,
-            "strategy": plan.strategy,
-            "buyers": f"{crowd.mix}, {loop}",
-            "seed": crowd.seed,
-            "accepted a second": f"{came_out.rate():,.0f}",
-            **({"left out": ", ".join(plan.left_out)} if plan.left_out else {}),
-        },
-        reason=came_out.reason,
-    )
-    evidence = gather(
-        sorted(folder.glob("*.jsonl")),
-        during=came_out.snapshots,
-        final=final if final.exists() else None,
-        faults=faults if faults.exists() else None,
-    )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write(path, story, came_out.verdict, evidence)
+def write_report(path: Path, plan: Plan, result: Result, files: RunFiles) -> None:
+    """Write the report of a proof to `path`."""
+    run = plan.of_run
+    facts: dict[str, Any] = run.facts(str(result.sale))
+    if run.arrivals and result.late is not None:
+        facts["buyers"] += f" ({result.late} late, {result.unstarted} never)"
+    facts["accepted per second"] = f"{result.rate():,.0f}"
+    if plan.left_out:
+        facts["left out"] = ", ".join(plan.left_out)
+    story = Story(run.title, run.repeat, facts, result.reason)
+    orchestrator.write_report(path, files, files.histories(), story, result.verdict)

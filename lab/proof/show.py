@@ -11,7 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from lab.proof.controls import Control, Outcome
-from lab.proof.proof import Plan, Progress, Result
+from lab.proof.plan import Plan
+from lab.proof.progress import Progress
+from lab.proof.result import Result
 from loadtest.checker.properties.recovery import KINDS as RATES
 from loadtest.checker.snapshot import Item
 from loadtest.faults import Injected
@@ -38,8 +40,8 @@ def progress(plan: Plan, now: Progress) -> RenderableType:
         table.add_row("fault", _fault(now))
     return Panel(
         table,
-        title=f"{plan.strategy}, {plan.crowd.buyers} buyers ({plan.crowd.mix})",
-        subtitle=f"seed {plan.crowd.seed}",
+        title=f"{plan.strategy}, {plan.profile.buyers} buyers ({plan.profile.mix})",
+        subtitle=f"seed {plan.profile.seed}",
         title_align="left",
         subtitle_align="right",
         border_style="red" if now.fault else "cyan",
@@ -97,7 +99,7 @@ def _fault(now: Progress) -> Text:
     return Text.assemble(("none now", "green"), (f"  {so_far}", "dim"))
 
 
-def result(console: Console, plan: Plan, came_out: Result, repeat: str) -> None:
+def result(console: Console, plan: Plan, came_out: Result) -> None:
     """The verdict as a table, and its figures."""
     outcome = came_out.outcome
     table = Table(expand=False, show_lines=False)
@@ -125,7 +127,7 @@ def result(console: Console, plan: Plan, came_out: Result, repeat: str) -> None:
         )
     )
     # Outside the panel and on one line, so that it can be copied.
-    console.print(Text(f"Again: {repeat}", style="dim"), soft_wrap=True)
+    console.print(Text(f"Again: {plan.repeat}", style="dim"), soft_wrap=True)
 
 
 def controls(
@@ -201,7 +203,7 @@ def _summary(plan: Plan, came_out: Result) -> list[Text]:
     return [
         *reason,
         Text(
-            f"{plan.crowd.buyers} buyers, {plan.stock} units, strategy {plan.strategy}: "
+            f"{plan.profile.buyers} buyers, {plan.stock} units, strategy {plan.strategy}: "
             f"{counts['orders']} orders, {sold} units reserved, {counts['available']} left, "
             f"{counts['sold_out']} told sold out."
         ),
@@ -232,9 +234,9 @@ def _problems(came_out: Result) -> list[Text]:
 
 
 def _loop(plan: Plan, came_out: Result) -> str:
-    if not plan.crowd.arrivals:
+    if not plan.profile.arrivals:
         return "Closed loop: buyers wait for their answers before they ask again"
-    came = f"Open loop: {plan.crowd.arrivals:g} buyers came each second"
+    came = f"Open loop: {plan.profile.arrivals:g} buyers came each second"
     if came_out.late is None:
         return f"{came}; how many of them in time, Locust did not say"
     if not came_out.late and not came_out.unstarted:

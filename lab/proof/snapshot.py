@@ -1,4 +1,4 @@
-"""Sales as the checker wants to see them: all its tables, from one moment."""
+"""Snapshots of sales for the checker: all its tables, read at one moment."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ GRACE = 360
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class SoakPlan:
     """What a soak is to be.
 
     Attributes:
@@ -91,13 +91,13 @@ class Soak:
 
     Args:
         folder: for the state, the summary, and the evidence of rounds that did not pass.
-        wish: what is to be done. The seed of a folder that has a state already wins.
+        plan: what is to be done. The seed of a folder that has a state already wins.
         tell: called with a line for each round that has ended.
     """
 
-    def __init__(self, folder: Path, wish: Wish, tell: Callable[[str], None]) -> None:
+    def __init__(self, folder: Path, plan: SoakPlan, tell: Callable[[str], None]) -> None:
         self.folder = folder
-        self._wish = wish
+        self._plan = plan
         self._tell = tell
         self._lock = threading.Lock()
         self._running: set[subprocess.Popen[bytes]] = set()
@@ -105,15 +105,15 @@ class Soak:
         self._taken: set[int] = set()
         (folder / ROUNDS).mkdir(parents=True, exist_ok=True)
         path = folder / STATE
-        self.state = State(**json.loads(path.read_text())) if path.exists() else State(wish.seed)
+        self.state = State(**json.loads(path.read_text())) if path.exists() else State(plan.seed)
         self._before = self.state.seconds
         self._begun_at = time.monotonic()
 
     def run(self) -> dict[str, Any]:
         """Go on until the minutes are over; the summary."""
         try:
-            with ThreadPoolExecutor(self._wish.lanes) as lanes:
-                lane = [lanes.submit(self._lane) for _ in range(self._wish.lanes)]
+            with ThreadPoolExecutor(self._plan.lanes) as lanes:
+                lane = [lanes.submit(self._lane) for _ in range(self._plan.lanes)]
                 try:
                     for each in lane:
                         each.result()
@@ -138,7 +138,7 @@ class Soak:
     def _next(self) -> int | None:
         """The number of the next round; None when the time is over."""
         with self._lock:
-            if self._ends or self._seconds() >= 60 * self._wish.minutes:
+            if self._ends or self._seconds() >= 60 * self._plan.minutes:
                 return None
             again = [each for each in self.state.unfinished if each not in self._taken]
             if again:
@@ -155,11 +155,11 @@ class Soak:
         folder = self.folder / ROUNDS / f"{number:04}"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        drawn = draw_round(self.state.seed, number, self._wish.strategies)
+        drawn = draw_round(self.state.seed, number, self._plan.strategies)
         file = folder / "result.json"
         command = [
             *(sys.executable, "manage.py", "prove", "--faults", "all"),
-            *("--minutes", str(self._wish.round_minutes)),
+            *("--minutes", str(self._plan.round_minutes)),
             *(text for name, value in drawn.items() for text in (f"--{name}", str(value))),
             *("--json", str(file.resolve()), "--jsonl", str((folder / "run").resolve())),
         ]
@@ -184,7 +184,7 @@ class Soak:
             with self._lock:
                 self._running.add(process)
             try:
-                code = process.wait(60 * self._wish.round_minutes + GRACE)
+                code = process.wait(60 * self._plan.round_minutes + GRACE)
             except subprocess.TimeoutExpired:
                 process.terminate()
                 with suppress(subprocess.TimeoutExpired):

@@ -74,7 +74,10 @@ def markdown(summary: dict[str, Any]) -> str:
     """Render the summary as a page."""
     counts, verdicts = summary["counts"], summary["verdicts"]
     judged = ", ".join(f"{number} {verdict}" for verdict, number in verdicts.items())
-    answered = ", ".join(f"{counts[each]:,} {each}" for each in ("ok", "fail", "info"))
+    answered = ", ".join(
+        f"{counts[name]:,} {shown}"
+        for name, shown in {"ok": "accepted", "fail": "refused", "info": "unknown"}.items()
+    )
     lines = [
         "# Soak",
         "",

@@ -1,4 +1,4 @@
-"""What the buyers have been told so far: the history's events, counted while it grows."""
+"""The answers so far: the history's events, counted while it grows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import deque
 from pathlib import Path
 
 LATELY = 8
-"""Looks over which the rate is taken: some seconds."""
+"""Number of looks over which the rate is taken: some seconds."""
 
 EVENTS = ("invoke", "ok", "fail", "info")
 _STARTS = {event: f'{{"event":"{event}"'.encode() for event in EVENTS}
@@ -28,7 +28,7 @@ class Tally:
 
     @property
     def rate(self) -> float:
-        """Calls begun a second, over the last looks."""
+        """Calls begun per second, over the last looks."""
         if len(self._at) < 2:
             return 0.0
         (since, before), (now, calls) = self._at[0], self._at[-1]

@@ -1,7 +1,7 @@
-"""Where a proof takes place: a shop started for it, on servers that it may break.
+"""A shop started for a proof, on servers that faults may break.
 
-With faults the shop speaks to its servers through proxies, has marked points, and its web processes
-live under a clock of their own: whatever of this the wished faults need, and nothing else.
+With faults the shop speaks to its servers through proxies, has failpoints, and its web processes
+run under a clock of their own: as far as the chosen faults need it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from lab.stack.folder import make_folder
 from lab.stack.private import private_folder
 from lab.stack.stack import Stack
 from loadtest.faults import FAULTS, Target
-from loadtest.faults.target import CLOCK, DATABASE_PROXY, DISK, MARKS, REDIS_PROXY
+from loadtest.faults.target import CLOCK, DATABASE_PROXY, DISK, FAILPOINTS, REDIS_PROXY
 
 FAKETIME = ("/usr/lib/*/faketime/libfaketimeMT.so.1", "/usr/local/lib/faketime/libfaketimeMT.so.1")
 
@@ -51,7 +51,7 @@ class Testbed:
 def has() -> frozenset[str]:
     """What faults need that can be had on this machine."""
     servers = entry.embedded_servers()
-    there = {REDIS_PROXY, DATABASE_PROXY, MARKS}
+    there = {REDIS_PROXY, DATABASE_PROXY, FAILPOINTS}
     if libfaketime():
         there.add(CLOCK)
     if servers is not None and servers.disk is not None:
@@ -98,12 +98,12 @@ def breakable(faults: Iterable[str], extra: Mapping[str, str] | None = None) -> 
         urls, controls = _through_proxies(needs, cleanup)
         # What this process itself tells the shop's processes, it tells them through the same Redis.
         settings.REDIS_URL = urls.redis
-        marks, clock = make_folder(folder / "marks"), folder / "clock"
+        failpoints, clock = make_folder(folder / "failpoints"), folder / "clock"
         clock.write_text("+0\n")
         environment_ = {
             # Mails and secrets of the private shop end with it.
             "SHOP_DATA": str(make_folder(folder / "data")),
-            "SHOP_MARKS": str(marks),
+            "SHOP_FAILPOINTS": str(failpoints),
             **(extra or {}),
         }
         of = {"web": _under_clock(clock)} if CLOCK in needs else {}
@@ -123,7 +123,7 @@ def breakable(faults: Iterable[str], extra: Mapping[str, str] | None = None) -> 
                 broker=servers.urls.broker,
                 redis_proxy=controls.get(REDIS_PROXY, 0),
                 database_proxy=controls.get(DATABASE_PROXY, 0),
-                marks=str(marks),
+                failpoints=str(failpoints),
                 clock=str(clock) if CLOCK in needs else "",
                 disk=str(servers.disk or ""),
             ),

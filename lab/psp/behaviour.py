@@ -14,7 +14,7 @@ from typing import Any
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
-from lab.psp.models import Misconduct
+from lab.psp.models import FaultConfiguration
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ _current: list[Behaviour] = []
 def current() -> Behaviour:
     """How to behave now."""
     if not _current:  # one process serves, so what it remembers is what holds
-        row = Misconduct.objects.filter(pk=1).first()
+        row = FaultConfiguration.objects.filter(pk=1).first()
         _current[:] = [_with(row.settings if row else {})]
     return _current[0]
 
@@ -76,7 +76,7 @@ def change(values: dict[str, Any]) -> Behaviour:
     """
     behaviour = _with(values)
     # What was not asked for is not kept: the shop's address is another after a restart.
-    Misconduct.objects.update_or_create(pk=1, defaults={"settings": values})
+    FaultConfiguration.objects.update_or_create(pk=1, defaults={"settings": values})
     _current[:] = [behaviour]
     return behaviour
 

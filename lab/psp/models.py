@@ -169,7 +169,7 @@ class Event(models.Model):
         return self.id
 
 
-class Misconduct(models.Model):
+class FaultConfiguration(models.Model):
     """How the provider was told to behave; one row, so that it survives a restart."""
 
     settings = models.JSONField()

@@ -112,7 +112,7 @@ def test_naive_chosen_in_the_form_is_seen_to_oversell_and_a_reset_opens_a_fresh_
 ):
     with locust(shop, str(tmp_path)) as address:
         start(page, address, "naive")
-        expect(cell(page, "Mode")).to_have_text("naive")
+        expect(cell(page, "Strategy")).to_have_text("naive")
         expect(cell(page, "Oversold")).to_have_text(re.compile(r"[1-9]\d*"))
         expect(bar(page).get_by_role("button")).to_be_disabled()
         assert verdict(page) == "BROKEN"
@@ -122,7 +122,7 @@ def test_naive_chosen_in_the_form_is_seen_to_oversell_and_a_reset_opens_a_fresh_
         page.get_by_role("link", name="Locust").click()
         bar(page).get_by_role("button", name="Reset the sale").click()
         expect(bar(page)).to_contain_text(f"0 of {STOCK} sold or held")
-        expect(bar(page).locator("b")).to_have_text("nobody has bought yet")
+        expect(bar(page).locator("b")).to_have_text("no purchase yet")
 
 
 def test_carts_are_filled_from_several_sales_and_all_of_them_are_judged(shop, page, tmp_path):
@@ -144,7 +144,7 @@ def test_figures_of_two_processes_are_summed_and_combining_is_proved(shop, page,
         expect(cell(page, "Held")).to_have_text(str(STOCK))
         expect(cell(page, "Oversold")).to_have_text("0")
         # Everybody asked, in one process or the other: more than half of them were refused.
-        expect(cell(page, "fail")).to_have_text(re.compile(r"[3-9]\d|\d{3,}"))
+        expect(cell(page, "Refused")).to_have_text(re.compile(r"[3-9]\d|\d{3,}"))
         expect(cell(page, "Batches")).to_have_text(re.compile(r"[1-9]\d*"))
         assert verdict(page) == "PROVED"
         expect(page.frame_locator("#report").locator("#P11 .badge")).to_have_text("PASS")

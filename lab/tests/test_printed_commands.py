@@ -15,9 +15,8 @@ from django.core.management import get_commands, load_command_class
 
 from lab import environment
 from lab.locks.simulator import again
-from lab.management.commands import prove
-from lab.proof.load_profile import Crowd
-from lab.proof.proof import Plan
+from lab.proof.load_profile import LoadProfile
+from lab.proof.plan import Plan
 from loadtest.scenarios import MIXES
 
 PROJECT = environment.PROJECT
@@ -114,9 +113,9 @@ def test_every_file_that_a_document_names_exists(page):
 
 def test_the_repeat_of_a_proof_is_understood():
     for mix in MIXES:
-        crowd = Crowd(20, mix, 7, 1, True, 1.5)
-        plan = Plan(crowd, 5, 1, "combining", 2.0, ("redis-killed",), {})
-        make, target, arguments = shlex.split(prove._repeat(plan))
+        profile = LoadProfile(20, mix, 7, 1, True, 1.5)
+        plan = Plan(profile, 5, 1, "combining", 2.0, ("redis-killed",), {})
+        make, target, arguments = shlex.split(plan.repeat)
         assert (make, target) == ("make", "prove")
         understand("prove", shlex.split(arguments.removeprefix("ARGS=")))
 

@@ -44,14 +44,14 @@ class CeleryKilled(Fault):
         wait_until("Celery's worker runs", self._settled, 30)
 
     def _kill_at_work(self) -> list[int]:
-        if not self.target.marks:
+        if not self.target.failpoints:
             return []
-        mark = Path(self.target.marks) / "follow-up"
-        mark.write_text("kill")
+        order_file = Path(self.target.failpoints) / "follow-up"
+        order_file.write_text("kill")
         with suppress(FaultFailed):  # nobody has bought anything
-            wait_until("a worker follows up", lambda: not mark.exists(), AT_WORK)
-        mark.unlink(missing_ok=True)
-        found = list(mark.parent.glob(f"{mark.name}.*"))
+            wait_until("a worker follows up", lambda: not order_file.exists(), AT_WORK)
+        order_file.unlink(missing_ok=True)
+        found = list(order_file.parent.glob(f"{order_file.name}.*"))
         for each in found:
             each.unlink()
         return [int(each.suffix[1:]) for each in found]

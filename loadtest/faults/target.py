@@ -8,7 +8,7 @@ from pathlib import Path
 
 REDIS_PROXY = "a proxy before Redis"
 DATABASE_PROXY = "a proxy before PostgreSQL"
-MARKS = "marked points in the shop"
+FAILPOINTS = "failpoints in the shop"
 CLOCK = "libfaketime (Debian's package faketime)"
 DISK = "a small file system under PostgreSQL (a tmpfs, which needs root)"
 
@@ -28,7 +28,7 @@ class Target:
         broker: URL of Celery's broker.
         redis_proxy: control port of the proxy between the shop and Redis; 0: there is none.
         database_proxy: likewise for PostgreSQL.
-        marks: folder of the marked points; empty: the shop has none.
+        failpoints: folder of the orders for failpoints; empty: the shop has none.
         clock: file that libfaketime reads in the web processes; empty: their clock is the system's.
         disk: folder on the small file system that the database lives on; empty: it does not.
     """
@@ -43,7 +43,7 @@ class Target:
     web_word: str = "shop.wsgi"
     redis_proxy: int = 0
     database_proxy: int = 0
-    marks: str = ""
+    failpoints: str = ""
     clock: str = ""
     disk: str = ""
 
@@ -52,7 +52,7 @@ class Target:
         there = {
             REDIS_PROXY: self.redis_proxy,
             DATABASE_PROXY: self.database_proxy,
-            MARKS: self.marks,
+            FAILPOINTS: self.failpoints,
             CLOCK: self.clock,
             DISK: self.disk,
         }

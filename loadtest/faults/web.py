@@ -1,4 +1,4 @@
-"""Web processes killed, at random and at marked points, and a lock's holder paused."""
+"""Web processes killed, at random and at failpoint, and a lock's holder paused."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import psutil
 
 from loadtest.faults.fault import Fault, FaultFailed, wait_until
 from loadtest.faults.processes import children, is_stopped, kill, lives, program, send
-from loadtest.faults.target import MARKS, Target
+from loadtest.faults.target import FAILPOINTS, Target
 
 SOON = 8.0
-"""Seconds in which somebody comes by a marked point in a sale that is under way."""
+"""Seconds in which somebody comes by a failpoint in a sale that is under way."""
 
 LEASE = 2.0
 """Seconds of the item's lock in the shop; who is paused longer is overtaken."""
@@ -58,26 +58,26 @@ class WebKilled(_Workers):
 
 
 class _AtMark(_Workers):
-    """Leave an order at a marked point, and wait until a worker came by and has obeyed it."""
+    """Leave an order at a failpoint, and wait until a worker came by and has obeyed it."""
 
-    needs = frozenset({MARKS})
+    needs = frozenset({FAILPOINTS})
     point: ClassVar[str]
     order: ClassVar[str] = "kill"
 
     def inject(self) -> None:
         self.find()
-        mark = Path(self.target.marks) / self.point
-        mark.write_text(self.order)
+        order_file = Path(self.target.failpoints) / self.point
+        order_file.write_text(self.order)
         try:
-            wait_until(f"a worker comes by {self.point}", lambda: not mark.exists(), SOON)
+            wait_until(f"a worker comes by {self.point}", lambda: not order_file.exists(), SOON)
         finally:
-            mark.unlink(missing_ok=True)
+            order_file.unlink(missing_ok=True)
         self.pid = self._obeyed()
         self.did |= {"point": self.point, "pid": self.pid}
 
     def _obeyed(self) -> int:
         """The pid of the worker that took the order; it renamed the file to tell."""
-        [taken] = Path(self.target.marks).glob(f"{self.point}.*")
+        [taken] = Path(self.target.failpoints).glob(f"{self.point}.*")
         pid = int(taken.suffix[1:])
         taken.unlink()
         return pid

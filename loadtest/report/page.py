@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from html import escape
 from pathlib import Path
-from string import Template
 
-from loadtest.checker import FAIL, PASS, UNKNOWN, Finding, Verdict
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from loadtest.checker import PASS, UNKNOWN, Verdict
 from loadtest.report.charts import Charts, number
 from loadtest.report.gather import Evidence, Fault
 from loadtest.report.meanings import CLOSED_LOOP, MEANINGS, OPEN_LOOP, SUMMARIES
 
 _HERE = Path(__file__).parent
+_TEMPLATES = Environment(
+    loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+)
+_TEMPLATES.filters["number"] = number
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,25 +53,24 @@ def render(story: Story, verdict: Verdict | None, evidence: Evidence | None) -> 
         outcome = UNKNOWN
     word, sentence = SUMMARIES[outcome]
     charts = Charts(evidence) if evidence else None
-    drawn = charts.html() if charts else ""
-    return Template((_HERE / "page.html").read_text(encoding="utf-8")).substitute(
-        title=escape(story.title),
+    template = _TEMPLATES.get_template("page.html")
+    return template.render(
+        story=story,
         outcome=outcome,
         word=word,
-        sentence=escape(story.reason or sentence),
+        sentence=story.reason or sentence,
         figures=_figures(verdict),
-        facts=_definitions(story.facts),
         loop=_loop(evidence),
-        charts=drawn or "<p>Nothing was recorded.</p>",
+        charts=Markup(charts.html() if charts else ""),
         faults=_faults(evidence),
-        properties="".join(map(_property, verdict.properties if verdict else [])),
+        findings=verdict.properties if verdict else [],
+        meanings=MEANINGS,
         answers=_answers(evidence),
-        repeat=_repeat(story.repeat),
-        css=(_HERE / "page.css").read_text(encoding="utf-8"),
-        js=(_HERE / "page.js").read_text(encoding="utf-8"),
+        css=Markup((_HERE / "page.css").read_text(encoding="utf-8")),
+        js=Markup((_HERE / "page.js").read_text(encoding="utf-8")),
         # "</" would end the script, whatever the values say.
-        values=json.dumps(charts.values if charts else {}, separators=(",", ":")).replace(
-            "</", "<\\/"
+        values=Markup(
+            json.dumps(charts.values if charts else {}, separators=(",", ":")).replace("</", "<\\/")
         ),
     )
 
@@ -80,12 +84,13 @@ def _loop(evidence: Evidence | None) -> str:
     return OPEN_LOOP + late
 
 
-def _figures(verdict: Verdict | None) -> str:
+def _figures(verdict: Verdict | None) -> list[tuple[str, int, str]]:
+    """The figures in the head: name, value and mood."""
     if verdict is None or not verdict.counts:
-        return ""
+        return []
     counts = verdict.counts
     oversold = counts["oversold"]
-    shown: list[tuple[str, int, str]] = [
+    return [
         ("oversold", oversold, "bad" if oversold else "good"),
         ("reserved or sold", counts["held"] + counts["confirmed"], ""),
         ("left", counts["available"], ""),
@@ -94,28 +99,17 @@ def _figures(verdict: Verdict | None) -> str:
         ("told no", counts["fail"], ""),
         ("left without an answer", counts["info"], ""),
     ]
-    return "".join(
-        f'<div class="{mood}"><b>{number(value)}</b><span>{escape(name)}</span></div>'
-        for name, value, mood in shown
+
+
+def _faults(evidence: Evidence | None) -> list[tuple[str, ...]]:
+    return (
+        [
+            (str(order), fault.name, _seconds(fault.start - evidence.start), *_what_happened(fault))
+            for order, fault in enumerate(evidence.faults, start=1)
+        ]
+        if evidence
+        else []
     )
-
-
-def _definitions(facts: Mapping[str, object]) -> str:
-    return "".join(
-        f"<div><dt>{escape(name)}</dt><dd>{escape(str(value))}</dd></div>"
-        for name, value in facts.items()
-    )
-
-
-def _faults(evidence: Evidence | None) -> str:
-    if evidence is None or not evidence.faults:
-        return ""
-    rows = (
-        (str(order), fault.name, _seconds(fault.start - evidence.start), *_what_happened(fault))
-        for order, fault in enumerate(evidence.faults, start=1)
-    )
-    table = _table(("", "fault", "began", "lasted", "what was done"), rows)
-    return f"<h2>Faults</h2><p>The bands in the charts, in their order.</p>{table}"
 
 
 def _what_happened(fault: Fault) -> tuple[str, str]:
@@ -128,50 +122,13 @@ def _seconds(ns: int) -> str:
     return f"{ns / 1e9:.1f} s"
 
 
-def _property(finding: Finding) -> str:
-    shown = "".join(f"<li><code>{escape(each)}</code></li>" for each in finding.evidence)
-    is_open = " open" if finding.verdict == FAIL else ""
-    evidence = (
-        f"<details{is_open}><summary>Evidence</summary><ol>{shown}</ol></details>" if shown else ""
-    )
+def _answers(evidence: Evidence | None) -> list[tuple[str, str, str, int]]:
+    meaning = {"ok": "accepted", "fail": "refused", "info": "unknown"}
     return (
-        f'<section class="property {finding.verdict}" id="{finding.id}">'
-        f'<h3><span class="id">{finding.id}</span> {escape(finding.name)} '
-        f'<span class="badge {finding.verdict}">{finding.verdict.upper()}</span></h3>'
-        f'<p>{escape(MEANINGS[finding.id])}</p><p class="seen">{escape(finding.detail)}</p>'
-        f"{evidence}</section>"
-    )
-
-
-def _answers(evidence: Evidence | None) -> str:
-    if evidence is None or not evidence.answers:
-        return ""
-    rows = (
-        (op, answer, {"ok": "accepted", "fail": "refused", "info": "unknown"}.get(outcome, ""), n)
-        for (op, answer, outcome), n in sorted(evidence.answers.items())
-    )
-    table = _table(("call", "answer", "which means", "how often"), rows)
-    return f'<h2>Every call</h2><div class="answers">{table}</div>'
-
-
-def _table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
-    def cell(value: object) -> str:
-        if isinstance(value, int):
-            return f'<td class="number">{number(value)}</td>'
-        return f"<td>{escape(str(value))}</td>"
-
-    body = "".join(f"<tr>{''.join(map(cell, row))}</tr>" for row in rows)
-    names = "".join(f"<th>{escape(name)}</th>" for name in head)
-    return (
-        f'<div class="scroll"><table><thead><tr>{names}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div>"
-    )
-
-
-def _repeat(command: str) -> str:
-    if not command:
-        return ""
-    return (
-        f"<h2>Again</h2><p>The same buyers, doing the same things in the same order:</p>"
-        f'<pre><code id="repeat">{escape(command)}</code></pre>'
+        [
+            (op, answer, meaning.get(outcome, ""), times)
+            for (op, answer, outcome), times in sorted(evidence.answers.items())
+        ]
+        if evidence
+        else []
     )

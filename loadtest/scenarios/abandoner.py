@@ -1,13 +1,13 @@
-"""The one who takes a unit out of the stock and is never seen again."""
+"""A buyer who reserves a unit and never pays."""
 
 from __future__ import annotations
 
 from random import Random
 
-from loadtest.scenarios.patience import order_patiently
+from loadtest.scenarios.retries import order_with_retries
 from loadtest.shopper import Shopper
 
 
 def abandon(shopper: Shopper, random: Random) -> None:
     """Buy one and leave without paying; the reservation has to run out on its own."""
-    order_patiently(shopper, shopper.wants(), random, also_unknown=True)
+    order_with_retries(shopper, shopper.wants(), random, also_unknown=True)

@@ -1,4 +1,4 @@
-"""The script that starts before the opening and fires until it is told that nothing is left."""
+"""A script that fires from before the opening until the answer is sold out."""
 
 from __future__ import annotations
 

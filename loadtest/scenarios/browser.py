@@ -1,4 +1,4 @@
-"""The one who only looks."""
+"""A buyer who only looks at the sale."""
 
 from __future__ import annotations
 

@@ -1,16 +1,16 @@
-"""The one who changes their mind: the unit goes back, once, however often they cancel."""
+"""A buyer who cancels: the unit goes back once, however often they cancel."""
 
 from __future__ import annotations
 
 from random import Random
 
-from loadtest.scenarios.patience import order_patiently
+from loadtest.scenarios.retries import order_with_retries
 from loadtest.shopper import Shopper
 
 
 def cancel(shopper: Shopper, random: Random) -> None:
     """Buy one, cancel it; half of them cancel again or try to pay what they have cancelled."""
-    answer = order_patiently(shopper, shopper.wants(), random, also_unknown=True)
+    answer = order_with_retries(shopper, shopper.wants(), random, also_unknown=True)
     if answer.order is None:
         return
     shopper.sleep(random.random() / 2)

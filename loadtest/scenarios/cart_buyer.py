@@ -1,4 +1,4 @@
-"""The collector: several sales at once, all or nothing, and the same cart again if need be."""
+"""A buyer who orders from several sales at once, all or nothing, and retries the same cart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The double click: one key, two requests on two connections at the same moment."""
+"""A buyer who clicks twice: one key, two requests on two connections at the same moment."""
 
 from __future__ import annotations
 

@@ -1,17 +1,17 @@
-"""The one who wants the money back, at times from two windows at once."""
+"""A buyer who asks for a refund, at times from two windows at once."""
 
 from __future__ import annotations
 
 import threading
 from random import Random
 
-from loadtest.scenarios.patience import order_patiently
+from loadtest.scenarios.retries import order_with_retries
 from loadtest.shopper import Shopper
 
 
 def pay_and_refund(shopper: Shopper, random: Random) -> None:
     """Buy one, pay it, ask for the money back; half of them ask twice at the same moment."""
-    answer = order_patiently(shopper, shopper.wants(), random, also_unknown=True)
+    answer = order_with_retries(shopper, shopper.wants(), random, also_unknown=True)
     if answer.order is None:
         return
     shopper.pay(answer.order)

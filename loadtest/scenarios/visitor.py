@@ -1,4 +1,4 @@
-"""The visitor: loads the pages that a browser loads, in a sale that lasts."""
+"""A visitor who loads the pages that a browser loads, in a sale that lasts."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import pytest
 from loadtest.checker.evidence import Evidence
 from loadtest.faults import FAULTS, Chaos, Fault, FaultFailed, Target, chaos, draw, left_out
 from loadtest.faults.fault import wait_until
-from loadtest.faults.target import CLOCK, DISK, MARKS
+from loadtest.faults.target import CLOCK, DISK, FAILPOINTS
 
 TARGET = Target("http://127.0.0.1:1", 0, "", "", "", "")
 
@@ -126,7 +126,7 @@ def test_a_target_says_what_faults_have_to_be_left_out() -> None:
         "clock-stepped": CLOCK,
         "disk-full": DISK,
     }
-    assert MARKS in left_out(["holder-paused"], TARGET.has())["holder-paused"]
+    assert FAILPOINTS in left_out(["holder-paused"], TARGET.has())["holder-paused"]
 
 
 def test_a_target_serves_as_a_file(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def test_a_rush_on_a_right_shop_sells_everything_and_is_proved(tmp_path: Path) -
     assert done.returncode == 0, done.stderr
     assert "order: 201" in done.stderr
     assert "order: sold_out" in done.stderr
-    assert "Everybody is through" in done.stderr
+    assert "All users have finished" in done.stderr
     assert "Closed loop" in done.stderr
     assert (len(shop.orders), shop.available) == (10, 0)
     calls = list(operations(*folder.iterdir()))

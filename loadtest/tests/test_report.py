@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
 from random import Random
 
 import pytest
+from markupsafe import escape
 
 from loadtest.checker import FAIL, NAMES, UNKNOWN, judge
 from loadtest.checker import snapshot as s

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import resource
+import subprocess
+import sys
 import time
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -11,7 +15,7 @@ import pytest
 from loadtest import open_files
 from loadtest.run import ALLOWED_HOST, RunImpossible, address_of
 from loadtest.sale import Sale, SaleUnusable
-from loadtest.scenarios import MIXES, choose, parse_weights
+from loadtest.scenarios import BEHAVIOURS, MIXES, choose, parse_weights, sales_for
 
 
 @pytest.mark.parametrize(
@@ -75,10 +79,29 @@ def test_an_answer_that_lacks_a_field_is_named(missing: str) -> None:
         Sale.from_json("1", body, answered=0)
 
 
-def test_weights_replace_those_of_the_mix() -> None:
+@pytest.fixture(scope="module")
+def mixes() -> dict[str, dict[str, int]]:
+    """The weights of every class of the locustfile, read where Locust may patch the process."""
+    code = """
+import collections, inspect, json
+from loadtest import buyer, locustfile
+classes = inspect.getmembers(locustfile, lambda it: inspect.isclass(it) and it is not buyer.Buyer)
+weights = {
+    name.lower(): collections.Counter(task.__name__ for task in found.tasks)
+    for name, found in classes if issubclass(found, buyer.Buyer)
+}
+print(json.dumps(weights))
+"""
+    command = [sys.executable, "-c", code]
+    root = Path(__file__).resolve().parents[2]
+    output = subprocess.run(command, check=True, capture_output=True, text=True, cwd=root).stdout
+    found: dict[str, dict[str, int]] = json.loads(output)
+    return found
+
+
+def test_weights_replace_those_of_the_mix(mixes: dict[str, dict[str, int]]) -> None:
     weights = parse_weights("insist=1, buy_once=0,send_twice=0,want_more=0,look_around=0")
-    chosen = {choose("rush", weights, Random(n)).__name__ for n in range(50)}
-    assert chosen == {"insist"}
+    assert {choose(mixes["rush"], weights, Random(n)) for n in range(50)} == {"insist"}
 
 
 @pytest.mark.parametrize("text", ["insist", "insist=", "insist=-1", "insist=x", "nobody=1"])
@@ -87,8 +110,14 @@ def test_weights_that_make_no_sense_are_refused(text: str) -> None:
         parse_weights(text)
 
 
-def test_the_mix_of_all_has_every_behaviour() -> None:
-    assert set(MIXES["all"]) == {each for mix in MIXES.values() for each in mix}
+def test_every_mix_is_a_class_and_all_has_every_behaviour(
+    mixes: dict[str, dict[str, int]],
+) -> None:
+    assert set(mixes) == {*MIXES, "visitor"}
+    assert set(mixes["all"]) == {each for mix in set(MIXES) for each in mixes[mix]}
+    assert set(mixes["all"]) == {each.__name__ for each in BEHAVIOURS}
+    carts = {name for name in MIXES if "fill_cart" in mixes[name]}
+    assert carts == {name for name in MIXES if sales_for(name) > 1}
 
 
 def test_the_limit_of_open_files_is_raised_to_the_hard_one() -> None:

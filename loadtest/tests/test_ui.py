@@ -15,9 +15,11 @@ from loadtest.checker import snapshot
 from loadtest.demo_shop import DemoShop, ShopRefused
 from loadtest.faults import FAULTS, Target
 from loadtest.tally import Tally
-from loadtest.ui import runs, tab, trouble
+from loadtest.ui import faults, runs, tab
 from loadtest.ui.judge import main as judge
-from loadtest.ui.referee import IDLE, JUDGED, Case, Plan, Referee
+from loadtest.ui.plan import Plan
+from loadtest.ui.referee import Referee
+from loadtest.ui.run import IDLE, JUDGED, PageRun
 
 FIGURES: dict[str, Any] = {
     "sale": 1,
@@ -43,35 +45,42 @@ def a_plan(**more: Any) -> Plan:
     return Plan(**{**chosen, "arrivals": 0.0, "fenced": True, **more})
 
 
-def a_case(**more: Any) -> Case:
-    return Case(a_plan(**more), DemoShop(("127.0.0.1", 1)), None, IDLE, FIGURES, {"batches": 10})
+def a_run(**more: Any) -> PageRun:
+    run = PageRun(a_plan(**more), DemoShop(("127.0.0.1", 1)), None, IDLE, FIGURES)
+    run.before = {"batches": 10}
+    return run
 
 
-def shown(case: Case, tally: Tally) -> dict[str, str]:
-    return {row["what"]: row["value"] for row in tab.rows(case, tally)}
+def shown(run: PageRun, tally: Tally) -> dict[str, str]:
+    return {row["what"]: row["value"] for row in tab.rows(run, tally)}
 
 
 def test_the_tab_shows_this_runs_part_of_what_the_processes_counted() -> None:
-    rows = shown(a_case(), Tally.sum([Tally(ok=3, info=1), Tally(ok=1200)]))
-    assert (rows["Oversold"], rows["Held"], rows["ok"], rows["info"]) == ("0", "6", "1,203", "1")
+    rows = shown(a_run(), Tally.sum([Tally(ok=3, info=1), Tally(ok=1200)]))
+    assert (rows["Oversold"], rows["Held"], rows["Accepted"], rows["Unknown"]) == (
+        "0",
+        "6",
+        "1,203",
+        "1",
+    )
     assert (rows["Batches"], rows["Lock waits"]) == ("4", "4")
     assert "Late arrivals" not in rows
-    assert shown(a_case(arrivals=5.0), Tally(late=2, unstarted=9))["Not started"] == "9"
+    assert shown(a_run(arrivals=5.0), Tally(late=2, unstarted=9))["Not started"] == "9"
 
 
 def test_the_tab_never_shows_a_boolean_and_keeps_its_order() -> None:
-    case = a_case()
-    case.phase, case.verdict = JUDGED, {"verdict": "pass"}
-    rows = tab.rows(case, Tally())
+    run = a_run()
+    run.phase, run.verdict = JUDGED, {"verdict": "pass"}
+    rows = tab.rows(run, Tally())
     assert all(isinstance(value, str) for row in rows for value in row.values())
     assert [row["name"] for row in rows] == sorted(row["name"] for row in rows)
-    assert shown(case, Tally())["Verdict"] == "PASS"
+    assert shown(run, Tally())["Verdict"] == "PASS"
 
 
 def test_a_shop_without_redis_is_said_to_be() -> None:
-    case = a_case()
-    case.figures = {**FIGURES, "degraded": True}
-    assert shown(case, Tally())["Mode"] == "combining, without Redis"
+    run = a_run()
+    run.figures = {**FIGURES, "degraded": True}
+    assert shown(run, Tally())["Strategy"] == "combining, without Redis"
 
 
 def test_only_the_last_runs_are_kept(tmp_path: Path) -> None:
@@ -96,12 +105,12 @@ def test_snapshots_of_a_long_run_are_thinned_out(tmp_path: Path, monkeypatch: An
 def test_a_shop_that_does_not_answer_makes_the_verdict_unknown(tmp_path: Path) -> None:
     referee = Referee(runs.Runs(tmp_path), list)
     folder = referee.begin(a_plan(), DemoShop(("127.0.0.1", 1)))
-    assert referee.case is not None
-    case = referee.case
-    case.phase = JUDGED  # ends its watch
-    assert "no figures" in case.reason
-    case.judge(folder, [])
-    assert case.outcome == "unknown"
+    assert referee.run is not None
+    run = referee.run
+    run.phase = JUDGED  # ends its watch
+    assert "no figures" in run.reason
+    run.judge()
+    assert run.outcome == "unknown"
     assert "no figures" in folder.report.read_text()
 
 
@@ -117,14 +126,14 @@ def test_a_history_that_cannot_be_read_makes_the_verdict_unknown(tmp_path: Path)
 
 
 def test_a_fault_is_offered_only_where_its_target_is_known(tmp_path: Path) -> None:
-    assert trouble.offered("") == []
-    assert trouble.offered(str(tmp_path / "nothing")) == []
+    assert faults.offered("") == []
+    assert faults.offered(str(tmp_path / "nothing")) == []
     (tmp_path / "broken").write_text("{")
-    assert trouble.offered(str(tmp_path / "broken")) == []
+    assert faults.offered(str(tmp_path / "broken")) == []
     target = Target(web="", shop=1, database="", database_folder="", redis="", broker="")
     target.write(tmp_path / "target")
-    offered = trouble.offered(str(tmp_path / "target"))
-    assert offered[:2] == [trouble.NONE, trouble.ALL]
+    offered = faults.offered(str(tmp_path / "target"))
+    assert offered[:2] == [faults.NONE, faults.ALL]
     assert {"redis-killed", "web-killed"} <= set(offered)
     assert not {name for name in offered[2:] if FAULTS[name].needs}
 

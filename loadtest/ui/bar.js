@@ -26,7 +26,7 @@
   function show(state) {
     text.textContent = state.phase === "none"
       ? "No sale yet: start a run, or open one. Strategy, stock and buyers are under Custom parameters."
-      : `Sale ${state.sale} · ${state.mode} · ${state.reserved} of ${state.total} sold or held`
+      : `Sale ${state.sale} · ${state.strategy} · ${state.reserved} of ${state.total} sold or held`
         + ` · oversold ${state.oversold}`;
     badge.textContent = state.phase === "running" ? "running" : state.verdict ?? "";
     badge.className = state.outcome ?? "";

@@ -1,7 +1,7 @@
 """Judges the run in a folder, in a process of its own: `python -m loadtest.ui.judge FOLDER`.
 
-Of its own, because judging a large run takes seconds of pure computing, in which Locust's page
-would stand still. Reads `run.json`, writes `verdict.json` and `report.html`.
+Judging a large run takes seconds of computing, in which Locust's page would not respond. Reads
+`run.json`, writes `verdict.json` and `report.html`.
 """
 
 from __future__ import annotations
@@ -11,47 +11,22 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from loadtest.checker import (
-    UNKNOWN,
-    FaultLogError,
-    HistoryError,
-    SnapshotError,
-    Verdict,
-    judge,
-)
-from loadtest.report import Evidence, Story, gather, write
+from loadtest.checker import UNKNOWN
+from loadtest.orchestrator import Judged, judge_run, write_report
+from loadtest.report import Story
 from loadtest.ui.runs import RunFolder
 
 
 def main(path: str) -> int:
-    """Judge one run; says *unknown* and why, where it cannot be judged."""
+    """Judge one run; the verdict is *unknown*, with the reason, where it cannot be judged."""
     folder = RunFolder(Path(path))
     run: dict[str, Any] = json.loads((folder.path / "run.json").read_text())
-    faults = folder.path / "faults.jsonl"
-    found = faults if faults.exists() else None
-    verdict: Verdict | None = None
-    evidence: Evidence | None = None
-    reason = run["reason"]
-    try:
-        evidence = gather(
-            run["histories"],
-            during=folder.during(),
-            final=folder.final if folder.final.exists() else None,
-            faults=found,
-        )
-        if not reason:
-            verdict = judge(
-                run["histories"],
-                folder.final,
-                during=folder.during(),
-                ledger=folder.ledger if folder.ledger.exists() else None,
-                faults=found,
-                properties=run["properties"],
-            )
-    except (HistoryError, SnapshotError, FaultLogError, OSError) as error:
-        reason = str(error)
+    judged = Judged(None, run["reason"])
+    if not judged.reason:
+        judged = judge_run(folder, run["histories"], run["properties"])
+    verdict, reason = judged
     story = Story(run["title"], run["repeat"], run["facts"], reason)
-    write(folder.report, story, verdict, evidence)
+    write_report(folder.report, folder, run["histories"], story, verdict)
     document = verdict.to_json() if verdict else {"verdict": UNKNOWN, "properties": []}
     (folder.path / "verdict.json").write_text(
         json.dumps({**document, "reason": reason, "title": run["title"]}, indent=2) + "\n"

@@ -13,7 +13,8 @@ from locust.web import WebUI
 from loadtest.demo_shop import ShopRefused
 from loadtest.run import RunImpossible
 from loadtest.ui import tab
-from loadtest.ui.referee import JUDGED, Referee
+from loadtest.ui.referee import Referee
+from loadtest.ui.run import JUDGED
 
 _HERE = Path(__file__).parent
 _BAR = '<script src="./correctness/bar.js"></script></body>'
@@ -49,25 +50,25 @@ def install(web_ui: WebUI, referee: Referee, reset: Reset, base: str = "") -> No
 
 def state(referee: Referee) -> dict[str, Any]:
     """What the bar and the verdict's page show."""
-    case = referee.case
-    found = [(run.number, run.verdict()) for run in referee.runs]
+    run = referee.run
+    found = [(each.number, each.verdict()) for each in referee.runs]
     runs = [
         {"number": number, "verdict": verdict["verdict"], "title": verdict["title"]}
         for number, verdict in reversed(found)
         if verdict
     ]
-    shown: dict[str, Any] = {"phase": "none", "rows": tab.rows(case, referee.tally), "runs": runs}
-    if case is None:
+    shown: dict[str, Any] = {"phase": "none", "rows": tab.rows(run, referee.tally), "runs": runs}
+    if run is None:
         return shown
-    figures = case.figures
+    figures = run.figures
     return shown | {
-        "phase": case.phase,
-        "sale": case.plan.sale,
-        "mode": tab.mode(case),
-        "verdict": tab.verdict(case),
-        "outcome": case.outcome if case.phase == JUDGED else "",
-        "reason": case.reason,
-        "run": case.number,
+        "phase": run.phase,
+        "sale": run.chosen.sale,
+        "strategy": tab.strategy(run),
+        "verdict": tab.verdict(run),
+        "outcome": run.outcome if run.phase == JUDGED else "",
+        "reason": run.reason,
+        "run": run.number,
         "total": figures.get("total", 0),
         "reserved": figures.get("held", 0) + figures.get("confirmed", 0),
         "oversold": figures.get("oversold", 0),
@@ -81,7 +82,7 @@ def _add_to_locusts_answers(app: Flask, referee: Referee, base: str) -> None:
             # Locust keeps this answer for two seconds and gives it out again: what was added
             # before is replaced.
             answer = json.loads(response.get_data())
-            rows = tab.rows(referee.case, referee.tally)
+            rows = tab.rows(referee.run, referee.tally)
             answer["extended_stats"] = [{"key": tab.KEY, "data": rows}]
             response.set_data(json.dumps(answer))
         elif request.path == f"{base}/" and response.status_code == 200:
@@ -105,7 +106,7 @@ def _report(referee: Referee) -> Response:
 
 
 def _reset(referee: Referee, reset: Reset) -> Response:
-    if referee.case is not None and referee.case.phase == "running":
+    if referee.run is not None and referee.run.phase == "running":
         return Response("A run is on. Stop it first.", 409)
     try:
         reset()

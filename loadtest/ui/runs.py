@@ -9,21 +9,19 @@ from pathlib import Path
 from typing import Any
 
 from loadtest.checker.snapshot import Header, Item, write
+from loadtest.orchestrator import RunFiles
 
 KEPT = 10
 # Snapshots of a run; when there are more, every second one goes, and they are taken half as often.
 MOST_SNAPSHOTS = 400
 
 
-class RunFolder:
-    """What one run leaves: its history, its snapshots, its verdict, its report."""
+class RunFolder(RunFiles):
+    """The files of one run of the page: also what is to be judged, and the verdict."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        super().__init__(path)
         self.number = int(path.name)
-        self.final = path / "final.snapshot"
-        self.ledger = path / "ledger.snapshot"
-        self.report = path / "report.html"
         self._taken = 0
         self._every = 1
 
@@ -39,10 +37,6 @@ class RunFolder:
             for path in kept[::2]:
                 path.unlink()
             self._every *= 2
-
-    def during(self) -> list[Path]:
-        """The snapshots of the run, in their order."""
-        return sorted(self.path.glob("during-*.snapshot"))
 
     def describe(self, description: dict[str, Any]) -> None:
         """Say what is to be judged; see `judge.py`."""

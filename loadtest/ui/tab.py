@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from loadtest.tally import Tally
-from loadtest.ui.referee import IDLE, JUDGED, JUDGING_NOW, RUNNING, SETTLING, Case
+from loadtest.ui.run import IDLE, JUDGED, JUDGING_NOW, RUNNING, SETTLING, PageRun
 
 KEY = "correctness"
 TAB = {"title": "Correctness", "key": KEY}
@@ -19,86 +19,88 @@ TABLE = {
 }
 
 PHASES = {
-    IDLE: "nobody has bought yet",
+    IDLE: "no purchase yet",
     RUNNING: "after the run",
-    SETTLING: "the follow-up is being waited for",
+    SETTLING: "waiting for the follow-up",
     JUDGING_NOW: "being judged",
 }
 
 
-def mode(case: Case) -> str:
-    """How the shop is selling."""
-    if case.figures.get("degraded"):
-        return f"{case.plan.strategy}, without Redis"
-    return case.plan.strategy
+def strategy(run: PageRun) -> str:
+    """How the shop is selling now."""
+    if run.figures.get("degraded"):
+        return f"{run.chosen.strategy}, without Redis"
+    return run.chosen.strategy
 
 
-def verdict(case: Case) -> str:
+def verdict(run: PageRun) -> str:
     """PASS, FAIL or UNKNOWN, or when there will be one. Never a boolean: those show as nothing."""
-    return case.outcome.upper() if case.phase == JUDGED else PHASES[case.phase]
+    return run.outcome.upper() if run.phase == JUDGED else PHASES[run.phase]
 
 
-def rows(case: Case | None, tally: Tally) -> list[dict[str, str]]:
+def rows(run: PageRun | None, tally: Tally) -> list[dict[str, str]]:
     """The rows, as text."""
     # Locust sorts a table by what is called "name", which therefore is a number nobody sees.
-    found = _rows(case, tally)
+    found = _rows(run, tally)
     return [{"name": f"{number:02}", **row} for number, row in enumerate(found)]
 
 
-def _rows(case: Case | None, tally: Tally) -> list[dict[str, str]]:
-    if case is None:
+def _rows(run: PageRun | None, tally: Tally) -> list[dict[str, str]]:
+    if run is None:
         return [_row("Verdict", "–", "start a run")]
-    figures = case.figures
+    figures = run.figures
     oversold = figures.get("oversold", 0)
     return [
-        _row("Verdict", verdict(case), case.reason or "see the bar below for the report"),
-        _row("Sale", case.plan.sale, f"{case.plan.mix} buyers, {case.plan.loop}"),
-        _row("Mode", mode(case), f"{figures.get('processes', 0)} web processes sell"),
+        _row("Verdict", verdict(run), run.reason or "see the bar below for the report"),
+        _row("Sale", run.chosen.sale, f"{run.chosen.mix} buyers, {run.chosen.loop}"),
+        _row("Strategy", strategy(run), f"{figures.get('processes', 0)} web processes sell"),
         _row("Oversold", oversold, "units that do not exist" if oversold else "nothing: PASS"),
         _row("Sold", figures.get("confirmed", 0), "units paid for"),
         _row("Held", figures.get("held", 0), "units of orders that are not paid yet"),
         _row("Available", figures.get("available", 0), f"units left of {figures.get('total', 0)}"),
-        _row("ok", tally.ok, "purchases that were promised"),
-        _row("fail", tally.fail, "purchases that were refused"),
-        _row("info", tally.info, "purchases without a clear answer"),
-        *_open_loop(case, tally),
-        *_faults(case),
+        _row("Accepted", tally.ok, "purchases that were confirmed"),
+        _row("Refused", tally.fail, "purchases that were refused"),
+        _row("Unknown", tally.info, "purchases without a clear answer"),
+        *_open_loop(run, tally),
+        *_faults(run),
         _row("Follow-ups owed", figures.get("owed", 0), "orders whose confirmation is not sent"),
-        *_combining(case),
+        *_combining(run),
     ]
 
 
-def _open_loop(case: Case, tally: Tally) -> list[dict[str, str]]:
-    if not case.plan.arrivals:
+def _open_loop(run: PageRun, tally: Tally) -> list[dict[str, str]]:
+    if not run.chosen.arrivals:
         return []
     return [
-        _row("Late arrivals", tally.late, "buyers who found all users busy: take more users"),
+        _row("Late arrivals", tally.late, "buyers who found all users busy. Take more users."),
         _row("Not started", tally.unstarted, "buyers who were due before the end"),
     ]
 
 
-def _faults(case: Case) -> list[dict[str, str]]:
-    if case.trouble is None:
+def _faults(run: PageRun) -> list[dict[str, str]]:
+    if not run.chosen.faults:
         return []
-    return [_row("Fault", case.plan.fault, "one every 5 to 15 s; stop the run for the verdict")]
+    return [
+        _row("Fault", run.chosen.fault, "one every 5 to 15 s. Stop the run to get the verdict.")
+    ]
 
 
-def _combining(case: Case) -> list[dict[str, str]]:
-    if not case.plan.fenced:
+def _combining(run: PageRun) -> list[dict[str, str]]:
+    if not run.chosen.fenced:
         return []
-    waits, batches = case.counted("lock_wait_count"), case.counted("batches")
-    wait = 1000 * case.counted("lock_wait_seconds") / waits if waits else 0.0
-    size = case.counted("batched") / batches if batches else 0.0
+    waits, batches = run.counted("lock_wait_count"), run.counted("batches")
+    wait = 1000 * run.counted("lock_wait_seconds") / waits if waits else 0.0
+    size = run.counted("batched") / batches if batches else 0.0
     return [
         _row("Lock waits", f"{waits:,.0f}", f"{wait:.1f} ms each, on average"),
         _row("Batches", f"{batches:,.0f}", f"{size:.1f} purchases each, on average"),
         _row(
             "Without the lock",
-            case.counted("without_lock"),
-            "batches sold while Redis was away or late: the guard decides",
+            run.counted("without_lock"),
+            "batches sold while Redis was down or slow: the guard decides",
         ),
-        _row("Stale tokens", case.counted("stale_token"), "writes of overtaken holders, refused"),
-        _row("Unclear commits", case.counted("commit_unknown"), "looked up again by their keys"),
+        _row("Stale tokens", run.counted("stale_token"), "writes of former lock holders, refused"),
+        _row("Unclear commits", run.counted("commit_unknown"), "looked up again by their keys"),
     ]
 
 

@@ -19,8 +19,9 @@ from inventory.audit import audit
 from inventory.models import Item
 from inventory.selling.strategies import CLASSES
 from lab.bench.run import BUYERS, purchases
-from lab.proof.load_profile import Crowd
-from lab.proof.proof import Plan, Proof
+from lab.proof.load_profile import LoadProfile
+from lab.proof.plan import Plan
+from lab.proof.run import Proof
 from lab.proof.testbed import Testbed
 from lab.stack.errors import StackError
 from loadtest import bench_client
@@ -31,7 +32,7 @@ from shop.catalogue.sales import open_sale
 ENOUGH = 1_000_000
 """Units, and a buyer's limit, where neither is to end a measurement."""
 
-PATIENCE = 15.0
+ANSWER_TIMEOUT = 15.0
 """Seconds to wait for the last answers."""
 
 LOOK = 0.05
@@ -121,7 +122,7 @@ def sell_through(testbed: Testbed, name: str, scale: Scale, tokens: Sequence[str
             over.requests(tokens),
             connections=scale.connections,
             seconds=scale.most_seconds,
-            timeout=PATIENCE,
+            timeout=ANSWER_TIMEOUT,
         )
     summary, sold = load.summary(), load.statuses.get(201, 0)
     # Those that came while the last answers were waited for are counted, so is that time.
@@ -155,7 +156,7 @@ def without_redis(testbed: Testbed, name: str, scale: Scale, tokens: Sequence[st
             purchases(sale.pk, tokens),
             connections=scale.connections,
             seconds=scale.redis_away,
-            timeout=PATIENCE,
+            timeout=ANSWER_TIMEOUT,
         )
     finally:
         fault.heal()
@@ -167,11 +168,12 @@ def without_redis(testbed: Testbed, name: str, scale: Scale, tokens: Sequence[st
 def prove(testbed: Testbed, name: str, scale: Scale) -> dict[str, Any]:
     """A proof, as `prove --json` writes it: under faults if the strategy is a safe one."""
     faults = scale.faults if CLASSES[name].safe else ()
-    crowd = Crowd(scale.buyers, "rush", scale.seed, stays=bool(faults))
-    plan = Plan(crowd, max(scale.buyers // 2, 1), limit=1, strategy=name, faults=faults)
+    profile = LoadProfile(scale.buyers, "rush", scale.seed, stays=bool(faults))
+    plan = Plan(profile, max(scale.buyers // 2, 1), limit=1, strategy=name, faults=faults)
     with tempfile.TemporaryDirectory(prefix="compare-") as folder:
-        result = Proof(plan, testbed, Path(folder), lambda progress: None).run()
-    return result.to_json(plan, "")
+        proof = Proof(plan, testbed, Path(folder), lambda progress: None)
+        proof.run()
+    return proof.result.to_json(plan)
 
 
 @dataclass(frozen=True, slots=True)

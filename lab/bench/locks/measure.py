@@ -26,7 +26,7 @@ from redis.connection import AbstractConnection
 from lab.bench.locks.contenders import CEILING, CONTENDERS, LEASE
 
 PROCESSES = get_context("forkserver")
-PATIENCE = 150.0  # s; the slowest contender gives up after 120
+SILENCE_LIMIT = 150.0  # s; the slowest contender gives up after 120
 HEAD_START = 0.05  # s; until all processes have heard when to begin
 WARM_UP = 0.2  # s; in which all connect and send their scripts
 RECOVERY_LEASE = 2  # s; whole seconds are all that python-redis-lock knows
@@ -136,8 +136,8 @@ def _lay_baton(url: str, name: str, processes: int) -> None:
 
 
 def _receive(pipe: Connection) -> Any:
-    if not pipe.poll(PATIENCE):
-        raise TimeoutError(f"a benchmark process is silent for {PATIENCE} s")
+    if not pipe.poll(SILENCE_LIMIT):
+        raise TimeoutError(f"a benchmark process is silent for {SILENCE_LIMIT} s")
     return pipe.recv()
 
 
@@ -199,7 +199,7 @@ def compare(
 def _hold(pipe: Connection, contender: str, url: str) -> None:
     CONTENDERS[contender](url, f"recovery-{contender}", RECOVERY_LEASE).acquire()
     pipe.send(time.monotonic())
-    time.sleep(PATIENCE)
+    time.sleep(SILENCE_LIMIT)
 
 
 def _wait(pipe: Connection, contender: str, url: str) -> None:

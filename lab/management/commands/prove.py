@@ -21,9 +21,11 @@ from rich.live import Live
 
 from inventory.selling.strategies import CLASSES, DEFAULT
 from lab.proof import controls, show, testbed
-from lab.proof.load_profile import Crowd, LoadFailed
-from lab.proof.proof import Plan, Progress, Proof, Result
-from lab.proof.report import write_report
+from lab.proof.load_profile import LoadFailed, LoadProfile
+from lab.proof.plan import Plan
+from lab.proof.progress import Progress
+from lab.proof.result import Result
+from lab.proof.run import Proof
 from lab.proof.testbed import Testbed
 from lab.stack.errors import StackError
 from loadtest.faults import FAULTS, left_out
@@ -123,23 +125,20 @@ class Command(BaseCommand):
         if options["controls"] or options["control"]:
             _control(console, options)
         plan = _plan(console, options)
-        repeat = _repeat(plan)
         if plan.faults:
             _quieten()
         report = options["report"] or (options["jsonl"] and options["jsonl"] / "report.html")
         try:
-            with _folder(options["jsonl"]) as folder, _arena(console, plan) as where:
-                result = _prove(console, plan, where, folder)
+            with _folder(options["jsonl"]) as folder, _testbed(console, plan) as where:
+                result = _prove(console, plan, where, folder, report)
                 if not options["jsonl"] and result.log:
                     # The folder goes. The log of a shop that was there before stays.
                     result.log = where.log if where.stack is None else None
-                if report:
-                    write_report(report, plan, result, repeat, folder)
         except (LoadFailed, StackError, OSError) as error:
             result = Result(0, None, 0.0, str(error))
-        show.result(console, plan, result, repeat)
+        show.result(console, plan, result)
         if options["json"]:
-            document = json.dumps(result.to_json(plan, repeat), indent=2)
+            document = json.dumps(result.to_json(plan), indent=2)
             options["json"].write_text(document + "\n")
         if report and report.exists():
             console.print(f"Report: {report.resolve()}", soft_wrap=True, highlight=False)
@@ -185,12 +184,12 @@ def _plan(console: Console, options: dict[str, Any]) -> Plan:
     elif lacking:
         raise CommandError("; ".join(f"{name} needs {what}" for name, what in lacking.items()))
     stays = bool(faults or options["minutes"])
-    crowd = Crowd(
+    profile = LoadProfile(
         options["buyers"], options["mix"], seed, options["processes"], stays, options["arrivals"]
     )
     stock = options["stock"] or (1000 if stays else 100)
     return Plan(
-        crowd,
+        profile,
         stock,
         options["limit"],
         options["strategy"],
@@ -200,14 +199,19 @@ def _plan(console: Console, options: dict[str, Any]) -> Plan:
     )
 
 
-def _prove(console: Console, plan: Plan, where: Testbed, folder: Path) -> Result:
+def _prove(
+    console: Console, plan: Plan, where: Testbed, folder: Path, report: Path | None
+) -> Result:
     with Live(console=console, transient=True, refresh_per_second=4) as live:
-        proof = Proof(plan, where, folder, lambda now: live.update(show.progress(plan, now)))
-        return proof.run()
+        proof = Proof(
+            plan, where, folder, lambda now: live.update(show.progress(plan, now)), report
+        )
+        proof.run()
+    return proof.result
 
 
 @contextmanager
-def _arena(console: Console, plan: Plan) -> Iterator[Testbed]:
+def _testbed(console: Console, plan: Plan) -> Iterator[Testbed]:
     """A shop: the demo's that asked for this proof, or one started for it."""
     url = os.environ.get("SHOP_URL")
     if url and not plan.faults:
@@ -237,19 +241,3 @@ def _folder(wanted: Path | None) -> Iterator[Path]:
         raise CommandError(f"{wanted} is not empty: it holds another run's history")
     wanted.mkdir(parents=True, exist_ok=True)
     yield wanted
-
-
-def _repeat(plan: Plan) -> str:
-    arguments = (
-        f"--buyers {plan.crowd.buyers} --stock {plan.stock} --limit {plan.limit} "
-        f"--strategy {plan.strategy} --mix {plan.crowd.mix} --seed {plan.crowd.seed}"
-    )
-    if plan.crowd.arrivals:
-        arguments += f" --arrivals {plan.crowd.arrivals:g}"
-    if plan.minutes:
-        arguments += f" --minutes {plan.minutes:g}"
-    if set(plan.faults) | set(plan.left_out) == set(FAULTS):
-        arguments += " --faults all"
-    else:
-        arguments += "".join(f" --fault {name}" for name in plan.faults)
-    return f'make prove ARGS="{arguments}"'

@@ -15,7 +15,7 @@ from rich.markdown import Markdown
 from inventory.selling.strategies import CLASSES
 from lab.management.commands.prove import at_least_one
 from lab.proof import soak_summary
-from lab.proof.soak import STRATEGIES, Soak, Wish
+from lab.proof.soak import STRATEGIES, Soak, SoakPlan
 from lab.stack.folder import alone
 from lab.stack.signals import end_on_signals
 
@@ -54,7 +54,7 @@ class Command(BaseCommand):
     def handle(self, **options: Any) -> None:  # noqa: D102
         end_on_signals()
         console = Console()
-        wish = Wish(
+        plan = SoakPlan(
             options["seed"] or random.SystemRandom().randrange(1, 2**31),
             options["minutes"],
             options["round"],
@@ -66,9 +66,9 @@ class Command(BaseCommand):
         with alone(folder / "soak.lock") as free:
             if not free:
                 raise CommandError(f"A soak is running in {folder}.")
-            soak = Soak(folder, wish, lambda line: console.print(line, highlight=False))
+            soak = Soak(folder, plan, lambda line: console.print(line, highlight=False))
             console.print(
-                f"Soaking for {wish.minutes:g} minutes, {soak.state.seconds / 60:.0f} of them "
+                f"Soaking for {plan.minutes:g} minutes, {soak.state.seconds / 60:.0f} of them "
                 f"done, seed {soak.state.seed}. Summary: {folder / 'summary.md'}"
             )
             summary = soak.run()

@@ -48,7 +48,7 @@ def target(servers: EmbeddedServers) -> Iterator[Target]:
             redis_proxy=controls[REDIS_PROXY][1],
             database_proxy=controls[DATABASE_PROXY][1],
             # For the tests' own clients, by way of the proxies.
-            marks=testbed.by_way_of(urls.redis, controls[REDIS_PROXY][0]),
+            failpoints=testbed.by_way_of(urls.redis, controls[REDIS_PROXY][0]),
             clock=testbed.by_way_of(urls.database, controls[DATABASE_PROXY][0]),
         )
 
@@ -64,7 +64,7 @@ def injected(name: str, target: Target) -> Iterator[Fault]:
 
 
 def by_proxy(target: Target) -> redis.Redis:
-    return redis.Redis.from_url(target.marks, socket_timeout=0.3, socket_connect_timeout=5)
+    return redis.Redis.from_url(target.failpoints, socket_timeout=0.3, socket_connect_timeout=5)
 
 
 def test_a_killed_redis_comes_back_empty(target: Target) -> None:

@@ -10,7 +10,7 @@ from django.db import transaction
 from inventory.models import Item
 from lab.models import UnenforcedItem
 from lab.proof import controls
-from lab.proof.restock import NAME, Restocker
+from lab.proof.restock import Restocker
 from lab.proof.run_statistics import run_statistics
 from lab.proof.tally import Tally
 from loadtest.faults import FAULTS, Injected
@@ -40,7 +40,7 @@ def test_the_tally_counts_whole_lines_as_they_come(tmp_path: Path) -> None:
     recorder.close()
 
 
-def test_hindsight_finds_how_soon_the_shop_sold_again(tmp_path: Path) -> None:
+def test_run_statistics_find_how_soon_the_shop_sold_again(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path / "a.jsonl")
     call(recorder, 1, "order", 201, "1")
     call(recorder, 2, "look", 200)
@@ -69,7 +69,7 @@ def test_an_empty_shelf_is_filled_and_the_history_tells(sale: Sale, tmp_path: Pa
     wait_for(lambda: restocker.times == 1)
     restocker.stop()
     assert Item.objects.get(pk=sale.item_id).available == 5
-    [told] = operations(tmp_path / f"{NAME}-{sale.pk}.jsonl")
+    [told] = operations(restocker.path)
     assert (told.op, told.outcome, told.quantity) == ("restock", "ok", 5)
     assert told.item == str(sale.item_id)
 

@@ -8,8 +8,9 @@ from pathlib import Path
 from rich.console import Console
 
 from lab.proof import show
-from lab.proof.load_profile import Crowd
-from lab.proof.proof import Plan, Result
+from lab.proof.load_profile import LoadProfile
+from lab.proof.plan import Plan
+from lab.proof.result import Result
 from lab.proof.server_errors import MOST, ServerErrors
 
 FAILED = """\
@@ -95,11 +96,11 @@ def test_without_a_log_nothing_is_told(tmp_path):
 
 
 def test_a_proof_that_failed_shows_what_the_shop_logged(tmp_path):
-    plan = Plan(Crowd(10, "rush", 1), stock=5, limit=1, strategy="combining")
+    plan = Plan(LoadProfile(10, "rush", 1), stock=5, limit=1, strategy="combining")
     result = Result(1, None, 0.0, "no final read", problems=["ValueError: x"], log=tmp_path)
-    document = result.to_json(plan, "again")
+    document = result.to_json(plan)
     assert (document["problems"], document["log"]) == (["ValueError: x"], str(tmp_path))
     screen = io.StringIO()
-    show.result(Console(file=screen, width=300), plan, result, "again")
+    show.result(Console(file=screen, width=300), plan, result)
     assert "ValueError: x" in screen.getvalue()
     assert str(tmp_path) in screen.getvalue()

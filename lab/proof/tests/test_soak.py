@@ -10,20 +10,20 @@ from typing import Any
 import pytest
 
 from lab.proof import soak_summary
-from lab.proof.soak import STATE, STRATEGIES, Soak, Wish, draw_round
+from lab.proof.soak import STATE, STRATEGIES, Soak, SoakPlan, draw_round
 from loadtest.faults.fault import wait_until
 
 pytestmark = pytest.mark.long
 
-WISH = Wish(seed=7, minutes=60, round_minutes=1, lanes=1, strategies=STRATEGIES)
+PLAN = SoakPlan(seed=7, minutes=60, round_minutes=1, lanes=1, strategies=STRATEGIES)
 
 
 class Played(Soak):
     """Its rounds are not proofs but take what is left on a list."""
 
-    def __init__(self, folder: Path, verdicts: list[str], wish: Wish = WISH) -> None:
+    def __init__(self, folder: Path, verdicts: list[str], plan: SoakPlan = PLAN) -> None:
         self.lines: list[str] = []
-        super().__init__(folder, wish, self.lines.append)
+        super().__init__(folder, plan, self.lines.append)
         self.verdicts = verdicts
         self.commands: list[list[str]] = []
         self.goes_on = threading.Event()
@@ -91,7 +91,7 @@ def test_a_soak_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     assert [each["round"] for each in state["rounds"]] == [1]
     assert state["unfinished"] == [2]
 
-    again = Played(tmp_path, ["pass", "pass"], Wish(99, 60, 1, 1, STRATEGIES))
+    again = Played(tmp_path, ["pass", "pass"], SoakPlan(99, 60, 1, 1, STRATEGIES))
     assert again.state.seed == 7, "the folder's seed, whatever is asked for now"
     again.run()
     assert [each["round"] for each in again.state.rounds] == [1, 2, 3]
@@ -99,7 +99,7 @@ def test_a_soak_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
 
 
 def test_no_round_begins_when_the_minutes_are_over(tmp_path: Path) -> None:
-    soak = Played(tmp_path, [], Wish(7, 0, 1, 2, STRATEGIES))
+    soak = Played(tmp_path, [], SoakPlan(7, 0, 1, 2, STRATEGIES))
     assert soak.run()["rounds"] == 0
     assert soak.commands == []
 

@@ -1,4 +1,4 @@
-"""Asking again, as a sensible client does: the same key, after the wait that the shop asked for."""
+"""Retries as a sensible client makes them: the same key, after the wait that the shop asked for."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def unknown(answer: Answer) -> bool:
     return classify(answer.status, answer.code, answer.order) == INFO
 
 
-def order_patiently(
+def order_with_retries(
     shopper: Shopper, purchase: Purchase, random: Random, *, also_unknown: bool = False
 ) -> Answer:
     """Ask until the shop is not busy (and, if wanted, until the answer is known)."""

@@ -1,0 +1,85 @@
+"""What a proof is to show, and under which conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from inventory.selling.strategies import CLASSES
+from lab.proof.load_profile import LoadProfile
+from loadtest.faults.chaos import BETWEEN
+from loadtest.orchestrator import RunPlan
+from loadtest.scenarios import sales_for
+
+AFTERWARDS = 8.0
+"""Seconds that the buyers stay after the last fault: the 3 s that the shop may take to recover,
+and enough answers after them to judge the rate of good ones."""
+
+DRAIN = 120
+"""Seconds for the follow-up to come to rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be proved.
+
+    Attributes:
+        profile: which buyers come.
+        stock: units.
+        limit: units per buyer.
+        strategy: how the sale is sold.
+        minutes: that the sale lasts, restocked whenever it has run out; 0: until all buyers have
+            finished, or every fault was injected once.
+        faults: names of the faults to inject.
+        left_out: those that cannot be injected here, and what they lack.
+        drain: seconds for the follow-up to come to rest. What is open then is judged as it is.
+        restock_tells: whether a restock removes the sold-out hint; off in a negative control.
+    """
+
+    profile: LoadProfile
+    stock: int
+    limit: int
+    strategy: str
+    minutes: float = 0.0
+    faults: tuple[str, ...] = ()
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    drain: float = DRAIN
+    restock_tells: bool = True
+
+    @property
+    def lasts(self) -> bool:
+        """Whether the sale goes on until it is stopped."""
+        return bool(self.minutes or self.faults)
+
+    @property
+    def sales(self) -> int:
+        """The number of sales."""
+        return sales_for(self.profile.mix)
+
+    @property
+    def about_seconds(self) -> float:
+        """How long it will take, about; 0 if the buyers decide."""
+        each = sum(BETWEEN) / 2 + 1.0
+        return 60 * self.minutes or len(self.faults) * each + (AFTERWARDS if self.faults else 0)
+
+    @property
+    def of_run(self) -> RunPlan:
+        """The plan as its verdict and its report tell it."""
+        return RunPlan(
+            strategy=self.strategy,
+            mix=self.profile.mix,
+            buyers=self.profile.buyers,
+            stock=self.stock,
+            seed=self.profile.seed,
+            limit=self.limit,
+            arrivals=self.profile.arrivals,
+            minutes=self.minutes,
+            faults=self.faults,
+            left_out=tuple(self.left_out),
+            fenced=CLASSES[self.strategy].fenced,
+        )
+
+    @property
+    def repeat(self) -> str:
+        """The command that repeats the proof."""
+        return self.of_run.repeat

@@ -1,0 +1,98 @@
+"""What a proof has found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lab.proof.plan import Plan
+from loadtest.checker import Rate, Verdict
+from loadtest.faults import Injected
+
+
+@dataclass(slots=True)
+class Result:
+    """The outcome of a proof.
+
+    Attributes:
+        verdict: of the checker; None if there was nothing to judge.
+        reason: why there is no verdict.
+        seconds: from the opening to the last accepted purchase.
+        operations: calls of the buyers.
+        faults: what was injected, as in the fault log.
+        recoveries: of each of these, seconds to the first ok; None if no buyer was served again.
+        not_injected: what could not be, and why.
+        late: buyers of an open loop that began late, because every user was busy; None if unknown.
+        unstarted: buyers of an open loop that were due and never began; None likewise.
+        problems: errors in the shop's log, the first distinct ones; none if the verdict is pass.
+        log: the records of these errors; None if there is no file that outlives the proof.
+    """
+
+    sale: int
+    verdict: Verdict | None
+    seconds: float
+    reason: str = ""
+    operations: int = 0
+    faults: list[Injected] = field(default_factory=list)
+    recoveries: list[float | None] = field(default_factory=list)
+    not_injected: list[Injected] = field(default_factory=list)
+    late: int | None = None
+    unstarted: int | None = None
+    problems: list[str] = field(default_factory=list)
+    log: Path | None = None
+
+    def rates(self, fault: Injected) -> dict[str, Rate]:
+        """The rates of good answers after a fault, of the API and of pages; empty if not judged."""
+        aftermaths = self.verdict.aftermaths if self.verdict else []
+        return next((each.rates for each in aftermaths if each.start == fault.start), {})
+
+    @property
+    def outcome(self) -> str:
+        """pass, fail or unknown; a fault that was asked for and not injected proves nothing."""
+        if self.verdict is None:
+            return "unknown"
+        if self.verdict.verdict == "pass" and self.reason:
+            return "unknown"
+        return self.verdict.verdict
+
+    def rate(self) -> float:
+        """Orders accepted per second."""
+        orders = self.verdict.counts["orders"] if self.verdict else 0
+        return round(orders / self.seconds, 1) if self.seconds else 0.0
+
+    def to_json(self, plan: Plan) -> dict[str, Any]:
+        """The result as ``prove --json`` writes it."""
+        judged = self.verdict.to_json() if self.verdict else {"properties": [], "counts": {}}
+        return {
+            "verdict": self.outcome,
+            "reason": self.reason,
+            "strategy": plan.strategy,
+            "seed": plan.profile.seed,
+            "mix": plan.profile.mix,
+            "buyers": plan.profile.buyers,
+            "stock": plan.stock,
+            "sale": self.sale,
+            "faults": [
+                {
+                    **fault.to_json(),
+                    "recovery": recovery,
+                    "aftermath": {kind: rate._asdict() for kind, rate in self.rates(fault).items()},
+                }
+                for fault, recovery in zip(self.faults, self.recoveries, strict=True)
+            ],
+            "not_injected": [fault.to_json() for fault in self.not_injected],
+            "left_out": dict(plan.left_out),
+            "operations": self.operations,
+            "arrivals": plan.profile.arrivals,
+            "late": self.late,
+            "unstarted": self.unstarted,
+            "minutes": plan.minutes,
+            "properties": judged["properties"],
+            "counts": judged["counts"],
+            "problems": self.problems,
+            "log": str(self.log) if self.log else None,
+            "seconds": round(self.seconds, 2),
+            "rate": self.rate(),
+            "repeat": plan.repeat,
+        }

@@ -1,0 +1,178 @@
+"""One proof: the steps of a run, against a shop whose processes and database are at hand."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from datetime import timedelta
+from pathlib import Path
+
+from lab.proof import drain
+from lab.proof.during import During
+from lab.proof.fault_run import FaultRun
+from lab.proof.judge import judge
+from lab.proof.load_profile import Load
+from lab.proof.plan import AFTERWARDS, Plan
+from lab.proof.progress import Progress
+from lab.proof.report import write_report
+from lab.proof.result import Result
+from lab.proof.run_statistics import run_statistics
+from lab.proof.server_errors import ServerErrors
+from lab.proof.tally import Tally
+from lab.proof.testbed import Testbed
+from loadtest.orchestrator import Orchestrator, RunFiles
+from shop.catalogue.models import Sale
+from shop.catalogue.sales import database_time, open_sale
+
+LOOK = 0.5
+"""Seconds between two looks at the stock; each is judged as well."""
+
+SALE_LASTS = timedelta(hours=3)
+"""Less than a faulty clock is stepped by: a sale judged by it would be over, or not begun."""
+
+PRICE = 99_900
+"""In minor units."""
+
+
+class Proof(Orchestrator):
+    """Runs a plan against a shop; after `run`, its `result` is there.
+
+    Args:
+        plan: what to prove.
+        testbed: the shop.
+        folder: for the history and the snapshots.
+        tell: called with the progress, a few times per second.
+        report_to: file for the report; None for none.
+    """
+
+    result: Result
+
+    def __init__(
+        self,
+        plan: Plan,
+        testbed: Testbed,
+        folder: Path,
+        tell: Callable[[Progress], None],
+        report_to: Path | None = None,
+    ) -> None:
+        self._plan, self._testbed, self._tell = plan, testbed, tell
+        self._report_to = report_to
+        self._files = RunFiles(folder)
+        self._tally = Tally(folder)
+        self._errors = ServerErrors(testbed.log)
+        self._fault_run = FaultRun(plan, testbed.target, self._files)
+
+    def plan(self) -> None:
+        """Open the sales."""
+        plan = self._plan
+        self._sales = [self._open() for _ in range(plan.sales)]
+        self._ids = [sale.pk for sale in self._sales]
+        opens_in = (self._sales[0].starts_at - database_time()).total_seconds()
+        # The history is on this machine's monotonic clock.
+        self._opening = time.monotonic() + opens_in
+        self._during = During(self._ids, self._files, plan.about_seconds)
+
+    @contextmanager
+    def load(self) -> Iterator[None]:
+        """Run Locust in a process of its own.
+
+        Raises:
+            LoadFailed: the load could not be generated.
+        """
+        self._load = Load(self._plan.profile, self._testbed.url, self._ids, self._files.path)
+        try:
+            yield
+        finally:
+            self._load.stop()
+        self._totals = self._load.totals()
+
+    def faults(self) -> AbstractContextManager[None]:
+        """Inject the planned faults, and restock a sale that has to last."""
+        return self._fault_run.open(self._sales)
+
+    def watch(self) -> None:
+        """Take snapshots until the buyers have finished, or the last fault is long enough ago."""
+        end = None
+        while self._load.running():
+            since = time.monotonic() - self._opening
+            self._look(since)
+            if since >= 0:
+                self._fault_run.begin()
+            if self._plan.lasts and self._fault_run.is_over(since):
+                end = end or time.monotonic() + (AFTERWARDS if self._plan.faults else 0)
+                if time.monotonic() >= end:
+                    break
+            time.sleep(LOOK)
+
+    def drain(self) -> None:
+        """Wait until every process serves and nothing is owed.
+
+        Raises:
+            StackError: a process did not come up again.
+        """
+        if self._plan.lasts and self._testbed.stack is not None:
+            drain.restart(self._testbed.stack, lambda phase: self._say(phase))
+        drain.drain(
+            self._ids,
+            self._plan.drain,
+            lambda since, owed: self._say("waiting for the follow-up", since, owed),
+        )
+
+    def judge(self) -> None:
+        """Compare every answer with the database."""
+        self._say("judging")
+        judged = judge(self._plan, self._ids, self._files)
+        injected = self._fault_run.injected
+        statistics = run_statistics(self._files.histories(), injected)
+        self.result = Result(
+            sale=self._ids[0],
+            verdict=judged.verdict,
+            seconds=max(statistics.last_sale / 1e9 - self._opening, 0.0),
+            reason=judged.reason or self._fault_run.shortcoming(),
+            operations=statistics.operations,
+            faults=injected,
+            recoveries=statistics.recoveries,
+            not_injected=self._fault_run.failed,
+            late=self._totals.get("late"),
+            unstarted=self._totals.get("unstarted"),
+        )
+        self._errors.close()
+        if self.result.outcome != "pass":
+            self.result.problems = self._errors.told()
+            self.result.log = self._errors.keep(self._files.path)
+
+    def report(self) -> None:
+        """Write the report, if one is wanted."""
+        if self._report_to is not None:
+            write_report(self._report_to, self._plan, self.result, self._files)
+
+    def _open(self) -> Sale:
+        plan = self._plan
+        return open_sale(
+            stock=plan.stock,
+            price=PRICE,
+            limit=plan.limit,
+            strategy=plan.strategy,
+            starts_in=timedelta(seconds=plan.profile.gathers_in),
+            lasts=SALE_LASTS,
+        )
+
+    def _look(self, since: float) -> None:
+        fault = self._fault_run.look()
+        self._errors.look()
+        self._tell(
+            Progress(
+                "selling" if since >= 0 else "gathering the buyers",
+                since,
+                self._during.look(),
+                calls=self._tally.look(),
+                fault=fault.what if fault else "",
+                injected=len(self._fault_run.injected),
+                restocked=self._fault_run.restocked,
+                rate=self._tally.rate,
+            )
+        )
+
+    def _say(self, phase: str, seconds: float = 0.0, owed: int = 0) -> None:
+        self._tell(Progress(phase, seconds, owed=owed, calls=self._tally.look()))

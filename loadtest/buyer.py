@@ -1,0 +1,58 @@
+"""The user class that every mix of buyers extends."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+from typing import Any
+
+from locust import TaskSet, User, constant
+
+from loadtest.run import RunImpossible
+from loadtest.scenarios import IMPATIENT, choose
+from loadtest.session import Session
+from loadtest.shopper import Shopper
+
+
+class Buyer(User):
+    """A user who plays one buyer after the other.
+
+    Attributes:
+        shopper: the buyer being played.
+        random: source of that buyer's choices, seeded by the run's seed and the buyer's place.
+        scheduled: whether its buyers arrive at times of their own in an open loop.
+    """
+
+    abstract = True
+    # A user who has finished stays idle, so that the number of users does not fall.
+    wait_time = constant(10**6)
+
+    shopper: Shopper
+    random: Random
+    scheduled = True
+
+    def __init__(self, environment: Any) -> None:
+        super().__init__(environment)
+        # Locust draws from `tasks` by its own random generator. Runs have to be repeatable, so
+        # `act` draws by the run's seed instead.
+        self._behaviours = Counter(
+            each.__name__ for each in self.tasks if not isinstance(each, TaskSet)
+        )
+        self.tasks = [type(self).live]
+
+    def live(self) -> None:
+        """Play as many buyers as the run has rounds, without end for 0 rounds."""
+        session = Session.of(self.environment)
+        try:
+            session.running.live(self.act, scheduled=self.scheduled)
+        except RunImpossible as error:
+            session.give_up(error)
+
+    def act(self, shopper: Shopper, random: Random) -> None:
+        """Play one buyer: choose a behaviour by weight and carry it out."""
+        self.shopper, self.random = shopper, random
+        weights = Session.of(self.environment).running.weights
+        name = choose(self._behaviours, weights, random)
+        if name not in IMPATIENT:
+            shopper.wait_for_opening(random)
+        getattr(self, name)()

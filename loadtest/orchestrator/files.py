@@ -1,0 +1,25 @@
+"""The files of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class RunFiles:
+    """The folder of one run: histories, snapshots, the provider's ledger, faults, the report."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.final = path / "final.snapshot"
+        self.ledger = path / "ledger.snapshot"
+        # Not among the histories, which are all `*.jsonl`.
+        self.faults = path / "faults.log"
+        self.report = path / "report.html"
+
+    def histories(self) -> list[Path]:
+        """The histories that were written here."""
+        return sorted(self.path.glob("*.jsonl"))
+
+    def during(self) -> list[Path]:
+        """The snapshots taken during the run, in their order."""
+        return sorted(self.path.glob("during-*.snapshot"))

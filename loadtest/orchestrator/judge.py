@@ -1,0 +1,42 @@
+"""The verdict on a run from its files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from loadtest.checker import FaultLogError, HistoryError, SnapshotError, Verdict, judge
+from loadtest.orchestrator.files import RunFiles
+
+# Evidence that cannot be read leaves the verdict unknown.
+UNREADABLE = (HistoryError, SnapshotError, FaultLogError, OSError)
+
+
+class Judged(NamedTuple):
+    """A verdict; None if there is none, with the reason."""
+
+    verdict: Verdict | None
+    reason: str = ""
+
+
+def judge_run(
+    files: RunFiles, histories: Sequence[str | Path], properties: Sequence[str]
+) -> Judged:
+    """Judge these properties of a run; never fails, but says why there is no verdict."""
+    try:
+        verdict = judge(
+            histories,
+            files.final,
+            during=files.during(),
+            ledger=_existing(files.ledger),
+            faults=_existing(files.faults),
+            properties=properties,
+        )
+    except UNREADABLE as error:
+        return Judged(None, str(error))
+    return Judged(verdict)
+
+
+def _existing(path: Path) -> Path | None:
+    return path if path.exists() else None

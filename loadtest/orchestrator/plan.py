@@ -1,0 +1,84 @@
+"""What a run is to show: the properties that apply, and the command that repeats it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from loadtest.faults import FAULTS
+
+# P9 needs fencing tokens, and P12 faults.
+PROPERTIES = ("P1", "P2", "P3", "P4", "P5", "P6", "P7", "P8", "P9", "P10", "P11", "P12", "P13")
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    """A run, as far as its verdict and its report tell it.
+
+    Attributes:
+        strategy: how the sale is sold.
+        mix: which buyers come.
+        buyers: at once.
+        stock: units.
+        seed: repeats the buyers' behaviour and the faults.
+        limit: units per buyer.
+        arrivals: buyers per second in an open loop; 0 for a closed loop.
+        minutes: that the sale lasts; 0 until all buyers have finished.
+        faults: names of the faults to inject.
+        left_out: names of faults that cannot be injected here.
+        fenced: whether the strategy uses fencing tokens.
+    """
+
+    strategy: str
+    mix: str
+    buyers: int
+    stock: int
+    seed: int
+    limit: int = 1
+    arrivals: float = 0.0
+    minutes: float = 0.0
+    faults: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    fenced: bool = False
+
+    @property
+    def properties(self) -> list[str]:
+        """The properties that such a run can show."""
+        cannot = {"P9": not self.fenced, "P12": not self.faults}
+        return [each for each in PROPERTIES if not cannot.get(each)]
+
+    @property
+    def title(self) -> str:
+        """The run in one line."""
+        return f"{self.buyers:,} buyers, {self.stock:,} units, strategy {self.strategy}"
+
+    @property
+    def loop(self) -> str:
+        """How buyers arrive."""
+        return f"open loop, {self.arrivals:g} buyers/s" if self.arrivals else "closed loop"
+
+    @property
+    def repeat(self) -> str:
+        """The command that repeats the run."""
+        arguments = (
+            f"--buyers {self.buyers} --stock {self.stock} --limit {self.limit} "
+            f"--strategy {self.strategy} --mix {self.mix} --seed {self.seed}"
+        )
+        if self.arrivals:
+            arguments += f" --arrivals {self.arrivals:g}"
+        if self.minutes:
+            arguments += f" --minutes {self.minutes:g}"
+        if {*self.faults, *self.left_out} == set(FAULTS):
+            arguments += " --faults all"
+        else:
+            arguments += "".join(f" --fault {name}" for name in self.faults)
+        return f'make prove ARGS="{arguments}"'
+
+    def facts(self, sale: str) -> dict[str, Any]:
+        """What the head of the report says."""
+        return {
+            "sale": sale,
+            "strategy": self.strategy,
+            "buyers": f"{self.mix}, {self.loop}",
+            "seed": self.seed,
+        }

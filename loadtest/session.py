@@ -1,0 +1,259 @@
+"""A load-generating process's part in each run, attached to Locust by its events.
+
+Works in a single process, with `--processes`, and with a master and workers. The master (or the
+single process) chooses sale and seed; every process with users has buyers and a history of its own.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import logging
+import random
+import time
+import uuid
+from argparse import Namespace
+from pathlib import Path
+from typing import Any, NoReturn
+
+import gevent
+from locust.env import Environment
+from locust.event import Events
+from locust.exception import StopTest
+from locust.runners import MasterRunner, WorkerRunner
+
+from loadtest import open_files
+from loadtest.demo_shop import DemoShop, ShopRefused
+from loadtest.dispatch import MixDispatcher, goes_on
+from loadtest.fresh_sale import beside, open_beside, open_for_run
+from loadtest.options import FRESH, add_options
+from loadtest.run import Run, RunImpossible, address_of, find_sale
+from loadtest.scenarios import parse_weights
+from loadtest.tally import Tally
+from loadtest.ui.faults import NONE, offered
+from loadtest.ui.page import Page
+
+logger = logging.getLogger(__name__)
+
+# Seconds between two writes of the history to disk, and two checks for the end of the run.
+TICK = 0.5
+# Locust's exit code for a run that could not start or continue.
+EXIT_IMPOSSIBLE = 2
+
+
+def attach(events: Events) -> Session:
+    """Register a new session for Locust's events."""
+    session = Session()
+    for event, listener in (
+        (events.init_command_line_parser, session.add_arguments),
+        (events.init, session.prepare),
+        (events.test_start, session.start),
+        (events.spawning_complete, session.open_doors),
+        (events.report_to_master, session.report_tally),
+        (events.worker_report, session.collect_tally),
+        (events.test_stop, session.stop),
+        (events.quitting, session.close),
+        (events.quitting, session.summarize),
+    ):
+        event.add_listener(listener)
+    return session
+
+
+class Session:
+    """One process's runs, from one start to the next.
+
+    Attributes:
+        run: this process's part of the current run; None between runs and in a master.
+        tallies: of each load-generating process, by its name; "here" for this one.
+        page: what is added to Locust's page; None in a process without it.
+    """
+
+    def __init__(self) -> None:
+        self.run: Run | None = None
+        self.tallies: dict[str, Tally] = {}
+        self.page: Page | None = None
+        # The name of the current or the last run: a worker's late report may be of one before.
+        self._run_name = ""
+
+    @staticmethod
+    def of(environment: Any) -> Session:
+        """The session that was attached to this environment."""
+        session: Session = environment.session
+        return session
+
+    @property
+    def running(self) -> Run:
+        """This process's part of the current run. Raises `RunImpossible` if there is none."""
+        if self.run is None:
+            raise RunImpossible("the run has ended; start a new one")
+        return self.run
+
+    def give_up(self, error: Exception) -> NoReturn:
+        """End Locust, with the reason and an exit code of its own."""
+        self._environment.process_exit_code = EXIT_IMPOSSIBLE
+        raise StopTest(str(error)) from error
+
+    # --- listeners ----------------------------------------------------------------------------
+
+    def add_arguments(self, parser: Any) -> None:
+        """Add the options; Locust asks for them again whenever the page shows its form."""
+        page = self.page
+        add_options(parser, page.strategies if page else [], offered(page.target if page else ""))
+
+    def prepare(self, environment: Any, **_: Any) -> None:
+        """Prepare this process once: open files, the choice of users, the page."""
+        environment.session = self
+        self._environment: Environment = environment
+        allowed = open_files.raise_limit()
+        options = self._options
+        if not isinstance(environment.runner, MasterRunner):
+            workers = max(1, options.expect_workers)
+            if problem := open_files.shortage(-(-(options.num_users or 0) // workers), allowed):
+                logger.error(problem)
+        environment.dispatcher_class = functools.partial(MixDispatcher, options)
+        gevent.spawn(self._watch)
+        if environment.web_ui is not None:
+            self.page = Page(environment, self.tallies)
+
+    def start(self, **_: Any) -> None:
+        """Choose sale, seed and history, and prepare for the users."""
+        self.close()
+        self.tallies.clear()
+        try:
+            if not isinstance(self._environment.runner, WorkerRunner):
+                # Workers get the choice with their options from the master, after this.
+                self._choose(self._options)
+            if not isinstance(self._environment.runner, MasterRunner):
+                self.run = self._new_run(self._options)
+                self.tallies["here"] = self.run.tally
+        except (RunImpossible, ShopRefused, ValueError) as error:
+            self.give_up(error)
+
+    def open_doors(self, **_: Any) -> None:
+        """Let the buyers act: all users have started, which the master says for its workers."""
+        if self.run is not None:
+            self.run.everyone_is_here.set()
+
+    def report_tally(self, client_id: str, data: dict[str, Any]) -> None:
+        """Send a worker's counts to its master."""
+        if "here" in self.tallies:
+            data["tally"] = self.tallies["here"].to_json()
+
+    def collect_tally(self, client_id: str, data: dict[str, Any]) -> None:
+        """Keep a worker's counts in the master, if they are of the current run."""
+        tally = Tally(**data.get("tally", {}))
+        if tally.run and tally.run == self._run_name:
+            self.tallies[client_id] = tally
+
+    def stop(self, **_: Any) -> None:
+        """Close the history, and have the run judged if it was started from the page."""
+        self.close()
+        if self.page is not None:
+            self.page.end(getattr(self._options, "workers", 1))
+
+    def close(self, **_: Any) -> None:
+        """Close the history; calls after this are not recorded."""
+        if self.run is not None:
+            self.run.close()
+            self.run = None
+
+    def summarize(self, **_: Any) -> None:
+        """Log what the percentiles are percentiles of, and write the totals."""
+        options, total = self._options, Tally.sum(self.tallies.values())
+        if isinstance(self._environment.runner, WorkerRunner) or not self.tallies:
+            return
+        if options.totals:
+            Path(options.totals).write_text(json.dumps(total.to_json()) + "\n")
+        if not options.arrivals:
+            logger.info("Closed loop: users waited for their answers, so a slow shop got less load")
+            return
+        logger.info(
+            "Open loop: %g buyers came each second; latency counts from their arrival",
+            options.arrivals,
+        )
+        if total.late or total.unstarted:
+            logger.warning(
+                "%d buyers of the open loop began late and %d not at all. Take more users.",
+                total.late,
+                total.unstarted,
+            )
+
+    # --- steps --------------------------------------------------------------------------------
+
+    @property
+    def _options(self) -> Namespace:
+        options = self._environment.parsed_options
+        assert isinstance(options, Namespace)
+        return options
+
+    def _choose(self, options: Namespace) -> None:
+        """Decide in one place what all processes of the run share."""
+        parse_weights(options.weights)
+        options.seed = int(options.seed or 0) or random.SystemRandom().randrange(1, 2**31)
+        logger.info("The seed of this run is %d", options.seed)
+        options.run_name = self._run_name = uuid.uuid4().hex
+        options.workers = max(1, getattr(self._environment.runner, "worker_count", 1))
+        address = address_of(self._environment.host or "")
+        options.opened, options.others = options.sale, options.beside
+        if options.sale == FRESH:
+            shop = DemoShop(address)
+            shown = self.page.take_opened(options) if self.page else None
+            options.opened = shown or open_for_run(shop, options)
+            options.others = options.others or ",".join(open_beside(shop, options))
+        limit = find_sale(address, options.opened).limit
+        options.recording = options.history
+        options.endless = getattr(options, "fault", NONE) != NONE
+        if self.page is not None:
+            folder = self.page.begin(options, limit)
+            options.recording = options.history or str(folder)
+
+    def _new_run(self, options: Namespace) -> Run:
+        return Run(
+            host=self._environment.host or "",
+            sale=options.opened,
+            beside=beside(options),
+            weights=parse_weights(options.weights),
+            seed=options.seed,
+            worker=getattr(self._environment.runner, "worker_index", 0),
+            # In a fault run, buyers keep arriving until the run is stopped.
+            rounds=0 if goes_on(options) else int(options.rounds),
+            history=options.recording,
+            report=self._report,
+            arrivals=float(options.arrivals) / options.workers,
+            run=options.run_name,
+        )
+
+    def _report(
+        self,
+        op: str,
+        outcome: str,
+        name: str,
+        milliseconds: float,
+        length: int,
+        problem: Exception | None,
+    ) -> None:
+        self._environment.events.request.fire(
+            request_type=op,
+            name=name,
+            response_time=milliseconds,
+            response_length=length,
+            exception=problem,
+            context={},
+            start_time=time.time() - milliseconds / 1000,
+        )
+
+    def _watch(self) -> None:
+        """Keep the history on disk current, and end the run when all users finished, if asked."""
+        while True:
+            gevent.sleep(TICK)
+            if self.run is not None:
+                self.run.flush()
+            runner, options = self._environment.runner, self._options
+            if runner is None or isinstance(runner, WorkerRunner):
+                continue
+            if not options.until_done or not options.num_users:
+                continue
+            finished = Tally.sum(self.tallies.values()).finished
+            if runner.state == "running" and finished >= options.num_users:
+                logger.info("All users have finished")
+                runner.quit() if options.headless else runner.stop()

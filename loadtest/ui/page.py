@@ -1,0 +1,126 @@
+"""Locust's page in its process: follows runs, and opens sales, from the page's form and buttons."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+import gevent
+from locust.env import Environment
+
+from loadtest.demo_shop import DemoShop, ShopRefused
+from loadtest.fresh_sale import SaleTerms, beside, open_now
+from loadtest.options import FRESH
+from loadtest.run import RunImpossible, address_of
+from loadtest.tally import Tally
+from loadtest.ui.faults import NONE
+from loadtest.ui.pages import install
+from loadtest.ui.plan import Plan
+from loadtest.ui.referee import Referee
+from loadtest.ui.runs import Runs
+
+logger = logging.getLogger(__name__)
+
+# Seconds between two requests for the shop's strategies, until it answers.
+RETRY = 2
+
+
+class Page:
+    """What this project adds to Locust's page.
+
+    Attributes:
+        strategies: names for the start form; empty until the shop has answered.
+        target: file that says what faults act on; empty if there is none.
+    """
+
+    def __init__(self, environment: Any, tallies: dict[str, Tally]) -> None:
+        """`tallies` are the session's, by process."""
+        self.strategies: list[str] = []
+        self._environment: Environment = environment
+        self._tallies = tallies
+        # A fresh sale that was opened from the page and not used yet.
+        self._opened: tuple[SaleTerms, str] | None = None
+        options = self._options
+        self.target: str = options.target
+        # Not on the command line, where `manage.py prove --fault` is the way.
+        options.fault = NONE
+        self._referee = Referee(Runs(self._folder(options)), lambda: list(tallies.values()))
+        base = (options.web_base_path or "").rstrip("/")
+        install(environment.web_ui, self._referee, self.open_sale, base)
+        gevent.spawn(self._learn_strategies)
+
+    def begin(self, options: Namespace, limit: int) -> Path:
+        """Follow a run from now on; returns the folder for its history."""
+        shop = DemoShop(self._address, beside(options))
+        return self._referee.begin(_plan(shop, options, limit), shop).path
+
+    def end(self, processes: int) -> None:
+        """Have the run judged, in which so many load-generating processes took part."""
+        self._referee.end(processes)
+
+    def take_opened(self, options: Namespace) -> str | None:
+        """The sale that was opened from the page, once, if it is like the one that is wanted."""
+        opened, self._opened = self._opened, None
+        return opened[1] if opened is not None and opened[0] == SaleTerms.of(options) else None
+
+    def open_sale(self) -> None:
+        """Open a sale that can be looked at before the next run begins in it.
+
+        Raises `ShopRefused` or `RunImpossible`.
+        """
+        options, shop = self._options, DemoShop(self._address)
+        options.sale, options.others = FRESH, ""
+        options.opened = open_now(shop, options)
+        self._opened = SaleTerms.of(options), options.opened
+        self._tallies.clear()
+        self._referee.shown(_plan(shop, options, int(options.limit)), shop)
+
+    @property
+    def _options(self) -> Namespace:
+        options = self._environment.parsed_options
+        assert isinstance(options, Namespace)
+        return options
+
+    @property
+    def _address(self) -> tuple[str, int]:
+        return address_of(self._environment.host or "")
+
+    def _folder(self, options: Namespace) -> Path:
+        if options.runs:
+            return Path(options.runs).resolve()
+        temporary = tempfile.TemporaryDirectory(prefix="runs-")
+        self._environment.events.quit.add_listener(lambda **_: temporary.cleanup())
+        return Path(temporary.name).resolve()
+
+    def _learn_strategies(self) -> None:
+        """Ask until the shop answers: it may start at the same time."""
+        while not self.strategies:
+            try:
+                found = DemoShop(self._address).strategies()
+                self.strategies.extend(each["name"] for each in found)
+            except (ShopRefused, RunImpossible):
+                gevent.sleep(RETRY)
+
+
+def _plan(shop: DemoShop, options: Namespace, limit: int) -> Plan:
+    strategy, fenced = "of an unknown kind", False
+    try:
+        strategy = shop.figures(options.opened)["strategy"]
+        fenced = any(each["fenced"] for each in shop.strategies() if each["name"] == strategy)
+    except ShopRefused as error:
+        logger.warning("There will be no verdict: %s", error)
+    return Plan(
+        sale=options.opened,
+        strategy=strategy,
+        mix=options.mix,
+        users=options.num_users or 1,
+        seed=int(options.seed or 0),
+        arrivals=float(options.arrivals),
+        limit=limit,
+        fenced=fenced,
+        fault=options.fault,
+        target=options.target,
+    )

@@ -1,0 +1,68 @@
+"""What was chosen in the start form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from loadtest.orchestrator import RunPlan
+from loadtest.ui.faults import ALL, NONE, offered
+
+# Minutes that the command runs which repeats a fault run of the page.
+REPEATED_MINUTES = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What was chosen for a run; the attributes are those of `RunPlan`, as the form has them."""
+
+    sale: str
+    strategy: str
+    mix: str
+    users: int
+    seed: int
+    arrivals: float
+    limit: int = 1
+    fenced: bool = False
+    fault: str = NONE
+    target: str = ""
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """The faults to inject."""
+        if self.fault == NONE:
+            return ()
+        if self.fault != ALL:
+            return (self.fault,)
+        return tuple(each for each in offered(self.target) if each not in (NONE, ALL))
+
+    def of(self, units: int) -> RunPlan:
+        """The run, in a sale with so many units."""
+        return RunPlan(
+            strategy=self.strategy,
+            mix=self.mix,
+            buyers=self.users,
+            stock=units,
+            seed=self.seed,
+            limit=self.limit,
+            arrivals=self.arrivals,
+            minutes=REPEATED_MINUTES if self.faults else 0.0,
+            faults=self.faults,
+            fenced=self.fenced,
+        )
+
+    @property
+    def loop(self) -> str:
+        """How buyers arrive."""
+        return self.of(0).loop
+
+    def describe(self, units: int) -> dict[str, Any]:
+        """What `judge.py` needs to know."""
+        run = self.of(units)
+        facts = run.facts(self.sale) | ({"faults": self.fault} if self.faults else {})
+        return {
+            "title": run.title,
+            "repeat": run.repeat,
+            "properties": run.properties,
+            "facts": facts,
+        }

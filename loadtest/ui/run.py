@@ -1,0 +1,211 @@
+"""One run of the page, or a sale in which none has begun."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from gevent.event import Event
+
+from loadtest.demo_shop import DemoShop, ShopRefused
+from loadtest.orchestrator import Books, Orchestrator, drain
+from loadtest.ui.faults import FaultRun
+from loadtest.ui.plan import Plan
+from loadtest.ui.runs import RunFolder
+
+# Seconds between two looks at the shop, at least. A look that takes longer makes the pause as long:
+# looking must not become a load of its own.
+LOOK = 1.0
+# Seconds for the follow-up to come to rest; what is open then is judged as it is.
+DRAIN = 120.0
+# Seconds to get the final snapshot from a shop that may be recovering from a fault.
+FINAL_READ = 60.0
+# Seconds that judging may take.
+JUDGING = 600.0
+
+IDLE, RUNNING, SETTLING, JUDGING_NOW, JUDGED = "idle", "running", "settling", "judging", "judged"
+
+
+class PageRun(Orchestrator):
+    """One run, as far as it is known. Runs share nothing with each other.
+
+    Attributes:
+        chosen: what the start form said.
+        shop: its API.
+        folder: of the run's files; None for a sale that is only shown.
+        phase: what is going on.
+        figures: of the sale, at the last look.
+        before: what the shop's processes had counted when the run began.
+        verdict: None until there is one.
+        reason: why there is no verdict.
+    """
+
+    def __init__(
+        self,
+        chosen: Plan,
+        shop: DemoShop,
+        folder: RunFolder | None,
+        phase: str = RUNNING,
+        figures: dict[str, Any] | None = None,
+    ) -> None:
+        self.chosen, self.shop, self.folder, self.phase = chosen, shop, folder, phase
+        self.figures: dict[str, Any] = figures or {}
+        self.before: dict[str, float] = self.figures.get("counters", {})
+        self.verdict: dict[str, Any] | None = None
+        self.reason = ""
+        self._units = 0
+        self._processes = 1
+        self._histories: list[str] = []
+        self._fault_run: FaultRun | None = None
+        self._load_ended = Event()
+
+    @property
+    def number(self) -> int:
+        """Of the run; 0 for a sale in which none has begun."""
+        return self.folder.number if self.folder else 0
+
+    @property
+    def outcome(self) -> str:
+        """pass, fail or unknown; until then, what is going on."""
+        return str(self.verdict["verdict"]) if self.verdict else self.phase
+
+    def counted(self, name: str) -> float:
+        """What the shop's processes have counted since the run began."""
+        now = self.figures.get("counters", {}).get(name, 0)
+        return max(0.0, float(now - self.before.get(name, 0)))
+
+    def end_load(self, histories: list[str], processes: int) -> None:
+        """Take note that the buyers have left, who wrote these histories in so many processes."""
+        self.phase = SETTLING
+        self._histories, self._processes = histories, processes
+        self._load_ended.set()
+
+    # --- steps --------------------------------------------------------------------------------
+
+    def plan(self) -> None:
+        """Look at the sale before any buyer acts."""
+        try:
+            self.figures = self.shop.figures(self.chosen.sale)
+        except ShopRefused as error:
+            self.reason = f"the shop shows no figures: {error}"
+            return
+        self.before = self.figures["counters"]
+        self._units = self.figures["total"]
+        if self.figures["purchases"]:
+            self.reason = (
+                f"sale {self.chosen.sale} was sold from before this run, to buyers whose answers "
+                "are not in its history. Choose a fresh sale to have a run judged."
+            )
+
+    @contextmanager
+    def load(self) -> Iterator[None]:
+        """Locust itself starts and stops the buyers; see `end_load`."""
+        yield
+
+    @contextmanager
+    def faults(self) -> Iterator[None]:
+        """Inject the chosen faults until the load has ended."""
+        if not self.chosen.faults or self.folder is None:
+            yield
+            return
+        self._fault_run = FaultRun(
+            faults=self.chosen.faults,
+            target=self.chosen.target,
+            shop=self.shop,
+            sale=self.chosen.sale,
+            units=self._units,
+            seed=self.chosen.seed,
+            files=self.folder,
+        )
+        yield
+        self.reason = self.reason or self._fault_run.stop()
+
+    def watch(self) -> None:
+        """Look at the shop until the load has ended."""
+        while self.phase == RUNNING:
+            began = time.monotonic()
+            if self._look() and self._fault_run is not None and self.phase == RUNNING:
+                self._fault_run.look(self.figures)
+            self._load_ended.wait(max(LOOK, time.monotonic() - began))
+
+    def drain(self) -> None:
+        """Wait until nothing moves and nothing is owed; then get the final read."""
+        drain(lambda _: self._books(), DRAIN, LOOK)
+        assert self.folder is not None
+        problem = self._get(self.shop.snapshot, self.folder.final)
+        self.reason = self.reason or problem
+        # Without the provider's ledger, P11 is unknown.
+        self._get(self.shop.ledger, self.folder.ledger)
+
+    def judge(self) -> None:
+        """Have the run judged in a process of its own, so that the page goes on responding."""
+        assert self.folder is not None
+        here = [path for path in self._histories if Path(path).exists()]
+        missing = self._processes - len(here)
+        if missing > 0:
+            self.reason = self.reason or (
+                f"the history of {missing} of {self._processes} load-generating processes is not "
+                "on this machine"
+            )
+        if self._fault_run is not None:
+            here.append(self._fault_run.history)
+        self.phase = JUDGING_NOW
+        described = self.chosen.describe(self._units)
+        self.folder.describe({**described, "histories": here, "reason": self.reason})
+        self.verdict = self._verdict_of(self.folder)
+        self.reason = str(self.verdict["reason"])
+
+    def report(self) -> None:
+        """Show the verdict; its process has written the report."""
+        self.phase = JUDGED
+
+    # --- parts of steps -----------------------------------------------------------------------
+
+    def _look(self) -> bool:
+        """Look once: whether the shop answered."""
+        try:
+            self.figures = self.shop.figures(self.chosen.sale)
+        except ShopRefused:
+            return False
+        if self.phase == RUNNING and self.folder is not None:
+            self.folder.look(self.figures, time.monotonic_ns())
+        return True
+
+    def _books(self) -> Books | None:
+        if not self._look():
+            return None
+        names = ("purchases", "held", "confirmed", "available")
+        return Books(self.figures["owed"], tuple(self.figures[name] for name in names))
+
+    def _get(self, fetch: Callable[[str, Path], None], path: Path) -> str:
+        """Ask until there is an answer; what went wrong, or nothing."""
+        give_up = time.monotonic() + FINAL_READ
+        while True:
+            try:
+                fetch(self.chosen.sale, path)
+            except ShopRefused as error:
+                if time.monotonic() < give_up:
+                    time.sleep(LOOK)
+                    continue
+                return f"no final read: {error}"
+            return ""
+
+    def _verdict_of(self, folder: RunFolder) -> dict[str, Any]:
+        command = [sys.executable, "-m", "loadtest.ui.judge", str(folder.path)]
+        root = Path(__file__).resolve().parents[2]
+        try:
+            done = subprocess.run(
+                command, cwd=root, timeout=JUDGING, capture_output=True, text=True, check=False
+            )
+            problem = done.stderr.strip().splitlines()[-1:] or [""]
+        except subprocess.TimeoutExpired:
+            problem = [f"judging took more than {JUDGING:.0f} s"]
+        return folder.verdict() or {
+            "verdict": "unknown",
+            "reason": f"the judge did not finish: {problem[0]}",
+        }
