@@ -111,7 +111,7 @@ class Clock:
 SYSTEM_CLOCK = Clock()
 
 
-class Lost:
+class LostEvent:
     """The event of a lease's loss; reads like a `threading.Event` that is only ever set.
 
     It also counts as set from the lease's own end on, without any thread having to notice.
@@ -182,9 +182,9 @@ class LeaseState:
         self._guard = threading.Lock()
 
     @property
-    def lost(self) -> Lost:
+    def lost(self) -> LostEvent:
         """The event that is set once the lease is lost."""
-        return Lost(self)
+        return LostEvent(self)
 
     @property
     def released(self) -> bool:

@@ -16,7 +16,7 @@ from redis import Redis, RedisCluster
 
 from locking.backends.redis_lease import text
 from locking.backends.redis_protocol import Script
-from locking.backends.redis_wire import Wire, wire_to
+from locking.backends.redis_transport import Transport, transport_for
 
 CLAIM = 60.0
 """Seconds in which popped ids have to be acknowledged: longer than the work on a batch takes, short
@@ -46,11 +46,11 @@ class DelayQueue:
     """
 
     def __init__(
-        self, client: Redis | RedisCluster | Wire, name: str, *, claim: float = CLAIM
+        self, client: Redis | RedisCluster | Transport, name: str, *, claim: float = CLAIM
     ) -> None:
         self.name = name
         self._claim = claim
-        self._wire = wire_to(client)
+        self._transport = transport_for(client)
         self._keys = (f"queue:{{{name}}}", f"queue:{{{name}}}:in-flight")
 
     def enqueue(self, ids: Iterable[str], delay: float, *, reschedule: bool = False) -> int:
@@ -113,7 +113,7 @@ class DelayQueue:
         return _seconds(first) if first else None
 
     def _run(self, script: Script, *args: str) -> Any:
-        return self._wire.run(script, self._keys, args)
+        return self._transport.run(script, self._keys, args)
 
 
 def _ms(seconds: float) -> str:

@@ -16,7 +16,7 @@ from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from locking.backends.redis_wire import DEFAULT_TIMEOUT
+from locking.backends.redis_transport import DEFAULT_TIMEOUT
 
 
 def connect(url: str, *, timeout: float = DEFAULT_TIMEOUT, **options: Any) -> Redis | RedisCluster:

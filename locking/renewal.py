@@ -14,7 +14,7 @@ from locking.base import SYSTEM_CLOCK, Clock
 
 logger = logging.getLogger(__name__)
 
-NAP = 1.0
+MAX_SLEEP = 1.0
 """Seconds that the thread sleeps at most.  A lease of more than three times that is first due
 after the thread is awake anyway, so that registering it need not wake the thread, which would cost
 every short acquisition a switch of threads."""
@@ -88,7 +88,7 @@ class Renewer:
         self._entries[key] = _Entry(lease, due)
         worker = self._workers.get("one")
         if worker is None or worker.gone:
-            worker = self._hire(worker)
+            worker = self._start_worker(worker)
         if due < self._wakes_at:
             worker.bell.set()
 
@@ -96,7 +96,7 @@ class Renewer:
         """Renew it no more; harmless if it is not registered."""
         self._entries.pop(key, None)
 
-    def _hire(self, predecessor: _Worker | None) -> _Worker:
+    def _start_worker(self, predecessor: _Worker | None) -> _Worker:
         if predecessor is not None:
             self._workers.pop("one", None)
         # setdefault is atomic: of two threads that come at once, one starts the worker.
@@ -121,7 +121,7 @@ class Renewer:
     def renew_due(self) -> float:
         """Renew all that is due by now; when to come again (monotonic)."""
         now = self.clock.monotonic()
-        wakes_at = now + NAP
+        wakes_at = now + MAX_SLEEP
         silent: set[int] = set()
         for key, entry in list(self._entries.items()):
             lease = entry.lease()
@@ -143,7 +143,7 @@ class Renewer:
         except Exception:
             # A metrics hook that raises must not end the renewal of every lock in the process.
             logger.exception("renewing a lease failed")
-            return Renewal.UNKNOWN, self.clock.monotonic() + NAP
+            return Renewal.UNKNOWN, self.clock.monotonic() + MAX_SLEEP
 
 
 RENEWER = Renewer()

@@ -7,11 +7,11 @@ import socket
 from collections.abc import Callable
 from time import perf_counter
 
-SPIN = 100e-6
+SPIN_SECONDS = 100e-6
 """Seconds for which an answer is looked for before the thread sleeps.  A server on the same machine
 answers within half of it, and to wake a sleeping thread takes about as long."""
 
-LONGEST_REST = 128
+MAX_SKIPPED = 128
 """Commands without spinning, at most: after the first answer that came later there are two, and
 each further one doubles them, so that a server across a network is hardly ever spun for."""
 
@@ -51,21 +51,21 @@ class Spinner:
         self._rest = 1
         self._left = 0
 
-    def look(self) -> None:
+    def spin(self) -> None:
         """Return when the answer is there, or when it is time to sleep; call it once a command."""
         if self._left:
             self._left -= 1
             return
-        give_up = perf_counter() + SPIN
+        give_up = perf_counter() + SPIN_SECONDS
         while not self._is_readable():
             if perf_counter() > give_up:
-                self._rest = self._left = min(2 * self._rest, LONGEST_REST)
+                self._rest = self._left = min(2 * self._rest, MAX_SKIPPED)
                 return
         self._rest = 1
 
-    def stop(self) -> None:
+    def suspend(self) -> None:
         """Leave it for long: there is a queue, and those in it need the processor."""
-        self._rest = self._left = LONGEST_REST
+        self._rest = self._left = MAX_SKIPPED
 
 
 def is_cooperative(connected: socket.socket) -> bool:

@@ -17,7 +17,7 @@ def default_owner() -> str:
     return f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
 
 
-class Patience:
+class Deadline:
     """The time that one `acquire` has, and the pauses between its tries where it must poll."""
 
     def __init__(self, timeout: float | None, clock: Clock, first_pause: float = 0.005) -> None:
@@ -62,21 +62,21 @@ class WaitingLock(Lock):
     ) -> None:
         """Make a handle of the lock `name`; `owner` is what others see while it holds the lock."""
         self.name = name
-        self.handle = owner or default_owner()
+        self.owner_name = owner or default_owner()
         self.hooks = hooks
         self.clock = clock
 
     def acquire(self, timeout: float | None = None) -> Lease:
         """See `Lock.acquire`."""
-        patience = Patience(timeout, self.clock)
+        deadline = Deadline(timeout, self.clock)
         acquired = False
         try:
-            lease = self._acquire(patience)
+            lease = self._acquire(deadline)
             acquired = True
             return lease
         finally:
-            self.hooks.waited(self.name, patience.elapsed(), acquired)
+            self.hooks.waited(self.name, deadline.elapsed(), acquired)
 
     @abstractmethod
-    def _acquire(self, patience: Patience) -> Lease:
-        """Wait for as long as `patience` allows; see `Lock.acquire` for what is raised."""
+    def _acquire(self, deadline: Deadline) -> Lease:
+        """Wait for as long as `deadline` allows; see `Lock.acquire` for what is raised."""

@@ -31,7 +31,7 @@ from psycopg import errors
 from psycopg.pq import TransactionStatus
 
 from locking.backends._sessions import Sessions
-from locking.backends._waiting import Patience, WaitingLock
+from locking.backends._waiting import Deadline, WaitingLock
 from locking.base import (
     Capabilities,
     Lease,
@@ -86,7 +86,7 @@ def advisory_key(name: str) -> int:
     return int.from_bytes(digest, signed=True)
 
 
-def opened(sessions: Sessions[Connection]) -> Connection:
+def open_connection(sessions: Sessions[Connection]) -> Connection:
     """Return a connection; `LockUnavailable` if there is none to be had."""
     try:
         return sessions.take()
@@ -95,7 +95,7 @@ def opened(sessions: Sessions[Connection]) -> Connection:
 
 
 @contextmanager
-def failures(sessions: Sessions[Connection], connection: Connection) -> Iterator[None]:
+def translated_errors(sessions: Sessions[Connection], connection: Connection) -> Iterator[None]:
     """Translate what goes wrong; then keep the connection only if it surely holds nothing."""
     try:
         try:
@@ -116,17 +116,17 @@ def failures(sessions: Sessions[Connection], connection: Connection) -> Iterator
 
 
 @contextmanager
-def borrowed(sessions: Sessions[Connection]) -> Iterator[Connection]:
+def borrowed_connection(sessions: Sessions[Connection]) -> Iterator[Connection]:
     """Lend a connection for statements after which nothing is held."""
-    connection = opened(sessions)
-    with failures(sessions, connection):
+    connection = open_connection(sessions)
+    with translated_errors(sessions, connection):
         yield connection
     sessions.give_back(connection)
 
 
-def wait_limit(patience: Patience) -> str:
+def wait_limit(deadline: Deadline) -> str:
     """Return `lock_timeout` in ms for the time that is left; 0 would mean for ever."""
-    left = patience.left()
+    left = deadline.left()
     return "0" if left == inf else str(max(1, round(left * 1000)))
 
 
@@ -195,11 +195,14 @@ class PostgresLock(WaitingLock):
         super().__init__(name, **options)
         self._sessions = sessions
 
-    def _acquire(self, patience: Patience) -> Lease:
-        connection = opened(self._sessions)
-        with failures(self._sessions, connection):
+    def _acquire(self, deadline: Deadline) -> Lease:
+        connection = open_connection(self._sessions)
+        with translated_errors(self._sessions, connection):
             # The name is for operators, who see it in pg_stat_activity.
-            settings = {"application_name": self.handle[:63], "lock_timeout": wait_limit(patience)}
+            settings = {
+                "application_name": self.owner_name[:63],
+                "lock_timeout": wait_limit(deadline),
+            }
             for setting, value in settings.items():
                 connection.execute("SELECT set_config(%s, %s, false)", (setting, value))
             self._take(connection)
@@ -213,7 +216,7 @@ class PostgresLock(WaitingLock):
         if connection.info.transaction_status == TransactionStatus.IDLE:
             return int(scalar(connection, MINT))
         # Our own transaction may be undone, by a crash even the sequence with it.
-        with borrowed(self._sessions) as other:
+        with borrowed_connection(self._sessions) as other:
             return int(scalar(other, MINT))
 
     def _take(self, connection: Connection) -> None:
@@ -250,19 +253,19 @@ class AdvisoryLock(PostgresLock):
 
     def owner(self) -> str | None:
         """See `Lock.owner`."""
-        with borrowed(self._sessions) as connection:
+        with borrowed_connection(self._sessions) as connection:
             owner = scalar(connection, OWNER, advisory_key(self.name))
             return None if owner is None else str(owner)
 
     def waiters(self) -> int:
         """See `Lock.waiters`."""
-        with borrowed(self._sessions) as connection:
+        with borrowed_connection(self._sessions) as connection:
             return int(scalar(connection, WAITERS, advisory_key(self.name)))
 
     def force_release(self, reason: str) -> bool:
         """End the holder's connection; needs the holder's role or `pg_signal_backend`."""
         logger.warning("taking the lock %r away: %s", self.name, reason)
-        with borrowed(self._sessions) as connection:
+        with borrowed_connection(self._sessions) as connection:
             return bool(scalar(connection, EVICT, advisory_key(self.name)))
 
 

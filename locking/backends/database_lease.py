@@ -22,8 +22,8 @@ from typing import Any, LiteralString
 from psycopg import sql
 
 from locking.backends._sessions import Sessions
-from locking.backends._waiting import Patience, WaitingLock
-from locking.backends.database import Connection, advisory_key, borrowed, scalar
+from locking.backends._waiting import Deadline, WaitingLock
+from locking.backends.database import Connection, advisory_key, borrowed_connection, scalar
 from locking.base import Capabilities, Lease, LockTimeout
 
 logger = logging.getLogger(__name__)
@@ -86,12 +86,12 @@ class RowLease(Lease):
         self._holder = holder
 
     def _release(self) -> bool:
-        with borrowed(self._lock._sessions) as connection:
+        with borrowed_connection(self._lock._sessions) as connection:
             arguments = (self.name, self._holder, self._lock.channel)
             return connection.execute(RELEASE, arguments).rowcount == 1
 
     def _extend(self, seconds: float) -> bool:
-        with borrowed(self._lock._sessions) as connection:
+        with borrowed_connection(self._lock._sessions) as connection:
             return scalar(connection, EXTEND, seconds, self.name, self._holder) is not None
 
 
@@ -109,15 +109,15 @@ class LeaseRowLock(WaitingLock):
         self.channel = f"lock_{advisory_key(name) & (2**64 - 1):x}"
         self._sessions = sessions
 
-    def _acquire(self, patience: Patience) -> Lease:
+    def _acquire(self, deadline: Deadline) -> Lease:
         holder = uuid.uuid4()
-        with borrowed(self._sessions) as connection:
+        with borrowed_connection(self._sessions) as connection:
             lease = self._try(connection, holder)
             if lease is not None:
                 return lease
             connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self.channel)))
             try:
-                lease = self._wait_for_turn(connection, holder, patience)
+                lease = self._wait_for_turn(connection, holder, deadline)
             except LockTimeout:
                 connection.execute("UNLISTEN *")
                 raise
@@ -125,34 +125,39 @@ class LeaseRowLock(WaitingLock):
             return lease
 
     def _wait_for_turn(
-        self, connection: Connection, holder: uuid.UUID, patience: Patience
+        self, connection: Connection, holder: uuid.UUID, deadline: Deadline
     ) -> RowLease:
         # Listening has begun, so a release between a try and the wait after it is not missed.
         while True:
             lease = self._try(connection, holder)
             if lease is not None:
                 return lease
-            left = patience.left()
+            left = deadline.left()
             if left <= 0:
-                raise LockTimeout(f"not free within {patience.elapsed():.3f} s")
+                raise LockTimeout(f"not free within {deadline.elapsed():.3f} s")
             ends_in = scalar(connection, REMAINING, self.name) or 0.0
             for _ in connection.notifies(timeout=min(SLICE, left, max(0.0, ends_in)), stop_after=1):
                 pass
 
     def _try(self, connection: Connection, holder: uuid.UUID) -> RowLease | None:
         sent_at = self.clock.monotonic()
-        values = {"name": self.name, "holder": holder, "owner": self.handle, "seconds": self.lease}
+        values = {
+            "name": self.name,
+            "holder": holder,
+            "owner": self.owner_name,
+            "seconds": self.lease,
+        }
         row = connection.execute(TAKE, values).fetchone()
         return None if row is None else RowLease(self, holder, row[0], sent_at)
 
     def owner(self) -> str | None:
         """See `Lock.owner`."""
-        with borrowed(self._sessions) as connection:
+        with borrowed_connection(self._sessions) as connection:
             owner = scalar(connection, OWNER, self.name)
             return None if owner is None else str(owner)
 
     def force_release(self, reason: str) -> bool:
         """See `Lock.force_release`."""
         logger.warning("taking the lock %r away: %s", self.name, reason)
-        with borrowed(self._sessions) as connection:
+        with borrowed_connection(self._sessions) as connection:
             return connection.execute(EVICT, (self.name, self.channel)).rowcount == 1

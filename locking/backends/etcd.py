@@ -30,7 +30,7 @@ from etcd3gw import Etcd3Client
 from etcd3gw.exceptions import Etcd3Exception
 from requests import RequestException
 
-from locking.backends._waiting import Patience, WaitingLock
+from locking.backends._waiting import Deadline, WaitingLock
 from locking.base import Capabilities, Lease, LockTimeout, LockUnavailable
 
 logger = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ ROOT = "locks/"
 TIMEOUT = 2.0  # s; for an answer, also from a cluster that is just electing
 OUTAGE = 5.0  # s; of an election or a restart, that a waiter sits out in its place
 RETRY_PAUSE = 0.1  # s; meanwhile
-LEAST = 0.01  # s; a time-out of zero would mean "at once" to a socket
+MIN_TIMEOUT = 0.01  # s; a time-out of zero would mean "at once" to a socket
 
 
 def etcd_client(
@@ -67,7 +67,7 @@ def etcd_client(
 
 
 @contextmanager
-def reachable() -> Iterator[None]:
+def translated_errors() -> Iterator[None]:
     """Translate what the client raises where the cluster does not answer as it should."""
     try:
         yield
@@ -76,7 +76,7 @@ def reachable() -> Iterator[None]:
         raise LockUnavailable(f"etcd: {detail}") from error
 
 
-def text(value: str | bytes) -> str:
+def to_base64(value: str | bytes) -> str:
     """Return bytes as the gateway wants them in JSON."""
     return b64encode(value.encode() if isinstance(value, str) else value).decode()
 
@@ -101,19 +101,19 @@ class KeyLease(Lease):
         self._etcd_lease = place.lease
 
     def _release(self) -> bool:
-        delete = {"request_delete_range": {"key": text(self._key)}}
-        with reachable():
+        delete = {"request_delete_range": {"key": to_base64(self._key)}}
+        with translated_errors():
             ours = self._if_ours(delete)
         self._revoke(self._etcd_lease)
         return ours
 
     def _extend(self, seconds: float) -> bool:
         # A keep-alive only grants the first length again, and would not see a key taken away.
-        with reachable():
+        with translated_errors():
             lease = self._lock._grant(seconds)
             put = {
-                "key": text(self._key),
-                "value": text(self._lock.handle),
+                "key": to_base64(self._key),
+                "value": to_base64(self._lock.owner_name),
                 "lease": lease,
             }
             ours = self._if_ours({"request_put": put})
@@ -125,7 +125,7 @@ class KeyLease(Lease):
     def _if_ours(self, operation: dict[str, Any]) -> bool:
         """Do it if our key has never been away, in one transaction."""
         ours = {
-            "key": text(self._key),
+            "key": to_base64(self._key),
             "target": "CREATE",
             "result": "EQUAL",
             "create_revision": self.token,
@@ -134,7 +134,7 @@ class KeyLease(Lease):
         return bool(done.get("succeeded"))
 
     def _revoke(self, lease: str) -> None:
-        with suppress(LockUnavailable), reachable():  # it ends by itself, and holds no key
+        with suppress(LockUnavailable), translated_errors():  # it ends by itself, and holds no key
             self._lock._post("lease/revoke", ID=lease)
 
 
@@ -167,11 +167,11 @@ class EtcdLock(WaitingLock):
         self.lease = lease
         self.prefix = f"{ROOT}{quote(name, safe='')}/"
 
-    def _acquire(self, patience: Patience) -> Lease:
-        with reachable():
+    def _acquire(self, deadline: Deadline) -> Lease:
+        with translated_errors():
             place = self._join()
             try:
-                self._wait_for_turn(place, patience)
+                self._wait_for_turn(place, deadline)
                 return KeyLease(self, place)
             except BaseException:
                 with suppress(Etcd3Exception, RequestException):  # else it ends by itself
@@ -183,10 +183,12 @@ class EtcdLock(WaitingLock):
         sent_at = self.clock.monotonic()
         lease = self._grant(self.lease)
         key = f"{self.prefix}{int(lease):016x}"
-        put = self._post("kv/put", key=text(key), value=text(self.handle), lease=lease)
+        put = self._post(
+            "kv/put", key=to_base64(key), value=to_base64(self.owner_name), lease=lease
+        )
         return Place(key, lease, int(put["header"]["revision"]), sent_at)
 
-    def _wait_for_turn(self, place: Place, patience: Patience) -> None:
+    def _wait_for_turn(self, place: Place, deadline: Deadline) -> None:
         """Wait until nobody is before us, keeping our place alive, also over a short outage."""
         down_since = inf
         while True:
@@ -196,9 +198,9 @@ class EtcdLock(WaitingLock):
                 before = self._before(place.revision)
                 if before is None:
                     return
-                left = patience.left()
+                left = deadline.left()
                 if left <= 0:
-                    raise LockTimeout(f"not free within {patience.elapsed():.3f} s")
+                    raise LockTimeout(f"not free within {deadline.elapsed():.3f} s")
                 key, revision = before
                 self._watch(key, revision + 1, min(left, self.lease / 3))
                 down_since = inf
@@ -221,11 +223,11 @@ class EtcdLock(WaitingLock):
     def _watch(self, key: str, revision: int, seconds: float) -> None:
         """Block until `key` is deleted, `seconds` have passed or the stream broke."""
         request: dict[str, Any] = {
-            "key": text(key),
+            "key": to_base64(key),
             "start_revision": revision,
             "filters": ["NOPUT"],
         }
-        limits = (TIMEOUT, max(LEAST, seconds))
+        limits = (TIMEOUT, max(MIN_TIMEOUT, seconds))
         with (
             # A time-out while the stream is open, and a server that dies, look the same; the
             # keep-alive that follows tells them apart.
@@ -252,7 +254,11 @@ class EtcdLock(WaitingLock):
     def _range(self, **options: Any) -> Any:
         end = self.prefix[:-1] + chr(ord(self.prefix[-1]) + 1)
         return self._post(
-            "kv/range", key=text(self.prefix), range_end=text(end), sort_target="CREATE", **options
+            "kv/range",
+            key=to_base64(self.prefix),
+            range_end=to_base64(end),
+            sort_target="CREATE",
+            **options,
         )
 
     def _grant(self, seconds: float) -> str:
@@ -263,20 +269,20 @@ class EtcdLock(WaitingLock):
 
     def owner(self) -> str | None:
         """See `Lock.owner`."""
-        with reachable():
+        with translated_errors():
             for entry in self._range(limit=1, sort_order="ASCEND").get("kvs", []):
                 return b64decode(entry["value"]).decode()
         return None
 
     def waiters(self) -> int:
         """See `Lock.waiters`."""
-        with reachable():
+        with translated_errors():
             return max(0, int(self._range(count_only=True).get("count", 0)) - 1)
 
     def force_release(self, reason: str) -> bool:
         """See `Lock.force_release`."""
         logger.warning("taking the lock %r away: %s", self.name, reason)
-        with reachable():
+        with translated_errors():
             for entry in self._range(limit=1, sort_order="ASCEND").get("kvs", []):
                 deleted = self._post("kv/deleterange", key=entry["key"])
                 return int(deleted.get("deleted", 0)) == 1

@@ -27,18 +27,18 @@ from typing import Any
 
 from pymemcache import MemcacheError, PooledClient
 
-from locking.backends._waiting import Patience, WaitingLock
+from locking.backends._waiting import Deadline, WaitingLock
 from locking.base import Capabilities, Lease, LockUnavailable
 
 logger = logging.getLogger(__name__)
 
 TIMEOUT = 1.0  # s; memcached answers in microseconds or not at all
-LONGEST_PAUSE = 0.1  # s; between tries of a waiter
+MAX_PAUSE = 0.1  # s; between tries of a waiter
 # s; memcached's clock ticks once a second, so up to one is lost at the start.
-TICK = 1
+CLOCK_TICK = 1
 # s; of a counter, after which a new one starts higher.  More than 30 days would be a point in time.
 FENCE_LIFE = 7 * 86_400
-AT_ONCE = -1  # an expiry in the past: the item is gone as soon as it is stored
+ALREADY_EXPIRED = -1  # an expiry in the past: the item is gone as soon as it is stored
 
 
 def memcached_client(address: tuple[str, int]) -> PooledClient:
@@ -55,7 +55,7 @@ def item_key(prefix: str, name: str) -> str:
 
 def expiry(seconds: float) -> int:
     """Return the whole seconds after which memcached has surely not yet forgotten the item."""
-    return math.ceil(seconds) + TICK
+    return math.ceil(seconds) + CLOCK_TICK
 
 
 class ItemLease(Lease):
@@ -72,7 +72,7 @@ class ItemLease(Lease):
         self._value = value
 
     def _release(self) -> bool:
-        return self._store(AT_ONCE)
+        return self._store(ALREADY_EXPIRED)
 
     def _extend(self, seconds: float) -> bool:
         return self._store(expiry(seconds))
@@ -80,7 +80,7 @@ class ItemLease(Lease):
     def _store(self, expire: int) -> bool:
         """Set a new expiry, unless the item has ever changed since it was read as ours."""
         client, key = self._lock.client, self._lock.key
-        with reachable():
+        with translated_errors():
             value, unique = client.gets(key)
             if value != self._value:
                 return False
@@ -88,7 +88,7 @@ class ItemLease(Lease):
 
 
 @contextmanager
-def reachable() -> Iterator[None]:
+def translated_errors() -> Iterator[None]:
     """Translate what pymemcache raises where the server does not answer as it should."""
     try:
         yield
@@ -111,16 +111,16 @@ class MemcachedLock(WaitingLock):
         self.key = item_key("lock", name)
         self.fence_key = item_key("fence", name)
 
-    def _acquire(self, patience: Patience) -> Lease:
-        with reachable():
+    def _acquire(self, deadline: Deadline) -> Lease:
+        with translated_errors():
             while True:
                 lease = self._try()
                 if lease is not None:
                     return lease
-                patience.pause(LONGEST_PAUSE)
+                deadline.pause(MAX_PAUSE)
 
     def _try(self) -> Lease | None:
-        value = f"{self.handle}|{uuid.uuid4().hex}".encode()
+        value = f"{self.owner_name}|{uuid.uuid4().hex}".encode()
         sent_at = self.clock.monotonic()
         if not self.client.add(self.key, value, expire=expiry(self.lease)):
             return None
@@ -141,12 +141,12 @@ class MemcachedLock(WaitingLock):
 
     def owner(self) -> str | None:
         """See `Lock.owner`."""
-        with reachable():
+        with translated_errors():
             value = self.client.get(self.key)
         return None if value is None else str(value.decode().rpartition("|")[0])
 
     def force_release(self, reason: str) -> bool:
         """See `Lock.force_release`."""
         logger.warning("taking the lock %r away: %s", self.name, reason)
-        with reachable():
+        with translated_errors():
             return bool(self.client.delete(self.key, noreply=False))

@@ -26,7 +26,7 @@ from typing import Any
 import pymysql
 
 from locking.backends._sessions import Sessions
-from locking.backends._waiting import Patience, WaitingLock
+from locking.backends._waiting import Deadline, WaitingLock
 from locking.base import Capabilities, Lease, LockTimeout, LockUnavailable, LockUnsupported
 
 logger = logging.getLogger(__name__)
@@ -123,12 +123,12 @@ class MySQLLock(WaitingLock):
         self.sessions = sessions
         self.key = lock_name(name)
 
-    def _acquire(self, patience: Patience) -> Lease:
+    def _acquire(self, deadline: Deadline) -> Lease:
         with self._connected() as connection:
-            seconds = min(patience.left(), FOR_EVER)
+            seconds = min(deadline.left(), FOR_EVER)
             # 1: ours. 0: not in time. NULL: killed, or a deadlock with the order of other locks.
             if scalar(connection, "SELECT GET_LOCK(%s, %s)", self.key, seconds) != 1:
-                raise LockTimeout(f"not free within {patience.elapsed():.3f} s")
+                raise LockTimeout(f"not free within {deadline.elapsed():.3f} s")
             with connection.cursor() as cursor:
                 cursor.execute(MINT)
                 token = cursor.lastrowid

@@ -24,14 +24,14 @@ from typing import Any, Unpack
 from redis import Redis, RedisCluster
 from redis.exceptions import RedisError
 
-from locking.backends.redis_handle import RedisHandle, Settings
+from locking.backends.redis_handle import RedisHandle, RedisLockSettings
 from locking.backends.redis_lease import RedisLeaseState, ms, unavailable
 from locking.backends.redis_protocol import (
     Grant,
     LateGrant,
     Script,
 )
-from locking.backends.redis_wire import NO_ANSWER, Wait, Wire, wire_to
+from locking.backends.redis_transport import NO_ANSWER, Transport, Wait, transport_for
 from locking.base import (
     Capabilities,
     Lease,
@@ -60,7 +60,7 @@ class RedisLease(RedisLeaseState, Lease):
     @property
     def server(self) -> object:
         """The connections that the renewal goes over."""
-        return self._lock.wire
+        return self._lock.transport
 
     def belongs_to_current_thread(self) -> bool:
         """Whether this thread acquired it: the number of a thread is given again, it is not."""
@@ -68,35 +68,35 @@ class RedisLease(RedisLeaseState, Lease):
 
     def release(self) -> None:
         """Let the next client in, at the last of as many releases as there were acquires."""
-        if self.leave_once():
+        if self.count_release():
             super().release()
 
     def renew(self) -> tuple[Renewal, float]:
         """Lengthen the lease if its owner still wants it; called by the renewal thread."""
         now = self.clock.monotonic()
-        seconds = self.wanted(now) if _is_alive(self._thread) else 0.0
+        seconds = self.renewal_seconds(now) if _is_alive(self._thread) else 0.0
         if seconds <= 0:
-            return self.not_renewed(now)
+            return self.skip_renewal(now)
         try:
             answer = self._lock.run(self._lock.scripts.renew, self.holder, ms(seconds), "0")
         except LockError as error:
-            return self.no_answer(error, now)
-        return self.answered(answer, now, seconds)
+            return self.note_failed_renewal(error, now)
+        return self.apply_renewal(answer, now, seconds)
 
     def _release(self) -> bool:
-        if self.is_anothers():
+        if self.is_inherited():
             return False
         self.begin_release()
         self._lock.renewer.cancel(self.holder)
         answer = self._send_release()
         self._lock.forget(self)
-        return self.was_ours(answer)
+        return self.was_held(answer)
 
     def _send_release(self) -> int:
         lock, args = self._lock, (self.holder, str(self.token), "")
         if not self.release_sent:
             try:
-                first: int = lock.wire.run(lock.scripts.release, lock.keys.all, args)
+                first: int = lock.transport.run(lock.scripts.release, lock.keys.all, args)
             except NO_ANSWER:
                 self.release_sent = True
             except RedisError as error:
@@ -140,16 +140,16 @@ class RedisLock(RedisHandle, Lock):
 
     def __init__(
         self,
-        client: Redis | RedisCluster | Wire,
+        client: Redis | RedisCluster | Transport,
         name: str,
         *,
         replicas: int = 0,
         replica_timeout: float = 0.1,
         renewer: Renewer = RENEWER,
-        **settings: Unpack[Settings],
+        **settings: Unpack[RedisLockSettings],
     ) -> None:
         super().__init__(name, **settings)
-        self.wire = wire_to(client)
+        self.transport = transport_for(client)
         self.renewer = renewer
         self._reentrant = self.capabilities.reentrant
         self._wait: Wait = (replicas, round(replica_timeout * 1000)) if replicas else None
@@ -159,7 +159,7 @@ class RedisLock(RedisHandle, Lock):
     def acquire(self, timeout: float | None = None) -> RedisLease:
         """Wait for the lock for at most `timeout` seconds; None waits for ever, 0 tries once."""
         held = self._reentrant and self._held.get(threading.get_ident(), _nothing)()
-        if held and held.belongs_to_current_thread() and held.enter_again():
+        if held and held.belongs_to_current_thread() and held.count_reentry():
             return held
         began = self.clock.monotonic()
         holder = self.new_holder()
@@ -167,7 +167,7 @@ class RedisLock(RedisHandle, Lock):
         if self.renewed:
             self.renewer.register(holder, lease, began + self.lease / 3)
         try:
-            grant = self._take_turn(holder, timeout)
+            grant = self._run_acquire_steps(holder, timeout)
             if self._wait:
                 grant = self._replicate(holder, grant, self._wait)
         except BaseException as error:
@@ -206,9 +206,9 @@ class RedisLock(RedisHandle, Lock):
         """
         try:
             try:
-                return self.wire.run(script, self.keys.all, args)
+                return self.transport.run(script, self.keys.all, args)
             except NO_ANSWER:
-                return self.wire.run(script, self.keys.all, args)
+                return self.transport.run(script, self.keys.all, args)
         except RedisError as error:
             unavailable(self.name, error)
 
@@ -217,9 +217,9 @@ class RedisLock(RedisHandle, Lock):
         if self._held.get(lease.ident, _nothing)() is lease:
             self._held.pop(lease.ident, None)
 
-    def _take_turn(self, holder: str, timeout: float | None) -> Grant:
-        steps = self.turn(holder, timeout)
-        wake_list = self.keys.wake(holder)
+    def _run_acquire_steps(self, holder: str, timeout: float | None) -> Grant:
+        steps = self.acquire_steps(holder, timeout)
+        wake_list = self.keys.wake_list(holder)
         step = next(steps)
         try:
             while True:
@@ -238,7 +238,7 @@ class RedisLock(RedisHandle, Lock):
         sent_at = self.clock.monotonic()
         args = (holder, ms(self.lease), "1")
         try:
-            ours, reached = self.wire.run(self.scripts.renew, self.keys.all, args, wait)
+            ours, reached = self.transport.run(self.scripts.renew, self.keys.all, args, wait)
         except RedisError as error:
             unavailable(self.name, error)
         in_time = self.clock.monotonic() < sent_at + self.lease
@@ -252,7 +252,7 @@ class RedisLock(RedisHandle, Lock):
 
     def _pop(self, wake_list: str, seconds: float) -> bytes | None:
         try:
-            return self.wire.pop(wake_list, seconds)
+            return self.transport.pop(wake_list, seconds)
         except NO_ANSWER:
             # The message may be gone with the connection; the acquire that follows finds out.
             return None
@@ -262,7 +262,7 @@ class RedisLock(RedisHandle, Lock):
     def _leave(self, holder: str, error: BaseException) -> None:
         """Leave the queue, or give back what was granted meanwhile: the caller was interrupted."""
         try:
-            self.run(self.scripts.release, *self.leaving(holder))
+            self.run(self.scripts.release, *self.abandon_args(holder))
         except LockUnavailable as problem:
             error.add_note(f"and then LockUnavailable: {problem}")
 

@@ -16,18 +16,18 @@ from typing import Any, Self, Unpack
 from redis.asyncio import Redis
 from redis.exceptions import MaxConnectionsError, NoScriptError, RedisError, ResponseError
 
-from locking.backends.redis_handle import RedisHandle, Settings
+from locking.backends.redis_handle import RedisHandle, RedisLockSettings
 from locking.backends.redis_lease import RedisLeaseState, ms, unavailable
 from locking.backends.redis_protocol import (
     Grant,
     LateGrant,
     Script,
 )
-from locking.backends.redis_wire import DEFAULT_TIMEOUT, NO_ANSWER, packed
+from locking.backends.redis_transport import DEFAULT_TIMEOUT, NO_ANSWER, encode_command
 from locking.base import LockError, LockUnavailable
 
 
-class AsyncWire:
+class AsyncTransport:
     """Runs scripts and blocking pops over the connections of an asyncio client's pool."""
 
     def __init__(self, client: Redis) -> None:
@@ -52,7 +52,7 @@ class AsyncWire:
         connection, pooled = await self._take()
         in_step = False
         try:
-            await connection.send_packed_command([packed(*words)], check_health=False)
+            await connection.send_packed_command([encode_command(*words)], check_health=False)
             answer = await connection.read_response(disable_decoding=raw, timeout=timeout)
             in_step = True
             return answer
@@ -79,18 +79,18 @@ class AsyncWire:
 class AsyncRedisLease(RedisLeaseState):
     """A granted `AsyncRedisLock`, as `RedisLease` is of a `RedisLock`; awaits where that blocks."""
 
-    __slots__ = ("_ended", "_keeper", "_lock")
+    __slots__ = ("_ended", "_lock", "_renewal_task")
 
     def __init__(self, lock: AsyncRedisLock, holder: str) -> None:
         super().__init__(lock.name, holder, lock.lease, clock=lock.clock, hooks=lock.hooks)
         self._lock = lock
         self._ended = asyncio.Event()
-        self._keeper: asyncio.Task[None] | None = None
+        self._renewal_task: asyncio.Task[None] | None = None
 
-    def keep_alive(self) -> None:
+    def start_renewing(self) -> None:
         """Start renewing."""
         # The task has only a weak reference: a lease that its owner forgot is not kept alive.
-        self._keeper = asyncio.create_task(_keep_alive(weakref.ref(self)))
+        self._renewal_task = asyncio.create_task(_renew_until_lost(weakref.ref(self)))
 
     async def release(self) -> None:
         """Let the next client in, at the last of as many releases as there were acquires.
@@ -98,15 +98,15 @@ class AsyncRedisLease(RedisLeaseState):
         Raises `LockLost` if the lease ended before, `LockUnavailable` if the server did not
         answer; the lease is not forgotten then and `release` may be called again.
         """
-        if not self.leave_once() or self._released:
+        if not self.count_release() or self._released:
             return
         self._is_lost()  # notes an end that has passed, before the server is asked
         self.begin_release()
-        self.stop_keeping()
+        self.stop_renewing()
         answer = await self._send_release()
         self._lock.forget(self)
         self._ended.set()
-        self._note_release(self.was_ours(answer))
+        self._note_release(self.was_held(answer))
 
     async def extend(self, seconds: float) -> None:
         """Let the lease end `seconds` from now.  Never re-creates a lease that is lost.
@@ -134,28 +134,28 @@ class AsyncRedisLease(RedisLeaseState):
         super().mark_lost(reason)
         self._ended.set()
 
-    def stop_keeping(self) -> None:
+    def stop_renewing(self) -> None:
         """Renew no more."""
-        if self._keeper is not None:
-            self._keeper.cancel()
+        if self._renewal_task is not None:
+            self._renewal_task.cancel()
 
     async def renew(self) -> float:
         """Lengthen the lease; when to come again (monotonic)."""
         now = self.clock.monotonic()
-        seconds = self.wanted(now)
+        seconds = self.renewal_seconds(now)
         if seconds <= 0:
-            return self.not_renewed(now)[1]
+            return self.skip_renewal(now)[1]
         try:
             answer = await self._lock.run(self._lock.scripts.renew, self.holder, ms(seconds), "0")
         except LockError as error:
-            return self.no_answer(error, now)[1]
-        return self.answered(answer, now, seconds)[1]
+            return self.note_failed_renewal(error, now)[1]
+        return self.apply_renewal(answer, now, seconds)[1]
 
     async def _send_release(self) -> int:
         lock, args = self._lock, (self.holder, str(self.token), "")
         if not self.release_sent:
             try:
-                first: int = await lock.wire.run(lock.scripts.release, lock.keys.all, args)
+                first: int = await lock.transport.run(lock.scripts.release, lock.keys.all, args)
             except NO_ANSWER:
                 self.release_sent = True
             except RedisError as error:
@@ -191,9 +191,9 @@ class AsyncRedisLock(RedisHandle):
     ...     await sell(fence=lease.token)
     """
 
-    def __init__(self, client: Redis, name: str, **settings: Unpack[Settings]) -> None:
+    def __init__(self, client: Redis, name: str, **settings: Unpack[RedisLockSettings]) -> None:
         super().__init__(name, **settings)
-        self.wire = AsyncWire(client)
+        self.transport = AsyncTransport(client)
         self._held: weakref.WeakKeyDictionary[Any, AsyncRedisLease] = weakref.WeakKeyDictionary()
 
     async def acquire(self, timeout: float | None = None) -> AsyncRedisLease:
@@ -204,12 +204,12 @@ class AsyncRedisLock(RedisHandle):
         """
         task = asyncio.current_task()
         held = self._held.get(task)
-        if held is not None and held.enter_again():
+        if held is not None and held.count_reentry():
             return held
         began = self.clock.monotonic()
         lease = AsyncRedisLease(self, self.new_holder())
         try:
-            grant = await self._take_turn(lease.holder, timeout)
+            grant = await self._run_acquire_steps(lease.holder, timeout)
         except BaseException as error:
             self.hooks.waited(self.name, self.clock.monotonic() - began, False)
             if not isinstance(error, LockError) or isinstance(error, LateGrant):
@@ -218,7 +218,7 @@ class AsyncRedisLock(RedisHandle):
             raise
         lease.begin(grant, self.max_hold)
         if self.renewed:
-            lease.keep_alive()
+            lease.start_renewing()
         self._held[task] = lease
         self.hooks.waited(self.name, self.clock.monotonic() - began, True)
         return lease
@@ -244,9 +244,9 @@ class AsyncRedisLock(RedisHandle):
         """Run one of the lock's scripts, twice if the first time brought no answer."""
         try:
             try:
-                return await self.wire.run(script, self.keys.all, args)
+                return await self.transport.run(script, self.keys.all, args)
             except NO_ANSWER:
-                return await self.wire.run(script, self.keys.all, args)
+                return await self.transport.run(script, self.keys.all, args)
         except RedisError as error:
             unavailable(self.name, error)
 
@@ -256,9 +256,9 @@ class AsyncRedisLock(RedisHandle):
             if held is lease:
                 del self._held[task]
 
-    async def _take_turn(self, holder: str, timeout: float | None) -> Grant:
-        steps = self.turn(holder, timeout)
-        wake_list = self.keys.wake(holder)
+    async def _run_acquire_steps(self, holder: str, timeout: float | None) -> Grant:
+        steps = self.acquire_steps(holder, timeout)
+        wake_list = self.keys.wake_list(holder)
         step = next(steps)
         try:
             while True:
@@ -272,7 +272,7 @@ class AsyncRedisLock(RedisHandle):
 
     async def _pop(self, wake_list: str, seconds: float) -> bytes | None:
         try:
-            return await self.wire.pop(wake_list, seconds)
+            return await self.transport.pop(wake_list, seconds)
         except NO_ANSWER:
             # The message may be gone with the connection; the acquire that follows finds out.
             return None
@@ -282,12 +282,12 @@ class AsyncRedisLock(RedisHandle):
     async def _leave(self, holder: str, error: BaseException) -> None:
         """Leave the queue, or give back what was granted meanwhile: the caller was cancelled."""
         try:
-            await self.run(self.scripts.release, *self.leaving(holder))
+            await self.run(self.scripts.release, *self.abandon_args(holder))
         except LockUnavailable as problem:
             error.add_note(f"and then LockUnavailable: {problem}")
 
 
-async def _keep_alive(reference: weakref.ref[AsyncRedisLease]) -> None:
+async def _renew_until_lost(reference: weakref.ref[AsyncRedisLease]) -> None:
     lease = reference()
     due = 0.0 if lease is None else lease.clock.monotonic() + lease._lease / 3
     while lease is not None and due < inf:

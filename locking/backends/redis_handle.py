@@ -6,13 +6,20 @@ import logging
 from typing import TypedDict
 
 from locking.backends.redis_lease import ms, text
-from locking.backends.redis_protocol import MUTEX, TOKENS, Keys, Scripts, Turn, turn
+from locking.backends.redis_protocol import (
+    MUTEX,
+    TOKENS,
+    AcquireSteps,
+    Keys,
+    Scripts,
+    acquire_steps,
+)
 from locking.base import NO_HOOKS, SYSTEM_CLOCK, Clock, Hooks
 
 logger = logging.getLogger(__name__)
 
 
-class Settings(TypedDict, total=False):
+class RedisLockSettings(TypedDict, total=False):
     """The settings of every kind of Redis lock, with their defaults in `RedisHandle`."""
 
     lease: float
@@ -60,9 +67,9 @@ class RedisHandle:
         """Name one acquisition: a token that nobody else has, and who we are, for people."""
         return f"{TOKENS.new()}:{self._owner or TOKENS.process}"
 
-    def turn(self, holder: str, timeout: float | None) -> Turn:
+    def acquire_steps(self, holder: str, timeout: float | None) -> AcquireSteps:
         """Begin to wait for the lock's turn."""
-        return turn(
+        return acquire_steps(
             holder,
             lease=self.lease,
             mode=self._mode,
@@ -70,7 +77,7 @@ class RedisHandle:
             monotonic=self.clock.monotonic,
         )
 
-    def leaving(self, holder: str) -> tuple[str, str, str]:
+    def abandon_args(self, holder: str) -> tuple[str, str, str]:
         """Arguments for the release script of one who was interrupted while waiting."""
         return holder, "0", f"{self._mode}{ms(self.lease)}:{holder}"
 

@@ -50,14 +50,14 @@ class RedisLeaseState(LeaseState):
 
     # -- reentrancy: the server knows nothing of it
 
-    def enter_again(self) -> bool:
+    def count_reentry(self) -> bool:
         """Count one more acquire; False if there is no lease any more to share."""
         if self._released or self._is_lost():
             return False
         self._count += 1
         return True
 
-    def leave_once(self) -> bool:
+    def count_release(self) -> bool:
         """Count one release; whether it is the last."""
         if self._released or self._count == 1:
             return True
@@ -66,13 +66,13 @@ class RedisLeaseState(LeaseState):
 
     # -- renewal
 
-    def wanted(self, now: float) -> float:
+    def renewal_seconds(self, now: float) -> float:
         """For how many seconds from now the lease is to be renewed; none if not at all."""
         if self.token is None or self._is_lost():
             return 0.0
         return min(self._lease, self._max_until - now)
 
-    def not_renewed(self, now: float) -> tuple[Renewal, float]:
+    def skip_renewal(self, now: float) -> tuple[Renewal, float]:
         """Say why nothing was sent, and when to look again."""
         if self.token is None:
             return Renewal.HELD, now + self._lease / 3  # still waiting in line
@@ -80,7 +80,7 @@ class RedisLeaseState(LeaseState):
             return Renewal.LOST, inf
         return Renewal.HELD, self._deadline  # to note the loss at its time
 
-    def answered(self, answer: int, sent_at: float, seconds: float) -> tuple[Renewal, float]:
+    def apply_renewal(self, answer: int, sent_at: float, seconds: float) -> tuple[Renewal, float]:
         """Take the server's answer to a renewal that was sent at that time."""
         if answer == 0:
             # Unless it was our own release that the server has carried out first.
@@ -90,14 +90,14 @@ class RedisLeaseState(LeaseState):
         self._deadline = max(self._deadline, sent_at + seconds)
         return (Renewal.RENEWED if answer == 1 else Renewal.HELD), sent_at + self._lease / 3
 
-    def no_answer(self, error: LockError, sent_at: float) -> tuple[Renewal, float]:
+    def note_failed_renewal(self, error: LockError, sent_at: float) -> tuple[Renewal, float]:
         """Take note that a renewal brought no answer, and try again soon."""
         self.hooks.renewal_failed(self.name, error)
         return Renewal.UNKNOWN, min(sent_at + self._lease / 9, self._deadline)
 
     # -- the end
 
-    def is_anothers(self) -> bool:
+    def is_inherited(self) -> bool:
         """Whether this is a forked child's copy of its parent's lease."""
         return self._process is not TOKENS.process
 
@@ -105,12 +105,12 @@ class RedisLeaseState(LeaseState):
         """Expect "not yours" of a renewal that is on its way; call before the release is sent."""
         self._releasing = True
 
-    def was_ours(self, answer: int) -> bool:
+    def was_held(self, answer: int) -> bool:
         """Whether the server's answer to a release means that the lock was ours until then."""
         return answer == 1 or (answer == 2 and self.release_sent)
 
     def _is_lost(self) -> bool:
-        if self.is_anothers():
+        if self.is_inherited():
             self.mark_lost("it belongs to the parent of this forked process")
         return super()._is_lost()
 

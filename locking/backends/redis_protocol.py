@@ -79,7 +79,7 @@ class Scripts:
 
 
 MUTEX = Scripts.load("")
-GATE = Scripts.load("gate_")
+SHARED = Scripts.load("shared_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class Keys:
         lock = f"{kind}:{{{name}}}"
         return Keys((lock, f"{lock}:fence", f"{lock}:queue", f"{lock}:alive"))
 
-    def wake(self, holder: str) -> str:
+    def wake_list(self, holder: str) -> str:
         """The list at which one acquisition, and no other, waits for its turn."""
         return f"{self.all[0]}:wake:{holder.partition(':')[0]}"
 
@@ -136,17 +136,17 @@ class LateGrant(LockTimeout):
     """The last try was granted, but its answer took longer than the lease: to be given back."""
 
 
-Turn = Generator["tuple[str, ...] | float", Any, Grant]
+AcquireSteps = Generator["tuple[str, ...] | float", Any, Grant]
 
 
-def turn(
+def acquire_steps(
     holder: str,
     *,
     lease: float,
     mode: str,
     timeout: float | None,
     monotonic: Callable[[], float],
-) -> Turn:
+) -> AcquireSteps:
     """Wait for the lock's turn, one step at a time; the caller does what each step asks for.
 
     A yielded tuple asks for the acquire script with these arguments, and for its answer; a float

@@ -12,26 +12,26 @@ from typing import Any
 from redis import Redis, RedisCluster
 
 from locking.backends.redis import RedisLock
-from locking.backends.redis_protocol import GATE
-from locking.backends.redis_wire import Wire
+from locking.backends.redis_protocol import SHARED
+from locking.backends.redis_transport import Transport
 
 
-class _Gate(RedisLock):
-    scripts = GATE
+class _SharedLock(RedisLock):
+    scripts = SHARED
     role = ""
 
     def new_holder(self) -> str:
         return f"{self.role}-{super().new_holder()}"
 
 
-class RedisReadLock(_Gate):
+class RedisReadLock(_SharedLock):
     """The reading half of a `RedisReadWriteLock`: excludes writers only."""
 
     kind = "rw"
     role = "r"
 
 
-class RedisWriteLock(_Gate):
+class RedisWriteLock(_SharedLock):
     """The writing half of a `RedisReadWriteLock`: excludes everybody."""
 
     kind = "rw"
@@ -45,12 +45,14 @@ class RedisReadWriteLock:
     try that at once, the thread would wait for itself.  Parameters are those of `RedisLock`.
     """
 
-    def __init__(self, client: Redis | RedisCluster | Wire, name: str, **settings: Any) -> None:
+    def __init__(
+        self, client: Redis | RedisCluster | Transport, name: str, **settings: Any
+    ) -> None:
         self.read = RedisReadLock(client, name, **settings)
         self.write = RedisWriteLock(client, name, **settings)
 
 
-class RedisSemaphore(_Gate):
+class RedisSemaphore(_SharedLock):
     """At most `permits` holders at once; a thread may take several permits, one an acquire.
 
     All handles of a name must state the same number of permits.  Other parameters are those of
@@ -61,7 +63,7 @@ class RedisSemaphore(_Gate):
     capabilities = replace(RedisLock.capabilities, reentrant=False)
 
     def __init__(
-        self, client: Redis | RedisCluster | Wire, name: str, permits: int, **settings: Any
+        self, client: Redis | RedisCluster | Transport, name: str, permits: int, **settings: Any
     ) -> None:
         if permits < 1:
             raise ValueError(f"{permits} permits let nobody in")

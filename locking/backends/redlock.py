@@ -27,7 +27,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 from redis.retry import Retry
 
-from locking.backends._waiting import Patience, WaitingLock
+from locking.backends._waiting import Deadline, WaitingLock
 from locking.base import Capabilities, Lease, LockUnavailable
 
 logger = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ TIMEOUT = 0.1
 # Of a lease, for clocks that do not run at the same rate; and 2 ms for Redis's resolution of 1 ms.
 DRIFT = 0.01
 RESOLUTION = 0.002
-LONGEST_PAUSE = 0.1  # s; between tries of a waiter
+MAX_PAUSE = 0.1  # s; between tries of a waiter
 
 # KEYS[1] lock, ARGV[1] our value.  1 deleted; 0 not ours, and left alone.
 RELEASE = """
@@ -115,15 +115,15 @@ class RedLock(WaitingLock):
         self.lease = lease
         self.key = f"redlock:{name}"
 
-    def _acquire(self, patience: Patience) -> Lease:
+    def _acquire(self, deadline: Deadline) -> Lease:
         while True:
             lease = self._try()
             if lease is not None:
                 return lease
-            patience.pause(LONGEST_PAUSE)
+            deadline.pause(MAX_PAUSE)
 
     def _try(self) -> Lease | None:
-        value = f"{self.handle}|{uuid.uuid4().hex}"
+        value = f"{self.owner_name}|{uuid.uuid4().hex}"
         sent_at = self.clock.monotonic()
         keep = with_drift(self.lease)
         lease = RedLockLease(self, value, sent_at)

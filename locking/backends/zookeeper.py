@@ -34,7 +34,7 @@ from kazoo.exceptions import (
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState
 
-from locking.backends._waiting import Patience, WaitingLock
+from locking.backends._waiting import Deadline, WaitingLock
 from locking.base import Capabilities, Lease, LockTimeout, LockUnavailable, LockUnsupported
 
 logger = logging.getLogger(__name__)
@@ -134,11 +134,11 @@ class ZooKeeperLock(WaitingLock):
         """Return after how long a silent session ends, as agreed with the ensemble."""
         return float(self.client._session_timeout) / 1000
 
-    def _acquire(self, patience: Patience) -> Lease:
+    def _acquire(self, deadline: Deadline) -> Lease:
         ticket = uuid.uuid4().hex  # finds our node again if the answer to its creation is lost
         try:
             node, czxid = self._join(ticket)
-            self._wait_for_turn(node, patience)
+            self._wait_for_turn(node, deadline)
             return NodeLease(self, f"{self.path}/{node}", czxid)
         except NoNodeError as error:
             raise LockUnavailable("the session ended while waiting") from error
@@ -154,7 +154,7 @@ class ZooKeeperLock(WaitingLock):
                 path, stat = self._ask_once(
                     self.client.create_async,
                     f"{self.path}/{ticket}-",
-                    self.handle.encode(),
+                    self.owner_name.encode(),
                     ephemeral=True,
                     sequence=True,
                     makepath=True,
@@ -169,7 +169,7 @@ class ZooKeeperLock(WaitingLock):
                 if self.clock.monotonic() > end:
                     raise LockUnavailable("ZooKeeper: the connection is lost") from error
 
-    def _wait_for_turn(self, node: str, patience: Patience) -> None:
+    def _wait_for_turn(self, node: str, deadline: Deadline) -> None:
         woken = threading.Event()
 
         def wake(_: object) -> None:
@@ -189,9 +189,9 @@ class ZooKeeperLock(WaitingLock):
                 before = f"{self.path}/{line[place - 1]}"
                 if self._ask(self.client.exists_async, before, watch=wake) is None:
                     continue
-                left = patience.left()
-                if not woken.wait(None if left == inf else left) and patience.left() <= 0:
-                    raise LockTimeout(f"not free within {patience.elapsed():.3f} s")
+                left = deadline.left()
+                if not woken.wait(None if left == inf else left) and deadline.left() <= 0:
+                    raise LockTimeout(f"not free within {deadline.elapsed():.3f} s")
         finally:
             self.client.remove_listener(wake)
 

@@ -12,7 +12,7 @@ from redis import Redis
 from locking import Hooks, Lease, LockLost, LockTimeout, LockUnavailable
 from locking.backends.redis import RedisLock
 from locking.redis_client import connect
-from locking.tests.helpers import SPAWN, Task, WireWithPop, eventually, process
+from locking.tests.helpers import SPAWN, Task, TransportWithPop, eventually, process
 from locking.tests.servers import RedisLike, free_port
 
 
@@ -166,7 +166,7 @@ def test_an_interrupted_waiter_leaves_nothing_behind(store, monkeypatch):
     def interrupt(key: str, seconds: float) -> None:
         raise Interrupted
 
-    monkeypatch.setattr(lock.wire, "pop", interrupt)
+    monkeypatch.setattr(lock.transport, "pop", interrupt)
     with pytest.raises(Interrupted):
         lock.acquire()
     assert lock.waiters() == 0
@@ -382,15 +382,15 @@ def test_a_handed_over_lease_counts_from_the_hand_over_not_from_the_wake_up(stor
     """A process that is paused after its predecessor let go must not trust the lease for longer."""
     holder = lock_on(store).acquire()
     lock = lock_on(store, lease=1, renew=False)
-    wire = lock.wire
+    transport = lock.transport
 
     def slow_pop(key: str, seconds: float) -> bytes | None:
         holder.release()
         handed_over = time.monotonic()
         eventually(lambda: time.monotonic() > handed_over + 0.4)
-        return wire.pop(key, seconds)
+        return transport.pop(key, seconds)
 
-    lock.wire = WireWithPop(wire, slow_pop)
+    lock.transport = TransportWithPop(transport, slow_pop)
     lease = lock.acquire(timeout=10)
     assert lease.remaining() <= 0.6
     assert lease.remaining() * 1000 <= store.pttl("lock:{phone}") + 5
@@ -400,19 +400,19 @@ def test_a_handed_over_lease_counts_from_the_hand_over_not_from_the_wake_up(stor
 def test_a_hand_over_that_ended_before_it_was_seen_is_none(store):
     holder = lock_on(store).acquire()
     lock = lock_on(store, lease=0.2, renew=False)
-    wire = lock.wire
+    transport = lock.transport
     handed_over: list[bytes] = []
 
     def too_slow_once(key: str, seconds: float) -> bytes | None:
         if handed_over:
-            return wire.pop(key, seconds)
+            return transport.pop(key, seconds)
         holder.release()
         handed_over.append(store.get("lock:{phone}:fence"))
-        message = wire.pop(key, seconds)
+        message = transport.pop(key, seconds)
         eventually(lambda: not store.exists("lock:{phone}"))
         return message
 
-    lock.wire = WireWithPop(wire, too_slow_once)
+    lock.transport = TransportWithPop(transport, too_slow_once)
     lease = lock.acquire(timeout=10)
     assert fence(lease) > int(handed_over[0]) > fence(holder)
     lease.release()

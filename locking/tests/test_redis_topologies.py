@@ -229,20 +229,20 @@ def test_a_grant_that_too_few_replicas_know_of_is_taken_back():
 
 
 class Jumping:
-    """A wire on which the n-th script takes as many seconds as it is told, by the lock's clock."""
+    """A transport whose n-th script takes the given number of seconds on the lock's clock."""
 
     def __init__(self, lock: RedisLock, *seconds: float) -> None:
-        self.wire, self.seconds, self.ahead = lock.wire, list(seconds), 0.0
+        self.transport, self.seconds, self.ahead = lock.transport, list(seconds), 0.0
         lock.clock = Clock(monotonic=lambda: time.monotonic() + self.ahead)
-        lock.wire = self
+        lock.transport = self
 
     def run(self, *args):
-        answer = self.wire.run(*args)
+        answer = self.transport.run(*args)
         self.ahead += self.seconds.pop(0) if self.seconds else 0.0
         return answer
 
     def pop(self, key: str, seconds: float) -> bytes | None:
-        return self.wire.pop(key, seconds)
+        return self.transport.pop(key, seconds)
 
 
 def test_a_replicated_grant_counts_from_its_confirmation_and_is_none_if_that_came_too_late():

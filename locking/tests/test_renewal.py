@@ -14,7 +14,7 @@ from locking import Hooks, LockLost, LockTimeout
 from locking.backends.redis import RedisLock
 from locking.base import Clock
 from locking.redis_client import connect
-from locking.renewal import NAP, Renewal, Renewer
+from locking.renewal import MAX_SLEEP, Renewal, Renewer
 from locking.tests.helpers import SPAWN, Task, eventually
 from locking.tests.servers import RedisLike
 
@@ -26,7 +26,7 @@ class Manual(Renewer):
         self.now = 1000.0
         super().__init__(Clock(monotonic=lambda: self.now))
 
-    def _hire(self, predecessor):
+    def _start_worker(self, predecessor):
         class Bell:
             bell = threading.Event()
             gone = False
@@ -60,7 +60,7 @@ def test_a_lease_is_renewed_when_due_and_not_before():
 
 def test_the_next_look_is_at_the_first_due_or_after_a_nap():
     renewer = Manual()
-    assert renewer.renew_due() == 1000 + NAP
+    assert renewer.renew_due() == 1000 + MAX_SLEEP
     lease = FakeLease(renewer)
     renewer.register("a", lease, due=1000.25)
     assert renewer.renew_due() == 1000.25

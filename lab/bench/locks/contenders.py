@@ -144,7 +144,7 @@ class Ceiling:
 
     def _ask(self, command: tuple[Any, ...]) -> Any:
         self._socket.sendall(hiredis.pack_command(command))
-        self._spinner.look()
+        self._spinner.spin()
         while (answer := self._reader.gets()) is False:
             self._reader.feed(self._socket.recv(65536))
         return answer
@@ -152,7 +152,7 @@ class Ceiling:
     def acquire(self) -> bool:
         """See `Contender`; False if the baton lies with one who has stopped."""
         if self._blocks:
-            self._spinner.stop()
+            self._spinner.suspend()
         return self._ask(self._first) is not None
 
     def release(self) -> None:

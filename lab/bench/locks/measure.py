@@ -54,7 +54,7 @@ class Counter:
     """Counts the requests that this process sends through redis-py's connections."""
 
     def __init__(self) -> None:
-        """Wrap the one method that all of redis-py, and our own wire, send with."""
+        """Wrap the one method that all of redis-py, and our own transport, send with."""
         self.requests = 0
         send: Callable[..., Any] = AbstractConnection.send_packed_command
 

@@ -1,6 +1,6 @@
 """The production Redis locks on the simulated server, unchanged.
 
-`locking.backends.redis` was made with a seam for this: a `Wire` in the place of a client, a
+`locking.backends.redis` was made with a seam for this: a `Transport` in the place of a client, a
 `Clock`, and a `Renewer` a process.  Its Lua scripts run in a real Lua.
 """
 
@@ -37,7 +37,7 @@ def owner_in(value: bytes) -> str:
     return value.split(b":", 2)[2].decode()
 
 
-class SimulatedWire:
+class SimulatedTransport:
     """Sends a lock's scripts and blocking pops to a simulated server; never retries."""
 
     def __init__(self, server: RedisServer) -> None:
@@ -84,7 +84,7 @@ def make_lock(
     world = stage.world
     clock = Clock(monotonic=world.seconds, sleep=world.sleep)
     return kind(
-        SimulatedWire(server),
+        SimulatedTransport(server),
         KEY,
         lease=lease,
         owner=owner,

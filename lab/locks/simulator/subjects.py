@@ -9,10 +9,10 @@ from random import Random
 from typing import Any
 
 from lab.locks.simulator import production
-from lab.locks.simulator.gate import GateMonitor
 from lab.locks.simulator.history import Wrong
 from lab.locks.simulator.monitor import Monitor
 from lab.locks.simulator.redis_client import RedisServer
+from lab.locks.simulator.shared_lock_monitor import SharedLockMonitor
 from lab.locks.simulator.stage import KEY, Stage
 from locking.backends.redis import RedisLock
 from locking.backends.redis_protocol import SLICE, Keys
@@ -85,13 +85,13 @@ def read_write(
 ) -> Subject:
     """The read/write lock; readers do not write."""
     reading, writing = Role(reader, name="r", writes=False), Role(writer, name="w")
-    return Subject((reading, reading, writing), (writing,), more=1, monitor=GateMonitor)
+    return Subject((reading, reading, writing), (writing,), more=1, monitor=SharedLockMonitor)
 
 
 def semaphore(kind: type[RedisLock] = RedisSemaphore, permits: int = 2) -> Subject:
     """The semaphore.  Nobody writes: a fence orders holders who follow each other, not these."""
     role = Role(kind, (("permits", permits),), f"s{permits}", writes=False)
-    return Subject((role,), (role,) * permits, more=permits, monitor=GateMonitor)
+    return Subject((role,), (role,) * permits, more=permits, monitor=SharedLockMonitor)
 
 
 SUBJECTS = {

@@ -19,7 +19,7 @@ TIME_OF_DAY = re.compile(r"\b1[67]\d{8}(?:\.\d+)?\b")
 MICROSECONDS_OF_DAY = re.compile(r"\b1[67]\d{14}\b")
 # Their answers count down, while somebody waits: a repeat is a repeat all the same.  What
 # acquire.lua answers to one who must wait begins with a 0.
-COUNTING_DOWN = ("TTL", "PTTL", "acquire.lua", "gate_acquire.lua")
+COUNTING_DOWN = ("TTL", "PTTL", "acquire.lua", "shared_acquire.lua")
 LONGEST_CYCLE = 12
 START = EPOCH / MICROSECONDS
 

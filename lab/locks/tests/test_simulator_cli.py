@@ -133,7 +133,7 @@ def test_a_read_write_lock_is_searched_by_its_name_and_shown_with_its_roles(caps
     words = ["explore", "--lock", "redis-rw", "--schedules", "250", "--seed", "250"]
     assert main([*words, "--processes", "1"]) == 0
     out = capsys.readouterr().out
-    assert "gate_acquire.lua w-A" in out
+    assert "shared_acquire.lua w-A" in out
     assert "--lock redis-rw --schedules 1 --seed 257" in out
 
 

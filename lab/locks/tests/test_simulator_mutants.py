@@ -12,7 +12,7 @@ from lab.locks.simulator.history import Wrong
 from lab.locks.simulator.stage import play
 from lab.locks.simulator.subjects import Subject, mixed, mutex, read_write, semaphore
 from locking.backends.redis import RedisLock
-from locking.backends.redis_protocol import GATE, MUTEX, Grant, Script, Scripts
+from locking.backends.redis_protocol import MUTEX, SHARED, Grant, Script, Scripts
 from locking.backends.redis_shared import RedisReadLock, RedisSemaphore, RedisWriteLock
 
 pytestmark = pytest.mark.long
@@ -131,8 +131,8 @@ class KeepsWhatItReleases(RedisLock):
 class ReturnsWhatIsOver(RedisLock):
     """As it was before it looked at the time."""
 
-    def turn(self, holder: str, timeout: float | None):
-        steps = super().turn(holder, timeout)
+    def acquire_steps(self, holder: str, timeout: float | None):
+        steps = super().acquire_steps(holder, timeout)
         answer = yield next(steps)
         while True:
             if isinstance(answer, list) and answer[0]:
@@ -143,13 +143,13 @@ class ReturnsWhatIsOver(RedisLock):
                 return done.value
 
 
-def all_gates(*edits: tuple[str, str]) -> Scripts:
+def all_shared(*edits: tuple[str, str]) -> Scripts:
     return replace(
-        GATE, acquire=changed(GATE.acquire, *edits), release=changed(GATE.release, *edits)
+        SHARED, acquire=changed(SHARED.acquire, *edits), release=changed(SHARED.release, *edits)
     )
 
 
-BESIDE_A_WRITER = all_gates(
+BESIDE_A_WRITER = all_shared(
     (
         "kind == 'r' and string.sub(redis.call('ZRANGE', KEYS[1], 0, 0)[1], 1, 1) == 'r'",
         "kind == 'r'",
@@ -172,7 +172,7 @@ if may_enter(holder) then
 end
 """
 QUEUE_UP = "if ARGV[4] == '1' then"
-PASSING = replace(GATE, acquire=changed(GATE.acquire, (QUEUE_UP, PASS_BY + QUEUE_UP)))
+PASSING = replace(SHARED, acquire=changed(SHARED.acquire, (QUEUE_UP, PASS_BY + QUEUE_UP)))
 
 
 class ReaderThatPassesWriters(RedisReadLock):
@@ -184,8 +184,8 @@ class WriterThatIsPassed(RedisWriteLock):
 
 
 FORGETTING = replace(
-    GATE,
-    acquire=changed(GATE.acquire, ("admit(nil) -- it may have stood in the way of others", "")),
+    SHARED,
+    acquire=changed(SHARED.acquire, ("admit(nil) -- it may have stood in the way of others", "")),
 )
 
 
@@ -198,21 +198,21 @@ class WriterThatGivesUp(RedisWriteLock):
 
 
 class OnePermitTooMany(RedisSemaphore):
-    scripts = all_gates(("inside < tonumber(permits)", "inside <= tonumber(permits)"))
+    scripts = all_shared(("inside < tonumber(permits)", "inside <= tonumber(permits)"))
 
 
 class LeaksPermits(RedisSemaphore):
     scripts = replace(
-        GATE,
+        SHARED,
         release=changed(
-            GATE.release,
+            SHARED.release,
             ("redis.call('ZREM', KEYS[1], holder) == 1", "redis.call('ZSCORE', KEYS[1], holder)"),
         ),
     )
 
 
 class PermitsThatNobodyIsToldOf(RedisSemaphore):
-    scripts = all_gates(NO_WAKE)
+    scripts = all_shared(NO_WAKE)
 
 
 def find(subject: Subject) -> tuple[Exploration, int, Wrong]:

@@ -1,7 +1,7 @@
--- Leaves the gate or its queue, and lets in who may now enter; as release.lua.
+-- Leaves the shared or its queue, and lets in who may now enter; as release.lua.
 
 -- @common
--- @gate
+-- @shared
 
 local holder = ARGV[1]
 local was_inside = redis.call('ZREM', KEYS[1], holder) == 1

@@ -1,7 +1,7 @@
--- Enters the gate, or takes a place in its queue; arguments and answers are acquire.lua's.
+-- Enters the shared, or takes a place in its queue; arguments and answers are acquire.lua's.
 
 -- @common
--- @gate
+-- @shared
 
 local holder, lease_ms = ARGV[1], ARGV[2]
 local waiter = ARGV[3] .. lease_ms .. ':' .. holder

@@ -36,17 +36,17 @@ from locking.backends._sockets import Spinner, is_cooperative, watch
 from locking.backends.redis_protocol import Script
 
 NO_ANSWER = (ConnectionError, TimeoutError)
-"""What a wire raises when it is not known whether the server has carried the command out."""
+"""What a transport raises when it is not known whether the server has carried the command out."""
 
 DEFAULT_TIMEOUT = 1.0
 """Seconds to wait for an answer if the client does not say: a healthy server takes milliseconds,
 and whoever waits here has buyers waiting behind it."""
 
-KEPT = 32
+MAX_IDLE = 32
 """Idle connections kept a client; more were needed only by a burst of waiters."""
 
 
-class Wire(Protocol):
+class Transport(Protocol):
     """What a lock needs of a server; a simulator may put its own in the place of a client."""
 
     def run(
@@ -66,7 +66,7 @@ Wait = tuple[int, int] | None
 """(replicas, ms): the arguments of the WAIT command."""
 
 
-def packed(*words: str) -> bytes:
+def encode_command(*words: str) -> bytes:
     """Write a command as the protocol wants it."""
     if hiredis is not None:
         in_c: bytes = hiredis.pack_command(words)  # type: ignore[arg-type]
@@ -89,7 +89,7 @@ class Connection(Protocol):
     def read_response(self, **options: Any) -> Any: ...  # noqa: D102
 
 
-class _Line:
+class _PooledConnection:
     """A connection, whether it has died since it was last used, and how to wait for its answer."""
 
     __slots__ = ("connection", "has_died", "spinner")
@@ -101,7 +101,7 @@ class _Line:
         self.spinner = None if is_cooperative(connection._sock) else Spinner(is_readable)
 
 
-class NodeWire:
+class NodeTransport:
     """Connections of its own to the server behind one `redis.Redis`, Sentinel's included."""
 
     def __init__(self, client: Redis) -> None:
@@ -114,8 +114,8 @@ class NodeWire:
         if self._kwargs.get("socket_connect_timeout") is None:
             self._kwargs["socket_connect_timeout"] = self._timeout
         # list.pop and list.append are atomic: no lock, and the last used is the warmest.
-        self._idle: list[_Line] = []
-        _WIRES.add(self)
+        self._idle: list[_PooledConnection] = []
+        _TRANSPORTS.add(self)
 
     def run(
         self, script: Script, keys: Sequence[str], args: Sequence[str], wait: Wait = None
@@ -129,27 +129,29 @@ class NodeWire:
 
     def pop(self, key: str, seconds: float) -> bytes | None:
         """BLPOP, with the server's and the network's delay allowed on top of `seconds`."""
-        line = self._take()
-        connection = line.connection
-        if line.spinner:
-            line.spinner.stop()
-        connection.send_packed_command([packed("BLPOP", key, f"{seconds:.3f}")], check_health=False)
+        pooled = self._take()
+        connection = pooled.connection
+        if pooled.spinner:
+            pooled.spinner.suspend()
+        connection.send_packed_command(
+            [encode_command("BLPOP", key, f"{seconds:.3f}")], check_health=False
+        )
         reply = connection.read_response(
             disable_decoding=True, timeout=seconds + self._timeout, disconnect_on_error=True
         )
-        self._give_back(line)
+        self._give_back(pooled)
         return None if reply is None else reply[1]
 
     def _ask(self, command: tuple[str, ...], wait: Wait) -> Any:
-        line = self._take()
-        connection = line.connection
-        commands = [packed(*command)]
+        pooled = self._take()
+        connection = pooled.connection
+        commands = [encode_command(*command)]
         if wait:
-            commands.append(packed("WAIT", *map(str, wait)))
+            commands.append(encode_command("WAIT", *map(str, wait)))
         try:
             connection.send_packed_command(commands, check_health=False)
-            if line.spinner:
-                line.spinner.look()
+            if pooled.spinner:
+                pooled.spinner.spin()
             answer = connection.read_response(disconnect_on_error=True)
         except NO_ANSWER:
             # After a restart of the server all of them are stale, not just this one.
@@ -160,42 +162,42 @@ class NodeWire:
             if wait:
                 connection.disconnect()
             else:
-                self._give_back(line)
+                self._give_back(pooled)
             raise
         if wait:
             patience = self._timeout + wait[1] / 1000
             reached = connection.read_response(timeout=patience, disconnect_on_error=True)
             answer = (answer, reached)
-        self._give_back(line)
+        self._give_back(pooled)
         return answer
 
     # Whatever goes wrong between these two leaves the connection to the garbage collector, which
     # closes it: a late answer must never be read as the answer to another command.
 
-    def _take(self) -> _Line:
+    def _take(self) -> _PooledConnection:
         while True:
             try:
-                line = self._idle.pop()
+                pooled = self._idle.pop()
             except IndexError:
-                return _Line(self._make(**self._kwargs))
+                return _PooledConnection(self._make(**self._kwargs))
             # A command sent on a dead connection would count as "perhaps carried out": a release
             # after a restart of the server could then not tell a lost lease from a repetition.
-            if not line.has_died():
-                return line
-            line.connection.disconnect()
+            if not pooled.has_died():
+                return pooled
+            pooled.connection.disconnect()
 
-    def _give_back(self, line: _Line) -> None:
-        if len(self._idle) < KEPT:
-            self._idle.append(line)
+    def _give_back(self, pooled: _PooledConnection) -> None:
+        if len(self._idle) < MAX_IDLE:
+            self._idle.append(pooled)
         else:
-            line.connection.disconnect()
+            pooled.connection.disconnect()
 
     def forget_connections(self) -> None:
         """Leave the connections to the parent process, whose they are."""
         self._idle = []
 
 
-class ClusterWire:
+class ClusterTransport:
     """Finds the node of the lock's slot, and finds it again after the slot has moved."""
 
     def __init__(self, cluster: RedisCluster) -> None:
@@ -212,12 +214,12 @@ class ClusterWire:
         popped: bytes | None = self._on_node(key, lambda node: node.pop(key, seconds))
         return popped
 
-    def _on_node(self, key: str, ask: Callable[[Wire], Any]) -> Any:
+    def _on_node(self, key: str, ask: Callable[[Transport], Any]) -> Any:
         node = self._cluster.get_node_from_key(key)  # type: ignore[no-untyped-call]
         if node is None:
             raise ClusterDownError(f"no node serves {key!r}")
         try:
-            return ask(wire_to(self._cluster.get_redis_connection(node)))
+            return ask(transport_for(self._cluster.get_redis_connection(node)))
         except NO_ANSWER:
             # Perhaps its replica has been promoted: the next try asks the others who serves it.
             self._cluster.nodes_manager.initialize()
@@ -227,24 +229,26 @@ class ClusterWire:
             raise ConnectionError(f"the slot of {key!r} is moving") from moved
 
 
-_WIRES: weakref.WeakSet[NodeWire] = weakref.WeakSet()
-_WIRE_TO: weakref.WeakKeyDictionary[Any, Wire] = weakref.WeakKeyDictionary()
+_TRANSPORTS: weakref.WeakSet[NodeTransport] = weakref.WeakSet()
+_TRANSPORT_FOR: weakref.WeakKeyDictionary[Any, Transport] = weakref.WeakKeyDictionary()
 
 
 def _after_fork() -> None:
-    for wire in list(_WIRES):
-        wire.forget_connections()
+    for transport in list(_TRANSPORTS):
+        transport.forget_connections()
 
 
 os.register_at_fork(after_in_child=_after_fork)
 
 
-def wire_to(client: Redis | RedisCluster | Wire) -> Wire:
-    """Return the wire of a client: one a client, shared by all locks on it."""
+def transport_for(client: Redis | RedisCluster | Transport) -> Transport:
+    """Return the transport of a client: one a client, shared by all locks on it."""
     if not isinstance(client, Redis | RedisCluster):
         return client
-    wire = _WIRE_TO.get(client)
-    if wire is None:
-        wire = ClusterWire(client) if isinstance(client, RedisCluster) else NodeWire(client)
-        wire = _WIRE_TO.setdefault(client, wire)
-    return wire
+    transport = _TRANSPORT_FOR.get(client)
+    if transport is None:
+        transport = (
+            ClusterTransport(client) if isinstance(client, RedisCluster) else NodeTransport(client)
+        )
+        transport = _TRANSPORT_FOR.setdefault(client, transport)
+    return transport

@@ -44,7 +44,7 @@ class Holder:
 
 
 @dataclass(frozen=True, slots=True)
-class GateState:
+class SharedLockState:
     """The lock after a command: since when, until when each holder has it, who is next in line.
 
     Times are virtual microseconds.
@@ -55,7 +55,7 @@ class GateState:
     first: Holder | None
 
     @staticmethod
-    def of(server: RedisServer) -> GateState:
+    def of(server: RedisServer) -> SharedLockState:
         """The lock as it is now."""
         model, key = server.model, server.lock_key
         inside = model.find(key)
@@ -67,7 +67,7 @@ class GateState:
         }
         # A waiter is "f10000:" and then the holder that it will be.
         first = Holder.read(queue[0].partition(b":")[2]) if queue else None
-        return GateState(server.world.now, ends, first)
+        return SharedLockState(server.world.now, ends, first)
 
     def inside(self, now: int) -> list[Holder]:
         """Whose lease is not over by then."""
@@ -87,18 +87,18 @@ class GateState:
         )
 
 
-class GateMonitor(Monitor):
+class SharedLockMonitor(Monitor):
     """The checks of :class:`Monitor`, for a lock that several may hold."""
 
-    _gate = GateState(0, {}, None)
+    _state = SharedLockState(0, {}, None)
 
     def saw_command(self, server: RedisServer, process: Process, *, changed: bool) -> None:
         """A command of the process has just run on the lock's server."""
         self.saw_arrival(process)
         if not changed or not server.lock_key:
             return
-        before, now = self._gate, GateState.of(server)
-        self._gate = now
+        before, now = self._state, SharedLockState.of(server)
+        self._state = now
         self._check_open(before)
         for owner in self.inside:
             if owner != process.name:
@@ -108,7 +108,7 @@ class GateMonitor(Monitor):
 
     def replaced(self, server: RedisServer) -> None:
         """The server lost or changed its data by itself."""
-        self._gate = GateState.of(server)
+        self._state = SharedLockState.of(server)
 
     def key_owner(self) -> str | None:
         """Nobody in particular."""
@@ -131,10 +131,12 @@ class GateMonitor(Monitor):
 
     def _passed_by(self, attempt: Attempt) -> list[Attempt]:
         # Let in together, they learn of it in any order.
-        let_in = {holder.owner for holder in self._gate.ends}
+        let_in = {holder.owner for holder in self._state.ends}
         return [one for one in super()._passed_by(attempt) if one.client not in let_in]
 
-    def _check_kept(self, owner: str, culprit: str, before: GateState, now: GateState) -> None:
+    def _check_kept(
+        self, owner: str, culprit: str, before: SharedLockState, now: SharedLockState
+    ) -> None:
         end = before.end_of(owner)
         if end <= self.world.now or not self.inside[owner].believes():
             return  # it was not the owner's any more
@@ -145,7 +147,7 @@ class GateMonitor(Monitor):
             why = f"{culprit} shortens the lease of {owner}, who is inside"
             self.report(Wrong.MOVED, why, owner, culprit)
 
-    def _check_open(self, before: GateState) -> None:
+    def _check_open(self, before: SharedLockState) -> None:
         """Whoever is first in line and may enter must not be left waiting."""
         first = before.first
         if first is None or self._patience is None:

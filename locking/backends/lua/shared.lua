@@ -1,6 +1,6 @@
 -- The lock for several: KEYS[1] is a sorted set, holder -> server time in ms at which its lease ends.
 --
--- What a holder may share the gate with, the first letter of its token says: "r-..." a reader,
+-- What a holder may share the shared with, the first letter of its token says: "r-..." a reader,
 -- with other readers; "w-..." a writer, with nobody; "s5-..." the holder of one of five permits.
 
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now_ms)

@@ -1,7 +1,7 @@
--- Lengthens a stay inside the gate; arguments and answers are renew.lua's.
+-- Lengthens a stay inside the shared; arguments and answers are renew.lua's.
 
 -- @common
--- @gate
+-- @shared
 
 local ends = redis.call('ZSCORE', KEYS[1], ARGV[1])
 if not ends then

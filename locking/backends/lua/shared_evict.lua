@@ -1,9 +1,9 @@
--- Puts everybody out of the gate and lets the next in.
+-- Puts everybody out of the shared and lets the next in.
 --
 -- Returns a list of the evicted, as "0:token:owner"; empty if nobody was inside.
 
 -- @common
--- @gate
+-- @shared
 
 local evicted = redis.call('ZRANGE', KEYS[1], 0, -1)
 redis.call('DEL', KEYS[1])
