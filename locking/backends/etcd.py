@@ -1,17 +1,17 @@
-"""etcd v3 lock: keys in a line, ordered by the revision of their creation, each with a lease.
+"""etcd v3 lock: a queue of keys ordered by their creation revision, each with a lease.
 
-Guaranteed: mutual exclusion while leases last; strict order of arrival; each client watches only
-the key before its own, so one release wakes one; a crashed holder or waiter leaves the line when
-its lease ends, by etcd's own clock; a fencing token (the revision that created the key, which grows
-with every write in the cluster); all of it survives restarts and the loss of a minority.
+Guarantees: mutual exclusion while leases last; strict order of arrival; each client watches only
+the key before its own, so one release wakes one client; a crashed holder or waiter leaves the queue
+when its lease expires, by etcd's clock; a fencing token (the revision that created the key, which
+grows with every write in the cluster).  All of this survives restarts and the loss of a minority.
 
-Not guaranteed: a holder that is paused past its lease does not know it, so hand its token to what
-the lock guards.  Leases are whole seconds (and no shorter than one and a half elections); a crashed
-holder's may take half a second more to be noticed.
+Limits: a holder that is paused past its lease does not notice, so pass its token to the guarded
+resource.  Leases are whole seconds and at least one and a half election time-outs long; etcd may
+notice an expiry half a second late.
 
-`etcd_client` speaks TLS and shows a client certificate.  Needs etcd3gw, which talks to etcd's HTTP
-gateway; its own `Lock` polls and has no fence, and its watch cannot be bounded in time, so both are
-done here.  Source: etcd's client/v3/concurrency, whose protocol this is.
+`etcd_client` supports TLS with a client certificate.  Needs etcd3gw, a client of etcd's HTTP
+gateway; its own `Lock` polls and has no fence, and its watch has no time-out, so this module has
+its own.  The protocol is that of etcd's client/v3/concurrency.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from locking.base import Capabilities, Lease, LockTimeout, LockUnavailable
 logger = logging.getLogger(__name__)
 
 ROOT = "locks/"
-TIMEOUT = 2.0  # s; for an answer, also from a cluster that is just electing
-OUTAGE = 5.0  # s; of an election or a restart, that a waiter sits out in its place
-RETRY_PAUSE = 0.1  # s; meanwhile
-MIN_TIMEOUT = 0.01  # s; a time-out of zero would mean "at once" to a socket
+TIMEOUT = 2.0  # s; for an answer, also during an election
+OUTAGE = 5.0  # s; the longest election or restart that a waiter tolerates
+RETRY_PAUSE = 0.1  # s; between tries during an outage
+MIN_TIMEOUT = 0.01  # s; a socket takes zero as "do not block"
 
 
 def etcd_client(
@@ -51,7 +51,7 @@ def etcd_client(
     cert_key: str | None = None,
     timeout: float = TIMEOUT,
 ) -> Etcd3Client:
-    """Return a client; over TLS if the files (PEM) of the authority and of our key are given."""
+    """Return a client; with TLS if the PEM files of the CA and of our key are given."""
     client = Etcd3Client(
         host,
         port,
@@ -68,7 +68,7 @@ def etcd_client(
 
 @contextmanager
 def translated_errors() -> Iterator[None]:
-    """Translate what the client raises where the cluster does not answer as it should."""
+    """Translate the client's errors to `LockUnavailable`."""
     try:
         yield
     except (Etcd3Exception, RequestException) as error:
@@ -77,17 +77,17 @@ def translated_errors() -> Iterator[None]:
 
 
 def to_base64(value: str | bytes) -> str:
-    """Return bytes as the gateway wants them in JSON."""
+    """Encode bytes for the JSON of the gateway."""
     return b64encode(value.encode() if isinstance(value, str) else value).decode()
 
 
 class KeyLease(Lease):
-    """The oldest key of a line, alive as long as the etcd lease on it."""
+    """The oldest key of a queue; it exists as long as its etcd lease."""
 
     __slots__ = ("_etcd_lease", "_key", "_lock")
 
     def __init__(self, lock: EtcdLock, place: Place) -> None:
-        """Describe a place that came to the head of the line."""
+        """Create the lease for a place that has reached the head of the queue."""
         super().__init__(
             lock.name,
             token=place.revision,
@@ -108,7 +108,7 @@ class KeyLease(Lease):
         return ours
 
     def _extend(self, seconds: float) -> bool:
-        # A keep-alive only grants the first length again, and would not see a key taken away.
+        # A keep-alive restarts only the original length and does not notice a deleted key.
         with translated_errors():
             lease = self._lock._grant(seconds)
             put = {
@@ -123,7 +123,7 @@ class KeyLease(Lease):
         return ours
 
     def _if_ours(self, operation: dict[str, Any]) -> bool:
-        """Do it if our key has never been away, in one transaction."""
+        """Run an operation if our key has existed since its creation, in one transaction."""
         ours = {
             "key": to_base64(self._key),
             "target": "CREATE",
@@ -134,17 +134,17 @@ class KeyLease(Lease):
         return bool(done.get("succeeded"))
 
     def _revoke(self, lease: str) -> None:
-        with suppress(LockUnavailable), translated_errors():  # it ends by itself, and holds no key
+        with suppress(LockUnavailable), translated_errors():  # otherwise it expires
             self._lock._post("lease/revoke", ID=lease)
 
 
 class Place:
-    """A key in the line, the revision that created it, and the lease that keeps it there."""
+    """A key in the queue, the revision that created it, and its lease."""
 
     __slots__ = ("kept_at", "key", "lease", "revision")
 
     def __init__(self, key: str, lease: str, revision: int, kept_at: float) -> None:
-        """Describe the key; `kept_at` is when its lease was last asked for (monotonic)."""
+        """Store the place; `kept_at` is when its last keep-alive was sent (monotonic)."""
         self.key = key
         self.lease = lease
         self.revision = revision
@@ -152,7 +152,7 @@ class Place:
 
 
 class EtcdLock(WaitingLock):
-    """A line of keys under one prefix; the oldest is in, for `lease` seconds."""
+    """A queue of keys under one prefix; the oldest holds the lock for `lease` seconds."""
 
     capabilities = Capabilities(
         fence=True, fair=True, survives_server_restart=True, counts_waiters=True
@@ -161,7 +161,7 @@ class EtcdLock(WaitingLock):
     def __init__(
         self, client: Etcd3Client, name: str, *, lease: float = 10.0, **options: Any
     ) -> None:
-        """Make a handle of the lock `name`, to be held for `lease` seconds at a time."""
+        """Make a handle of the lock `name`, with leases of `lease` seconds."""
         super().__init__(name, **options)
         self.client = client
         self.lease = lease
@@ -174,12 +174,12 @@ class EtcdLock(WaitingLock):
                 self._wait_for_turn(place, deadline)
                 return KeyLease(self, place)
             except BaseException:
-                with suppress(Etcd3Exception, RequestException):  # else it ends by itself
+                with suppress(Etcd3Exception, RequestException):  # otherwise it expires
                     self._post("lease/revoke", ID=place.lease)
                 raise
 
     def _join(self) -> Place:
-        """Put a key of ours at the end of the line."""
+        """Append our key to the queue."""
         sent_at = self.clock.monotonic()
         lease = self._grant(self.lease)
         key = f"{self.prefix}{int(lease):016x}"
@@ -189,7 +189,7 @@ class EtcdLock(WaitingLock):
         return Place(key, lease, int(put["header"]["revision"]), sent_at)
 
     def _wait_for_turn(self, place: Place, deadline: Deadline) -> None:
-        """Wait until nobody is before us, keeping our place alive, also over a short outage."""
+        """Wait until our key is the oldest; keep it alive, also during a short outage."""
         down_since = inf
         while True:
             try:
@@ -214,14 +214,14 @@ class EtcdLock(WaitingLock):
     def _keep(self, place: Place) -> None:
         now = self.clock.monotonic()
         if now - place.kept_at < self.lease / 4:
-            return  # as after a short wait: it was just granted or kept
+            return  # the last keep-alive is recent
         kept = self._post("lease/keepalive", ID=place.lease)
         if int(kept["result"].get("TTL", 0)) <= 0:
-            raise LockUnavailable("etcd: our place in the line expired")
+            raise LockUnavailable("etcd: our key expired while we waited; acquire again")
         place.kept_at = now
 
     def _watch(self, key: str, revision: int, seconds: float) -> None:
-        """Block until `key` is deleted, `seconds` have passed or the stream broke."""
+        """Block until `key` is deleted, `seconds` have passed or the stream breaks."""
         request: dict[str, Any] = {
             "key": to_base64(key),
             "start_revision": revision,
@@ -229,8 +229,8 @@ class EtcdLock(WaitingLock):
         }
         limits = (TIMEOUT, max(MIN_TIMEOUT, seconds))
         with (
-            # A time-out while the stream is open, and a server that dies, look the same; the
-            # keep-alive that follows tells them apart.
+            # A time-out of the stream and a dead server raise the same error; the next keep-alive
+            # distinguishes them.
             suppress(RequestException),
             self.client.session.post(
                 self.client.get_url("/watch"),
@@ -245,7 +245,7 @@ class EtcdLock(WaitingLock):
                     return
 
     def _before(self, revision: int) -> tuple[str, int] | None:
-        """Return the youngest key older than `revision`, and the revision it was seen at."""
+        """Return the youngest key older than `revision`, and the revision of that read."""
         found = self._range(max_create_revision=revision - 1, limit=1, sort_order="DESCEND")
         for entry in found.get("kvs", []):
             return b64decode(entry["key"]).decode(), int(found["header"]["revision"])
@@ -281,7 +281,7 @@ class EtcdLock(WaitingLock):
 
     def force_release(self, reason: str) -> bool:
         """See `Lock.force_release`."""
-        logger.warning("taking the lock %r away: %s", self.name, reason)
+        logger.warning("revoking the lock %r: %s", self.name, reason)
         with translated_errors():
             for entry in self._range(limit=1, sort_order="ASCEND").get("kvs", []):
                 deleted = self._post("kv/deleterange", key=entry["key"])

@@ -1,15 +1,14 @@
-"""memcached lock: `add` succeeds for one client only; `cas` extends and deletes one's own.
+"""memcached lock: `add` succeeds for one client only; `cas` extends and releases a client's own.
 
-Guaranteed: mutual exclusion as long as memcached keeps the item; a lease never ends earlier on
-the server than here; nobody deletes or extends what is not theirs; a crashed holder's lock is free
-one to two seconds after its lease, since memcached counts whole seconds.
+Guarantees: mutual exclusion as long as memcached keeps the item; a lease never expires earlier on
+the server than here; no client deletes or extends another's item; a crashed holder's lock is free
+one to two seconds after its lease, because memcached counts whole seconds.
 
-Not guaranteed: *eviction frees a lock silently*.  Under memory pressure memcached throws items
-away, held locks included, and a restart forgets all; `LockLost` is then raised at the next
-extension or release, not before.  So: a server of its own, `-M` (errors instead of evictions), and
-the fencing token.  The token counts up in another item; if that one is evicted it starts again from
-the time of day in µs, which is higher than any count, provided that clients' clocks agree.  No
-fairness: waiters poll.
+Limits: *eviction frees a lock silently*.  Under memory pressure memcached evicts items, including
+held locks, and a restart loses all; `LockLost` is raised only at the next extension or release.  So
+use a dedicated server, `-M` (errors instead of evictions) and the fencing token.  The token is a
+counter in another item; after an eviction it restarts from the wall clock in µs, which is higher
+than any count if the clients' clocks agree.  Not fair: waiters poll.
 
 Needs pymemcache.  Source: memcached's protocol.txt, on `add`, `gets`, `cas` and `incr`.
 """
@@ -32,39 +31,39 @@ from locking.base import Capabilities, Lease, LockUnavailable
 
 logger = logging.getLogger(__name__)
 
-TIMEOUT = 1.0  # s; memcached answers in microseconds or not at all
+TIMEOUT = 1.0  # s; a healthy memcached answers in microseconds
 MAX_PAUSE = 0.1  # s; between tries of a waiter
-# s; memcached's clock ticks once a second, so up to one is lost at the start.
+# s; memcached's clock ticks once per second, so an expiry loses up to one.
 CLOCK_TICK = 1
-# s; of a counter, after which a new one starts higher.  More than 30 days would be a point in time.
+# s; lifetime of the counter; a new one starts higher.  memcached takes over 30 days as a timestamp.
 FENCE_LIFE = 7 * 86_400
-ALREADY_EXPIRED = -1  # an expiry in the past: the item is gone as soon as it is stored
+ALREADY_EXPIRED = -1  # an expiry in the past deletes the item as soon as it is stored
 
 
 def memcached_client(address: tuple[str, int]) -> PooledClient:
-    """Return a client that threads may share, which waits for answers but not for long."""
+    """Return a client that threads may share, with short time-outs and no `noreply`."""
     return PooledClient(
         address, connect_timeout=TIMEOUT, timeout=TIMEOUT, no_delay=True, default_noreply=False
     )
 
 
 def item_key(prefix: str, name: str) -> str:
-    """Return a key that memcached takes (250 bytes, no spaces) for a name of any kind."""
+    """Return a valid memcached key (at most 250 bytes, no spaces) for any name."""
     return f"{prefix}:{hashlib.blake2b(name.encode(), digest_size=20).hexdigest()}"
 
 
 def expiry(seconds: float) -> int:
-    """Return the whole seconds after which memcached has surely not yet forgotten the item."""
+    """Return an expiry in whole seconds that keeps the item for at least `seconds`."""
     return math.ceil(seconds) + CLOCK_TICK
 
 
 class ItemLease(Lease):
-    """An item that carries our value until its expiry."""
+    """A lease backed by an item with our value."""
 
     __slots__ = ("_lock", "_value")
 
     def __init__(self, lock: MemcachedLock, value: bytes, sent_at: float) -> None:
-        """Describe the item added by the command that left at `sent_at`."""
+        """Create the lease of the item added by the command sent at `sent_at`."""
         super().__init__(
             lock.name, seconds=lock.lease, sent_at=sent_at, clock=lock.clock, hooks=lock.hooks
         )
@@ -78,7 +77,7 @@ class ItemLease(Lease):
         return self._store(expiry(seconds))
 
     def _store(self, expire: int) -> bool:
-        """Set a new expiry, unless the item has ever changed since it was read as ours."""
+        """Set a new expiry if the item still has our value."""
         client, key = self._lock.client, self._lock.key
         with translated_errors():
             value, unique = client.gets(key)
@@ -89,7 +88,7 @@ class ItemLease(Lease):
 
 @contextmanager
 def translated_errors() -> Iterator[None]:
-    """Translate what pymemcache raises where the server does not answer as it should."""
+    """Translate pymemcache's errors to `LockUnavailable`."""
     try:
         yield
     except (MemcacheError, OSError) as error:
@@ -97,14 +96,14 @@ def translated_errors() -> Iterator[None]:
 
 
 class MemcachedLock(WaitingLock):
-    """An item that only one client can add, kept for `lease` seconds at least."""
+    """A lock in an item that only one client can add, kept for at least `lease` seconds."""
 
     capabilities = Capabilities(fence=True)
 
     def __init__(
         self, client: PooledClient, name: str, *, lease: float = 10.0, **options: Any
     ) -> None:
-        """Make a handle of the lock `name`, to be held for `lease` seconds at a time."""
+        """Make a handle of the lock `name`, with leases of `lease` seconds."""
         super().__init__(name, **options)
         self.client = client
         self.lease = lease
@@ -126,7 +125,7 @@ class MemcachedLock(WaitingLock):
             return None
         lease = ItemLease(self, value, sent_at)
         lease.token = self._mint()
-        # A token that was minted after the lease could exceed that of the next holder: not ours.
+        # A token minted after the lease has expired could exceed the next holder's; discard it.
         if lease.remaining() > 0:
             return lease
         lease._release()
@@ -147,6 +146,6 @@ class MemcachedLock(WaitingLock):
 
     def force_release(self, reason: str) -> bool:
         """See `Lock.force_release`."""
-        logger.warning("taking the lock %r away: %s", self.name, reason)
+        logger.warning("revoking the lock %r: %s", self.name, reason)
         with translated_errors():
             return bool(self.client.delete(self.key, noreply=False))

@@ -1,8 +1,8 @@
-"""Connections on which a lock's scripts run: no hidden retries, and time-outs that fit.
+"""Transport of a lock's scripts and blocking pops, with its own retries and time-outs.
 
-redis-py's own `execute_command` decides about retries and time-outs for all commands alike, and
-takes twice the time of the round trip.  A lock needs its own: a script may be sent again only
-where it recognises its token, and a blocking pop must be allowed to block.
+redis-py's `execute_command` applies one retry and time-out policy to all commands and takes twice
+the time of the round trip.  A lock must decide itself: only a script that recognises its token may
+be sent again, and a blocking pop needs a longer time-out.
 """
 
 from __future__ import annotations
@@ -29,57 +29,57 @@ from redis.retry import Retry
 
 try:
     import hiredis
-except ImportError:  # an option of redis-py's, ten times as fast
+except ImportError:  # optional, encodes ten times as fast
     hiredis = None  # type: ignore[assignment]
 
 from locking.backends._sockets import Spinner, is_cooperative, watch
 from locking.backends.redis_protocol import Script
 
 NO_ANSWER = (ConnectionError, TimeoutError)
-"""What a transport raises when it is not known whether the server has carried the command out."""
+"""The errors of a transport after which it is unknown whether the server ran the command."""
 
 DEFAULT_TIMEOUT = 1.0
-"""Seconds to wait for an answer if the client does not say: a healthy server takes milliseconds,
-and whoever waits here has buyers waiting behind it."""
+"""Seconds to wait for an answer unless the client sets a time-out: a healthy server takes
+milliseconds, and buyers wait behind the caller."""
 
 MAX_IDLE = 32
-"""Idle connections kept a client; more were needed only by a burst of waiters."""
+"""The number of idle connections kept per client; only a burst of waiters needs more."""
 
 
 class Transport(Protocol):
-    """What a lock needs of a server; a simulator may put its own in the place of a client."""
+    """The interface through which a lock talks to a server; the simulator has its own."""
 
     def run(
         self, script: Script, keys: Sequence[str], args: Sequence[str], wait: Wait = None
     ) -> Any:
-        """Run the script once and return its answer; raises one of `NO_ANSWER` or RedisError.
+        """Run the script once and return its answer; raise one of `NO_ANSWER` or RedisError.
 
-        With `wait`, also ask in the same round trip how many replicas have the script's writes,
-        and return (answer, replicas).
+        With `wait`, also send WAIT in the same round trip and return (answer, replicas): how many
+        replicas have the script's writes.
         """
 
     def pop(self, key: str, seconds: float) -> bytes | None:
-        """Take the first element of the list, blocking for at most `seconds`."""
+        """Pop the first element of the list, blocking for at most `seconds`."""
 
 
 Wait = tuple[int, int] | None
 """(replicas, ms): the arguments of the WAIT command."""
 
 
-def encode_command(*words: str) -> bytes:
-    """Write a command as the protocol wants it."""
+def encode_command(*command: str) -> bytes:
+    """Encode a command for the Redis protocol."""
     if hiredis is not None:
-        in_c: bytes = hiredis.pack_command(words)  # type: ignore[arg-type]
-        return in_c
-    parts = [b"*%d\r\n" % len(words)]
-    for word in words:
-        data = word.encode()
+        encoded: bytes = hiredis.pack_command(command)  # type: ignore[arg-type]
+        return encoded
+    parts = [b"*%d\r\n" % len(command)]
+    for argument in command:
+        data = argument.encode()
         parts.append(b"$%d\r\n%b\r\n" % (len(data), data))
     return b"".join(parts)
 
 
 class Connection(Protocol):
-    """What is used of redis-py's connection, which has no types of its own."""
+    """The part of redis-py's untyped connection that this module uses."""
 
     _sock: socket.socket
 
@@ -90,7 +90,7 @@ class Connection(Protocol):
 
 
 class _PooledConnection:
-    """A connection, whether it has died since it was last used, and how to wait for its answer."""
+    """A connection, a check whether it is dead, and a spinner for its answers."""
 
     __slots__ = ("connection", "has_died", "spinner")
 
@@ -102,7 +102,7 @@ class _PooledConnection:
 
 
 class NodeTransport:
-    """Connections of its own to the server behind one `redis.Redis`, Sentinel's included."""
+    """Separate connections to the server of one `redis.Redis`, also through Sentinel."""
 
     def __init__(self, client: Redis) -> None:
         pool = client.connection_pool
@@ -113,14 +113,14 @@ class NodeTransport:
         self._kwargs["socket_timeout"] = self._timeout
         if self._kwargs.get("socket_connect_timeout") is None:
             self._kwargs["socket_connect_timeout"] = self._timeout
-        # list.pop and list.append are atomic: no lock, and the last used is the warmest.
+        # list.pop and list.append are atomic, so no lock is needed; the last used is the warmest.
         self._idle: list[_PooledConnection] = []
         _TRANSPORTS.add(self)
 
     def run(
         self, script: Script, keys: Sequence[str], args: Sequence[str], wait: Wait = None
     ) -> Any:
-        """Run the script by its hash, or in full where the server does not know it yet."""
+        """Run the script by its hash, or in full if the server does not know it."""
         tail = (str(len(keys)), *keys, *args)
         try:
             return self._ask(("EVALSHA", script.sha, *tail), wait)
@@ -128,7 +128,7 @@ class NodeTransport:
             return self._ask(("EVAL", script.source, *tail), wait)
 
     def pop(self, key: str, seconds: float) -> bytes | None:
-        """BLPOP, with the server's and the network's delay allowed on top of `seconds`."""
+        """Run BLPOP for `seconds`; allow the client's time-out on top for the answer."""
         pooled = self._take()
         connection = pooled.connection
         if pooled.spinner:
@@ -154,25 +154,25 @@ class NodeTransport:
                 pooled.spinner.spin()
             answer = connection.read_response(disconnect_on_error=True)
         except NO_ANSWER:
-            # After a restart of the server all of them are stale, not just this one.
+            # After a restart of the server, all idle connections are stale.
             self._idle = []
             raise
         except ResponseError:
-            # The server answered, so the connection is in step, unless WAIT's answer follows.
+            # The server has answered; the connection is reusable unless WAIT's answer follows.
             if wait:
                 connection.disconnect()
             else:
                 self._give_back(pooled)
             raise
         if wait:
-            patience = self._timeout + wait[1] / 1000
-            reached = connection.read_response(timeout=patience, disconnect_on_error=True)
+            timeout = self._timeout + wait[1] / 1000
+            reached = connection.read_response(timeout=timeout, disconnect_on_error=True)
             answer = (answer, reached)
         self._give_back(pooled)
         return answer
 
-    # Whatever goes wrong between these two leaves the connection to the garbage collector, which
-    # closes it: a late answer must never be read as the answer to another command.
+    # An error between `_take` and `_give_back` drops the connection, and so closes it: a late
+    # answer must never be read as the answer to another command.
 
     def _take(self) -> _PooledConnection:
         while True:
@@ -180,8 +180,8 @@ class NodeTransport:
                 pooled = self._idle.pop()
             except IndexError:
                 return _PooledConnection(self._make(**self._kwargs))
-            # A command sent on a dead connection would count as "perhaps carried out": a release
-            # after a restart of the server could then not tell a lost lease from a repetition.
+            # A command on a dead connection would count as "perhaps executed", so a release after a
+            # restart of the server could not tell a lost lease from a repetition.
             if not pooled.has_died():
                 return pooled
             pooled.connection.disconnect()
@@ -193,12 +193,12 @@ class NodeTransport:
             pooled.connection.disconnect()
 
     def forget_connections(self) -> None:
-        """Leave the connections to the parent process, whose they are."""
+        """Drop the connections after a fork without closing them; they belong to the parent."""
         self._idle = []
 
 
 class ClusterTransport:
-    """Finds the node of the lock's slot, and finds it again after the slot has moved."""
+    """A transport that finds the cluster node of a key, also after its slot has moved."""
 
     def __init__(self, cluster: RedisCluster) -> None:
         self._cluster = cluster
@@ -210,7 +210,7 @@ class ClusterTransport:
         return self._on_node(keys[0], lambda node: node.run(script, keys, args, wait))
 
     def pop(self, key: str, seconds: float) -> bytes | None:
-        """BLPOP on the node of the key; a slot that moves away unblocks it with an error."""
+        """Run BLPOP on the node of the key; a slot that moves away ends it with an error."""
         popped: bytes | None = self._on_node(key, lambda node: node.pop(key, seconds))
         return popped
 
@@ -221,7 +221,7 @@ class ClusterTransport:
         try:
             return ask(transport_for(self._cluster.get_redis_connection(node)))
         except NO_ANSWER:
-            # Perhaps its replica has been promoted: the next try asks the others who serves it.
+            # A replica may have been promoted; the next try asks the other nodes for the slot.
             self._cluster.nodes_manager.initialize()
             raise
         except (MovedError, AskError, TryAgainError) as moved:
@@ -242,7 +242,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def transport_for(client: Redis | RedisCluster | Transport) -> Transport:
-    """Return the transport of a client: one a client, shared by all locks on it."""
+    """Return the transport of a client; all locks on a client share one."""
     if not isinstance(client, Redis | RedisCluster):
         return client
     transport = _TRANSPORT_FOR.get(client)

@@ -46,7 +46,7 @@ def test_redis_py_8_1_acquire_whose_reply_was_lost_still_holds_the_lock(
 
 
 @pytest.mark.parametrize("fault", Fault)
-def test_a_release_whose_reply_was_lost_is_a_release_and_no_loss(
+def test_a_release_whose_reply_was_lost_counts_as_a_release(
     valkey: Redis, valkey_server: Valkey, fault: Fault
 ):
     with Proxy(valkey_server.port) as proxy:
@@ -59,7 +59,7 @@ def test_a_release_whose_reply_was_lost_is_a_release_and_no_loss(
     heir.result().release()
 
 
-def test_a_wake_up_whose_reply_was_lost_is_found_by_the_next_look(
+def test_a_wake_up_whose_reply_was_lost_is_found_at_the_next_step(
     valkey: Redis, valkey_server: Valkey
 ):
     holder = RedisLock(valkey, "phone").acquire()

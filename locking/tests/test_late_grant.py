@@ -35,7 +35,7 @@ def steps_of(clock: list[float], timeout: float):
     return acquire_steps("t:o", lease=1.0, mode="f", timeout=timeout, monotonic=lambda: clock[0])
 
 
-def test_it_is_asked_for_again_and_counts_from_then():
+def test_a_late_grant_is_confirmed_by_asking_again():
     clock = [0.0]
     steps = steps_of(clock, timeout=10.0)
     first = next(steps)
@@ -47,7 +47,7 @@ def test_it_is_asked_for_again_and_counts_from_then():
     assert done.value.value == Grant(7, 1.5)
 
 
-def test_at_the_last_try_it_is_none():
+def test_a_late_grant_at_the_last_try_fails():
     clock = [0.0]
     steps = steps_of(clock, timeout=0.0)
     next(steps)
@@ -56,7 +56,7 @@ def test_at_the_last_try_it_is_none():
         steps.send([7])
 
 
-def test_a_lease_that_is_handed_out_is_not_over(valkey):
+def test_acquire_never_returns_an_expired_lease(valkey):
     lock = RedisLock(valkey, "phone", lease=LEASE, renew=False)
     lock.transport = Slow(lock.transport, late=1, seconds=2 * LEASE)
     with lock.acquire(timeout=5) as lease:
@@ -64,7 +64,7 @@ def test_a_lease_that_is_handed_out_is_not_over(valkey):
         lease.check()
 
 
-def test_what_was_granted_too_late_is_given_back(valkey):
+def test_a_grant_that_came_too_late_is_released(valkey):
     lock = RedisLock(valkey, "phone", lease=LEASE, renew=False)
     lock.transport = Slow(lock.transport, late=1, seconds=LEASE)
     with pytest.raises(LockTimeout):

@@ -185,7 +185,7 @@ class WriterThatIsPassed(RedisWriteLock):
 
 FORGETTING = replace(
     SHARED,
-    acquire=changed(SHARED.acquire, ("admit(nil) -- it may have stood in the way of others", "")),
+    acquire=changed(SHARED.acquire, ("admit(nil) -- it may have blocked others", "")),
 )
 
 

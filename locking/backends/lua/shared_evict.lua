@@ -1,6 +1,6 @@
--- Puts everybody out of the shared and lets the next in.
+-- Revoke the shared lock from all holders and admit the next waiters.
 --
--- Returns a list of the evicted, as "0:token:owner"; empty if nobody was inside.
+-- Returns a list of the revoked "0:token:owner"; empty if the lock was free.
 
 -- @common
 -- @shared

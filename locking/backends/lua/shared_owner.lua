@@ -1,4 +1,4 @@
--- Returns a list of "0:token:owner", one for each that is inside the shared.
+-- Returns a list of "0:token:owner", one per holder of the shared lock.
 
 -- @common
 -- @shared

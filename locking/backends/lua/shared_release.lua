@@ -1,4 +1,5 @@
--- Leaves the shared or its queue, and lets in who may now enter; as release.lua.
+-- Release the shared lock or leave its queue, and admit waiters; arguments and answers as in
+-- release.lua.
 
 -- @common
 -- @shared

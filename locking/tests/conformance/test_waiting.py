@@ -132,7 +132,7 @@ def test_nothing_is_left_on_the_server_after_use(
     eventually(lambda: deployment.here.traces(lock.name) == [], within=10)
 
 
-def test_a_held_lock_is_a_trace(deployment: Deployment, lock: Lock) -> None:
+def test_a_held_lock_leaves_a_trace_on_the_server(deployment: Deployment, lock: Lock) -> None:
     """The search for traces must be able to find some."""
     with lock.acquire(0):
         assert deployment.here.traces(lock.name) != []
