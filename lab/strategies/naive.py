@@ -1,8 +1,8 @@
-"""``naive``: read, check, write. What is written first everywhere, and it oversells.
+"""``naive``: the read-check-write code that most people write first. It oversells.
 
 Two buyers read the same number, both find it large enough, and both write it back less one: one
-decrement is lost, both have bought. Neither the check nor the transaction helps, for at READ
-COMMITTED a read locks nothing. ``guard`` mends it.
+decrement is lost, and both have bought. Neither the check nor the transaction helps, because at
+READ COMMITTED a read locks nothing. ``guard`` fixes it.
 """
 
 from inventory.models import Item, StockMovement
@@ -12,7 +12,7 @@ from inventory.selling.strategies.single import SinglePurchase
 
 
 class Naive(SinglePurchase):
-    """Load the object, check in Python, save it."""
+    """Load the object, check it in Python, save it."""
 
     name = "naive"
     safe = False
@@ -25,7 +25,7 @@ class Naive(SinglePurchase):
         if item.available < purchase.quantity:
             raise guard.OutOfStock(item.available)
         item.available -= purchase.quantity
-        item.enforced = False  # else the database would refuse the commit that oversells
+        item.enforced = False  # otherwise the database refuses a commit that oversells
         item.save(update_fields=["available", "enforced"])
         StockMovement.objects.create(
             item=item, delta=-purchase.quantity, reason=StockMovement.Reason.SALE

@@ -14,7 +14,7 @@ import pytest
 from django.core.management import load_command_class
 
 from lab import environment
-from lab.locks.simulator import again
+from lab.locks.simulator import repeat_command
 from lab.management.commands import prove
 from lab.proof.load_profile import Crowd
 from lab.proof.proof import Plan
@@ -102,6 +102,6 @@ def test_the_repeat_of_a_proof_is_understood():
 
 
 def test_the_repeat_of_a_lesson_runs_as_printed():
-    line = again.command("lesson setnx-expire --scenario crash")
+    line = repeat_command.command("lesson setnx-expire --scenario crash")
     done = subprocess.run(line, shell=True, cwd=PROJECT, capture_output=True, text=True, check=True)
     assert "crash" in done.stdout

@@ -22,7 +22,7 @@ BLOCK = re.compile(
 WIDTH = 100
 
 
-def woven(document: str) -> str:
+def with_current_timelines(document: str) -> str:
     """The document with all its timelines as they are today.
 
     Raises `KeyError` for a lesson or scenario that does not exist.
@@ -32,10 +32,10 @@ def woven(document: str) -> str:
     )
 
 
-def weave(path: Path) -> bool:
+def update_document(path: Path) -> bool:
     """Bring the document up to date; whether it had to be changed."""
     before = path.read_text(encoding="utf-8")
-    after = woven(before)
+    after = with_current_timelines(before)
     if after == before:
         return False
     path.write_text(after, encoding="utf-8")

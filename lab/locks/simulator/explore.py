@@ -14,17 +14,19 @@ from itertools import islice
 from multiprocessing import get_context
 
 from lab.locks.simulator import production
+from lab.locks.simulator.explored_locks import EXPLORED_LOCKS, ExploredLock, clients
 from lab.locks.simulator.history import Wrong
-from lab.locks.simulator.schedule import Act, Dice, Powers, Schedule
+from lab.locks.simulator.schedule import Act, FaultModel, RandomScheduler, Schedule
 from lab.locks.simulator.search import shrink
-from lab.locks.simulator.stage import Play, Run, perform
-from lab.locks.simulator.subjects import SUBJECTS, Subject, clients
+from lab.locks.simulator.simulation import Experiment, Run, run_experiment
 from lab.locks.simulator.virtual import inside_simulation
 
 CHUNK = 250
 """Schedules that a process works off before it reports: about a second's worth."""
 
-CALM = frozenset({Act.SWITCH, Act.CRASH, Act.PAUSE, Act.STALL, Act.LOSE_REPLY, Act.LOSE_REQUEST})
+DEFAULT_ACTS = frozenset(
+    {Act.SWITCH, Act.CRASH, Act.PAUSE, Act.STALL, Act.LOSE_REPLY, Act.LOSE_REQUEST}
+)
 """What a lease must bear.  Only a pause can put two inside, and then the fence must hold."""
 
 PAUSES = (1.0, 6.0, 15.0)
@@ -55,33 +57,33 @@ class Exploration:
     `fenced`: the guarded resource compares tokens.
     """
 
-    acts: frozenset[Act] = CALM
-    subject: Subject = SUBJECTS["redis"]
+    acts: frozenset[Act] = DEFAULT_ACTS
+    target: ExploredLock = EXPLORED_LOCKS["redis"]
     fenced: bool = True
 
     @property
-    def powers(self) -> Powers:
+    def fault_model(self) -> FaultModel:
         """What the scheduler may do."""
-        return Powers(self.acts, seconds=PAUSES, targets=("redis",), most_faults=3)
+        return FaultModel(self.acts, seconds=PAUSES, targets=("redis",), most_faults=3)
 
     @property
     def checks(self) -> tuple[Wrong, ...]:
         """What must not happen."""
         return CHECKS_AFTER_FAIL_OVER if Act.FAIL_OVER in self.acts else CHECKS
 
-    def play(self, seed: int) -> Play:
+    def experiment(self, seed: int) -> Experiment:
         """The clients of one schedule."""
         replicated = Act.FAIL_OVER in self.acts
-        return Play(
-            partial(clients, seed=seed, subject=self.subject, replicated=replicated),
+        return Experiment(
+            partial(clients, seed=seed, target=self.target, replicated=replicated),
             production.MODULES,
             stops_at=self.checks,
-            fair=self.subject.fair,
+            fair=self.target.fair,
             fenced=self.fenced,
-            patience=self.subject.patience,
-            patience_after_fault=self.subject.patience_after_fault,
+            max_idle=self.target.max_idle,
+            max_idle_after_fault=self.target.max_idle_after_fault,
             owner_in=production.owner_in,
-            monitor=self.subject.monitor,
+            monitor=self.target.monitor,
         )
 
 
@@ -108,9 +110,9 @@ class Tally:
 
 def run_seed(what: Exploration, seed: int) -> tuple[Run, Schedule]:
     """One schedule, and what the scheduler did in it; virtual time is the caller's business."""
-    dice = Dice(seed, what.powers)
-    run = perform(what.play(seed), dice)
-    return run, tuple(dice.made)
+    scheduler = RandomScheduler(seed, what.fault_model)
+    run = run_experiment(what.experiment(seed), scheduler)
+    return run, tuple(scheduler.deviations)
 
 
 def run_chunk(what: Exploration, first: int, count: int) -> Tally:
@@ -181,10 +183,10 @@ def shortest(what: Exploration, seed: int, fails: Callable[[Run], bool]) -> tupl
     """The schedule of a seed, shrunk as long as it `fails`, and its run."""
     with inside_simulation(production.MODULES):
         _, schedule = run_seed(what, seed)
-    return shrink(what.play(seed), schedule, fails)
+    return shrink(what.experiment(seed), schedule, fails)
 
 
-def without_stopping(what: Play) -> Play:
+def without_stopping(what: Experiment) -> Experiment:
     """The same, but going on after a violation, to show what comes of it."""
     return replace(what, stops_at=())
 

@@ -102,9 +102,9 @@ class SimulatedMemcached:
         return self._answer(("delete", key), self._server.drop(key))
 
     def _step(self) -> None:
-        verdict = self._server.world.step()
-        if verdict is not None:
-            raise Stuck(f"the simulated memcached cannot {verdict}")
+        effect = self._server.world.step()
+        if effect is not None:
+            raise Stuck(f"the simulated memcached cannot {effect}")
 
     def _answer(self, words: tuple[Any, ...], answer: Answer) -> Answer:
         server = self._server

@@ -14,8 +14,9 @@ from lab.locks.simulator.history import MICROSECONDS, Kind, Violation, Wrong
 from lab.locks.simulator.world import EPOCH
 
 if TYPE_CHECKING:
-    from lab.locks.simulator.redis_client import RedisServer
-    from lab.locks.simulator.world import Process, World
+    from lab.locks.simulator.process import Process
+    from lab.locks.simulator.redis_server import RedisServer
+    from lab.locks.simulator.world import World
 
 NEVER = 1 << 62
 
@@ -77,8 +78,8 @@ class Monitor:
 
     `stops_at`: the run ends at the first of these.  `lease_ends`: a holder that knows, by its own
     clock, that its lease is over does not count as a holder; a plain lock's holder always does.
-    `fair`: whoever arrived first must enter first.  `patience`: seconds for which the lock may be
-    free while somebody waits for it, or be somebody's who does not know it; `patience_after_fault`:
+    `fair`: whoever arrived first must enter first.  `max_idle`: seconds for which the lock may be
+    free while somebody waits for it, or be somebody's who does not know it; `max_idle_after_fault`:
     the same for being free, once something has gone wrong.  `owner_in` reads the client's name in
     the value of a lock that is handed over.
     """
@@ -89,8 +90,8 @@ class Monitor:
         *,
         stops_at: Collection[Wrong] = tuple(Wrong),
         fair: bool = False,
-        patience: float | None = None,
-        patience_after_fault: float | None = None,
+        max_idle: float | None = None,
+        max_idle_after_fault: float | None = None,
         owner_in: Callable[[Any], str] | None = None,
     ) -> None:
         self.world = world
@@ -101,8 +102,8 @@ class Monitor:
         self.overlaps = 0
         self._stops_at = frozenset(stops_at)
         self._fair = fair
-        self._patience = patience
-        self._patience_after_fault = patience_after_fault or patience
+        self._max_idle = max_idle
+        self._max_idle_after_fault = max_idle_after_fault or max_idle
         self._owner_in = owner_in
         self._handed_at: dict[str, int] = {}
         self._arrivals = 0
@@ -124,9 +125,9 @@ class Monitor:
         self.grants += 1
         attempt.grant = self.grants
         self.world.record(Kind.ENTER, f"enters as holder {attempt.grant}", who=client)
-        self._check_alone(attempt)
+        self._check_exclusive(attempt)
         self._check_order(attempt)
-        self._check_patience(attempt)
+        self._check_idle(attempt)
         self.inside[client] = attempt
         if believes():  # else its answer came too late, and the key may be another's by now
             self._key_holder = client
@@ -169,12 +170,12 @@ class Monitor:
         self._key = now
         holder = self._key_holder
         if holder is not None and holder != process.name and holder in self.inside:
-            self._check_theirs(holder, process.name, before, now)
+            self._check_undisturbed(holder, process.name, before, now)
         if now.present:
             self._free_for = max(0, self.world.now - before.free_from) / MICROSECONDS
         self._key_holder = process.name if now.present else None
         if now.present and self._owner_in is not None:
-            self._check_heir(self._owner_in(now.value), process.name)
+            self._check_new_holder(self._owner_in(now.value), process.name)
 
     def replaced(self, server: RedisServer) -> None:
         """The server lost or changed its data by itself."""
@@ -201,7 +202,7 @@ class Monitor:
         if wrong in self._stops_at:
             self.world.stop()
 
-    def _check_alone(self, attempt: Attempt) -> None:
+    def _check_exclusive(self, attempt: Attempt) -> None:
         others = [one for one in self.inside.values() if one.believes()]
         if others and attempt.believes():
             client = attempt.client
@@ -230,7 +231,9 @@ class Monitor:
             and not processes[one.client].disturbed
         ]
 
-    def _check_theirs(self, holder: str, culprit: str, before: KeyState, now: KeyState) -> None:
+    def _check_undisturbed(
+        self, holder: str, culprit: str, before: KeyState, now: KeyState
+    ) -> None:
         if before.ended(self.world.now) or not self.inside[holder].believes():
             return  # it was not the holder's any more
         if not now.present:
@@ -240,7 +243,7 @@ class Monitor:
             why = f"{culprit} writes over the lock that {holder} holds"
             self.report(Wrong.MOVED, why, holder, culprit)
 
-    def _check_heir(self, heir: str, giver: str) -> None:
+    def _check_new_holder(self, heir: str, giver: str) -> None:
         if heir == giver:
             return
         self._handed_at[heir] = self.world.now
@@ -250,19 +253,19 @@ class Monitor:
             why = f"{giver} hands it to {heir}, who died {dead_for / MICROSECONDS:.1f} s ago"
             self.report(Wrong.GHOST, why, heir, giver)
 
-    def _check_patience(self, attempt: Attempt) -> None:
+    def _check_idle(self, attempt: Attempt) -> None:
         client, now = attempt.client, self.world.now
         handed_at = self._handed_at.pop(client, now)
         processes = self.world.processes
-        if self._patience is None or processes[client].disturbed:
+        if self._max_idle is None or processes[client].disturbed:
             return
         calm = not any(process.disturbed for process in processes.values())
         idle = min((now - attempt.asked_at) / MICROSECONDS, self._free_for)
-        if idle > (self._patience if calm else self._patience_after_fault or 0.0):
+        if idle > (self._max_idle if calm else self._max_idle_after_fault or 0.0):
             why = f"the lock was free for {idle:.1f} s while {client} waited"
             self.report(Wrong.ASLEEP, why, client)
         late = (now - handed_at) / MICROSECONDS
-        if late > self._patience:
+        if late > self._max_idle:
             why = f"the lock was {client}'s for {late:.1f} s before {client} knew"
             self.report(Wrong.ASLEEP, why, client)
 

@@ -13,9 +13,9 @@ import locking.backends.redis
 import locking.backends.redis_protocol
 import locking.renewal
 from lab.locks.simulator.history import Wrong
-from lab.locks.simulator.redis_client import RedisServer
-from lab.locks.simulator.stage import KEY, Stage
-from lab.locks.simulator.world import Process
+from lab.locks.simulator.process import Process
+from lab.locks.simulator.redis_server import RedisServer
+from lab.locks.simulator.simulation import KEY, Simulation
 from locking.backends.redis import RedisLease, RedisLock
 from locking.backends.redis_protocol import Script
 from locking.base import Clock, LockError
@@ -25,7 +25,7 @@ MODULES = (locking.backends.redis, locking.backends.redis_protocol, locking.rene
 
 LEASE = 10.0
 
-PATIENT = 120.0
+LONG_TIMEOUT = 120.0
 """Longer than all the leases, pauses and work of a run together."""
 
 LOCK_KEY = f"lock:{{{KEY}}}"
@@ -68,11 +68,11 @@ class SimulatedRenewer(Renewer):
         self._forget()
 
 
-Maker = Callable[[Stage, RedisServer, str], RedisLock]
+Maker = Callable[[Simulation, RedisServer, str], RedisLock]
 
 
 def make_lock(
-    stage: Stage,
+    simulation: Simulation,
     server: RedisServer,
     owner: str,
     *,
@@ -81,7 +81,7 @@ def make_lock(
     **settings: Any,
 ) -> RedisLock:
     """A handle of the lock in the running process, named by its owner."""
-    world = stage.world
+    world = simulation.world
     clock = Clock(monotonic=world.seconds, sleep=world.sleep)
     return kind(
         SimulatedTransport(server),
@@ -95,13 +95,13 @@ def make_lock(
 
 
 def client(
-    stage: Stage,
+    simulation: Simulation,
     server: RedisServer,
     name: str,
     *,
     make: Maker = make_lock,
     role: str = "",
-    timeout: float | None = PATIENT,
+    timeout: float | None = LONG_TIMEOUT,
     work: float = 2.0,
     after: float = 0.0,
     rounds: int = 1,
@@ -114,40 +114,42 @@ def client(
     """
 
     def run() -> None:
-        lock = make(stage, server, name)
+        lock = make(simulation, server, name)
         for _ in range(rounds):
-            stage.monitor.asks(name, role)
-            lease = stage.attempt(name, lambda: lock.acquire(timeout))
+            simulation.monitor.asks(name, role)
+            lease = simulation.attempt(name, lambda: lock.acquire(timeout))
             if lease is None:
-                check_patience(stage, name, timeout)
+                check_not_starved(simulation, name, timeout)
             else:
-                hold(stage, name, lease, work=work, writes=writes)
+                hold(simulation, name, lease, work=work, writes=writes)
 
-    return stage.start(name, run, after=after)
+    return simulation.start(name, run, after=after)
 
 
-def check_patience(stage: Stage, name: str, timeout: float | None) -> None:
+def check_not_starved(simulation: Simulation, name: str, timeout: float | None) -> None:
     """Nothing in a run keeps the lock for as long as a patient client waits."""
-    if timeout == PATIENT and not stage.world.me().disturbed:
+    if timeout == LONG_TIMEOUT and not simulation.world.me().disturbed:
         why = f"{name} waited {timeout:g} s in vain"
-        stage.monitor.report(Wrong.NOBODY_ENTERS, why, name)
+        simulation.monitor.report(Wrong.NOBODY_ENTERS, why, name)
 
 
-def hold(stage: Stage, name: str, lease: RedisLease, *, work: float, writes: bool) -> None:
+def hold(
+    simulation: Simulation, name: str, lease: RedisLease, *, work: float, writes: bool
+) -> None:
     """What the holder does between acquire and release."""
-    attempt = stage.monitor.enters(name, lambda: lease.remaining() > 0)
+    attempt = simulation.monitor.enters(name, lambda: lease.remaining() > 0)
     if not attempt.believes():  # no time has passed since acquire returned
-        stage.monitor.report(Wrong.STILLBORN, f"{name} is given a lease that is over", name)
-    stage.work(name, work)
+        simulation.monitor.report(Wrong.STILLBORN, f"{name} is given a lease that is over", name)
+    simulation.work(name, work)
     try:
         if writes:
             lease.check()
-            stage.resource.write(name, attempt, lease.token)
-        stage.monitor.leaves(name)
+            simulation.resource.write(name, attempt, lease.token)
+        simulation.monitor.leaves(name)
         lease.release()
     except LockError as problem:
         # LockLost, or LockUnavailable: then the lease ends by itself.
-        stage.monitor.leaves(name)
-        stage.note(name, f"learns that {problem}")
+        simulation.monitor.leaves(name)
+        simulation.note(name, f"learns that {problem}")
     else:
-        stage.check_let_go(name, lease.holder.encode())
+        simulation.check_let_go(name, lease.holder.encode())

@@ -82,7 +82,7 @@ def from_json(values: Iterable[dict[str, Any]]) -> Schedule:
 
 
 @dataclass(frozen=True, slots=True)
-class Powers:
+class FaultModel:
     """What the scheduler may do in a run.
 
     `acts`: the deviations allowed; `seconds`: lengths that a pause, a stall or a clock's jump can
@@ -154,7 +154,7 @@ class Replay(Scheduler):
         return deviation
 
 
-class Dice(Scheduler):
+class RandomScheduler(Scheduler):
     """Deviates at random, repeatably by the seed, and records what it did.
 
     FeatureFlags are common and faults rare, as one fault usually needs several switches around it
@@ -162,14 +162,14 @@ class Dice(Scheduler):
     never show what the other finds.
     """
 
-    def __init__(self, seed: int, powers: Powers) -> None:
+    def __init__(self, seed: int, fault_model: FaultModel) -> None:
         self._random = Random(seed)
-        self._powers = powers
-        self._switching = self._random.choice((0.05, 0.15, 0.35, 0.6))
-        self._faults_left = self._random.randint(0, powers.most_faults)
-        self._trouble = self._random.choice((0.02, 0.06, 0.15))
-        self._faults = sorted(powers.acts & FAULTS)
-        self.made: list[Deviation] = []
+        self._fault_model = fault_model
+        self._switch_rate = self._random.choice((0.05, 0.15, 0.35, 0.6))
+        self._faults_left = self._random.randint(0, fault_model.most_faults)
+        self._fault_rate = self._random.choice((0.02, 0.06, 0.15))
+        self._faults = sorted(fault_model.acts & FAULTS)
+        self.deviations: list[Deviation] = []
 
     def consider(
         self, client: str, phase: str, step: int, others: Sequence[str]
@@ -178,17 +178,17 @@ class Dice(Scheduler):
         dice = self._random
         roll = dice.random()
         deviation = None
-        if self._faults_left and roll < self._trouble:
+        if self._faults_left and roll < self._fault_rate:
             deviation = self._fault(client, phase, step)
-        elif others and roll > 1 - self._switching:
+        elif others and roll > 1 - self._switch_rate:
             deviation = Deviation(client, phase, step, Act.SWITCH, dice.choice(others))
         if deviation is not None:
-            self.made.append(deviation)
+            self.deviations.append(deviation)
         return deviation
 
     def _fault(self, client: str, phase: str, step: int) -> Deviation | None:
-        powers = self._powers
-        if not self._faults or (powers.victims and client not in powers.victims):
+        fault_model = self._fault_model
+        if not self._faults or (fault_model.victims and client not in fault_model.victims):
             return None
         act = self._random.choice(self._faults)
         self._faults_left -= 1
@@ -197,6 +197,6 @@ class Dice(Scheduler):
             phase,
             step,
             act,
-            self._random.choice(powers.targets) if act in TARGETED else "",
-            self._random.choice(powers.seconds) if act in TIMED else 0.0,
+            self._random.choice(fault_model.targets) if act in TARGETED else "",
+            self._random.choice(fault_model.seconds) if act in TIMED else 0.0,
         )

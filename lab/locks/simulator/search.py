@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from lab.locks.simulator.history import Wrong
-from lab.locks.simulator.schedule import FAULTS, Act, Powers, Schedule
-from lab.locks.simulator.stage import Play, Run, play
+from lab.locks.simulator.schedule import FAULTS, Act, FaultModel, Schedule
+from lab.locks.simulator.simulation import Experiment, Run, run_schedule
 
 # How many further schedules are tried, once one has failed, to find one with a shorter history.
 SECOND_LOOK = 60
@@ -32,7 +32,7 @@ class NotFound(Exception):
     """Every schedule within the bound was tried, and none failed."""
 
 
-def search(what: Play, powers: Powers, wrong: Wrong, *, most: int = 3) -> Found:
+def search(what: Experiment, fault_model: FaultModel, wrong: Wrong, *, most: int = 3) -> Found:
     """The shortest failing history with the fewest deviations, at most `most` of them.
 
     Raises `NotFound` if there is none.
@@ -46,7 +46,7 @@ def search(what: Play, powers: Powers, wrong: Wrong, *, most: int = 3) -> Found:
         for schedule in level:
             if best is not None and tried >= look_until:
                 break
-            run = play(what, schedule)
+            run = run_schedule(what, schedule)
             tried += 1
             if run.has(wrong):
                 if best is None:
@@ -54,30 +54,32 @@ def search(what: Play, powers: Powers, wrong: Wrong, *, most: int = 3) -> Found:
                 if best is None or len(run.history) < len(best.run.history):
                     best = Found(schedule, run, tried)
             elif best is None:
-                next_level += _extended(schedule, run, powers)
+                next_level += _extended(schedule, run, fault_model)
         if best is not None:
             return best
         level = next_level
     raise NotFound(f"{wrong} did not happen in {tried} schedules")
 
 
-def _extended(schedule: Schedule, run: Run, powers: Powers) -> list[Schedule]:
+def _extended(schedule: Schedule, run: Run, fault_model: FaultModel) -> list[Schedule]:
     faults = sum(deviation.act in FAULTS for deviation in schedule)
     return [
         (*schedule, deviation)
         for step in run.asked
-        for deviation in powers.options(*step)
-        if deviation.act is Act.SWITCH or faults < powers.most_faults
+        for deviation in fault_model.options(*step)
+        if deviation.act is Act.SWITCH or faults < fault_model.most_faults
     ]
 
 
-def shrink(what: Play, schedule: Schedule, fails: Callable[[Run], bool]) -> tuple[Schedule, Run]:
+def shrink(
+    what: Experiment, schedule: Schedule, fails: Callable[[Run], bool]
+) -> tuple[Schedule, Run]:
     """Leave out deviations as long as the run still fails.
 
     What is left fails, and would not if any one deviation of it were missing.  Raises
     `ValueError` if the schedule does not fail to begin with.
     """
-    run = play(what, schedule)
+    run = run_schedule(what, schedule)
     if not fails(run):
         raise ValueError("there is nothing to shrink: the schedule does not fail")
     size = max(1, len(schedule) // 2)
@@ -92,11 +94,11 @@ def shrink(what: Play, schedule: Schedule, fails: Callable[[Run], bool]) -> tupl
 
 
 def _without_some(
-    what: Play, schedule: Schedule, fails: Callable[[Run], bool], size: int
+    what: Experiment, schedule: Schedule, fails: Callable[[Run], bool], size: int
 ) -> tuple[Schedule, Run] | None:
     for start in range(0, len(schedule), size):
         shorter = schedule[:start] + schedule[start + size :]
-        run = play(what, shorter)
+        run = run_schedule(what, shorter)
         if fails(run):
             return shorter, run
     return None

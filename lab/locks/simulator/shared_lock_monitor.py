@@ -15,8 +15,8 @@ from lab.locks.simulator.monitor import Attempt, Monitor
 from lab.locks.simulator.world import EPOCH
 
 if TYPE_CHECKING:
-    from lab.locks.simulator.redis_client import RedisServer
-    from lab.locks.simulator.world import Process
+    from lab.locks.simulator.process import Process
+    from lab.locks.simulator.redis_server import RedisServer
 
 
 def may_share(roles: Sequence[str]) -> bool:
@@ -104,7 +104,7 @@ class SharedLockMonitor(Monitor):
             if owner != process.name:
                 self._check_kept(owner, process.name, before, now)
         for owner in {one.owner for one in now.ends} - {one.owner for one in before.ends}:
-            self._check_heir(owner, process.name)
+            self._check_new_holder(owner, process.name)
 
     def replaced(self, server: RedisServer) -> None:
         """The server lost or changed its data by itself."""
@@ -116,7 +116,7 @@ class SharedLockMonitor(Monitor):
 
     # -- the checks
 
-    def _check_alone(self, attempt: Attempt) -> None:
+    def _check_exclusive(self, attempt: Attempt) -> None:
         def fits(others: list[Attempt]) -> bool:
             return may_share([attempt.role, *(one.role for one in others)])
 
@@ -150,11 +150,11 @@ class SharedLockMonitor(Monitor):
     def _check_open(self, before: SharedLockState) -> None:
         """Whoever is first in line and may enter must not be left waiting."""
         first = before.first
-        if first is None or self._patience is None:
+        if first is None or self._max_idle is None:
             return
         if self.world.processes[first.owner].disturbed:
             return  # it may be dead, or paused: then the queue waits until that is known
         idle = (self.world.now - before.open_from(first)) / MICROSECONDS
-        if idle > self._patience:
+        if idle > self._max_idle:
             why = f"{first.owner} was next and might have entered {idle:.1f} s ago"
             self.report(Wrong.ASLEEP, why, first.owner)

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 from psycopg.errors import UniqueViolation
 
 from lab.locks.simulator.history import Kind
+from lab.locks.simulator.process import Process, Thread
 from lab.locks.simulator.schedule import Act, Deviation
 from lab.locks.simulator.servers.table import Busy, Duplicate, Result, TableModel, Transaction
-from lab.locks.simulator.world import Process, Stuck, Thread, World
+from lab.locks.simulator.world import Stuck, World
 
 if TYPE_CHECKING:
     from lab.locks.simulator.monitor import Monitor
@@ -129,9 +130,9 @@ class TableConnection:
         self._end("rollback")
 
     def _step(self) -> None:
-        verdict = self._server.world.step()
-        if verdict is not None:
-            raise Stuck(f"the simulated database cannot {verdict}")
+        effect = self._server.world.step()
+        if effect is not None:
+            raise Stuck(f"the simulated database cannot {effect}")
 
     def _end(self, how: str) -> None:
         transaction, self._transaction = self._transaction, Transaction()

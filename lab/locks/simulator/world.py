@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
-from typing import Any, Protocol
+from typing import Any
 
-from greenlet import GreenletExit, getcurrent, greenlet
+from greenlet import GreenletExit, getcurrent
 
 from lab.locks.simulator.history import MICROSECONDS, Event, Kind
+from lab.locks.simulator.process import Process, Server, Thread
 from lab.locks.simulator.schedule import Act, Deviation, Scheduler
 
 EPOCH = 1_700_000_000 * MICROSECONDS  # the time of day at which every run starts
@@ -31,72 +32,6 @@ REPLY_TIMEOUT = MICROSECONDS
 
 class Stuck(Exception):
     """A run did not come to its end: a mistake in the scenario, not in the lock."""
-
-
-class Server(Protocol):
-    """What a fault can be done to."""
-
-    name: str
-
-    def fail_over(self) -> str:
-        """Lose the last write; says what became of it."""
-
-    def evict(self) -> str:
-        """Drop the lock's key; says what became of it."""
-
-    def jump(self, seconds: float) -> str:
-        """Set the server's clock ahead; says what became of it."""
-
-
-class Process:
-    """A client's operating system process: what crashes, is paused, and has a clock."""
-
-    def __init__(self, name: str, *, skew: float = 0.0) -> None:
-        self.name = name
-        self.skew = round(skew * MICROSECONDS)
-        self.crashed = False
-        self.crashed_at = 0
-        self.paused_until = 0
-        self.phase = "acquire"
-        self.steps = 0  # commands of the phase, over all threads
-        self._rounds: dict[str, int] = {}
-        self._names = 0
-        self.disturbed = False  # a fault hit it, so it may have lost its place in a queue
-
-    def begin(self, phase: str) -> None:
-        """Count commands afresh, for a schedule that means the same on other locks."""
-        rounds = self._rounds[phase] = self._rounds.get(phase, 0) + 1
-        self.phase = phase if rounds == 1 else f"{phase} {rounds}"
-        self.steps = 0
-
-    def next_name(self) -> str:
-        """A name that nothing else in the world has."""
-        self._names += 1
-        return self.name if self._names == 1 else f"{self.name}{self._names}"
-
-
-class Thread:
-    """One thread of a process: a greenlet and what it waits for."""
-
-    __slots__ = (
-        "daemon", "done", "due", "face", "greenlet", "order", "process", "ready", "stepping",
-        "verdict", "woken",
-    )  # fmt: skip
-
-    def __init__(
-        self, process: Process, run: Callable[[], None], hub: greenlet, *, daemon: bool
-    ) -> None:
-        self.process = process
-        self.daemon = daemon  # ends with the last other thread of its process
-        self.greenlet = greenlet(run, hub)  # its end leads back to the loop, whoever started it
-        self.ready = True
-        self.stepping = False  # its next move is a command
-        self.due: int | None = None  # when a wait ends by itself
-        self.woken = False  # a wait ended before that
-        self.order = 0  # since when it is ready
-        self.verdict: Act | None = None  # what the scheduler did to its next command
-        self.done = False
-        self.face: Any = None  # what `threading.current_thread()` gives it, always the same
 
 
 _worlds: list[World] = []
@@ -164,7 +99,7 @@ class World:
                 listener()
         finally:
             self.stopped = True
-            self._bury()
+            self._kill_all()
             _worlds.remove(self)
 
     def stop(self) -> None:
@@ -225,8 +160,8 @@ class World:
         thread.stepping = True
         self._make_ready(thread, keep=True)
         self._switch()
-        verdict, thread.verdict = thread.verdict, None
-        return verdict
+        effect, thread.effect = thread.effect, None
+        return effect
 
     def stall(self) -> None:
         """Stand still as `Act.STALL` demanded, after the command and before its answer."""
@@ -272,7 +207,7 @@ class World:
     def _next(self) -> Thread | None:
         last = self._last
         while True:
-            able = self._able()
+            able = self._runnable()
             if not able:
                 if not self._let_time_pass():
                     return None
@@ -286,7 +221,7 @@ class World:
                 return chosen
             last = None
 
-    def _able(self) -> list[Thread]:
+    def _runnable(self) -> list[Thread]:
         able = []
         now = self.now
         for thread in self.threads:
@@ -325,7 +260,7 @@ class World:
             if not chosen:
                 return None
             return self._take(chosen[0])
-        return self._do(deviation, thread)
+        return self._apply_fault(deviation, thread)
 
     def _take(self, thread: Thread) -> Thread:
         if thread.stepping:
@@ -333,7 +268,7 @@ class World:
         self._last = thread
         return thread
 
-    def _do(self, deviation: Deviation, thread: Thread) -> Thread | None:
+    def _apply_fault(self, deviation: Deviation, thread: Thread) -> Thread | None:
         act, process = deviation.act, thread.process
         for listener in self.on_fault:
             listener(deviation)
@@ -352,13 +287,13 @@ class World:
         if act in (Act.FAIL_OVER, Act.EVICT, Act.CLOCK_JUMP):
             # A schedule of another lock may name a server that is not here.
             server = self.servers.get(deviation.target) or next(iter(self.servers.values()))
-            self.record(Kind.FAULT, _strike(server, deviation), server=server.name)
+            self.record(Kind.FAULT, _apply_server_fault(server, deviation), server=server.name)
             return None
         self._stall = round(deviation.seconds * MICROSECONDS)
-        thread.verdict = act
+        thread.effect = act
         return self._take(thread)
 
-    def _bury(self) -> None:
+    def _kill_all(self) -> None:
         """End what still runs, without letting any of its code reach a server."""
         for thread in list(self.threads):
             self._kill(thread)
@@ -384,7 +319,7 @@ def _by_order(thread: Thread) -> int:
     return thread.order
 
 
-def _strike(server: Server, deviation: Deviation) -> str:
+def _apply_server_fault(server: Server, deviation: Deviation) -> str:
     if deviation.act is Act.FAIL_OVER:
         return server.fail_over()
     if deviation.act is Act.EVICT:

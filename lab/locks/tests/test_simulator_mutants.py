@@ -8,9 +8,9 @@ from hashlib import sha1
 import pytest
 
 from lab.locks.simulator.explore import Exploration, first_wrong, run_chunk, shortest
+from lab.locks.simulator.explored_locks import ExploredLock, mixed, mutex, read_write, semaphore
 from lab.locks.simulator.history import Wrong
-from lab.locks.simulator.stage import play
-from lab.locks.simulator.subjects import Subject, mixed, mutex, read_write, semaphore
+from lab.locks.simulator.simulation import run_schedule
 from locking.backends.redis import RedisLock
 from locking.backends.redis_protocol import MUTEX, SHARED, Grant, Script, Scripts
 from locking.backends.redis_shared import RedisReadLock, RedisSemaphore, RedisWriteLock
@@ -215,17 +215,17 @@ class PermitsThatNobodyIsToldOf(RedisSemaphore):
     scripts = all_shared(NO_WAKE)
 
 
-def find(subject: Subject) -> tuple[Exploration, int, Wrong]:
-    what = Exploration(subject=subject)
+def find(target: ExploredLock) -> tuple[Exploration, int, Wrong]:
+    what = Exploration(target=target)
     for start in range(0, BUDGET, STEP):
         tally = run_chunk(what, start, STEP)
         if tally.violations:
             return what, *tally.violations[0]
-    pytest.fail(f"{subject} survived {BUDGET} schedules")
+    pytest.fail(f"{target} survived {BUDGET} schedules")
 
 
 @pytest.mark.parametrize(
-    ("subject", "wrongs"),
+    ("target", "wrongs"),
     [
         (mutex(ReleasesWithoutComparing), {Wrong.NOT_THEIRS, Wrong.MOVED, Wrong.TWO_HOLDERS}),
         (mutex(MintsNoFence), {Wrong.STALE_WRITE}),
@@ -246,10 +246,10 @@ def find(subject: Subject) -> tuple[Exploration, int, Wrong]:
         (semaphore(LeaksPermits), {Wrong.KEPT}),
         (semaphore(PermitsThatNobodyIsToldOf), {Wrong.ASLEEP}),
     ],
-    ids=lambda value: value.roles[0].kind.__name__ if isinstance(value, Subject) else "",
+    ids=lambda value: value.roles[0].kind.__name__ if isinstance(value, ExploredLock) else "",
 )
-def test_a_broken_lock_is_found(subject, wrongs):
-    what, seed, wrong = find(subject)
+def test_a_broken_lock_is_found(target, wrongs):
+    what, seed, wrong = find(target)
     assert wrong in wrongs
     schedule, run = shortest(what, seed, lambda run: first_wrong(what, run) is wrong)
     assert len(schedule) <= 6, "a finding that nobody can read"
@@ -258,7 +258,7 @@ def test_a_broken_lock_is_found(subject, wrongs):
 
 def test_a_living_holder_keeps_its_lease_in_the_simulation_too():
     """Else every run would be one of holders that lose their lease, and prove little."""
-    run = play(Exploration(acts=frozenset()).play(seed=0))
+    run = run_schedule(Exploration(acts=frozenset()).experiment(seed=0))
     assert any("renew.lua" in str(event.what) for event in run.history)
 
 

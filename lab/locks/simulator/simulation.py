@@ -12,11 +12,13 @@ from redis.exceptions import RedisError
 from lab.locks.simulator.history import Event, Kind, Violation, Wrong
 from lab.locks.simulator.memcached_client import MemcachedServer, SimulatedMemcached
 from lab.locks.simulator.monitor import Monitor, Resource
-from lab.locks.simulator.redis_client import RedisServer, SimulatedRedis
+from lab.locks.simulator.process import Process
+from lab.locks.simulator.redis_client import SimulatedRedis
+from lab.locks.simulator.redis_server import RedisServer
 from lab.locks.simulator.schedule import Act, Deviation, Replay, Scheduler, Step
 from lab.locks.simulator.table_client import TableServer
 from lab.locks.simulator.virtual import inside_simulation
-from lab.locks.simulator.world import Process, World
+from lab.locks.simulator.world import World
 from locking.base import LockError
 
 KEY = "stock"  # what every lesson locks
@@ -37,10 +39,10 @@ class PlainLock(Protocol):
         """Let go."""
 
 
-class Stage:
+class Simulation:
     """Where a scenario puts its servers and clients.
 
-    `stops_at`, `fair`, `patience`…, `owner_in`: see `Monitor`.  With `fenced`, the guarded resource
+    `stops_at`, `fair`, `max_idle`…, `owner_in`: see `Monitor`.  With `fenced`, the guarded resource
     compares tokens.
     """
 
@@ -51,8 +53,8 @@ class Stage:
         stops_at: Collection[Wrong] = tuple(Wrong),
         fair: bool = False,
         fenced: bool = False,
-        patience: float | None = None,
-        patience_after_fault: float | None = None,
+        max_idle: float | None = None,
+        max_idle_after_fault: float | None = None,
         owner_in: Callable[[Any], str] | None = None,
         monitor: type[Monitor] = Monitor,
     ) -> None:
@@ -61,8 +63,8 @@ class Stage:
             self.world,
             stops_at=stops_at,
             fair=fair,
-            patience=patience,
-            patience_after_fault=patience_after_fault,
+            max_idle=max_idle,
+            max_idle_after_fault=max_idle_after_fault,
             owner_in=owner_in,
         )
         self.resource = Resource(self.monitor, fenced=fenced)
@@ -208,11 +210,11 @@ def _days(seconds: float) -> str:
     return "a day" if days == 1 else f"{days:g} days"
 
 
-Setup = Callable[[Stage], None]
+Setup = Callable[[Simulation], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Play:
+class Experiment:
     """A set-up and how to judge it; `modules` hold the lock code that gets virtual time."""
 
     setup: Setup
@@ -220,8 +222,8 @@ class Play:
     stops_at: tuple[Wrong, ...] = tuple(Wrong)
     fair: bool = False
     fenced: bool = False
-    patience: float | None = None
-    patience_after_fault: float | None = None
+    max_idle: float | None = None
+    max_idle_after_fault: float | None = None
     owner_in: Callable[[Any], str] | None = None
     monitor: type[Monitor] = Monitor
 
@@ -245,34 +247,34 @@ class Run:
         return any(violation.wrong is wrong for violation in self.violations)
 
 
-def play(what: Play, schedule: Iterable[Deviation] = ()) -> Run:
+def run_schedule(what: Experiment, schedule: Iterable[Deviation] = ()) -> Run:
     """Run a set-up once under a schedule, in virtual time."""
     scheduler = Replay(schedule)
     with inside_simulation(what.modules):
-        run = perform(what, scheduler)
+        run = run_experiment(what, scheduler)
     run.asked = scheduler.asked
     return run
 
 
-def perform(what: Play, scheduler: Scheduler) -> Run:
+def run_experiment(what: Experiment, scheduler: Scheduler) -> Run:
     """Run a set-up once under any scheduler; virtual time is the caller's business."""
-    stage = Stage(
+    simulation = Simulation(
         scheduler,
         stops_at=what.stops_at,
         fair=what.fair,
         fenced=what.fenced,
-        patience=what.patience,
-        patience_after_fault=what.patience_after_fault,
+        max_idle=what.max_idle,
+        max_idle_after_fault=what.max_idle_after_fault,
         owner_in=what.owner_in,
         monitor=what.monitor,
     )
-    what.setup(stage)
-    stage.world.run()
+    what.setup(simulation)
+    simulation.world.run()
     return Run(
-        stage.world.history,
-        stage.monitor.violations,
+        simulation.world.history,
+        simulation.monitor.violations,
         [],
-        overlaps=stage.monitor.overlaps,
-        refused=stage.resource.refused,
-        steps=stage.world.steps,
+        overlaps=simulation.monitor.overlaps,
+        refused=simulation.resource.refused,
+        steps=simulation.world.steps,
     )
