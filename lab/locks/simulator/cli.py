@@ -31,7 +31,7 @@ PROVED, BROKEN, UNUSABLE = 0, 1, 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; its exit code."""
+    """Run a command; return its exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m lab.locks.simulator", description=__doc__.splitlines()[0]
     )
@@ -230,7 +230,7 @@ def _search(what: Exploration, options: argparse.Namespace) -> Tally:
 
 
 def _finding(what: Exploration, tally: Tally) -> Finding | None:
-    """The violation, or else a schedule that shows the fence at work."""
+    """Return the violation, or else a schedule that shows the fence at work."""
     if tally.violations:
         seed, wrong = min(tally.violations)
         return seed, str(wrong), *shortest(what, seed, lambda run: first_wrong(what, run) is wrong)
@@ -268,7 +268,7 @@ def _tell(
 
 
 def story(run: Run) -> list[Row]:
-    """The history without the visitors that come afterwards, unless they are the point."""
+    """Return the history without the visitors that come afterwards, unless they are the point."""
     lines = rows(run.history)
     told = [line for line in lines if not line.who.startswith(VISITOR)]
     if any(line.kind is Kind.VIOLATION for line in lines):

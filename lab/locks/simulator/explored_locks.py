@@ -1,4 +1,4 @@
-"""The locks that can be searched: who comes, as what, and what each lock promises."""
+"""The locks that can be searched, with the roles of their clients and their guarantees."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Role:
     writes: bool = True
 
     def make(self, simulation: Simulation, server: RedisServer, owner: str) -> RedisLock:
-        """A handle in the running process."""
+        """Return a handle in the running process."""
         return production.make_lock(
             simulation, server, owner, kind=self.kind, **dict(self.settings)
         )
@@ -70,14 +70,14 @@ class ExploredLock:
 
 
 def mutex(kind: type[RedisLock] = RedisLock, *, fair: bool = True) -> ExploredLock:
-    """The lock for one."""
+    """Return the exclusive lock."""
     role = Role(kind, (("fair", fair),))
     after_fault = LONGEST_IDLE if fair else LONGEST_IDLE_IF_UNFAIR
     return ExploredLock((role,), (role,), fair=fair, max_idle_after_fault=after_fault)
 
 
 def mixed(kind: type[RedisLock] = RedisLock) -> ExploredLock:
-    """The lock for one, by fair and unfair handles in one queue."""
+    """Return the exclusive lock with fair and unfair handles in one queue."""
     fair, unfair = Role(kind, (("fair", True),)), Role(kind, (("fair", False),))
     return ExploredLock(
         (fair, unfair), (fair,), fair=False, max_idle_after_fault=LONGEST_IDLE_IF_UNFAIR
@@ -87,13 +87,13 @@ def mixed(kind: type[RedisLock] = RedisLock) -> ExploredLock:
 def read_write(
     reader: type[RedisLock] = RedisReadLock, writer: type[RedisLock] = RedisWriteLock
 ) -> ExploredLock:
-    """The read/write lock; readers do not write."""
+    """Return the read/write lock; readers do not write."""
     reading, writing = Role(reader, name="r", writes=False), Role(writer, name="w")
     return ExploredLock((reading, reading, writing), (writing,), more=1, monitor=SharedLockMonitor)
 
 
 def semaphore(kind: type[RedisLock] = RedisSemaphore, permits: int = 2) -> ExploredLock:
-    """The semaphore.  Nobody writes: a fence orders holders who follow each other, not these."""
+    """Return the semaphore; no client writes, because a fence does not order concurrent holders."""
     role = Role(kind, (("permits", permits),), f"s{permits}", writes=False)
     return ExploredLock((role,), (role,) * permits, more=permits, monitor=SharedLockMonitor)
 
@@ -109,7 +109,7 @@ EXPLORED_LOCKS = {
 
 
 def clients(simulation: Simulation, *, seed: int, target: ExploredLock, replicated: bool) -> None:
-    """A few clients, some of which come back, and one of which may be in a hurry."""
+    """Add a few clients; some acquire twice, and one may have a short time-out."""
     dice = Random(f"clients {seed}")
     simulation.world.random.seed(seed)
     server = simulation.redis(key=target.key, replicated=replicated)
@@ -138,7 +138,7 @@ VISITOR = "Visitor"
 
 
 def _visit(simulation: Simulation, name: str, role: Role, make: Callable[[str], RedisLock]) -> None:
-    """Come when all is long over; whoever cannot enter then, never can."""
+    """Acquire long after all others; a client that cannot enter then never can."""
     lock = make(name)
     simulation.monitor.asks(name, role.name)
     lease = simulation.attempt(name, lambda: lock.acquire(0.0))

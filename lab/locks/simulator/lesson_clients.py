@@ -1,4 +1,4 @@
-"""The clients of the lessons' scenarios: who comes when, works how long, and on which server."""
+"""The clients of the lessons' scenarios, with their servers, arrival times and work."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import partial
 from lab.locks.lessons import lesson_11_table_row as table_row
 from lab.locks.lessons.lesson_02_setnx_ttl_repair import TtlRepairLock
 from lab.locks.lessons.lesson_10_redlock import RedlockLock
-from lab.locks.lessons.lesson_12_row_lock import RowLock
+from lab.locks.lessons.lesson_12_row_lock import ForUpdateLock
 from lab.locks.lessons.lesson_13_unique_index import UniqueIndexGuard
 from lab.locks.lessons.lesson_14_memcached_add import MemcachedAddLock
 from lab.locks.simulator import production
@@ -60,10 +60,10 @@ def redis_clients(
     visitor: bool = False,
     replicated: bool = False,
 ) -> None:
-    """Clients of one server, A first, then B, …
+    """Add clients of one server, A first, then B, …
 
-    `work` is in seconds, `gaps` when each comes; `skew`: how far its clock is ahead; `left_behind`
-    is a command that somebody ran before; with `visitor`, one more comes a day later.
+    `work` is in seconds, `gaps` are the arrival times, `skew` tells how far a clock is ahead;
+    `left_behind` is a command that ran before; with `visitor`, one more client comes a day later.
     """
     server = simulation.redis(replicated=replicated)
     if left_behind:
@@ -90,7 +90,7 @@ def production_clients(
     work: dict[str, float],
     gaps: tuple[float, ...] = (0.0, 0.1),
 ) -> None:
-    """Clients of the production lock."""
+    """Add clients of the production lock."""
     server = simulation.redis(key=production.LOCK_KEY, replicated=True)
     for place, name in enumerate(names):
         production.client(simulation, server, name, work=work.get(name, 2.0), after=gaps[place])
@@ -104,7 +104,7 @@ def redlock_clients(
     gap: float = 4.0,
     writes: bool = True,
 ) -> None:
-    """Clients of five servers; A cannot reach those that are `cut_off`, by number from 1."""
+    """Add clients of five servers; A cannot reach those in `cut_off`, numbered from 1."""
     # The first one carries the usual name, so that a fault of "redis" hits one of five here.
     names = ("redis", "redis-2", "redis-3", "redis-4", "redis-5")
     # No key to watch: one server's key says nothing about a lock that five of them hold.
@@ -134,7 +134,7 @@ def row_clients(
     visitor: bool = False,
     forgets: str = "",
 ) -> None:
-    """Clients of lesson 11; the one that `forgets` never deletes its row."""
+    """Add clients of lesson 11; the one that `forgets` never deletes its row."""
     server = simulation.table()
     for place, name in enumerate("AB"):
         _table_client(
@@ -159,21 +159,21 @@ def _clean(simulation: Simulation, server: TableServer) -> None:
 
 
 class _WithTimeout:
-    """Lesson 12 waits in the database, for as long as it takes."""
+    """Lesson 12, which waits in the database without a time-out."""
 
-    def __init__(self, lock: RowLock) -> None:
+    def __init__(self, lock: ForUpdateLock) -> None:
         self._lock = lock
         self.release = lock.release
 
     def acquire(self, _timeout: float = 0.0, /) -> bool:
-        """Lock, however long it takes."""
+        """Lock, without a time-out."""
         return self._lock.acquire()
 
 
 def row_lock_clients(
     simulation: Simulation, *, work: dict[str, float], row_exists: bool, forgets: str = ""
 ) -> None:
-    """Clients of lesson 12; the one that `forgets` never commits."""
+    """Add clients of lesson 12; the one that `forgets` never commits."""
     server = simulation.table()
     if row_exists:
         server.preload("INSERT INTO lock_row (name, taken_at) VALUES (%s, %s)", (KEY, 0.0))
@@ -181,7 +181,7 @@ def row_lock_clients(
         _table_client(
             simulation,
             name,
-            lambda: _WithTimeout(RowLock(server.connect(autocommit=False), KEY)),
+            lambda: _WithTimeout(ForUpdateLock(server.connect(autocommit=False), KEY)),
             work=work.get(name, 2.0),
             after=place * 0.1,
             forgets=name == forgets,
@@ -215,7 +215,7 @@ def _table_client(
 
 
 def refunds(simulation: Simulation) -> None:
-    """Two workers that refund the same order."""
+    """Add two workers that refund the same order."""
     server = simulation.table()
 
     def run(name: str) -> None:
@@ -232,7 +232,7 @@ def refunds(simulation: Simulation) -> None:
 
 
 def memcached_clients(simulation: Simulation) -> None:
-    """Clients of lesson 14."""
+    """Add clients of lesson 14."""
     server = simulation.memcached()
     for place, name in enumerate("AB"):
         simulation.client(

@@ -57,11 +57,11 @@ class Report:
         return "The scheduler, " + ", then ".join(str(one) for one in self.schedule) + "."
 
     def broken_rows(self) -> list[Row]:
-        """The failing history."""
+        """Return the failing history."""
         return rows(self.broken.history)
 
     def mended_rows(self) -> list[Row]:
-        """The history of the mending lock."""
+        """Return the history of the mending lock."""
         return rows(self.mended.history)
 
 
@@ -78,7 +78,7 @@ def report(scenario: Scenario) -> Report:
 
 
 def reports(lesson: Lesson) -> list[Report]:
-    """All scenarios of a lesson, played."""
+    """Return all scenarios of a lesson, played."""
     return [report(scenario) for scenario in scenarios.of(lesson)]
 
 
@@ -91,7 +91,7 @@ def violations_json(run: Run) -> list[dict[str, Any]]:
 
 
 def as_values(played: Report) -> dict[str, Any]:
-    """The report as plain values, for `--json`."""
+    """Return the report as plain values, for `--json`."""
     scenario, lesson = played.scenario, played.scenario.lesson
     return {
         "lesson": {"number": lesson.number, "slug": lesson.slug, "title": lesson.title},

@@ -1,7 +1,7 @@
-"""Watches a run and says when it goes wrong.
+"""The monitor of a run, which detects failures of the lock.
 
-The monitor knows what no client knows: who is inside at this moment, who came first, who wrote
-the lock's key last.  It judges a lock only by what its holders would suffer.
+The monitor knows more than any client: the current holders, the order of arrival, and the last
+writer of the lock's key.  It reports only failures that clients would notice.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 NEVER = 1 << 62
 
-# A waiter reports itself alive every 2 s and is believed for 5 s.
+# A waiter reports every 2 s that it is alive, and counts as alive for 5 s.
 LONGEST_GHOST = 5 * MICROSECONDS
 
 
@@ -31,7 +31,7 @@ class Attempt:
     client: str
     asked_at: int
     role: str = ""
-    """As what it comes, to a lock that several may hold; see `gate`."""
+    """Its role at a shared lock; see `shared_lock_monitor`."""
     arrived: int | None = None
     """The place in line: counted when the attempt's first command ran on the server."""
     grant: int = 0
@@ -50,7 +50,7 @@ class KeyState:
 
     @staticmethod
     def of(server: RedisServer) -> KeyState:
-        """The key as it is now."""
+        """Return the key as it is now."""
         model, key = server.model, server.lock_key
         value = model.find(key)
         end = model.ends.get(key)
@@ -69,7 +69,7 @@ class KeyState:
         return self.value is not None
 
     def ended(self, now: int) -> bool:
-        """Whether it was free by then."""
+        """Return whether it was free by then."""
         return self.free_from <= now
 
 
@@ -114,12 +114,12 @@ class Monitor:
     # -- what clients report
 
     def asks(self, client: str, role: str = "") -> None:
-        """The client begins to try for the lock."""
+        """Record that the client starts to acquire the lock."""
         self.waiting[client] = Attempt(client, self.world.now, role)
         self.world.processes[client].begin("acquire")
 
     def enters(self, client: str, believes: Callable[[], bool] = lambda: True) -> Attempt:
-        """The client was told that it has the lock; `believes` says how long it thinks so."""
+        """Record that the client got the lock; `believes` tells whether it still thinks so."""
         attempt = self.waiting.pop(client)
         attempt.believes = believes
         self.grants += 1
@@ -135,32 +135,32 @@ class Monitor:
         return attempt
 
     def leaves(self, client: str) -> None:
-        """The client is done with its work and is about to let go."""
+        """Record that the client has finished its work and is about to release."""
         if self.inside.pop(client, None) is not None:
             self.world.record(Kind.LEAVE, "leaves", who=client)
             self.world.processes[client].begin("release")
 
     def gives_up(self, client: str, why: str = "") -> None:
-        """The client did not get the lock."""
+        """Record that the client did not get the lock."""
         self.waiting.pop(client, None)
         self.world.record(Kind.GIVE_UP, why or "gives up", who=client)
 
     def crashed(self, client: str) -> None:
-        """A dead client holds nothing and waits for nothing."""
+        """Record a crash: a dead client neither holds nor waits."""
         self.inside.pop(client, None)
         self.waiting.pop(client, None)
 
     # -- what servers report
 
     def saw_arrival(self, process: Process) -> None:
-        """A command of the process has run: if it is the attempt's first, it is in line now."""
+        """Record the arrival of a client at the first command of its attempt."""
         attempt = self.waiting.get(process.name)
         if attempt is not None and attempt.arrived is None:
             self._arrivals += 1
             attempt.arrived = self._arrivals
 
     def saw_command(self, server: RedisServer, process: Process, *, changed: bool) -> None:
-        """A command of the process has just run on the lock's server."""
+        """Check the effect of a command that has just run on the lock's server."""
         self.saw_arrival(process)
         if not changed or not server.lock_key:
             return
@@ -178,16 +178,16 @@ class Monitor:
             self._check_new_holder(self._owner_in(now.value), process.name)
 
     def replaced(self, server: RedisServer) -> None:
-        """The server lost or changed its data by itself."""
+        """Record that the server has lost or changed its data by itself."""
         if server.lock_key:
             self._key = KeyState.of(server)
 
     def key_owner(self) -> str | None:
-        """Who wrote the lock's key last, or entered by it."""
+        """Return the client that wrote the lock's key last, or entered by it."""
         return self._key_holder
 
     def over(self) -> None:
-        """The run has come to its end by itself: who still waits, waits for ever."""
+        """Report clients that still wait at the end of a run: they wait for ever."""
         if self.waiting and not self.inside and not self.world.stopped:
             names = sorted(self.waiting)
             why = f"nobody holds the lock, and {' and '.join(names)} will wait for ever"
@@ -196,7 +196,7 @@ class Monitor:
     # -- the checks
 
     def report(self, wrong: Wrong, why: str, *clients: str) -> None:
-        """Something is wrong now."""
+        """Report a failure."""
         self.violations.append(Violation(wrong, self.world.now, clients, why))
         self.world.record(Kind.VIOLATION, f"{wrong}: {why}", who=clients[-1] if clients else "")
         if wrong in self._stops_at:
@@ -221,7 +221,7 @@ class Monitor:
             self.report(Wrong.ORDER, why, *passed, attempt.client)
 
     def _passed_by(self, attempt: Attempt) -> list[Attempt]:
-        """Who came earlier, is in line undisturbed, and still waits."""
+        """Return the undisturbed waiters that arrived before `attempt`."""
         place, processes = attempt.arrived or 0, self.world.processes
         return [
             one
@@ -271,9 +271,9 @@ class Monitor:
 
 
 class Resource:
-    """What the lock guards: it remembers the newest fencing token and refuses older ones.
+    """The guarded resource; if `fenced`, it refuses tokens older than the newest it has seen.
 
-    Without tokens it accepts every write, as a table does that nobody taught to look.
+    Without tokens it accepts every write.
     """
 
     def __init__(self, monitor: Monitor, *, fenced: bool) -> None:
@@ -284,7 +284,7 @@ class Resource:
         self.refused = 0
 
     def write(self, client: str, attempt: Attempt, token: int | None) -> bool:
-        """A write to the guarded resource, itself a step; whether it was accepted."""
+        """Write to the resource, as a step of its own; return whether it was accepted."""
         monitor = self._monitor
         world = monitor.world
         world.step()

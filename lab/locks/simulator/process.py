@@ -12,22 +12,22 @@ from lab.locks.simulator.schedule import Act
 
 
 class Server(Protocol):
-    """What a fault can be done to."""
+    """The interface of a server that faults can hit."""
 
     name: str
 
     def fail_over(self) -> str:
-        """Lose the last write; says what became of it."""
+        """Lose the last write; return a description."""
 
     def evict(self) -> str:
-        """Drop the lock's key; says what became of it."""
+        """Drop the lock's key; return a description."""
 
     def jump(self, seconds: float) -> str:
-        """Set the server's clock ahead; says what became of it."""
+        """Set the server's clock ahead; return a description."""
 
 
 class Process:
-    """A client's operating system process: what crashes, is paused, and has a clock."""
+    """A client's operating system process: it has a clock and can crash or be paused."""
 
     def __init__(self, name: str, *, skew: float = 0.0) -> None:
         self.name = name
@@ -39,22 +39,22 @@ class Process:
         self.steps = 0  # commands of the phase, over all threads
         self._rounds: dict[str, int] = {}
         self._names = 0
-        self.disturbed = False  # a fault hit it, so it may have lost its place in a queue
+        self.disturbed = False  # by a fault, so it may have lost its place in a queue
 
     def begin(self, phase: str) -> None:
-        """Count commands afresh, for a schedule that means the same on other locks."""
+        """Restart the command count, so that a schedule applies to other locks, too."""
         rounds = self._rounds[phase] = self._rounds.get(phase, 0) + 1
         self.phase = phase if rounds == 1 else f"{phase} {rounds}"
         self.steps = 0
 
     def next_name(self) -> str:
-        """A name that nothing else in the world has."""
+        """Return a name that is unique in the world."""
         self._names += 1
         return self.name if self._names == 1 else f"{self.name}{self._names}"
 
 
 class Thread:
-    """One thread of a process: a greenlet and what it waits for."""
+    """One thread of a process: a greenlet and the state of its wait."""
 
     __slots__ = (
         "daemon",
@@ -75,12 +75,12 @@ class Thread:
     ) -> None:
         self.process = process
         self.daemon = daemon  # ends with the last other thread of its process
-        self.greenlet = greenlet(run, hub)  # its end leads back to the loop, whoever started it
+        self.greenlet = greenlet(run, hub)  # when it ends, control returns to the loop
         self.ready = True
         self.stepping = False  # its next move is a command
         self.due: int | None = None  # when a wait ends by itself
         self.woken = False  # a wait ended before that
         self.order = 0  # since when it is ready
-        self.effect: Act | None = None  # what the scheduler did to its next command
+        self.effect: Act | None = None  # the scheduler's action on its next command
         self.done = False
-        self.facade: Any = None  # what `threading.current_thread()` gives it, always the same
+        self.facade: Any = None  # its object from `threading.current_thread()`

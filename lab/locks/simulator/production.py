@@ -1,7 +1,7 @@
 """The production Redis locks on the simulated server, unchanged.
 
-`locking.backends.redis` was made with a seam for this: a `Transport` in the place of a client, a
-`Clock`, and a `Renewer` a process.  Its Lua scripts run in a real Lua.
+`locking.backends.redis` accepts a `Transport` in place of a client, a `Clock` and a `Renewer`.  Its
+Lua scripts run in a real Lua interpreter.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ MODULES = (locking.backends.redis, locking.backends.redis_protocol, locking.rene
 LEASE = 10.0
 
 LONG_TIMEOUT = 120.0
-"""Longer than all the leases, pauses and work of a run together."""
+"""Seconds; longer than all leases, pauses and work of a run together."""
 
 LOCK_KEY = f"lock:{{{KEY}}}"
 """The key of the production lock named `KEY`."""
 
 
 def owner_in(value: bytes) -> str:
-    """The client's name in the lock's value, "fence:token:owner"."""
+    """Return the client's name in the lock's value, "fence:token:owner"."""
     return value.split(b":", 2)[2].decode()
 
 
@@ -61,7 +61,7 @@ class SimulatedTransport:
 
 
 class SimulatedRenewer(Renewer):
-    """The renewal of one simulated process, which is never forked."""
+    """The renewer of one simulated process, which is never forked."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
@@ -80,7 +80,7 @@ def make_lock(
     lease: float = LEASE,
     **settings: Any,
 ) -> RedisLock:
-    """A handle of the lock in the running process, named by its owner."""
+    """Make a handle of the lock for the running process; `owner` is its name."""
     world = simulation.world
     clock = Clock(monotonic=world.seconds, sleep=world.sleep)
     return kind(
@@ -107,7 +107,7 @@ def client(
     rounds: int = 1,
     writes: bool = True,
 ) -> Process:
-    """A process that takes the production lock `rounds` times, as a careful shop would.
+    """Add a process that acquires the production lock `rounds` times, as a careful shop would.
 
     It works, checks its lease, writes with the lease's fencing token, and releases.  `role` is for
     the monitor of a lock that several may hold.
@@ -127,7 +127,7 @@ def client(
 
 
 def check_not_starved(simulation: Simulation, name: str, timeout: float | None) -> None:
-    """Nothing in a run keeps the lock for as long as a patient client waits."""
+    """Report a client that timed out although no run holds the lock for that long."""
     if timeout == LONG_TIMEOUT and not simulation.world.me().disturbed:
         why = f"{name} waited {timeout:g} s in vain"
         simulation.monitor.report(Wrong.NOBODY_ENTERS, why, name)
@@ -136,7 +136,7 @@ def check_not_starved(simulation: Simulation, name: str, timeout: float | None) 
 def hold(
     simulation: Simulation, name: str, lease: RedisLease, *, work: float, writes: bool
 ) -> None:
-    """What the holder does between acquire and release."""
+    """Run the holder from acquire to release."""
     attempt = simulation.monitor.enters(name, lambda: lease.remaining() > 0)
     if not attempt.believes():  # no time has passed since acquire returned
         simulation.monitor.report(Wrong.STILLBORN, f"{name} is given a lease that is over", name)

@@ -64,13 +64,13 @@ class SimulatedRedis(redis.Redis):
         return reply if callback is None else callback(reply, **options)
 
     def register_script(self, script: Any) -> Any:
-        """A script that the server has run before, so that it needs no loading."""
+        """Return a script that the server has run before, so that it needs no loading."""
         digest = self.server.model.execute(b"SCRIPT", [b"LOAD", encode(script)])
         self.server.script_names[digest] = SCRIPT_NAMES.get(script, "script")
         return super().register_script(script)
 
     def pubsub(self, **kwargs: Any) -> Any:
-        """A subscriber of this server's messages."""
+        """Return a subscriber of this server's messages."""
         return SimulatedPubSub(self.server, **kwargs)
 
 
@@ -114,7 +114,7 @@ class SimulatedPubSub:
     def get_message(
         self, ignore_subscribe_messages: bool = False, timeout: float | None = 0.0
     ) -> dict[str, Any] | None:
-        """The next message, waiting at most `timeout` seconds for it."""
+        """Return the next message, waiting at most `timeout` seconds for it."""
         world = self._server.world
         if not self._inbox and timeout != 0.0:
             self._reader = world.running
@@ -145,7 +145,7 @@ class SimulatedPubSub:
 
 
 def decode(reply: Any) -> Any:
-    """A reply with `decode_responses`."""
+    """Return a reply with `decode_responses`."""
     if isinstance(reply, bytes):
         return reply.decode()
     if isinstance(reply, list):

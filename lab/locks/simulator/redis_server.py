@@ -68,7 +68,7 @@ class RedisServer:
         return self._ask(shown, lambda: self.model.execute(words[0], words[1:]), blocking)
 
     def script(self, name: str, source: str, keys: Sequence[str], args: Sequence[str]) -> Any:
-        """Run a script that the server knows; the timeline shows it by its name."""
+        """Run a script that the server knows; the timeline shows its name."""
         body = encode(source)
         rest = [b"%d" % len(keys), *(encode(key) for key in keys), *(encode(arg) for arg in args)]
         shown = (f"{name}.lua", *args)
@@ -77,7 +77,7 @@ class RedisServer:
     def _ask(
         self, shown: tuple[Any, ...], run: Callable[[], Any], blocking: list[bytes] | None = None
     ) -> Any:
-        """The way of a command to the server and back, with what can go wrong on it."""
+        """Send a command to the server and return its answer, with any faults on the way."""
         world = self.world
         effect = world.step()
         process = world.me()
@@ -134,7 +134,7 @@ class RedisServer:
         raise RedisTimeout("Timeout reading from socket")
 
     def names(self, holder: bytes) -> bool:
-        """Whether the lock's key says that this is the holder, or one of several."""
+        """Return whether the lock's key says that this is the holder, or one of several."""
         value = self.model.find(self.lock_key)
         if isinstance(value, SortedSet):
             return holder in value.scores
@@ -236,7 +236,7 @@ class _BlockedReader:
 
 
 def encode(value: Any) -> bytes:
-    """An argument as redis-py would send it."""
+    """Return an argument as redis-py would send it."""
     if type(value) is bytes:
         return value
     if type(value) is str:

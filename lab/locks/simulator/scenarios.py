@@ -296,12 +296,12 @@ def _tables() -> list[Scenario]:
 
 @cache
 def scenarios() -> tuple[Scenario, ...]:
-    """All of them, in the order of the lessons."""
+    """Return all of them, in the order of the lessons."""
     return (
         *_first_locks(), *_deadline_locks(), *_expiring_locks(), *_leases(), *_tables(),
     )  # fmt: skip
 
 
 def of(lesson: Lesson) -> list[Scenario]:
-    """The scenarios of a lesson; the first is the one that it is known for."""
+    """Return the scenarios of a lesson; the first shows its best-known flaw."""
     return [one for one in scenarios() if one.lesson is lesson]

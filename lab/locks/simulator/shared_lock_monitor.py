@@ -1,7 +1,7 @@
-"""Watches a lock that several may hold at once: a read/write lock or a semaphore.
+"""The monitor of a shared lock: a read/write lock or a semaphore.
 
-Who may share it is written down here once more and not taken from the scripts: a reader (role "r")
-with readers, a writer ("w") with nobody, and "s2" is one of at most two.
+The sharing rules are repeated here independently of the scripts: a reader (role "r") may share with
+readers, a writer ("w") with no one, and "s2" is one of at most two holders.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def may_share(roles: Sequence[str]) -> bool:
-    """Whether holders in these roles may be inside at once."""
+    """Return whether holders in these roles may be inside at once."""
     if len(roles) <= 1:
         return True
     if roles[0][0] == "s":
@@ -56,7 +56,7 @@ class SharedLockState:
 
     @staticmethod
     def of(server: RedisServer) -> SharedLockState:
-        """The lock as it is now."""
+        """Return the lock as it is now."""
         model, key = server.model, server.lock_key
         inside = model.find(key)
         queue = model.find(key + b":queue")
@@ -74,7 +74,7 @@ class SharedLockState:
         return [holder for holder, end in self.ends.items() if end > now]
 
     def end_of(self, owner: str) -> int:
-        """When the last of the owner's leases ends; 0 if there is none."""
+        """Return when the last of the owner's leases ends; 0 if there is none."""
         return max([end for holder, end in self.ends.items() if holder.owner == owner], default=0)
 
     def open_from(self, newcomer: Holder) -> int:
@@ -93,7 +93,7 @@ class SharedLockMonitor(Monitor):
     _state = SharedLockState(0, {}, None)
 
     def saw_command(self, server: RedisServer, process: Process, *, changed: bool) -> None:
-        """A command of the process has just run on the lock's server."""
+        """Check the effect of a command that has just run on the lock's server."""
         self.saw_arrival(process)
         if not changed or not server.lock_key:
             return
@@ -107,11 +107,11 @@ class SharedLockMonitor(Monitor):
             self._check_new_holder(owner, process.name)
 
     def replaced(self, server: RedisServer) -> None:
-        """The server lost or changed its data by itself."""
+        """Record that the server has lost or changed its data by itself."""
         self._state = SharedLockState.of(server)
 
     def key_owner(self) -> str | None:
-        """Nobody in particular."""
+        """Return None: a shared lock has no single owner."""
         return None
 
     # -- the checks
@@ -148,7 +148,7 @@ class SharedLockMonitor(Monitor):
             self.report(Wrong.MOVED, why, owner, culprit)
 
     def _check_open(self, before: SharedLockState) -> None:
-        """Whoever is first in line and may enter must not be left waiting."""
+        """Check that the first waiter does not wait although it may enter."""
         first = before.first
         if first is None or self._max_idle is None:
             return

@@ -1,4 +1,4 @@
-"""A simulated database server, and a connection that reads like psycopg's."""
+"""A simulated database server, and a connection with psycopg's interface."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class TableServer:
         world.on_fault.append(self._close_with_the_process)
 
     def connect(self, *, autocommit: bool = True) -> TableConnection:
-        """A connection for the running process."""
+        """Return a connection for the running process."""
         connection = TableConnection(self, self.world.me(), autocommit=autocommit)
         self._connections.append(connection)
         return connection
@@ -126,7 +126,7 @@ class TableConnection:
         self._end("rollback")
 
     def abandon(self) -> None:
-        """The connection breaks: the server rolls back."""
+        """Break the connection: the server rolls back."""
         self._end("rollback")
 
     def _step(self) -> None:
@@ -141,7 +141,7 @@ class TableConnection:
 
 
 def filled_in(statement: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The statement with its values in their places, for a person to read."""
+    """Return the statement with its values in their places, for a person to read."""
     first, *rest = statement.split("%s")
     words: list[Any] = [first.strip()]
     for value, text in zip(values, rest, strict=True):

@@ -31,12 +31,12 @@ class VirtualTime:
     """Reads like the module `time`."""
 
     def time(self) -> float:
-        """The wall clock of the simulated process."""
+        """Return the wall clock of the simulated process."""
         world = current()
         return real_time.time() if world is None else world.time_of_day()
 
     def monotonic(self) -> float:
-        """The virtual clock, which never steps."""
+        """Return the virtual clock, which never steps."""
         world = current()
         return real_time.monotonic() if world is None else world.seconds()
 
@@ -63,29 +63,29 @@ class VirtualThreading:
         return real(*args, **kw) if world is None else virtual(world, *args, **kw)
 
     def Lock(self) -> Any:  # noqa: N802 - the module's own name
-        """A lock of this process."""
+        """Return a lock of this process."""
         return self._make(VirtualLock, real_threading.Lock)
 
     def RLock(self) -> Any:  # noqa: N802
-        """A lock that its owner can take again."""
+        """Return a lock that its owner can take again."""
         world = current()
         return real_threading.RLock() if world is None else VirtualLock(world, reentrant=True)
 
     def Event(self) -> Any:  # noqa: N802
-        """An event of this process."""
+        """Return an event of this process."""
         return self._make(VirtualEvent, real_threading.Event)
 
     def Condition(self, lock: Any = None) -> Any:  # noqa: N802
-        """A condition of this process."""
+        """Return a condition of this process."""
         return self._make(VirtualCondition, real_threading.Condition, lock)
 
     def Thread(self, *args: Any, **kwargs: Any) -> Any:  # noqa: N802
-        """A thread of this process."""
+        """Return a thread of this process."""
         maker = real_threading.Thread if current() is None else VirtualThread
         return maker(*args, **kwargs)
 
     def current_thread(self) -> Any:
-        """The running thread."""
+        """Return the running thread."""
         world = current()
         if world is None:
             return real_threading.current_thread()
@@ -93,7 +93,7 @@ class VirtualThreading:
         return facade(world.running)
 
     def enumerate(self) -> list[Any]:
-        """The living threads of the running thread's process."""
+        """Return the living threads of the running thread's process."""
         world = current()
         if world is None:
             return list(real_threading.enumerate())
@@ -101,7 +101,7 @@ class VirtualThreading:
         return [facade(thread) for thread in world.threads if thread.process is me]
 
     def get_ident(self) -> int:
-        """The running thread's number."""
+        """Return the running thread's number."""
         world = current()
         return real_threading.get_ident() if world is None else id(world.running)
 
@@ -132,7 +132,7 @@ class VirtualUuid:
     """Reads like the module `uuid`; a timeline with random digits could not be read."""
 
     def uuid4(self) -> Any:
-        """The name of the process, and a number if it asks again."""
+        """Return the name of the process, and a number if it asks again."""
         world = current()
         return real_uuid.uuid4() if world is None else ReadableUuid(world.me().next_name())
 

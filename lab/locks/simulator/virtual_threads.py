@@ -43,7 +43,7 @@ class VirtualLock:
         self._depth = 0
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        """Take the lock; whether it was taken."""
+        """Take the lock; return whether it was taken."""
         world = self._queue.world
         if not world.inside():
             return True  # the world is being taken down: nobody else runs
@@ -62,7 +62,7 @@ class VirtualLock:
             self._queue.wake(1)
 
     def locked(self) -> bool:
-        """Whether somebody has it."""
+        """Return whether somebody has it."""
         return self._owner is not None
 
     def __enter__(self) -> bool:
@@ -80,7 +80,7 @@ class VirtualEvent:
         self._set = False
 
     def is_set(self) -> bool:
-        """Whether it happened."""
+        """Return whether it happened."""
         return self._set
 
     def set(self) -> None:
@@ -93,7 +93,7 @@ class VirtualEvent:
         self._set = False
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until it happens; whether it did."""
+        """Wait until it happens; return whether it did."""
         if not self._set:
             self._queue.wait(timeout)
         return self._set
@@ -114,7 +114,7 @@ class VirtualCondition:
         self._lock.release()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Let go of the lock, wait for a `notify`, take it again; whether notified."""
+        """Let go of the lock, wait for a `notify`, take it again; return whether notified."""
         self._lock.release()
         try:
             return self._queue.wait(timeout)
@@ -122,7 +122,7 @@ class VirtualCondition:
             self._lock.acquire()
 
     def wait_for(self, predicate: Callable[[], bool], timeout: float | None = None) -> bool:
-        """Wait until the predicate holds; whether it does."""
+        """Wait until the predicate holds; return whether it does."""
         world = self._queue.world
         end = None if timeout is None else world.seconds() + timeout
         while not predicate():
@@ -185,7 +185,7 @@ class VirtualThread:
         self._over.wait(timeout)
 
     def is_alive(self) -> bool:
-        """Whether it has begun and not ended."""
+        """Return whether it has begun and not ended."""
         return self._thread is not None and not self._thread.done
 
 
@@ -203,12 +203,12 @@ class RunningThread:
         return id(self._thread)
 
     def is_alive(self) -> bool:
-        """Whether it has not ended; asked by what works on its behalf."""
+        """Return whether it has not ended; asked by what works on its behalf."""
         return not self._thread.done
 
 
 def facade(thread: Thread) -> RunningThread:
-    """The one object by which lock code knows the thread."""
+    """Return the one object by which lock code knows the thread."""
     if thread.facade is None:
         thread.facade = RunningThread(thread)
     facade: RunningThread = thread.facade
