@@ -25,7 +25,7 @@ HEADS = (
 
 
 def cells(row: dict[str, Any]) -> list[str]:
-    """Format a row for display."""
+    """Return a row as people read it."""
     return [
         row["lock"],
         str(row["processes"]),
@@ -40,7 +40,7 @@ def cells(row: dict[str, Any]) -> list[str]:
 
 
 def table(result: Result) -> str:
-    """Format all rows in aligned columns, then recovery and ratios."""
+    """Return all rows in aligned columns, then recovery and ratios."""
     lines = [list(HEADS), *(cells(row) for row in result["rows"])]
     widths = [max(len(line[column]) for line in lines) for column in range(len(HEADS))]
     text = [
@@ -57,7 +57,7 @@ def table(result: Result) -> str:
 
 
 def ratios(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
-    """Compute our lock's ratios to the others, as far as they were measured."""
+    """Return the comparisons that the project sets itself; only those that were measured."""
     by = {(row["lock"], row["processes"]): row for row in rows}
     most = max(row["processes"] for row in rows)
 
@@ -82,7 +82,7 @@ def ratios(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
 
 
 def panels(result: Result) -> list[Panel]:
-    """Build the panels of the chart."""
+    """Return what the chart shows."""
     rows = result["rows"]
     most = max(row["processes"] for row in rows)
 
@@ -97,13 +97,13 @@ def panels(result: Result) -> list[Panel]:
     return [
         Panel(
             f"Acquire and release, {alone} process",
-            "per second; longer is better",
+            "times a second; longer is better",
             of("acquisitions_per_s", alone, ceiling=True),
             "{:,.0f}".format,
         ),
         Panel(
             f"Hand-overs, {most} processes",
-            "changes of the holder per second; longer is better",
+            "changes of the holder a second; longer is better",
             of("handovers_per_s", most, ceiling=True),
             "{:,.0f}".format,
         ),
@@ -129,7 +129,7 @@ def panels(result: Result) -> list[Panel]:
 
 
 def chart(result: Result) -> str:
-    """Draw the result as a self-contained SVG for light and dark backgrounds."""
+    """Return the result as an SVG that needs nothing and reads in light and in dark."""
     machine = result["machine"]
     about = f"{machine['server']}, Python {machine['python']}, {machine['cpus']} CPUs"
     kinds = {OURS: "ours", CEILING: "limit"}
@@ -137,12 +137,12 @@ def chart(result: Result) -> str:
 
 
 def page(result: Result, command: str) -> str:
-    """Write the page for `docs/`: the figures and how they were measured."""
+    """Return the page for `docs/`: figures, and how they came about."""
     machine = ", ".join(f"{key} {value}" for key, value in result["machine"].items())
     lines = [
         "# Redis locks compared",
         "",
-        "`locking.backends.redis` compared with other Python locks on Redis.",
+        "`locking.backends.redis` beside what else one could install for a lock on Redis.",
         "Written by the command below; do not edit.",
         "",
         "![Redis locks compared](bench-locks.svg)",
