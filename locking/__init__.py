@@ -1,6 +1,6 @@
-"""Distributed locks: one contract, a backend for each kind of server, and the locks that fail.
+"""Distributed locks: one contract, and one backend for each kind of server.
 
-Nothing here needs Django or anything else of this repository; the folder can be lifted out.
+The package needs neither Django nor the rest of this repository; copy the folder to reuse it.
 """
 
 from locking.base import (

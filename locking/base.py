@@ -1,10 +1,9 @@
-"""The contract that every lock of this package keeps, and the ways in which it can fail.
+"""The contract of every lock in this package, and its errors.
 
-A lock must let exactly one client in, let go when its holder crashes, and tell the waiting
-ones that it is free.  What a client gets is a *lease*: a lock with an end.  No lease protects
-against a holder that is paused past that end and does not know it, so whatever the lock guards
-should also check the lease's fencing token (Martin Kleppmann, "How to do distributed locking",
-2016).
+A lock must admit exactly one client, become free when its holder crashes, and notify the waiters
+when it is free.  A client gets a *lease*: a lock that expires.  No lease protects against a holder
+that is paused past its expiry without noticing, so the guarded resource should also check the
+lease's fencing token (Martin Kleppmann, "How to do distributed locking", 2016).
 """
 
 from __future__ import annotations
@@ -20,43 +19,43 @@ from typing import ClassVar, Literal, Self
 
 
 class LockError(Exception):
-    """Base of everything that can go wrong with a lock."""
+    """Base class of all lock errors."""
 
 
 class LockTimeout(LockError):
-    """The lock was not free within the time that the caller would wait."""
+    """The lock was not free within the caller's timeout."""
 
 
 class LockLost(LockError):
-    """The lease ended, or was taken away, before it was released: others may be inside."""
+    """The lease expired or was revoked before its release; another client may hold the lock."""
 
 
 class LockUnavailable(LockError):
     """The lock's server cannot be reached or does not answer; the cause is chained.
 
-    Raised by `Lock.acquire`, it means that the caller holds nothing it could rely on.  Raised by
-    `Lease.release`, the lease may or may not be gone on the server; releasing again is allowed.
+    From `Lock.acquire`: the caller holds no lock.  From `Lease.release`: the server may or may not
+    have released the lease; call `release` again.
     """
 
 
 class LockUnsupported(LockError):
-    """The backend has no such operation; its `Capabilities` say so beforehand."""
+    """The backend does not support the operation; see its `Capabilities`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a backend promises beyond mutual exclusion; the conformance suite checks each.
+    """The guarantees of a backend beyond mutual exclusion; the conformance suite checks each.
 
     `fence`: leases carry a token that grows with every grant.
-    `fair`: waiters enter in the order in which they came.
-    `renewal`: a living holder's lease does not end by itself.
+    `fair`: waiters get the lock in order of arrival.
+    `renewal`: the lease of a live holder does not expire.
     `extend`: `Lease.extend` works.
     `reentrant`: a handle that holds the lock can acquire it again.
-    `survives_server_restart`: what was held before the server was killed and restarted *without*
-    its data is still exclusively held after it.
-    `crash_release`: what frees the lock of a crashed holder: its `"lease"` runs out, or the
-    server sees its `"connection"` (or session) end, which is sooner.
-    `counts_waiters`, `knows_owner`, `force_release`: the `Lock` method of that kind works;
+    `survives_server_restart`: a held lock is still held after the server was killed and restarted
+    *without* its data.
+    `crash_release`: what frees the lock of a crashed holder: its `"lease"` expires, or the server
+    sees its `"connection"` (or session) end, which is sooner.
+    `counts_waiters`, `knows_owner`, `force_release`: the corresponding `Lock` method works;
     otherwise it raises `LockUnsupported`.
     """
 
@@ -73,51 +72,51 @@ class Capabilities:
 
 
 class Hooks:
-    """What happens to locks, for metrics: override what you want to know; must not block.
+    """Callbacks for metrics; override the ones you need.  A hook must not block.
 
-    `name` is the lock's name.  Hooks run in the thread in which the thing happened, which for
-    `renewal_failed` and `lost` may be the renewal thread.
+    `name` is the lock's name.  A hook runs in the thread of the event; for `renewal_failed` and
+    `lost` that may be the renewal thread.
     """
 
     def waited(self, name: str, seconds: float, acquired: bool) -> None:
-        """An `acquire` is over after `seconds`, with the lock or without."""
+        """Record that an `acquire` ended after `seconds`; `acquired` tells whether it succeeded."""
 
     def held(self, name: str, seconds: float) -> None:
-        """A lease was released, or found lost at its release, `seconds` after it was granted."""
+        """Record that a lease was released, or found lost then, `seconds` after its grant."""
 
     def renewal_failed(self, name: str, error: Exception) -> None:
-        """A renewal got no answer; the lease stands until its own end."""
+        """Record that a renewal got no answer; the lease stays valid until it expires."""
 
     def lost(self, name: str, reason: str) -> None:
-        """A lease ended before its release.  Called once a lease."""
+        """Record that a lease ended before its release; called once per lease."""
 
 
 NO_HOOKS = Hooks()
 
 
 def _sleep(seconds: float) -> None:
-    time.sleep(seconds)  # looked up at each call, so that gevent may patch it after this import
+    time.sleep(seconds)  # resolved at each call, so that gevent can patch it after this import
 
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """Where a lock takes its time from: the seam at which a simulator puts virtual time."""
+    """A lock's source of time; the simulator replaces it with virtual time."""
 
     monotonic: Callable[[], float] = time.monotonic
-    """Seconds from an arbitrary start; never steps back, unlike the time of day."""
+    """Seconds from an arbitrary start; never steps back, unlike the wall clock."""
     sleep: Callable[[float], None] = _sleep
 
 
 SYSTEM_CLOCK = Clock()
 
 
-class Lost:
-    """The event of a lease's loss; reads like a `threading.Event` that is only ever set.
+class LostEvent:
+    """The event that a lease was lost; works like a `threading.Event` that is never cleared.
 
-    It also counts as set from the lease's own end on, without any thread having to notice.
+    It counts as set as soon as the lease has expired, without a thread that observes the expiry.
     """
 
-    # A view made on demand, so that lease and event are no reference cycle in a hot path.
+    # A view created on demand avoids a reference cycle between lease and event on a hot path.
     __slots__ = ("_lease",)
 
     def __init__(self, lease: LeaseState) -> None:
@@ -125,15 +124,15 @@ class Lost:
 
     @property
     def reason(self) -> str:
-        """Why the lease is lost; empty if it is not."""
+        """The reason for the loss; empty if the lease is not lost."""
         return self._lease._lost_reason
 
     def is_set(self) -> bool:
-        """Whether the lease is lost.  A lease that was released in time is not."""
+        """Return whether the lease is lost; a lease that was released in time is not."""
         return self._lease._is_lost()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Block until the lease is lost or released, at most `timeout` seconds; whether lost."""
+        """Wait at most `timeout` seconds until the lease is lost or released; return `is_set()`."""
         lease, clock = self._lease, self._lease.clock
         give_up = inf if timeout is None else clock.monotonic() + timeout
         over = lease._over_event()
@@ -141,13 +140,13 @@ class Lost:
             left = min(give_up - clock.monotonic(), lease.remaining())
             if clock.monotonic() >= give_up:
                 return False
-            # An extension meanwhile just makes another round.
+            # If the lease is extended meanwhile, the loop waits again.
             over.wait(None if left == inf else left)
         return self.is_set()
 
 
 class LeaseState:
-    """What is known about a lease without asking its server: shared by blocking and asyncio."""
+    """The client-side state of a lease; the base of the blocking and the asyncio leases."""
 
     __slots__ = (
         "__weakref__", "_deadline", "_granted_at", "_guard", "_lost_reason", "_over", "_released",
@@ -164,11 +163,11 @@ class LeaseState:
         clock: Clock = SYSTEM_CLOCK,
         hooks: Hooks = NO_HOOKS,
     ) -> None:
-        """Describe a lease of the lock `name` that the server has just granted.
+        """Create the state of a lease of the lock `name` that the server has just granted.
 
-        `token` is the fencing token; `seconds` the length of the lease, `inf` where it ends with
-        a connection; `sent_at` the monotonic time at which the granting command was *sent*:
-        counted from there, the lease ends here no later than on the server.
+        `token` is the fencing token; `seconds` the length of the lease, `inf` if it ends with a
+        connection; `sent_at` the monotonic time at which the granting command was *sent*.
+        Counted from then, the lease expires here no later than on the server.
         """
         self.name = name
         self.token = token
@@ -182,30 +181,30 @@ class LeaseState:
         self._guard = threading.Lock()
 
     @property
-    def lost(self) -> Lost:
-        """The event that is set once the lease is lost."""
-        return Lost(self)
+    def lost(self) -> LostEvent:
+        """The event of the lease's loss."""
+        return LostEvent(self)
 
     @property
     def released(self) -> bool:
-        """Whether `release` has succeeded, or found that there was nothing left to release."""
+        """Whether `release` has succeeded, or found the lease already gone."""
         return self._released
 
     def remaining(self) -> float:
-        """Seconds for which the lock is still surely ours; 0.0 if it is not ours."""
+        """Return the seconds for which the lease is certainly valid; 0.0 if it is not."""
         if self._released or self._is_lost():
             return 0.0
         return max(0.0, self._deadline - self.clock.monotonic())
 
     def check(self) -> None:
-        """Raise `LockLost` unless the lease still stands, as far as is known here."""
+        """Raise `LockLost` unless the lease is still valid, as far as this client knows."""
         if self._is_lost():
             raise LockLost(f"the lease of {self.name!r} is lost: {self._lost_reason}")
         if self._released:
-            raise LockLost(f"the lease of {self.name!r} was released")
+            raise LockLost(f"the lease of {self.name!r} was already released")
 
     def mark_lost(self, reason: str) -> None:
-        """Declare the lease lost, once; for backends and their renewal."""
+        """Mark the lease as lost, once; for backends and their renewal."""
         with self._guard:
             if self._released or self._lost_reason:
                 return
@@ -250,44 +249,44 @@ class LeaseState:
 
 
 class Lease(LeaseState, ABC):
-    """A granted lock: proof, for `remaining()` seconds, that nobody else is inside.
+    """A granted lock: for `remaining()` seconds, no other client holds it.
 
-    A context manager that releases at the end of the block.  Leaving the block of a lost lease
-    raises `LockLost`, unless the body raised already: then its exception goes on, with a note.
+    A context manager that releases the lock at the end of the block.  Leaving the block of a lost
+    lease raises `LockLost`; if the body raised, its exception propagates instead, with a note.
 
-    A backend implements `_release` and `_extend`; states and errors are kept here.
+    A backend implements `_release` and `_extend`; this class keeps the state and raises the errors.
     """
 
     __slots__ = ()
 
     def extend(self, seconds: float) -> None:
-        """Let the lease end `seconds` from now.  Never re-creates a lease that is lost.
+        """Set the lease to expire `seconds` from now; never re-create a lost lease.
 
-        Raises `LockLost` if it is no longer ours, `LockUnavailable` if that cannot be known
-        (then the old end stands), `LockUnsupported` where a lease has no end to move.
+        Raises `LockLost` if another client may hold the lock, `LockUnavailable` if the server does
+        not answer (the old expiry then applies), `LockUnsupported` if a lease does not expire.
         """
         self.check()
         sent_at = self.clock.monotonic()
         self._note_extension(self._extend(seconds), sent_at + seconds)
 
     def release(self) -> None:
-        """Let the next client in.  Does nothing if already released.
+        """Release the lock; do nothing if it is already released.
 
-        Raises `LockLost` if the lease ended before, `LockUnavailable` if the server did not
-        answer; the lease is not forgotten then and `release` may be called again.
+        Raises `LockLost` if the lease ended before, `LockUnavailable` if the server does not
+        answer; call `release` again in that case.
         """
         if self._released:
             return
-        self._is_lost()  # notes an end that has passed, before the server is asked
+        self._is_lost()  # records an expiry before the server is asked
         self._note_release(self._release())
 
     @abstractmethod
     def _release(self) -> bool:
-        """Give the lock back; False if it was not ours any more.  Must be repeatable."""
+        """Release on the server; return False if the lease was lost.  Must be repeatable."""
 
     @abstractmethod
     def _extend(self, seconds: float) -> bool:
-        """Ask the server for `seconds` more from now; False if it was not ours any more."""
+        """Ask the server to expire the lease `seconds` from now; return False if it was lost."""
 
     def __enter__(self) -> Self:
         return self
@@ -307,9 +306,9 @@ class Lease(LeaseState, ABC):
 
 
 class Lock(ABC):
-    """A named lock; cheap to construct, nothing is sent before `acquire`.
+    """A handle of a named lock; cheap to construct, sends nothing before `acquire`.
 
-    Every handle of the same name on the same server excludes every other one, in any process.
+    All handles of one name on one server exclude each other, in any process.
 
     >>> with lock.acquire(timeout=1) as lease:  # doctest: +SKIP
     ...     sell(fence=lease.token)
@@ -320,25 +319,23 @@ class Lock(ABC):
 
     @abstractmethod
     def acquire(self, timeout: float | None = None) -> Lease:
-        """Wait for the lock for at most `timeout` seconds; None waits for ever, 0 tries once.
+        """Wait for the lock for at most `timeout` seconds; None waits without limit, 0 tries once.
 
         Raises `LockTimeout` if it was not free in time, `LockUnavailable` if the server does not
-        answer.  However it ends without a lease, nothing of the attempt stays on the server
-        longer than a lease.
+        answer.  A failed attempt leaves nothing on the server for longer than a lease.
         """
 
     def owner(self) -> str | None:
-        """Who holds the lock now, as named by its handle; None if it is free."""
-        raise LockUnsupported(f"{type(self).__name__} cannot tell who holds a lock")
+        """Return the name of the current holder's handle; None if the lock is free."""
+        raise LockUnsupported(f"{type(self).__name__} cannot name the holder of a lock")
 
     def waiters(self) -> int:
-        """How many clients wait for the lock now."""
-        raise LockUnsupported(f"{type(self).__name__} cannot count who waits")
+        """Return how many clients wait for the lock."""
+        raise LockUnsupported(f"{type(self).__name__} cannot count the waiters")
 
     def force_release(self, reason: str) -> bool:
-        """Take the lock away from whoever holds it, for operators; whether somebody held it.
+        """Revoke the lock from its holder, for operators; return whether it was held.
 
-        The evicted holder learns of it at its next renewal, extension or release.  `reason` is
-        logged.
+        The holder notices at its next renewal, extension or release.  `reason` is logged.
         """
-        raise LockUnsupported(f"{type(self).__name__} cannot take a lock away")
+        raise LockUnsupported(f"{type(self).__name__} cannot revoke a lock")

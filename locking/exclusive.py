@@ -1,4 +1,4 @@
-"""Take a lock, run something, release it, return the result: how most code wants a lock."""
+"""Run a function under a lock: acquire, call, release, return the result."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 RETRY_INTERVAL = 0.2
-"""Seconds between the tries of one that does not queue; below what a person notices."""
+"""Seconds between tries without queueing; short enough that a person does not notice."""
 
 
 def run_exclusively(
@@ -25,10 +25,10 @@ def run_exclusively(
 ) -> R:
     """Run `function` while holding `lock`, of any backend, and return its result.
 
-    Waits for at most `timeout` seconds (None: for ever), then raises `LockTimeout`.  Waiting is
-    the backend's, in its order; without `queue`, the lock is tried every `RETRY_INTERVAL` seconds
-    instead, which leaves nothing on the server in between.  Raises `LockLost` if the lease ended
-    while `function` ran, whose result then is not to be trusted, and `LockUnavailable`.
+    Waits for at most `timeout` seconds (None: no limit), then raises `LockTimeout`.  The backend
+    queues the caller; without `queue`, the call retries every `RETRY_INTERVAL` seconds instead and
+    leaves nothing on the server in between.  Raises `LockLost` if the lease ended while `function`
+    ran (do not trust its result then), and `LockUnavailable`.
     """
     with lock.acquire(timeout) if queue else _try_until(lock, timeout, clock):
         return function()
@@ -37,10 +37,10 @@ def run_exclusively(
 def exclusively(
     lock: Lock | Callable[..., Lock], *, timeout: float | None = None
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Decorate a function so that only one runs at a time, everywhere.
+    """Decorate a function so that only one call runs at a time, across all processes.
 
-    `lock` is the lock, or makes it from the function's arguments, so that calls for different
-    things do not exclude each other.  `timeout` and errors are as in `run_exclusively`.
+    `lock` is a lock, or a function that returns one for the call's arguments, so that calls for
+    different items do not exclude each other.  `timeout` and errors are as in `run_exclusively`.
 
     >>> @exclusively(lambda item: RedisLock(client, f"restock:{item}"))  # doctest: +SKIP
     ... def restock(item: int) -> None: ...

@@ -1,8 +1,8 @@
-"""Several locks at once, without deadlock: everyone takes them in the same order.
+"""Acquisition of several locks without deadlock: every client takes them in the same order.
 
-A deadlock needs a circle of clients each of which waits for the next one's lock.  Where all take
-locks in ascending order of their names, whoever holds the greatest of a circle waits for none in
-it (Havender, "Avoiding deadlock in multitasking systems", 1968).
+A deadlock needs a cycle of clients, each of which waits for the next one's lock.  If all clients
+take locks in ascending order of their names, the client that holds the greatest lock of a cycle
+waits for no other in it (Havender, "Avoiding deadlock in multitasking systems", 1968).
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ def acquire_all(
 ) -> Iterator[Mapping[str, Lease]]:
     """Hold all `locks`, of one backend, and yield their leases by name.
 
-    `timeout` (seconds) is for all together; raises `LockTimeout` or `LockUnavailable` when one
-    cannot be had, with none held.  Two handles of the same name count as one.  Leaving the block
-    releases all, in the opposite order, and raises `LockLost` if one was lost, unless the body
-    raised.
+    `timeout` (seconds) covers all of them.  Raises `LockTimeout` or `LockUnavailable` if one cannot
+    be acquired; none is held then.  Two handles of the same name count as one.  Leaving the block
+    releases all in reverse order and raises `LockLost` if one was lost, unless the body raised.
     """
     ordered = sorted({lock.name: lock for lock in locks}.items())
     deadline = None if timeout is None else clock.monotonic() + timeout

@@ -1,8 +1,8 @@
-"""The one place that decides how this package talks to Redis: time-outs, retries, topology.
+"""Redis clients for locks: time-outs, retries and topology in one place.
 
-redis-py by itself retries every command ten times and waits five seconds for each answer.  Behind
-a lock stand buyers, so here an answer takes a second at most, and nothing is sent twice except by
-code that knows it may be.
+By default redis-py retries every command ten times and waits five seconds for each answer.  Buyers
+wait behind a lock, so here a command times out after one second, and only code that knows a
+repetition to be harmless sends a command twice.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from locking.backends.redis_wire import DEFAULT_TIMEOUT
+from locking.backends.redis_transport import DEFAULT_TIMEOUT
 
 
 def connect(url: str, *, timeout: float = DEFAULT_TIMEOUT, **options: Any) -> Redis | RedisCluster:
@@ -41,7 +41,7 @@ def connect(url: str, *, timeout: float = DEFAULT_TIMEOUT, **options: Any) -> Re
 def connect_async(
     url: str, *, timeout: float = DEFAULT_TIMEOUT, **options: Any
 ) -> redis.asyncio.Redis:
-    """Return an asyncio client for the server at `url`, with the same decisions."""
+    """Return an asyncio client for the server at `url`, with the same settings."""
     settings = _settings(timeout) | {"retry": AsyncRetry(NoBackoff(), 0)} | options
     return redis.asyncio.Redis.from_url(url, **settings)
 
@@ -50,7 +50,7 @@ def _settings(timeout: float) -> dict[str, Any]:
     return {
         "socket_timeout": timeout,
         "socket_connect_timeout": timeout,
-        # A NAT or firewall that drops idle connections is noticed between two sales.
+        # Detects between two sales that a NAT or firewall has dropped an idle connection.
         "socket_keepalive": True,
     }
 
@@ -61,7 +61,7 @@ def _behind_sentinels(url: str, settings: dict[str, Any]) -> Redis:
     username, _, password = credentials.partition(":")
     service, _, db = parts.path.strip("/").partition("/")
     if not service:
-        raise ValueError(f"no service is named in {url!r}")
+        raise ValueError(f"{url!r} names no service; write redis+sentinel://host:port/service")
     sentinels = []
     for host in hosts.split(","):
         address, _, port = host.rpartition(":")

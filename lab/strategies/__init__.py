@@ -1,6 +1,6 @@
-"""The other ways of selling, right and wrong ones, to compare with the shop's own.
+"""Comparison strategies, correct and incorrect, for use beside the shop's own.
 
-Adding one is a file here and a line in ``COMPARISON``.
+To add one, add a module here and a line in ``COMPARISON``.
 """
 
 from inventory.selling.strategies.base import Strategy
@@ -8,7 +8,7 @@ from lab.strategies.advisory import Advisory
 from lab.strategies.buckets import Buckets
 from lab.strategies.naive import Naive
 from lab.strategies.preload import Preload
-from lab.strategies.redis_lock import RedisLock
+from lab.strategies.redis_lock import RedisPyLock
 from lab.strategies.unguarded import Unguarded
 from lab.strategies.unit_rows import UnitRows
 from lab.strategies.version import Version
@@ -19,7 +19,7 @@ COMPARISON: tuple[type[Strategy], ...] = (
     Version,
     UnitRows,
     Buckets,
-    RedisLock,
+    RedisPyLock,
     Unguarded,
     Naive,
 )

@@ -1,8 +1,8 @@
-"""``advisory``: a lock of PostgreSQL's on the item's number, held until the transaction ends.
+"""``advisory``: a PostgreSQL advisory lock on the item's id, held until the transaction ends.
 
-PostgreSQL lets go of it after the commit is visible, and when the connection dies; no lease, no
-fencing token needed. But every waiting buyer waits with a connection, as for the row itself, and
-whoever writes without asking for the lock is not kept out: hence the guard all the same.
+PostgreSQL releases the lock after the commit is visible or when the connection dies, so it needs no
+lease and no fencing token. But each waiting buyer occupies a connection, as for the row itself, and
+the lock does not stop a writer that does not acquire it; so the strategy also uses the guard.
 """
 
 from django.db import connection
@@ -11,8 +11,7 @@ from inventory.outcomes import Purchase
 from inventory.selling import guard
 from inventory.selling.strategies.single import SinglePurchase
 
-# Advisory locks of all programs share one space of 64-bit numbers; hashing a name of ours into it
-# keeps out of the others' way.
+# All programs share one space of 64-bit lock numbers; a hashed name avoids collisions with theirs.
 LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('inventory.item', %s))"
 
 

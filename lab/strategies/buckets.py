@@ -1,12 +1,12 @@
-"""``buckets``: the stock split over several rows, so that buyers of one item meet less often.
+"""``buckets``: the stock split over several rows, so that buyers of one item contend less often.
 
-Each buyer starts at a bucket of their own and takes from the first that has enough. Only when none
-has, all are locked, in order, and what is left is dealt out anew, with whatever was restocked or
-released meanwhile: so nobody is told "sold out" while the last units lie scattered, which is the
-usual flaw of this scheme.
+Each buyer starts at their own bucket and takes from the first that has enough. If none has, the
+purchase locks all buckets in order and redistributes the remaining units, including those restocked
+or released meanwhile. So no buyer is told "sold out" while the last units are scattered, which is
+the usual flaw of this scheme.
 
-The item's row stays one for all, since the books must balance at every commit (see ``unit_rows``):
-the buckets spread the wait in front of it and cannot take it away.
+All buyers still share the item's row, because the books must balance at every commit (see
+``unit_rows``); the buckets spread the wait before it but cannot remove it.
 """
 
 from django.db import connection
@@ -19,7 +19,7 @@ from lab.models import StockBucket
 from lab.strategies.retrying import Overtaken, Retrying
 
 BUCKETS = 8
-"""Rows an item. More means fewer meetings, and more rows to lock before "sold out"."""
+"""Rows per item. More rows mean less contention, but more locks before "sold out"."""
 
 MAKE = """
 INSERT INTO lab_stockbucket (item_id, number, available)
@@ -34,7 +34,7 @@ WHERE item_id = %(item)s
 
 
 class Buckets(Retrying):
-    """Take from one bucket, or deal out anew what is left of all, then go through the guard."""
+    """Take from one bucket or redistribute all of them, then go through the guard."""
 
     name = "buckets"
     summary = "stock split over eight rows, all probed before sold out, then the guard"
@@ -44,9 +44,9 @@ class Buckets(Retrying):
         numbers = list(enough.values_list("number", flat=True))
         if numbers:
             mine = min(numbers, key=lambda number: (number - purchase.buyer) % BUCKETS)
-            # The condition again, for somebody may have been there since. Then start anew, and not
-            # with the next one: an UPDATE that has waited for a row keeps it locked even where the
-            # condition does not hold any more, and two locked in any order may be a circle.
+            # Check again: another buyer may have taken the units. Then roll back instead of trying
+            # the next bucket: an UPDATE keeps a row locked even if its condition fails, and locks
+            # taken in any order can deadlock.
             left = F("available") - purchase.quantity
             if not enough.filter(number=mine).update(available=left):
                 raise Overtaken
@@ -57,8 +57,8 @@ class Buckets(Retrying):
     def _take_from_all(self, purchase: Purchase) -> None:
         items = Item.objects.filter(pk=purchase.item).values_list("available", flat=True)
         _refuse_if_short(purchase, items.first())
-        # Buckets before the item, and in order: whoever has one waits for the item only, whoever
-        # wants all waits for those, and so nobody waits in a circle.
+        # Lock the buckets in order and before the item: the holder of one bucket waits only for
+        # the item, and this purchase waits for the buckets, so no cycle of waits can form.
         with connection.cursor() as cursor:
             cursor.execute(MAKE, [purchase.item, BUCKETS])
         locked = StockBucket.objects.select_for_update().filter(item=purchase.item)

@@ -1,8 +1,8 @@
-"""``naive``: read, check, write. What is written first everywhere, and it oversells.
+"""``naive``: the read-check-write code that most people write first. It oversells.
 
 Two buyers read the same number, both find it large enough, and both write it back less one: one
-decrement is lost, both have bought. Neither the check nor the transaction helps, for at READ
-COMMITTED a read locks nothing. ``guard`` mends it.
+decrement is lost, and both have bought. Neither the check nor the transaction helps, because at
+READ COMMITTED a read locks nothing. ``guard`` fixes it.
 """
 
 from inventory.models import Item, StockMovement
@@ -13,7 +13,7 @@ from lab.models import UnenforcedItem
 
 
 class Naive(SinglePurchase):
-    """Load the object, check in Python, save it."""
+    """Load the object, check it in Python, save it."""
 
     name = "naive"
     safe = False
@@ -27,7 +27,7 @@ class Naive(SinglePurchase):
             raise guard.OutOfStock(item.available)
         item.available -= purchase.quantity
         item.save(update_fields=["available"])
-        UnenforcedItem.add(item.pk)  # else the database would refuse the commit that oversells
+        UnenforcedItem.add(item.pk)  # otherwise the database refuses a commit that oversells
         StockMovement.objects.create(
             item=item, delta=-purchase.quantity, reason=StockMovement.Reason.SALE
         )

@@ -1,14 +1,14 @@
-"""``preload``: what most seckill tutorials do. A counter in Redis decides first, a queue follows,
-and the database is written later by whoever consumes the queue.
+"""``preload``: the scheme of most seckill tutorials. A Redis counter decides, a queue follows, and
+the queue's consumer writes the database later.
 
-Here the queue is that of ``combining``, so that the two can be compared: the counter takes the
-place of the sold-out hint and of the item's lock. What tutorials leave out is what makes it right:
-the guard still decides in the database, a purchase is answered only when its row is committed, and
-the counter is repaired from the database (see :mod:`lab.strategies.redis_counter`). With the
-counter alone, a process killed between the two loses units, a Redis that lost its last second sells
-them twice, and a buyer is told "yes" for an order that never comes.
+Here the queue is that of ``combining``, so that the two can be compared; the counter replaces the
+sold-out hint and the item's lock. Tutorials omit what makes it correct: the guard decides in the
+database, the shop answers a purchase only after its row is committed, and the counter is
+repaired from the database (see :mod:`lab.strategies.redis_counter`). With the counter alone, a
+killed process loses units, a Redis that lost its last second sells them twice, and a buyer gets a
+confirmation for an order that is never written.
 
-Without Redis nothing is sold. That is the scheme's price: its filter is its front door.
+Without Redis this strategy sells nothing, because every purchase passes the counter first.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from inventory.sold_out.hint import Hint, hint
 from lab.strategies.redis_counter import Admission, Counter, counter
 
 LOADS = 3
-"""How often a counter that is gone again is loaded before the purchase is refused."""
+"""How often a missing counter is loaded before the purchase is refused."""
 
 
 class Preload(Combining):
     """Ask the counter, then queue for the database.
 
     Args:
-        hint: the sold-out hints; the counter sees by them that it is outdated.
+        hint: the sold-out hints; they tell the counter that it is outdated.
         counter: the counters.
     """
 
@@ -70,9 +70,9 @@ class Preload(Combining):
         try:
             return super().sell(purchase, on_granted)
         except OutcomeUnknown:
-            raise  # as the purchase is, so is its ticket; it ends by itself
+            raise  # the outcome of the ticket is unknown, too; it expires by itself
         except BaseException:
-            # Not written. If it was not this one that held the ticket, the guard will know.
+            # Nothing was written. If another request holds the ticket, the guard decides.
             self._counter.settle(purchase.item, 0, [(purchase, False)])
             raise
 
@@ -90,7 +90,7 @@ class Preload(Combining):
         for _ in range(LOADS):
             if admission is None or admission.what != "load":
                 break
-            # One in a process loads it; for those behind it, it is loaded then.
+            # One thread per process loads the counter; the threads behind it find it loaded.
             with self._loading:
                 admission = self._counter.admit(purchase)
                 if admission is not None and admission.what == "load":
@@ -113,7 +113,7 @@ class Preload(Combining):
         self._counter.load(item, Level(*row))
 
     def _may_hold(self, purchase: Purchase, level: Level) -> bool:
-        """Whether the database has to be asked: the key may have been granted before."""
+        """Return whether to ask the database, because the key may have been granted before."""
         try:
             holders = self._buyers.of(purchase.item, level)
         except Error:

@@ -1,14 +1,13 @@
-"""An item's stock as a counter in Redis, loaded from the database before the rush: a filter.
+"""An item's stock as a Redis counter that filters purchases; loaded from the database.
 
-Redis and the database are two systems, and no transaction spans them. What keeps the counter near
-the truth, each against one way in which such counters drift:
+No transaction spans Redis and the database. Three rules keep the counter close to the database:
 
-- It is loaded anew every few seconds, and at once when a restock or release was published (the
-  sold-out hint's register). So nothing that went wrong with it lasts.
-- What was taken from the counter and is not in the database yet is a ticket with an end. A process
-  that dies with it leaves the counter too low until then, and a reload counts it as taken.
-- While there are tickets nobody is refused: the database is asked. It alone knows what becomes of
-  them.
+- It is reloaded every few seconds, and at once after a restock or release was published (the
+  sold-out hint's register). So no error in it lasts.
+- Units taken from the counter but not yet in the database are on a ticket that expires. If a
+  process dies with a ticket, the counter is too low until then; a reload counts it as taken.
+- While there are tickets, no purchase is refused without asking the database, which alone knows
+  their outcome.
 """
 
 from __future__ import annotations
@@ -25,19 +24,19 @@ from inventory.redis import Circuit, circuit, client
 from inventory.sold_out.hint import register_of
 
 RELOAD = 3.0
-"""Seconds that a loaded counter is used. Shorter than a hint lives: a restock that this counter
-does not know is then published still, and seen."""
+"""Seconds for which a loaded counter is used; shorter than a hint's lifetime, so that a restock
+that this counter has missed is still published."""
 
 TICKET = 15.0
-"""Seconds that a ticket counts as taken; longer than a purchase waits in its process. One that ends
-too early lets somebody in whom the guard refuses."""
+"""Seconds for which a ticket counts as taken; longer than a purchase waits in its process. After an
+early expiry, the counter admits a buyer whom the guard refuses."""
 
-# All three: KEYS[1] the counter, a hash of units (left), loaded (the item's version as it was
-# loaded) and version (the newest known); KEYS[2] tickets, a hash of "units:end in ms".
+# In all three scripts: KEYS[1] the counter, a hash of units (left), loaded (the item's version at
+# the load) and version (the newest known); KEYS[2] tickets, a hash of "units:expiry in ms".
 
 # KEYS[3] the hint's register  ARGV[1] ticket  ARGV[2] units  ARGV[3] lifetime of a ticket in ms
-# Returns {what, units left, version}. What: "load" the counter first; "granted", the units are
-# taken from it; "ask" the database, for tickets are out or this one is; "refused".
+# Returns {what, units left, version}. What: "load": load the counter first; "granted": the units
+# are taken; "ask": ask the database, because this ticket or others are open; "refused".
 ADMIT = """
 local units, loaded, version = unpack(redis.call('HMGET', KEYS[1], 'units', 'loaded', 'version'))
 local published = tonumber(redis.call('HGET', KEYS[3], 'version') or '-1')
@@ -57,7 +56,7 @@ return {'refused', units, version}
 """
 
 # ARGV[1] available  ARGV[2] version  ARGV[3] lifetime of the counter in ms
-# Returns 1, or 0 if it was loaded from something newer.
+# Returns 1, or 0 if the counter was loaded from a newer version.
 LOAD = """
 local loaded, known = unpack(redis.call('HMGET', KEYS[1], 'loaded', 'version'))
 if tonumber(loaded or '-1') > tonumber(ARGV[2]) then return 0 end
@@ -77,8 +76,8 @@ return 1
 """
 
 # ARGV[1] version after the commit, 0 if nothing was written; then pairs: ticket, 1 if it was sold
-# Returns how many units went back to the counter: those not sold, and those sold that were counted
-# twice, because the counter was loaded after the commit and took the ticket for one to come.
+# Returns how many units went back to the counter: unsold units, and sold units that were counted
+# twice because the counter was loaded after the commit and before this ticket was settled.
 SETTLE = """
 local loaded, known = unpack(redis.call('HMGET', KEYS[1], 'loaded', 'version'))
 local back = 0
@@ -101,7 +100,7 @@ return back
 
 
 class Admission(NamedTuple):
-    """What the counter says to a purchase.
+    """The counter's answer to a purchase.
 
     Attributes:
         what: "granted", "ask", "refused" or "load"; see :data:`ADMIT`.
@@ -117,7 +116,7 @@ class Counter:
 
     Args:
         client: connection to Redis.
-        circuit: what every use of this Redis goes through.
+        circuit: the circuit breaker of this Redis.
     """
 
     def __init__(self, client: Redis, circuit: Circuit) -> None:
@@ -127,11 +126,11 @@ class Counter:
         self._settle = client.register_script(SETTLE)
 
     def admit(self, purchase: Purchase) -> Admission | None:
-        """Take a purchase's units from the counter, if they are there; None without Redis."""
+        """Take a purchase's units from the counter if it has them; return None without Redis."""
         return self._circuit.ask(lambda: self._ask(purchase), otherwise=None)
 
     def load(self, item: int, level: Level) -> bool:
-        """Set a counter to what the database says; False if Redis does not answer."""
+        """Set a counter to the database's value; return False if Redis does not answer."""
         arguments = [level.available, level.version, int(RELOAD * 1000)]
 
         def load() -> bool:
@@ -141,7 +140,7 @@ class Counter:
         return self._circuit.ask(load, otherwise=False)
 
     def settle(self, item: int, version: int, sold: Iterable[tuple[Purchase, bool]]) -> None:
-        """Say what became of tickets; those of which nothing is said end by themselves.
+        """Settle tickets with the outcomes of their purchases; other tickets expire.
 
         Args:
             item: id of the item.
@@ -166,7 +165,7 @@ def _keys(item: int) -> list[str]:
 
 
 def _ticket(purchase: Purchase) -> str:
-    # A repeated key is on the same ticket: it takes from the counter once.
+    # A repeated key has the same ticket, so it takes units from the counter once.
     return f"{purchase.buyer}:{purchase.key.hex}"
 
 

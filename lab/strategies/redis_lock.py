@@ -1,8 +1,7 @@
-"""``redis_lock``: the textbook. A lock of redis-py around read, check and the guarded write.
+"""``redis_lock``: the textbook lock of redis-py around a read, a check and the guarded write.
 
-The lock is given back after the commit, not inside the transaction: released earlier, the next
-holder would read the old number. Every waiting buyer polls, nobody is served in order, and one may
-starve.
+The lock is released after the commit, not inside the transaction; otherwise the next holder would
+read the old number. Every waiting buyer polls, there is no order, and a buyer may starve.
 """
 
 from redis.exceptions import LockError, RedisError
@@ -15,17 +14,17 @@ from inventory.selling import guard
 from inventory.selling.strategies.single import SinglePurchase
 
 LEASE = 10.0
-"""Seconds; many times what one purchase takes."""
+"""Seconds; many times as long as one purchase."""
 
-PATIENCE = 5.0
+MAX_WAIT = 5.0
 """Seconds to wait for the lock; less than a buyer's client waits for an answer."""
 
 POLL = 0.001
-"""Seconds between tries. What people set who find the default of 100 ms slow; with many waiting
-buyers it is the slower one, see docs/bench.md."""
+"""Seconds between tries. People choose this because the default of 100 ms seems slow; with many
+waiting buyers it is slower than the default, see docs/bench.md."""
 
 
-class RedisLock(SinglePurchase):
+class RedisPyLock(SinglePurchase):
     """Take redis-py's lock, read, check, write, commit, release."""
 
     name = "redis_lock"
@@ -36,11 +35,11 @@ class RedisLock(SinglePurchase):
             f"redis_lock:{{{purchase.item}}}",
             timeout=LEASE,
             sleep=POLL,
-            blocking_timeout=PATIENCE,
+            blocking_timeout=MAX_WAIT,
         )
         try:
             if not lock.acquire():
-                raise Busy(f"no lock within {PATIENCE} s")
+                raise Busy(f"the lock was not free within {MAX_WAIT} s")
         except RedisError as error:
             raise Busy("Redis cannot be reached") from error
         failpoints.hit(failpoints.LOCKED)
@@ -50,11 +49,11 @@ class RedisLock(SinglePurchase):
             try:
                 lock.release()
             except (LockError, RedisError):
-                # The lease ended or Redis is gone; the guard has decided all the same.
+                # The lease expired or Redis is down; the guard has decided anyway.
                 self.lost += 1
 
     lost = 0
-    """How many times the lock was gone when it was to be released."""
+    """The number of locks that were lost before their release."""
 
     def take(self, purchase: Purchase) -> None:  # noqa: D102
         available = (

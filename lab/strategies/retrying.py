@@ -1,4 +1,4 @@
-"""For strategies that may find, after their work, that somebody else was quicker."""
+"""Base of strategies that retry a transaction after a conflict with another buyer."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from inventory.outcomes import Busy, OnGranted, Outcome, Purchase
 from inventory.selling.commit import lend_connections
 from inventory.selling.strategies.single import SinglePurchase
 
-PATIENCE = 5.0
-"""Seconds of trying again; less than a buyer's client waits for an answer."""
+RETRY_TIME = 5.0
+"""Seconds of retries; less than a buyer's client waits for an answer."""
 
-SHORTEST, LONGEST = 0.001, 0.05
-"""Seconds: the first pause is at most the one, and doubles up to the other. A purchase takes a few
-milliseconds; the longest pause still leaves a hundred tries."""
+FIRST_PAUSE, MAX_PAUSE = 0.001, 0.05
+"""Seconds: the limit of a pause doubles from the first to the second value. A purchase takes a few
+milliseconds; the longest pause still allows a hundred tries."""
 
 
 class Overtaken(Exception):
-    """Somebody else was quicker. The transaction is rolled back and made again."""
+    """Another buyer was faster; roll the transaction back and try again."""
 
 
 class Retrying(SinglePurchase):
-    """Makes the transaction again while :meth:`take` says that it was overtaken."""
+    """Retries the transaction while :meth:`take` raises :class:`Overtaken`."""
 
     def _sell_once(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:
-        give_up = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + RETRY_TIME
         for tries in count():
             try:
                 return super()._sell_once(purchase, on_granted)
             except Overtaken as error:
-                if time.monotonic() > give_up:
-                    raise Busy(f"overtaken for {PATIENCE} s") from error
-            # At random, so that those who met once do not meet again.
+                if time.monotonic() > deadline:
+                    raise Busy(f"other buyers were faster for {RETRY_TIME} s") from error
+            # Random, so that buyers that conflicted once do not conflict again.
             lend_connections()
-            time.sleep(random() * min(LONGEST, SHORTEST * 2 ** min(tries, 10)))
+            time.sleep(random() * min(MAX_PAUSE, FIRST_PAUSE * 2 ** min(tries, 10)))
         raise AssertionError("never reached")

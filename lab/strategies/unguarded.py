@@ -1,9 +1,9 @@
 """``unguarded``: decrement in the database, but without a condition.
 
 One step better than ``naive``: ``available = available - 1`` loses no update. But the check was
-made before, on another read, so those who checked together all decrement. This is how a well-known
-shop framework allocates stock (see docs/adopting.md). ``guard`` mends it with one more condition in
-the same statement.
+made earlier, on another read, so all buyers that checked at the same time decrement. A well-known
+shop framework allocates stock this way (see docs/adopting.md). ``guard`` fixes it with one more
+condition in the same statement.
 """
 
 from django.db.models import F
@@ -17,7 +17,7 @@ from lab.models import UnenforcedItem
 
 
 class Unguarded(SinglePurchase):
-    """Check, then decrement whatever is there by now."""
+    """Check, then decrement the current value."""
 
     name = "unguarded"
     safe = False
@@ -31,11 +31,11 @@ class Unguarded(SinglePurchase):
         if available < purchase.quantity:
             raise guard.OutOfStock(available)
         mine.update(
-            # Below none the table's constraint would refuse; a shop without it goes on.
+            # The table's constraint refuses negative stock; a shop without it would go on.
             available=Greatest(F("available") - purchase.quantity, 0),
             version=F("version") + 1,
         )
-        UnenforcedItem.add(purchase.item)  # else the database would refuse the oversell
+        UnenforcedItem.add(purchase.item)  # otherwise the database refuses a commit that oversells
         StockMovement.objects.create(
             item_id=purchase.item, delta=-purchase.quantity, reason=StockMovement.Reason.SALE
         )

@@ -1,13 +1,12 @@
-"""``unit_rows``: a row for each unit on sale; a buyer takes one that nobody else has locked.
+"""``unit_rows``: one row per unit on sale; a buyer takes a row that no other buyer has locked.
 
-``SKIP LOCKED`` makes that part free of waiting: buyers who come together take different rows. What
-remains one row for all is the item's, for the books must balance at every commit, and who sums them
-up must see one state of them. So it is locked here too, only later: from the reservation to the
-commit. A shop that does without (no total, no ledger, no "12 left") has no hot row any more, and
-can no longer be asked whether it has oversold.
+``SKIP LOCKED`` avoids waiting there: concurrent buyers take different rows. They still share the
+item's row, because the books must balance at every commit and an audit must see one consistent
+state. So this strategy locks the item's row too, but later: from the reservation to the commit. A
+shop without a total and a ledger has no hot row, but cannot tell whether it has oversold.
 
-Rows are put out in shelves, by whoever finds too few, under the item's lock: what is restocked or
-released joins the rows then. They are a ticket to the counter; the guard sells.
+A purchase that finds too few rows adds a batch of them under the item's lock, including restocked
+and released units. The rows only limit admission; the guard sells.
 """
 
 from django.db import connection
@@ -19,10 +18,9 @@ from lab.models import StockUnit
 from lab.strategies.retrying import Overtaken, Retrying
 
 SHELF = 1000
-"""Rows put out at once: one insert for that many purchases, and never a row for each of ten million
-units."""
+"""Rows added per batch: one insert for that many purchases, and never ten million rows at once."""
 
-# ANY(ARRAY(...)) is evaluated once; IN (...) may be planned as a join that runs it again and then
+# ANY(ARRAY(...)) is evaluated once; IN (...) may become a join that runs the subquery again and
 # locks more rows than the limit.
 CLAIM = """
 DELETE FROM lab_stockunit WHERE id = ANY(ARRAY(
@@ -32,7 +30,7 @@ PUT_OUT = "INSERT INTO lab_stockunit (item_id) SELECT %s FROM generate_series(1,
 
 
 class UnitRows(Retrying):
-    """Claim as many rows as units, put out more if there are too few, then go through the guard."""
+    """Claim one row per unit, add rows if there are too few, then go through the guard."""
 
     name = "unit_rows"
     summary = "one row a unit, claimed with SKIP LOCKED, then the guard"
@@ -49,7 +47,7 @@ class UnitRows(Retrying):
         _refuse_if_short(purchase, _available(purchase.item))
         available = _available(purchase.item, lock=True)
         _refuse_if_short(purchase, available)
-        # Rows claimed by purchases that have not committed are still counted; they belong to those.
+        # The count includes rows claimed by uncommitted purchases; they belong to those purchases.
         put_out = StockUnit.objects.filter(item=purchase.item).count() + claimed
         spare = available - put_out - (purchase.quantity - claimed)
         if spare < 0:

@@ -1,7 +1,7 @@
-"""``version``: optimistic. Read the row with its version, and write only if nobody has since.
+"""``version``: optimistic locking. Read the row with its version; write only if it is unchanged.
 
-Right without any lock, and quick where buyers seldom meet. In a rush they always do: of all who
-have read the same version one succeeds, and the others have worked for nothing.
+Correct without any lock, and fast if buyers seldom contend. In a rush they always do: of all buyers
+that read the same version one succeeds, and the others have worked for nothing.
 """
 
 from inventory.models import Item, StockMovement
@@ -11,7 +11,7 @@ from lab.strategies.retrying import Overtaken, Retrying
 
 
 class Version(Retrying):
-    """Compare the version and set, or try again after a random pause."""
+    """Compare and set the version; on a conflict, try again after a random pause."""
 
     name = "version"
     summary = "optimistic: compare-and-set on the row's version, tried again"

@@ -14,7 +14,7 @@ import pytest
 from django.core.management import get_commands, load_command_class
 
 from lab import environment
-from lab.locks.simulator import again
+from lab.locks.simulator import repeat_command
 from lab.proof.load_profile import LoadProfile
 from lab.proof.plan import Plan
 from loadtest.scenarios import MIXES
@@ -121,6 +121,6 @@ def test_the_repeat_of_a_proof_is_understood():
 
 
 def test_the_repeat_of_a_lesson_runs_as_printed():
-    line = again.command("lesson setnx-expire --scenario crash")
+    line = repeat_command.command("lesson setnx-expire --scenario crash")
     done = subprocess.run(line, shell=True, cwd=PROJECT, capture_output=True, text=True, check=True)
     assert "crash" in done.stdout

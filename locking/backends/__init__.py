@@ -1,1 +1,1 @@
-"""One file a strategy of locking; import the one that you use."""
+"""Lock backends, one module each; import the one you use."""

@@ -1,4 +1,4 @@
-"""Database connections that outlive one lock: a lock is a name, a connection is expensive."""
+"""A pool of database connections for locks: connections are expensive and outlive one lock."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from locking.backends._sockets import readable
 
 
 class Closable(Protocol):
-    """What every DB-API connection can do."""
+    """The part of a DB-API connection that the pool uses."""
 
     def close(self) -> None:
-        """End the connection; the server then frees what it held."""
+        """Close the connection; the server then frees the locks it held."""
 
 
 Connection = TypeVar("Connection", bound=Closable)
@@ -23,16 +23,16 @@ Connection = TypeVar("Connection", bound=Closable)
 class Sessions(Generic[Connection]):
     """Idle connections, shared by the locks of one server in one process.
 
-    A lock that is held or waited for occupies one connection, so there are as many as there are
-    leases and waiters at a time.  Threads may share it; after a fork the child starts afresh.
+    Each lease and each waiter occupies one connection.  Threads may share the pool; after a fork
+    the child starts with an empty pool.
     """
 
     def __init__(
         self, connect: Callable[[], Connection], fileno: Callable[[Connection], int]
     ) -> None:
-        """Remember `connect`, which opens one autocommit connection; nothing is opened yet.
+        """Store `connect`, which opens one autocommit connection; open nothing yet.
 
-        `fileno` tells a connection's socket.
+        `fileno` returns the file number of a connection's socket.
         """
         self._connect = connect
         self._fileno = fileno
@@ -41,31 +41,31 @@ class Sessions(Generic[Connection]):
         self._process = os.getpid()
 
     def take(self) -> Connection:
-        """Return an idle connection, or a new one; raises what `connect` raises."""
+        """Return an idle or a new connection; raise what `connect` raises."""
         if self._process != os.getpid():
-            # They are the parent's: closing them here would end its sessions, and its locks.
+            # They belong to the parent: closing them here would end its sessions and its locks.
             self._abandoned, self._idle, self._process = self._idle, [], os.getpid()
         while True:
             try:
                 connection = self._idle.pop()
             except IndexError:
                 return self._connect()
-            # Seen here, a restart of the server costs the next user a connection, not an error.
+            # Checked here, a restart of the server costs a reconnect instead of an error.
             if not readable(self._fileno(connection)):
                 return connection
             self.discard(connection)
 
     def give_back(self, connection: Connection) -> None:
-        """Keep a connection, on which nothing is held any more, for the next lock."""
+        """Return a connection that holds no lock to the pool."""
         self._idle.append(connection)
 
     def discard(self, connection: Connection) -> None:
-        """Close a connection in an unknown state, which frees whatever it may have held."""
-        with contextlib.suppress(Exception):  # a broken connection may refuse even that
+        """Close a connection in an unknown state, which frees any lock it may hold."""
+        with contextlib.suppress(Exception):  # a broken connection may fail to close
             connection.close()
 
     def close(self) -> None:
-        """Close what is idle; held leases keep their connection."""
+        """Close the idle connections; held leases keep theirs."""
         while self._idle:
             with contextlib.suppress(IndexError):  # another thread was faster
                 self.discard(self._idle.pop())

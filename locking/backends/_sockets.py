@@ -1,4 +1,4 @@
-"""What can be learnt of a socket without reading it: that its end has come, or its answer."""
+"""Socket checks that read nothing: whether a connection is dead, or an answer has arrived."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ import socket
 from collections.abc import Callable
 from time import perf_counter
 
-SPIN = 100e-6
-"""Seconds for which an answer is looked for before the thread sleeps.  A server on the same machine
-answers within half of it, and to wake a sleeping thread takes about as long."""
+SPIN_SECONDS = 100e-6
+"""Seconds to poll for an answer before the thread sleeps.  A server on the same machine answers in
+half of that, and waking a sleeping thread takes about as long."""
 
-LONGEST_REST = 128
-"""Commands without spinning, at most: after the first answer that came later there are two, and
-each further one doubles them, so that a server across a network is hardly ever spun for."""
+MAX_SKIPPED = 128
+"""The largest number of commands without spinning.  The first late answer skips two commands and
+each further one doubles the number, so the thread hardly ever spins for a server on a network."""
 
 
 def readable(fileno: int) -> bool:
-    """Whether a socket has something to read: on an idle connection, its end.
+    """Return whether a socket has data to read.
 
-    Nobody owes an idle connection an answer, so what can be read means that the server went away.
+    An idle connection expects no answer, so readable means that the server has closed it.
     """
     return watch(fileno)()
 
 
 def watch(fileno: int) -> Callable[[], bool]:
-    """Return `readable` for one socket, prepared, for those who ask before every command."""
+    """Return a fast version of `readable` for one socket, for a check before every command."""
     if not hasattr(select, "poll"):  # Windows
         return lambda: bool(select.select([fileno], [], [], 0)[0])
     poll = select.poll()  # unlike select, not limited to the first 1,024 files of a process
@@ -34,14 +34,14 @@ def watch(fileno: int) -> Callable[[], bool]:
 
 
 class Spinner:
-    """Looks for an answer a moment before the thread goes to sleep for it, while that pays.
+    """Polls for an answer before the thread sleeps, as long as that is faster.
 
-    A round trip to a server on the same machine is mostly sleeping and being woken, on both sides.
-    Spinning first, no longer than a sleep costs, at most doubles the price (Karlin, Li, Manasse,
-    Owicki: "Empirical studies of competitive spinning", SOSP 1991).  Where it was in vain it is
-    left for a while, and the longer the more often it was.
+    On one machine, most of a round trip is spent on sleeping and waking.  Spinning for no longer
+    than a sleep costs at most doubles the price (Karlin, Li, Manasse, Owicki: "Empirical studies
+    of competitive spinning", SOSP 1991).  After a late answer, the spinner skips some commands;
+    each further late answer doubles their number.
 
-    `is_readable` says whether the answer is there.
+    `is_readable` tells whether the answer has arrived.
     """
 
     __slots__ = ("_is_readable", "_left", "_rest")
@@ -51,23 +51,23 @@ class Spinner:
         self._rest = 1
         self._left = 0
 
-    def look(self) -> None:
-        """Return when the answer is there, or when it is time to sleep; call it once a command."""
+    def spin(self) -> None:
+        """Return when the answer has arrived or it is time to sleep; call it once per command."""
         if self._left:
             self._left -= 1
             return
-        give_up = perf_counter() + SPIN
+        give_up = perf_counter() + SPIN_SECONDS
         while not self._is_readable():
             if perf_counter() > give_up:
-                self._rest = self._left = min(2 * self._rest, LONGEST_REST)
+                self._rest = self._left = min(2 * self._rest, MAX_SKIPPED)
                 return
         self._rest = 1
 
-    def stop(self) -> None:
-        """Leave it for long: there is a queue, and those in it need the processor."""
-        self._rest = self._left = LONGEST_REST
+    def suspend(self) -> None:
+        """Skip the largest number of commands: the others in a queue need the processor."""
+        self._rest = self._left = MAX_SKIPPED
 
 
 def is_cooperative(connected: socket.socket) -> bool:
-    """Whether others run in this thread while this socket waits, as with gevent's."""
+    """Return whether other tasks run in this thread while the socket waits, as with gevent."""
     return type(connected).__module__.startswith("gevent.")

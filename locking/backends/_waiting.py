@@ -1,4 +1,4 @@
-"""What the backends share: how long an acquire may still wait, and what its handle is called."""
+"""Shared parts of the backends: the deadline of an acquire and the measured `acquire`."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from locking.base import NO_HOOKS, SYSTEM_CLOCK, Clock, Hooks, Lease, Lock, Lock
 
 
 def default_owner() -> str:
-    """Return a name that tells an operator where a holder runs: ``host:process:random``."""
+    """Return a name that shows operators where a holder runs: ``host:process:random``."""
     return f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
 
 
-class Patience:
-    """The time that one `acquire` has, and the pauses between its tries where it must poll."""
+class Deadline:
+    """The deadline of one `acquire`, and the pauses between its tries if it must poll."""
 
     def __init__(self, timeout: float | None, clock: Clock, first_pause: float = 0.005) -> None:
-        """Start the time of an acquire that may take `timeout` seconds; None is for ever."""
+        """Start the clock of an acquire that may take `timeout` seconds; None: no limit."""
         self._clock = clock
         self.began = clock.monotonic()
         self._end = inf if timeout is None else self.began + timeout
         self._pause = first_pause
 
     def left(self) -> float:
-        """Seconds that are left, 0.0 at the end; `inf` if there is none."""
+        """Return the seconds left, 0.0 after the deadline; `inf` if there is none."""
         return max(0.0, self._end - self._clock.monotonic())
 
     def elapsed(self) -> float:
-        """Seconds since the acquire began."""
+        """Return the seconds since the acquire began."""
         return self._clock.monotonic() - self.began
 
     def pause(self, longest: float) -> None:
-        """Sleep a jittered, growing time of at most `longest` seconds; the last one ends on time.
+        """Sleep a jittered, growing time of at most `longest` seconds, not past the deadline.
 
-        Raises `LockTimeout` if no time is left, so that the last try is made *at* the end.  The
-        jitter (between half and all) keeps clients that failed together from coming back
+        Raises `LockTimeout` if no time is left, so the last try happens *at* the deadline.  The
+        jitter (half to all of the pause) keeps clients that failed together from retrying
         together; see "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.
         """
         left = self.left()
@@ -50,7 +50,7 @@ class Patience:
 
 
 class WaitingLock(Lock):
-    """A `Lock` whose `acquire` is measured; a backend implements `_acquire`."""
+    """A `Lock` that reports the time of each `acquire`; a backend implements `_acquire`."""
 
     def __init__(
         self,
@@ -60,23 +60,23 @@ class WaitingLock(Lock):
         hooks: Hooks = NO_HOOKS,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """Make a handle of the lock `name`; `owner` is what others see while it holds the lock."""
+        """Make a handle of the lock `name`; `owner` is the name that others see for its holder."""
         self.name = name
-        self.handle = owner or default_owner()
+        self.owner_name = owner or default_owner()
         self.hooks = hooks
         self.clock = clock
 
     def acquire(self, timeout: float | None = None) -> Lease:
         """See `Lock.acquire`."""
-        patience = Patience(timeout, self.clock)
+        deadline = Deadline(timeout, self.clock)
         acquired = False
         try:
-            lease = self._acquire(patience)
+            lease = self._acquire(deadline)
             acquired = True
             return lease
         finally:
-            self.hooks.waited(self.name, patience.elapsed(), acquired)
+            self.hooks.waited(self.name, deadline.elapsed(), acquired)
 
     @abstractmethod
-    def _acquire(self, patience: Patience) -> Lease:
-        """Wait for as long as `patience` allows; see `Lock.acquire` for what is raised."""
+    def _acquire(self, deadline: Deadline) -> Lease:
+        """Wait until `deadline`; raise as `Lock.acquire` does."""

@@ -1,17 +1,17 @@
 """PostgreSQL locks that end with a connection or a transaction: advisory locks and a row lock.
 
-Guaranteed by all three: mutual exclusion among clients of one primary; the lock is free as soon as
-the server sees its holder's connection end; waiters queue in the server, none polls; a fencing
-token from a sequence, minted while the lock is held and on disk before it is used.
+Guarantees: mutual exclusion among clients of one primary; the lock is free as soon as the server
+sees its holder's connection end; waiters queue in the server and do not poll; a fencing token from
+a sequence, minted under the lock and on disk before use.
 
-Not guaranteed: nothing of it outlives a restart or a failover of the server, after which two
-clients may each believe that they are inside until the first asks (`Lease.check` does); and a
-connection that dies silently holds its lock until TCP notices.  One connection an open lease or
-waiter.  PgBouncer in transaction mode breaks `AdvisoryLock`; use `TransactionLock` there.
+Limits: no lock survives a restart or a failover of the server, and then two clients may both
+believe that they hold it until the first one asks (`Lease.check` does).  A connection that dies
+silently holds its lock until TCP notices.  Each lease and each waiter needs one connection.
+PgBouncer in transaction mode breaks `AdvisoryLock`; use `TransactionLock` there.
 
-Which one: `TransactionLock` if the work is in the same database (work and lock end in one commit,
-so the lock can never be free before the work is visible), `AdvisoryLock` otherwise, `RowLock` where
-the row is there anyway.  For a lock that outlives its connection see `database_lease`.
+Choose `TransactionLock` if the work is in the same database: work and lock end in one commit, so
+the lock is never free before the work is visible.  Choose `RowLock` if the row exists anyway,
+`AdvisoryLock` otherwise.  For a lock that outlives its connection, see `database_lease`.
 
 Sources: PostgreSQL manual, 13.3.5 "Advisory Locks" and 13.3.2 "Row-Level Locks".
 """
@@ -31,7 +31,7 @@ from psycopg import errors
 from psycopg.pq import TransactionStatus
 
 from locking.backends._sessions import Sessions
-from locking.backends._waiting import Patience, WaitingLock
+from locking.backends._waiting import Deadline, WaitingLock
 from locking.base import (
     Capabilities,
     Lease,
@@ -48,9 +48,9 @@ SCHEMA = """
 CREATE SEQUENCE IF NOT EXISTS lock_fence;
 CREATE TABLE IF NOT EXISTS lock_row (name text PRIMARY KEY);
 """
-"""What the locks of this file need; belongs into a migration."""
+"""The schema that the locks need; put it into a migration."""
 
-# A bigint key is shown in two halves, and objsubid 1 tells it from a pair of integers.
+# pg_locks shows a bigint key in two halves; objsubid 1 distinguishes it from a pair of integers.
 _LOCKS: LiteralString = """
 FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid), (SELECT %s::bigint AS key) AS k
 WHERE l.locktype = 'advisory' AND l.objsubid = 1
@@ -60,17 +60,17 @@ WHERE l.locktype = 'advisory' AND l.objsubid = 1
 OWNER = f"SELECT a.application_name {_LOCKS} AND l.granted"
 WAITERS = f"SELECT count(*) {_LOCKS} AND NOT l.granted"
 EVICT = f"SELECT pg_terminate_backend(l.pid) {_LOCKS} AND l.granted"
-# A sequence is logged every 32 values and flushed by the commit of whoever logged it, so a crash
-# could take it back behind tokens that are in use.  The empty message makes our commit wait.
+# PostgreSQL logs a sequence every 32 values and flushes the log only at that transaction's commit,
+# so a crash could reset it below tokens in use.  The empty message makes our commit flush the log.
 MINT = "SELECT nextval('lock_fence'), pg_logical_emit_message(true, 'lock_fence', '')"
 
-CONNECT_TIMEOUT = 2  # s; the least that libpq honours
-# ms; a client that was killed while it waited would else stay in the queue until its turn came.
+CONNECT_TIMEOUT = 2  # s; the shortest that libpq accepts
+# ms; without it, a waiter that was killed stays in the queue until it gets the lock.
 CLIENT_CHECK = 1000
 
 
 def postgres_sessions(url: str) -> Sessions[Connection]:
-    """Return sessions on the server at `url`, set up as locks need them."""
+    """Return sessions on the server at `url`, configured for locks."""
 
     def connect() -> Connection:
         connection = psycopg.connect(url, autocommit=True, connect_timeout=CONNECT_TIMEOUT)
@@ -81,13 +81,13 @@ def postgres_sessions(url: str) -> Sessions[Connection]:
 
 
 def advisory_key(name: str) -> int:
-    """Return the 64-bit key of a name; if two names ever share one, they exclude each other."""
+    """Return the 64-bit key of a name; two names with one key exclude each other."""
     digest = hashlib.blake2b(name.encode(), digest_size=8, person=b"lock").digest()
     return int.from_bytes(digest, signed=True)
 
 
-def opened(sessions: Sessions[Connection]) -> Connection:
-    """Return a connection; `LockUnavailable` if there is none to be had."""
+def open_connection(sessions: Sessions[Connection]) -> Connection:
+    """Return a connection; raise `LockUnavailable` if the server cannot be reached."""
     try:
         return sessions.take()
     except psycopg.OperationalError as error:
@@ -95,8 +95,8 @@ def opened(sessions: Sessions[Connection]) -> Connection:
 
 
 @contextmanager
-def failures(sessions: Sessions[Connection], connection: Connection) -> Iterator[None]:
-    """Translate what goes wrong; then keep the connection only if it surely holds nothing."""
+def translated_errors(sessions: Sessions[Connection], connection: Connection) -> Iterator[None]:
+    """Translate errors to lock errors; keep the connection only if it certainly holds no lock."""
     try:
         try:
             yield
@@ -108,25 +108,25 @@ def failures(sessions: Sessions[Connection], connection: Connection) -> Iterator
         raise
     except psycopg.Error as error:
         sessions.discard(connection)
-        sessions.close()  # what broke one, a restart say, has most likely broken all
+        sessions.close()  # a restart of the server, for example, breaks all of them
         raise LockUnavailable(f"PostgreSQL: {error}".strip()) from error
-    except BaseException:  # KeyboardInterrupt while waiting: the lock may just have been granted
+    except BaseException:  # KeyboardInterrupt while waiting: the server may have granted the lock
         sessions.discard(connection)
         raise
 
 
 @contextmanager
-def borrowed(sessions: Sessions[Connection]) -> Iterator[Connection]:
-    """Lend a connection for statements after which nothing is held."""
-    connection = opened(sessions)
-    with failures(sessions, connection):
+def borrowed_connection(sessions: Sessions[Connection]) -> Iterator[Connection]:
+    """Lend a connection for statements that leave no lock behind."""
+    connection = open_connection(sessions)
+    with translated_errors(sessions, connection):
         yield connection
     sessions.give_back(connection)
 
 
-def wait_limit(patience: Patience) -> str:
-    """Return `lock_timeout` in ms for the time that is left; 0 would mean for ever."""
-    left = patience.left()
+def wait_limit(deadline: Deadline) -> str:
+    """Return `lock_timeout` in ms for the time left; '0' only without a deadline."""
+    left = deadline.left()
     return "0" if left == inf else str(max(1, round(left * 1000)))
 
 
@@ -137,7 +137,7 @@ def scalar(connection: Connection, query: LiteralString, *arguments: object) -> 
 
 
 class ConnectionLease(Lease):
-    """A lock that lives as long as `connection`; work done on it shares the lock's fate."""
+    """A lock that lasts as long as `connection`; work on that connection ends with the lock."""
 
     __slots__ = ("_lock", "connection")
 
@@ -148,9 +148,9 @@ class ConnectionLease(Lease):
         self.connection = connection
 
     def check(self) -> None:
-        """Ask the server whether the connection, and so the lock, still stands.
+        """Ask the server whether the connection, and so the lock, still exists.
 
-        Unlike a lease with an end, nothing here would show otherwise that it is gone.
+        The lease has no expiry, so the client cannot detect a loss without asking.
         """
         super().check()
         try:
@@ -173,7 +173,7 @@ class ConnectionLease(Lease):
         self.mark_lost(f"its connection failed: {error}".strip())
 
     def _extend(self, seconds: float) -> bool:
-        raise LockUnsupported("it lasts as long as its connection; there is no end to move")
+        raise LockUnsupported("the lock lasts as long as its connection and cannot be extended")
 
     def __exit__(
         self,
@@ -182,54 +182,57 @@ class ConnectionLease(Lease):
         traceback: TracebackType | None,
     ) -> None:
         if error is not None and not self.released:
-            with suppress(psycopg.Error):  # then `release` will find the same connection broken
+            with suppress(psycopg.Error):  # `release` then finds the connection broken, too
                 self.connection.rollback()
         super().__exit__(kind, error, traceback)
 
 
 class PostgresLock(WaitingLock):
-    """What the three have in common; a subclass says how the lock is taken and let go."""
+    """Base of the PostgreSQL locks; a subclass implements taking and releasing."""
 
     def __init__(self, sessions: Sessions[Connection], name: str, **options: Any) -> None:
         """Make a handle of the lock `name` on the server of `sessions`."""
         super().__init__(name, **options)
         self._sessions = sessions
 
-    def _acquire(self, patience: Patience) -> Lease:
-        connection = opened(self._sessions)
-        with failures(self._sessions, connection):
-            # The name is for operators, who see it in pg_stat_activity.
-            settings = {"application_name": self.handle[:63], "lock_timeout": wait_limit(patience)}
+    def _acquire(self, deadline: Deadline) -> Lease:
+        connection = open_connection(self._sessions)
+        with translated_errors(self._sessions, connection):
+            # Operators see the name in pg_stat_activity.
+            settings = {
+                "application_name": self.owner_name[:63],
+                "lock_timeout": wait_limit(deadline),
+            }
             for setting, value in settings.items():
                 connection.execute("SELECT set_config(%s, %s, false)", (setting, value))
             self._take(connection)
             token = self._mint(connection)
-            # If this is answered, the lock was still held when the token was minted, so no later
-            # holder can have a smaller one.  Statements of the caller wait as they would elsewhere.
+            # An answer proves that the lock was still held when the token was minted, so no later
+            # holder has a smaller one.  It also resets the time-out for the caller's statements.
             connection.execute("SELECT set_config('lock_timeout', '0', false)")
         return ConnectionLease(self, connection, token)
 
     def _mint(self, connection: Connection) -> int:
         if connection.info.transaction_status == TransactionStatus.IDLE:
             return int(scalar(connection, MINT))
-        # Our own transaction may be undone, by a crash even the sequence with it.
-        with borrowed(self._sessions) as other:
+        # A rollback or a crash could undo our own transaction, even including the sequence.
+        with borrowed_connection(self._sessions) as other:
             return int(scalar(other, MINT))
 
     def _take(self, connection: Connection) -> None:
         raise NotImplementedError
 
     def _let_go(self, connection: Connection) -> bool:
-        """Commit; False if the transaction had failed, so that its work is undone instead."""
+        """Commit; return False if the transaction had failed and was rolled back instead."""
         failed = connection.info.transaction_status == TransactionStatus.INERROR
-        connection.commit()  # of a failed transaction the server makes a rollback, and says nothing
+        connection.commit()  # the server silently rolls a failed transaction back
         return not failed
 
 
 class AdvisoryLock(PostgresLock):
-    """`pg_advisory_lock`: held by the session; the work may be anywhere, in any transactions.
+    """`pg_advisory_lock`: held by the session, independent of transactions.
 
-    Waiters enter in the order in which they came.
+    Waiters get the lock in order of arrival.
     """
 
     capabilities = Capabilities(
@@ -245,32 +248,32 @@ class AdvisoryLock(PostgresLock):
         connection.execute("SELECT pg_advisory_lock(%s)", (advisory_key(self.name),))
 
     def _let_go(self, connection: Connection) -> bool:
-        connection.rollback()  # the caller's, if they left one open: the lock is not part of it
+        connection.rollback()  # ends a transaction that the caller left open; the lock stays
         return bool(scalar(connection, "SELECT pg_advisory_unlock(%s)", advisory_key(self.name)))
 
     def owner(self) -> str | None:
         """See `Lock.owner`."""
-        with borrowed(self._sessions) as connection:
+        with borrowed_connection(self._sessions) as connection:
             owner = scalar(connection, OWNER, advisory_key(self.name))
             return None if owner is None else str(owner)
 
     def waiters(self) -> int:
         """See `Lock.waiters`."""
-        with borrowed(self._sessions) as connection:
+        with borrowed_connection(self._sessions) as connection:
             return int(scalar(connection, WAITERS, advisory_key(self.name)))
 
     def force_release(self, reason: str) -> bool:
         """End the holder's connection; needs the holder's role or `pg_signal_backend`."""
-        logger.warning("taking the lock %r away: %s", self.name, reason)
-        with borrowed(self._sessions) as connection:
+        logger.warning("revoking the lock %r: %s", self.name, reason)
+        with borrowed_connection(self._sessions) as connection:
             return bool(scalar(connection, EVICT, advisory_key(self.name)))
 
 
 class TransactionLock(AdvisoryLock):
     """`pg_advisory_xact_lock`: held by the transaction open on `ConnectionLease.connection`.
 
-    Do the work on that connection.  The end of the block commits work and lock together, or rolls
-    both back if the body raised.  A release raises `LockLost` if the work was not committed.
+    Do the work on that connection.  The end of the block commits the work and releases the lock
+    together, or rolls back if the body raised.  `release` raises `LockLost` if the commit failed.
     """
 
     def _take(self, connection: Connection) -> None:
@@ -284,8 +287,8 @@ class TransactionLock(AdvisoryLock):
 class RowLock(PostgresLock):
     """`SELECT … FOR UPDATE` on the name's row of `lock_row`; otherwise as `TransactionLock`.
 
-    One row a name stays for good: a row that is not there locks nothing.  Fairness is not promised:
-    a client that comes in the moment between a commit and the wake-up of the next may go first.
+    One row per name stays permanently, because a missing row locks nothing.  Not fair: a client
+    that asks between a commit and the wake-up of the next waiter may get the lock first.
     """
 
     capabilities = Capabilities(

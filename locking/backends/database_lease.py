@@ -1,16 +1,16 @@
-"""PostgreSQL lock that outlives its connection: a row under a unique name, with an end.
+"""PostgreSQL lock that outlives its connection: a row with a unique name and an expiry.
 
-Guaranteed: mutual exclusion while leases last, judged by one clock, the server's; what is held
-survives a restart of the server and the end of the holder's connection; a crashed holder's lock is
-free when its lease ends, with no job that cleans up; a fencing token from a sequence, minted by the
-very statement that takes the row, so that tokens grow in the order of grants.
+Guarantees: mutual exclusion while leases last, by the server's clock; a held lock survives a
+restart of the server and the end of the holder's connection; the lock of a crashed holder is free
+when its lease expires, without a cleanup job; a fencing token from a sequence, minted by the
+statement that takes the row, so that tokens grow in the order of grants.
 
-Not guaranteed: fairness (all waiters try on release, one succeeds); a holder that is paused past
-its lease does not know it, so hand its token to what the lock guards; after a failover to an
-asynchronous replica the row may be missing.  The lease is not renewed by itself: `Lease.extend`.
+Limits: not fair (all waiters try on release, one succeeds); a holder that is paused past its lease
+does not notice, so pass its token to the guarded resource; after a failover to an asynchronous
+replica the row may be missing.  The lease is not renewed automatically; use `Lease.extend`.
 
-Waiting clients `LISTEN` for the release, and otherwise sleep until the lease that they saw ends.
-The row is deleted on release; that of a crashed holder stays until the next one takes it over.
+Waiters `LISTEN` for the release and otherwise sleep until the current lease expires.  A release
+deletes the row; the row of a crashed holder stays until the next holder takes it over.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from typing import Any, LiteralString
 from psycopg import sql
 
 from locking.backends._sessions import Sessions
-from locking.backends._waiting import Patience, WaitingLock
-from locking.backends.database import Connection, advisory_key, borrowed, scalar
+from locking.backends._waiting import Deadline, WaitingLock
+from locking.backends.database import Connection, advisory_key, borrowed_connection, scalar
 from locking.base import Capabilities, Lease, LockTimeout
 
 logger = logging.getLogger(__name__)
@@ -37,11 +37,11 @@ CREATE TABLE IF NOT EXISTS lock_lease (
     ends timestamptz NOT NULL
 );
 """
-"""What the lock needs; belongs into a migration."""
+"""The schema that the lock needs; put it into a migration."""
 
-# RETURNING is evaluated after the row is ours: the token is minted under the lock.  In VALUES it
-# would be minted before a wait for another's insert, and could end up smaller than a token that was
-# granted, used and released meanwhile.  clock_timestamp(), unlike now(), goes on during a wait.
+# RETURNING mints the token after the row is ours, that is, under the lock.  VALUES would mint it
+# before a wait for another insert, and a larger token could be granted and released meanwhile.
+# clock_timestamp(), unlike now(), advances during a wait.
 TAKE = """
 INSERT INTO lock_lease AS held (name, holder, owner, ends)
 VALUES (%(name)s, %(holder)s, %(owner)s, clock_timestamp() + %(seconds)s * interval '1 s')
@@ -51,7 +51,7 @@ SET holder = excluded.holder, owner = excluded.owner,
 WHERE held.ends <= clock_timestamp()
 RETURNING nextval('lock_fence')
 """
-# An expired row that nobody took over may be extended: there was no other holder in between.
+# An expired row that no client took over may be extended: there was no holder in between.
 EXTEND = """
 UPDATE lock_lease SET ends = clock_timestamp() + %s * interval '1 s'
 WHERE name = %s AND holder = %s RETURNING true
@@ -63,12 +63,12 @@ REMAINING: LiteralString = """
 SELECT extract(epoch FROM ends - clock_timestamp())::float8 FROM lock_lease WHERE name = %s
 """
 
-# s; a notice lost with a broken connection costs a waiter at most this.
+# s; the longest delay for a waiter whose notification was lost with a connection.
 SLICE = 2.0
 
 
 class RowLease(Lease):
-    """A row of `lock_lease` that is ours until its end."""
+    """A row of `lock_lease` that belongs to this holder until it expires."""
 
     __slots__ = ("_holder", "_lock")
 
@@ -86,38 +86,38 @@ class RowLease(Lease):
         self._holder = holder
 
     def _release(self) -> bool:
-        with borrowed(self._lock._sessions) as connection:
+        with borrowed_connection(self._lock._sessions) as connection:
             arguments = (self.name, self._holder, self._lock.channel)
             return connection.execute(RELEASE, arguments).rowcount == 1
 
     def _extend(self, seconds: float) -> bool:
-        with borrowed(self._lock._sessions) as connection:
+        with borrowed_connection(self._lock._sessions) as connection:
             return scalar(connection, EXTEND, seconds, self.name, self._holder) is not None
 
 
 class LeaseRowLock(WaitingLock):
-    """A unique row with a lease of `lease` seconds."""
+    """A lock in a unique row, with a lease of `lease` seconds."""
 
     capabilities = Capabilities(fence=True, survives_server_restart=True)
 
     def __init__(
         self, sessions: Sessions[Connection], name: str, *, lease: float = 10.0, **options: Any
     ) -> None:
-        """Make a handle of the lock `name`, to be held for `lease` seconds at a time."""
+        """Make a handle of the lock `name`, with leases of `lease` seconds."""
         super().__init__(name, **options)
         self.lease = lease
         self.channel = f"lock_{advisory_key(name) & (2**64 - 1):x}"
         self._sessions = sessions
 
-    def _acquire(self, patience: Patience) -> Lease:
+    def _acquire(self, deadline: Deadline) -> Lease:
         holder = uuid.uuid4()
-        with borrowed(self._sessions) as connection:
+        with borrowed_connection(self._sessions) as connection:
             lease = self._try(connection, holder)
             if lease is not None:
                 return lease
             connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self.channel)))
             try:
-                lease = self._wait_for_turn(connection, holder, patience)
+                lease = self._wait_for_turn(connection, holder, deadline)
             except LockTimeout:
                 connection.execute("UNLISTEN *")
                 raise
@@ -125,34 +125,39 @@ class LeaseRowLock(WaitingLock):
             return lease
 
     def _wait_for_turn(
-        self, connection: Connection, holder: uuid.UUID, patience: Patience
+        self, connection: Connection, holder: uuid.UUID, deadline: Deadline
     ) -> RowLease:
-        # Listening has begun, so a release between a try and the wait after it is not missed.
+        # LISTEN is active, so a release between a try and the following wait is not missed.
         while True:
             lease = self._try(connection, holder)
             if lease is not None:
                 return lease
-            left = patience.left()
+            left = deadline.left()
             if left <= 0:
-                raise LockTimeout(f"not free within {patience.elapsed():.3f} s")
+                raise LockTimeout(f"not free within {deadline.elapsed():.3f} s")
             ends_in = scalar(connection, REMAINING, self.name) or 0.0
             for _ in connection.notifies(timeout=min(SLICE, left, max(0.0, ends_in)), stop_after=1):
                 pass
 
     def _try(self, connection: Connection, holder: uuid.UUID) -> RowLease | None:
         sent_at = self.clock.monotonic()
-        values = {"name": self.name, "holder": holder, "owner": self.handle, "seconds": self.lease}
+        values = {
+            "name": self.name,
+            "holder": holder,
+            "owner": self.owner_name,
+            "seconds": self.lease,
+        }
         row = connection.execute(TAKE, values).fetchone()
         return None if row is None else RowLease(self, holder, row[0], sent_at)
 
     def owner(self) -> str | None:
         """See `Lock.owner`."""
-        with borrowed(self._sessions) as connection:
+        with borrowed_connection(self._sessions) as connection:
             owner = scalar(connection, OWNER, self.name)
             return None if owner is None else str(owner)
 
     def force_release(self, reason: str) -> bool:
         """See `Lock.force_release`."""
-        logger.warning("taking the lock %r away: %s", self.name, reason)
-        with borrowed(self._sessions) as connection:
+        logger.warning("revoking the lock %r: %s", self.name, reason)
+        with borrowed_connection(self._sessions) as connection:
             return connection.execute(EVICT, (self.name, self.channel)).rowcount == 1

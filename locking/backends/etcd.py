@@ -1,17 +1,17 @@
-"""etcd v3 lock: keys in a line, ordered by the revision of their creation, each with a lease.
+"""etcd v3 lock: a queue of keys ordered by their creation revision, each with a lease.
 
-Guaranteed: mutual exclusion while leases last; strict order of arrival; each client watches only
-the key before its own, so one release wakes one; a crashed holder or waiter leaves the line when
-its lease ends, by etcd's own clock; a fencing token (the revision that created the key, which grows
-with every write in the cluster); all of it survives restarts and the loss of a minority.
+Guarantees: mutual exclusion while leases last; strict order of arrival; each client watches only
+the key before its own, so one release wakes one client; a crashed holder or waiter leaves the queue
+when its lease expires, by etcd's clock; a fencing token (the revision that created the key, which
+grows with every write in the cluster).  All of this survives restarts and the loss of a minority.
 
-Not guaranteed: a holder that is paused past its lease does not know it, so hand its token to what
-the lock guards.  Leases are whole seconds (and no shorter than one and a half elections); a crashed
-holder's may take half a second more to be noticed.
+Limits: a holder that is paused past its lease does not notice, so pass its token to the guarded
+resource.  Leases are whole seconds and at least one and a half election time-outs long; etcd may
+notice an expiry half a second late.
 
-`etcd_client` speaks TLS and shows a client certificate.  Needs etcd3gw, which talks to etcd's HTTP
-gateway; its own `Lock` polls and has no fence, and its watch cannot be bounded in time, so both are
-done here.  Source: etcd's client/v3/concurrency, whose protocol this is.
+`etcd_client` supports TLS with a client certificate.  Needs etcd3gw, a client of etcd's HTTP
+gateway; its own `Lock` polls and has no fence, and its watch has no time-out, so this module has
+its own.  The protocol is that of etcd's client/v3/concurrency.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from etcd3gw import Etcd3Client
 from etcd3gw.exceptions import Etcd3Exception
 from requests import RequestException
 
-from locking.backends._waiting import Patience, WaitingLock
+from locking.backends._waiting import Deadline, WaitingLock
 from locking.base import Capabilities, Lease, LockTimeout, LockUnavailable
 
 logger = logging.getLogger(__name__)
 
 ROOT = "locks/"
-TIMEOUT = 2.0  # s; for an answer, also from a cluster that is just electing
-OUTAGE = 5.0  # s; of an election or a restart, that a waiter sits out in its place
-RETRY_PAUSE = 0.1  # s; meanwhile
-LEAST = 0.01  # s; a time-out of zero would mean "at once" to a socket
+TIMEOUT = 2.0  # s; for an answer, also during an election
+OUTAGE = 5.0  # s; the longest election or restart that a waiter tolerates
+RETRY_PAUSE = 0.1  # s; between tries during an outage
+MIN_TIMEOUT = 0.01  # s; a socket takes zero as "do not block"
 
 
 def etcd_client(
@@ -51,7 +51,7 @@ def etcd_client(
     cert_key: str | None = None,
     timeout: float = TIMEOUT,
 ) -> Etcd3Client:
-    """Return a client; over TLS if the files (PEM) of the authority and of our key are given."""
+    """Return a client; with TLS if the PEM files of the CA and of our key are given."""
     client = Etcd3Client(
         host,
         port,
@@ -67,8 +67,8 @@ def etcd_client(
 
 
 @contextmanager
-def reachable() -> Iterator[None]:
-    """Translate what the client raises where the cluster does not answer as it should."""
+def translated_errors() -> Iterator[None]:
+    """Translate the client's errors to `LockUnavailable`."""
     try:
         yield
     except (Etcd3Exception, RequestException) as error:
@@ -76,18 +76,18 @@ def reachable() -> Iterator[None]:
         raise LockUnavailable(f"etcd: {detail}") from error
 
 
-def text(value: str | bytes) -> str:
-    """Return bytes as the gateway wants them in JSON."""
+def to_base64(value: str | bytes) -> str:
+    """Encode bytes for the JSON of the gateway."""
     return b64encode(value.encode() if isinstance(value, str) else value).decode()
 
 
 class KeyLease(Lease):
-    """The oldest key of a line, alive as long as the etcd lease on it."""
+    """The oldest key of a queue; it exists as long as its etcd lease."""
 
     __slots__ = ("_etcd_lease", "_key", "_lock")
 
     def __init__(self, lock: EtcdLock, place: Place) -> None:
-        """Describe a place that came to the head of the line."""
+        """Create the lease for a place that has reached the head of the queue."""
         super().__init__(
             lock.name,
             token=place.revision,
@@ -101,19 +101,19 @@ class KeyLease(Lease):
         self._etcd_lease = place.lease
 
     def _release(self) -> bool:
-        delete = {"request_delete_range": {"key": text(self._key)}}
-        with reachable():
+        delete = {"request_delete_range": {"key": to_base64(self._key)}}
+        with translated_errors():
             ours = self._if_ours(delete)
         self._revoke(self._etcd_lease)
         return ours
 
     def _extend(self, seconds: float) -> bool:
-        # A keep-alive only grants the first length again, and would not see a key taken away.
-        with reachable():
+        # A keep-alive restarts only the original length and does not notice a deleted key.
+        with translated_errors():
             lease = self._lock._grant(seconds)
             put = {
-                "key": text(self._key),
-                "value": text(self._lock.handle),
+                "key": to_base64(self._key),
+                "value": to_base64(self._lock.owner_name),
                 "lease": lease,
             }
             ours = self._if_ours({"request_put": put})
@@ -123,9 +123,9 @@ class KeyLease(Lease):
         return ours
 
     def _if_ours(self, operation: dict[str, Any]) -> bool:
-        """Do it if our key has never been away, in one transaction."""
+        """Run an operation if our key has existed since its creation, in one transaction."""
         ours = {
-            "key": text(self._key),
+            "key": to_base64(self._key),
             "target": "CREATE",
             "result": "EQUAL",
             "create_revision": self.token,
@@ -134,17 +134,17 @@ class KeyLease(Lease):
         return bool(done.get("succeeded"))
 
     def _revoke(self, lease: str) -> None:
-        with suppress(LockUnavailable), reachable():  # it ends by itself, and holds no key
+        with suppress(LockUnavailable), translated_errors():  # otherwise it expires
             self._lock._post("lease/revoke", ID=lease)
 
 
 class Place:
-    """A key in the line, the revision that created it, and the lease that keeps it there."""
+    """A key in the queue, the revision that created it, and its lease."""
 
     __slots__ = ("kept_at", "key", "lease", "revision")
 
     def __init__(self, key: str, lease: str, revision: int, kept_at: float) -> None:
-        """Describe the key; `kept_at` is when its lease was last asked for (monotonic)."""
+        """Store the place; `kept_at` is when its last keep-alive was sent (monotonic)."""
         self.key = key
         self.lease = lease
         self.revision = revision
@@ -152,7 +152,7 @@ class Place:
 
 
 class EtcdLock(WaitingLock):
-    """A line of keys under one prefix; the oldest is in, for `lease` seconds."""
+    """A queue of keys under one prefix; the oldest holds the lock for `lease` seconds."""
 
     capabilities = Capabilities(
         fence=True, fair=True, survives_server_restart=True, counts_waiters=True
@@ -161,33 +161,35 @@ class EtcdLock(WaitingLock):
     def __init__(
         self, client: Etcd3Client, name: str, *, lease: float = 10.0, **options: Any
     ) -> None:
-        """Make a handle of the lock `name`, to be held for `lease` seconds at a time."""
+        """Make a handle of the lock `name`, with leases of `lease` seconds."""
         super().__init__(name, **options)
         self.client = client
         self.lease = lease
         self.prefix = f"{ROOT}{quote(name, safe='')}/"
 
-    def _acquire(self, patience: Patience) -> Lease:
-        with reachable():
+    def _acquire(self, deadline: Deadline) -> Lease:
+        with translated_errors():
             place = self._join()
             try:
-                self._wait_for_turn(place, patience)
+                self._wait_for_turn(place, deadline)
                 return KeyLease(self, place)
             except BaseException:
-                with suppress(Etcd3Exception, RequestException):  # else it ends by itself
+                with suppress(Etcd3Exception, RequestException):  # otherwise it expires
                     self._post("lease/revoke", ID=place.lease)
                 raise
 
     def _join(self) -> Place:
-        """Put a key of ours at the end of the line."""
+        """Append our key to the queue."""
         sent_at = self.clock.monotonic()
         lease = self._grant(self.lease)
         key = f"{self.prefix}{int(lease):016x}"
-        put = self._post("kv/put", key=text(key), value=text(self.handle), lease=lease)
+        put = self._post(
+            "kv/put", key=to_base64(key), value=to_base64(self.owner_name), lease=lease
+        )
         return Place(key, lease, int(put["header"]["revision"]), sent_at)
 
-    def _wait_for_turn(self, place: Place, patience: Patience) -> None:
-        """Wait until nobody is before us, keeping our place alive, also over a short outage."""
+    def _wait_for_turn(self, place: Place, deadline: Deadline) -> None:
+        """Wait until our key is the oldest; keep it alive, also during a short outage."""
         down_since = inf
         while True:
             try:
@@ -196,9 +198,9 @@ class EtcdLock(WaitingLock):
                 before = self._before(place.revision)
                 if before is None:
                     return
-                left = patience.left()
+                left = deadline.left()
                 if left <= 0:
-                    raise LockTimeout(f"not free within {patience.elapsed():.3f} s")
+                    raise LockTimeout(f"not free within {deadline.elapsed():.3f} s")
                 key, revision = before
                 self._watch(key, revision + 1, min(left, self.lease / 3))
                 down_since = inf
@@ -212,23 +214,23 @@ class EtcdLock(WaitingLock):
     def _keep(self, place: Place) -> None:
         now = self.clock.monotonic()
         if now - place.kept_at < self.lease / 4:
-            return  # as after a short wait: it was just granted or kept
+            return  # the last keep-alive is recent
         kept = self._post("lease/keepalive", ID=place.lease)
         if int(kept["result"].get("TTL", 0)) <= 0:
-            raise LockUnavailable("etcd: our place in the line expired")
+            raise LockUnavailable("etcd: our key expired while we waited; acquire again")
         place.kept_at = now
 
     def _watch(self, key: str, revision: int, seconds: float) -> None:
-        """Block until `key` is deleted, `seconds` have passed or the stream broke."""
+        """Block until `key` is deleted, `seconds` have passed or the stream breaks."""
         request: dict[str, Any] = {
-            "key": text(key),
+            "key": to_base64(key),
             "start_revision": revision,
             "filters": ["NOPUT"],
         }
-        limits = (TIMEOUT, max(LEAST, seconds))
+        limits = (TIMEOUT, max(MIN_TIMEOUT, seconds))
         with (
-            # A time-out while the stream is open, and a server that dies, look the same; the
-            # keep-alive that follows tells them apart.
+            # A time-out of the stream and a dead server raise the same error; the next keep-alive
+            # distinguishes them.
             suppress(RequestException),
             self.client.session.post(
                 self.client.get_url("/watch"),
@@ -243,7 +245,7 @@ class EtcdLock(WaitingLock):
                     return
 
     def _before(self, revision: int) -> tuple[str, int] | None:
-        """Return the youngest key older than `revision`, and the revision it was seen at."""
+        """Return the youngest key older than `revision`, and the revision of that read."""
         found = self._range(max_create_revision=revision - 1, limit=1, sort_order="DESCEND")
         for entry in found.get("kvs", []):
             return b64decode(entry["key"]).decode(), int(found["header"]["revision"])
@@ -252,7 +254,11 @@ class EtcdLock(WaitingLock):
     def _range(self, **options: Any) -> Any:
         end = self.prefix[:-1] + chr(ord(self.prefix[-1]) + 1)
         return self._post(
-            "kv/range", key=text(self.prefix), range_end=text(end), sort_target="CREATE", **options
+            "kv/range",
+            key=to_base64(self.prefix),
+            range_end=to_base64(end),
+            sort_target="CREATE",
+            **options,
         )
 
     def _grant(self, seconds: float) -> str:
@@ -263,20 +269,20 @@ class EtcdLock(WaitingLock):
 
     def owner(self) -> str | None:
         """See `Lock.owner`."""
-        with reachable():
+        with translated_errors():
             for entry in self._range(limit=1, sort_order="ASCEND").get("kvs", []):
                 return b64decode(entry["value"]).decode()
         return None
 
     def waiters(self) -> int:
         """See `Lock.waiters`."""
-        with reachable():
+        with translated_errors():
             return max(0, int(self._range(count_only=True).get("count", 0)) - 1)
 
     def force_release(self, reason: str) -> bool:
         """See `Lock.force_release`."""
-        logger.warning("taking the lock %r away: %s", self.name, reason)
-        with reachable():
+        logger.warning("revoking the lock %r: %s", self.name, reason)
+        with translated_errors():
             for entry in self._range(limit=1, sort_order="ASCEND").get("kvs", []):
                 deleted = self._post("kv/deleterange", key=entry["key"])
                 return int(deleted.get("deleted", 0)) == 1

@@ -1,15 +1,14 @@
-"""memcached lock: `add` succeeds for one client only; `cas` extends and deletes one's own.
+"""memcached lock: `add` succeeds for one client only; `cas` extends and releases a client's own.
 
-Guaranteed: mutual exclusion as long as memcached keeps the item; a lease never ends earlier on
-the server than here; nobody deletes or extends what is not theirs; a crashed holder's lock is free
-one to two seconds after its lease, since memcached counts whole seconds.
+Guarantees: mutual exclusion as long as memcached keeps the item; a lease never expires earlier on
+the server than here; no client deletes or extends another's item; a crashed holder's lock is free
+one to two seconds after its lease, because memcached counts whole seconds.
 
-Not guaranteed: *eviction frees a lock silently*.  Under memory pressure memcached throws items
-away, held locks included, and a restart forgets all; `LockLost` is then raised at the next
-extension or release, not before.  So: a server of its own, `-M` (errors instead of evictions), and
-the fencing token.  The token counts up in another item; if that one is evicted it starts again from
-the time of day in µs, which is higher than any count, provided that clients' clocks agree.  No
-fairness: waiters poll.
+Limits: *eviction frees a lock silently*.  Under memory pressure memcached evicts items, including
+held locks, and a restart loses all; `LockLost` is raised only at the next extension or release.  So
+use a dedicated server, `-M` (errors instead of evictions) and the fencing token.  The token is a
+counter in another item; after an eviction it restarts from the wall clock in µs, which is higher
+than any count if the clients' clocks agree.  Not fair: waiters poll.
 
 Needs pymemcache.  Source: memcached's protocol.txt, on `add`, `gets`, `cas` and `incr`.
 """
@@ -27,44 +26,44 @@ from typing import Any
 
 from pymemcache import MemcacheError, PooledClient
 
-from locking.backends._waiting import Patience, WaitingLock
+from locking.backends._waiting import Deadline, WaitingLock
 from locking.base import Capabilities, Lease, LockUnavailable
 
 logger = logging.getLogger(__name__)
 
-TIMEOUT = 1.0  # s; memcached answers in microseconds or not at all
-LONGEST_PAUSE = 0.1  # s; between tries of a waiter
-# s; memcached's clock ticks once a second, so up to one is lost at the start.
-TICK = 1
-# s; of a counter, after which a new one starts higher.  More than 30 days would be a point in time.
+TIMEOUT = 1.0  # s; a healthy memcached answers in microseconds
+MAX_PAUSE = 0.1  # s; between tries of a waiter
+# s; memcached's clock ticks once per second, so an expiry loses up to one.
+CLOCK_TICK = 1
+# s; lifetime of the counter; a new one starts higher.  memcached takes over 30 days as a timestamp.
 FENCE_LIFE = 7 * 86_400
-AT_ONCE = -1  # an expiry in the past: the item is gone as soon as it is stored
+ALREADY_EXPIRED = -1  # an expiry in the past deletes the item as soon as it is stored
 
 
 def memcached_client(address: tuple[str, int]) -> PooledClient:
-    """Return a client that threads may share, which waits for answers but not for long."""
+    """Return a client that threads may share, with short time-outs and no `noreply`."""
     return PooledClient(
         address, connect_timeout=TIMEOUT, timeout=TIMEOUT, no_delay=True, default_noreply=False
     )
 
 
 def item_key(prefix: str, name: str) -> str:
-    """Return a key that memcached takes (250 bytes, no spaces) for a name of any kind."""
+    """Return a valid memcached key (at most 250 bytes, no spaces) for any name."""
     return f"{prefix}:{hashlib.blake2b(name.encode(), digest_size=20).hexdigest()}"
 
 
 def expiry(seconds: float) -> int:
-    """Return the whole seconds after which memcached has surely not yet forgotten the item."""
-    return math.ceil(seconds) + TICK
+    """Return an expiry in whole seconds that keeps the item for at least `seconds`."""
+    return math.ceil(seconds) + CLOCK_TICK
 
 
 class ItemLease(Lease):
-    """An item that carries our value until its expiry."""
+    """A lease backed by an item with our value."""
 
     __slots__ = ("_lock", "_value")
 
     def __init__(self, lock: MemcachedLock, value: bytes, sent_at: float) -> None:
-        """Describe the item added by the command that left at `sent_at`."""
+        """Create the lease of the item added by the command sent at `sent_at`."""
         super().__init__(
             lock.name, seconds=lock.lease, sent_at=sent_at, clock=lock.clock, hooks=lock.hooks
         )
@@ -72,15 +71,15 @@ class ItemLease(Lease):
         self._value = value
 
     def _release(self) -> bool:
-        return self._store(AT_ONCE)
+        return self._store(ALREADY_EXPIRED)
 
     def _extend(self, seconds: float) -> bool:
         return self._store(expiry(seconds))
 
     def _store(self, expire: int) -> bool:
-        """Set a new expiry, unless the item has ever changed since it was read as ours."""
+        """Set a new expiry if the item still has our value."""
         client, key = self._lock.client, self._lock.key
-        with reachable():
+        with translated_errors():
             value, unique = client.gets(key)
             if value != self._value:
                 return False
@@ -88,8 +87,8 @@ class ItemLease(Lease):
 
 
 @contextmanager
-def reachable() -> Iterator[None]:
-    """Translate what pymemcache raises where the server does not answer as it should."""
+def translated_errors() -> Iterator[None]:
+    """Translate pymemcache's errors to `LockUnavailable`."""
     try:
         yield
     except (MemcacheError, OSError) as error:
@@ -97,36 +96,36 @@ def reachable() -> Iterator[None]:
 
 
 class MemcachedLock(WaitingLock):
-    """An item that only one client can add, kept for `lease` seconds at least."""
+    """A lock in an item that only one client can add, kept for at least `lease` seconds."""
 
     capabilities = Capabilities(fence=True)
 
     def __init__(
         self, client: PooledClient, name: str, *, lease: float = 10.0, **options: Any
     ) -> None:
-        """Make a handle of the lock `name`, to be held for `lease` seconds at a time."""
+        """Make a handle of the lock `name`, with leases of `lease` seconds."""
         super().__init__(name, **options)
         self.client = client
         self.lease = lease
         self.key = item_key("lock", name)
         self.fence_key = item_key("fence", name)
 
-    def _acquire(self, patience: Patience) -> Lease:
-        with reachable():
+    def _acquire(self, deadline: Deadline) -> Lease:
+        with translated_errors():
             while True:
                 lease = self._try()
                 if lease is not None:
                     return lease
-                patience.pause(LONGEST_PAUSE)
+                deadline.pause(MAX_PAUSE)
 
     def _try(self) -> Lease | None:
-        value = f"{self.handle}|{uuid.uuid4().hex}".encode()
+        value = f"{self.owner_name}|{uuid.uuid4().hex}".encode()
         sent_at = self.clock.monotonic()
         if not self.client.add(self.key, value, expire=expiry(self.lease)):
             return None
         lease = ItemLease(self, value, sent_at)
         lease.token = self._mint()
-        # A token that was minted after the lease could exceed that of the next holder: not ours.
+        # A token minted after the lease has expired could exceed the next holder's; discard it.
         if lease.remaining() > 0:
             return lease
         lease._release()
@@ -141,12 +140,12 @@ class MemcachedLock(WaitingLock):
 
     def owner(self) -> str | None:
         """See `Lock.owner`."""
-        with reachable():
+        with translated_errors():
             value = self.client.get(self.key)
         return None if value is None else str(value.decode().rpartition("|")[0])
 
     def force_release(self, reason: str) -> bool:
         """See `Lock.force_release`."""
-        logger.warning("taking the lock %r away: %s", self.name, reason)
-        with reachable():
+        logger.warning("revoking the lock %r: %s", self.name, reason)
+        with translated_errors():
             return bool(self.client.delete(self.key, noreply=False))

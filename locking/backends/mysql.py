@@ -1,16 +1,15 @@
 """MySQL and MariaDB lock: `GET_LOCK`, held by a connection.
 
-Guaranteed: mutual exclusion among clients of one server; the lock is free as soon as the server
-sees its holder's connection end; waiters queue in the server in the order in which they came; a
-fencing token from a counter row, raised on the connection that holds the lock.
+Guarantees: mutual exclusion among clients of one server; the lock is free as soon as the server
+sees its holder's connection end; waiters queue in the server in order of arrival; a fencing token
+from a counter row, incremented on the connection that holds the lock.
 
-Not guaranteed: nothing outlives a restart or a failover, and the lock is not replicated, so it is
-none on a Galera cluster or with two writable servers; a connection that dies silently holds its
-lock until TCP notices; a client killed while it waited leaves the queue within five seconds, at
-which interval the server looks; who holds it is known by the number of its connection only.  The
-lock is not part of a transaction: commit before releasing.  Tokens may repeat after a crash of a
-server whose `innodb_flush_log_at_trx_commit` is 0.  MySQL rounds the time-out to whole seconds,
-MariaDB does not.
+Limits: no lock survives a restart or a failover.  Locks are not replicated, so they exclude nothing
+on a Galera cluster or with two writable servers.  A connection that dies silently holds its lock
+until TCP notices; a killed waiter leaves the queue within five seconds.  The server knows the
+holder only by its connection number.  The lock is not part of a transaction: commit before the
+release.  Tokens may repeat after a crash of a server whose `innodb_flush_log_at_trx_commit` is 0.
+MySQL rounds the time-out to whole seconds, MariaDB does not.
 
 Needs PyMySQL.  Source: MySQL manual, 14.14 "Locking Functions".
 """
@@ -26,7 +25,7 @@ from typing import Any
 import pymysql
 
 from locking.backends._sessions import Sessions
-from locking.backends._waiting import Patience, WaitingLock
+from locking.backends._waiting import Deadline, WaitingLock
 from locking.base import Capabilities, Lease, LockTimeout, LockUnavailable, LockUnsupported
 
 logger = logging.getLogger(__name__)
@@ -35,20 +34,19 @@ SCHEMA = (
     "CREATE TABLE IF NOT EXISTS lock_fence (id tinyint PRIMARY KEY, value bigint NOT NULL)",
     "INSERT IGNORE INTO lock_fence VALUES (1, 0)",
 )
-"""What the lock needs, statement by statement; belongs into a migration."""
+"""The schema that the lock needs, statement by statement; put it into a migration."""
 
 MINT = "UPDATE lock_fence SET value = LAST_INSERT_ID(value + 1) WHERE id = 1"
 
-LONGEST_NAME = 64  # characters, of which the server compares only letters without case
 FOR_EVER = 86_400 * 365  # s; servers differ in what a negative time-out means
 CONNECT_TIMEOUT = 2  # s
 
-# PyMySQL raises OSError and ValueError-like errors of its own where a connection breaks midway.
+# PyMySQL raises OSError as well as its own errors if a connection breaks.
 FAILURES = (pymysql.Error, OSError)
 
 
 def mysql_sessions(**parameters: Any) -> Sessions[Any]:
-    """Return sessions on the server that `pymysql.connect` finds by `parameters`."""
+    """Return sessions on a server; `parameters` are those of `pymysql.connect`."""
     options = {"autocommit": True, "connect_timeout": CONNECT_TIMEOUT, **parameters}
     return Sessions(
         lambda: pymysql.connect(**options), lambda connection: connection._sock.fileno()
@@ -56,23 +54,23 @@ def mysql_sessions(**parameters: Any) -> Sessions[Any]:
 
 
 def lock_name(name: str) -> str:
-    """Return a name that the server takes as it is, whatever its length, case or script."""
+    """Return a valid lock name for a name of any length, case and script."""
     return f"lock:{hashlib.blake2b(name.encode(), digest_size=20).hexdigest()}"
 
 
 class SessionLease(Lease):
-    """A user-level lock that lives as long as its connection."""
+    """A user-level lock that lasts as long as its connection."""
 
     __slots__ = ("_connection", "_lock")
 
     def __init__(self, lock: MySQLLock, connection: Any, token: int) -> None:
-        """Describe the lock that `connection` holds."""
+        """Create the lease of the lock that `connection` holds."""
         super().__init__(lock.name, token=token, clock=lock.clock, hooks=lock.hooks)
         self._lock = lock
         self._connection = connection
 
     def check(self) -> None:
-        """Ask the server whether the connection, and so the lock, still stands."""
+        """Ask the server whether the connection, and so the lock, still exists."""
         super().check()
         try:
             self._connection.ping(reconnect=False)
@@ -95,7 +93,7 @@ class SessionLease(Lease):
         self.mark_lost(f"its connection failed: {error}")
 
     def _extend(self, seconds: float) -> bool:
-        raise LockUnsupported("it lasts as long as its connection; there is no end to move")
+        raise LockUnsupported("the lock lasts as long as its connection and cannot be extended")
 
 
 def scalar(connection: Any, query: str, *arguments: object) -> Any:
@@ -106,7 +104,7 @@ def scalar(connection: Any, query: str, *arguments: object) -> Any:
 
 
 class MySQLLock(WaitingLock):
-    """`GET_LOCK` under a name of any length and script."""
+    """`GET_LOCK` for a name of any length and script."""
 
     capabilities = Capabilities(
         fence=True,
@@ -123,12 +121,12 @@ class MySQLLock(WaitingLock):
         self.sessions = sessions
         self.key = lock_name(name)
 
-    def _acquire(self, patience: Patience) -> Lease:
+    def _acquire(self, deadline: Deadline) -> Lease:
         with self._connected() as connection:
-            seconds = min(patience.left(), FOR_EVER)
-            # 1: ours. 0: not in time. NULL: killed, or a deadlock with the order of other locks.
+            seconds = min(deadline.left(), FOR_EVER)
+            # 1: granted. 0: timed out. NULL: killed, or a deadlock with other locks.
             if scalar(connection, "SELECT GET_LOCK(%s, %s)", self.key, seconds) != 1:
-                raise LockTimeout(f"not free within {patience.elapsed():.3f} s")
+                raise LockTimeout(f"not free within {deadline.elapsed():.3f} s")
             with connection.cursor() as cursor:
                 cursor.execute(MINT)
                 token = cursor.lastrowid
@@ -136,7 +134,7 @@ class MySQLLock(WaitingLock):
 
     @contextmanager
     def _connected(self) -> Iterator[Any]:
-        """Lend a connection; on any failure drop it, and with it the lock it may hold."""
+        """Lend a connection; after an error close it, and with it any lock it may hold."""
         try:
             connection = self.sessions.take()
         except FAILURES as error:
@@ -148,9 +146,9 @@ class MySQLLock(WaitingLock):
             raise
         except FAILURES as error:
             self.sessions.discard(connection)
-            self.sessions.close()  # what broke one, a restart say, has most likely broken all
+            self.sessions.close()  # a restart of the server, for example, breaks all of them
             raise LockUnavailable(f"MySQL: {error}") from error
-        except BaseException:  # KeyboardInterrupt while waiting: nobody knows what was granted
+        except BaseException:  # KeyboardInterrupt while waiting: the lock may have been granted
             self.sessions.discard(connection)
             raise
 
@@ -165,7 +163,7 @@ class MySQLLock(WaitingLock):
         holder = self._holder()
         if holder is None:
             return False
-        logger.warning("taking the lock %r from connection %d: %s", self.name, holder, reason)
+        logger.warning("revoking the lock %r from connection %d: %s", self.name, holder, reason)
         with self._connected() as connection, connection.cursor() as cursor:
             cursor.execute("KILL %s", (holder,))
         self.sessions.give_back(connection)

@@ -1,7 +1,6 @@
 """The production Redis lock for asyncio: the same scripts, keys and guarantees.
 
-A task that holds an `AsyncRedisLock` excludes every thread and process that uses `RedisLock` under
-the same name, and queues with them.
+An `AsyncRedisLock` and a `RedisLock` of the same name exclude each other and share one queue.
 """
 
 from __future__ import annotations
@@ -16,19 +15,19 @@ from typing import Any, Self, Unpack
 from redis.asyncio import Redis
 from redis.exceptions import MaxConnectionsError, NoScriptError, RedisError, ResponseError
 
-from locking.backends.redis_handle import RedisHandle, Settings
+from locking.backends.redis_handle import RedisHandle, RedisLockSettings
 from locking.backends.redis_lease import RedisLeaseState, ms, unavailable
 from locking.backends.redis_protocol import (
     Grant,
     LateGrant,
     Script,
 )
-from locking.backends.redis_wire import DEFAULT_TIMEOUT, NO_ANSWER, packed
+from locking.backends.redis_transport import DEFAULT_TIMEOUT, NO_ANSWER, encode_command
 from locking.base import LockError, LockUnavailable
 
 
-class AsyncWire:
-    """Runs scripts and blocking pops over the connections of an asyncio client's pool."""
+class AsyncTransport:
+    """Sends scripts and blocking pops over the connections of an asyncio client's pool."""
 
     def __init__(self, client: Redis) -> None:
         self._pool = client.connection_pool
@@ -36,7 +35,7 @@ class AsyncWire:
         self._timeout: float = DEFAULT_TIMEOUT if timeout is None else timeout
 
     async def run(self, script: Script, keys: tuple[str, ...], args: tuple[str, ...]) -> Any:
-        """Run the script by its hash, or in full where the server does not know it yet."""
+        """Run the script by its hash, or in full if the server does not know it."""
         tail = (str(len(keys)), *keys, *args)
         try:
             return await self._ask(self._timeout, "EVALSHA", script.sha, *tail)
@@ -44,7 +43,7 @@ class AsyncWire:
             return await self._ask(self._timeout, "EVAL", script.source, *tail)
 
     async def pop(self, key: str, seconds: float) -> bytes | None:
-        """BLPOP, with the server's and the network's delay allowed on top of `seconds`."""
+        """Run BLPOP for `seconds`; allow the client's time-out on top for the answer."""
         reply = await self._ask(seconds + self._timeout, "BLPOP", key, f"{seconds:.3f}", raw=True)
         return None if reply is None else reply[1]
 
@@ -52,7 +51,7 @@ class AsyncWire:
         connection, pooled = await self._take()
         in_step = False
         try:
-            await connection.send_packed_command([packed(*words)], check_health=False)
+            await connection.send_packed_command([encode_command(*words)], check_health=False)
             answer = await connection.read_response(disable_decoding=raw, timeout=timeout)
             in_step = True
             return answer
@@ -60,7 +59,7 @@ class AsyncWire:
             in_step = True
             raise
         finally:
-            # A cancelled task leaves an answer behind that nobody may take for another's.
+            # After a cancellation, the late answer must not be read as another command's.
             if not in_step or not pooled:
                 await connection.disconnect(nowait=True)
             if pooled:
@@ -70,48 +69,49 @@ class AsyncWire:
         try:
             return await self._pool.get_connection(), True  # type: ignore[no-untyped-call]
         except MaxConnectionsError:
-            # redis-py's pools stop at 100, but as many tasks as like may wait for a lock.
+            # redis-py's pools are limited to 100 connections; the number of waiting tasks is not.
             connection: Any = self._pool.connection_class(**self._pool.connection_kwargs)
             await connection.connect()
             return connection, False
 
 
 class AsyncRedisLease(RedisLeaseState):
-    """A granted `AsyncRedisLock`, as `RedisLease` is of a `RedisLock`; awaits where that blocks."""
+    """A granted `AsyncRedisLock`; the asyncio version of `RedisLease`."""
 
-    __slots__ = ("_ended", "_keeper", "_lock")
+    __slots__ = ("_ended", "_lock", "_renewal_task")
 
     def __init__(self, lock: AsyncRedisLock, holder: str) -> None:
         super().__init__(lock.name, holder, lock.lease, clock=lock.clock, hooks=lock.hooks)
         self._lock = lock
         self._ended = asyncio.Event()
-        self._keeper: asyncio.Task[None] | None = None
+        self._renewal_task: asyncio.Task[None] | None = None
 
-    def keep_alive(self) -> None:
-        """Start renewing."""
-        # The task has only a weak reference: a lease that its owner forgot is not kept alive.
-        self._keeper = asyncio.create_task(_keep_alive(weakref.ref(self)))
+    def start_renewing(self) -> None:
+        """Start the renewal task."""
+        # The task has only a weak reference, so that a lease that its owner dropped can expire.
+        self._renewal_task = asyncio.create_task(_renew_until_lost(weakref.ref(self)))
 
     async def release(self) -> None:
-        """Let the next client in, at the last of as many releases as there were acquires.
+        """Release the lock, at the last of as many releases as there were acquires.
 
-        Raises `LockLost` if the lease ended before, `LockUnavailable` if the server did not
-        answer; the lease is not forgotten then and `release` may be called again.
+        Raises `LockLost` if the lease ended before, `LockUnavailable` if the server does not
+        answer; call `release` again in that case.
         """
-        if not self.leave_once() or self._released:
+        if not self.count_release() or self._released:
             return
-        self._is_lost()  # notes an end that has passed, before the server is asked
+        self._is_lost()  # records an expiry before the server is asked
         self.begin_release()
-        self.stop_keeping()
+        self.stop_renewing()
         answer = await self._send_release()
         self._lock.forget(self)
         self._ended.set()
-        self._note_release(self.was_ours(answer))
+        self._note_release(self.was_held(answer))
 
     async def extend(self, seconds: float) -> None:
-        """Let the lease end `seconds` from now.  Never re-creates a lease that is lost.
+        """Set the lease to expire `seconds` from now; never re-create a lost lease.
 
-        Raises `LockLost` if it is no longer ours, `LockUnavailable` if that cannot be known.
+        Raises `LockLost` if another client may hold the lock, `LockUnavailable` if the server does
+        not answer.
         """
         self.check()
         sent_at = self.clock.monotonic()
@@ -119,43 +119,43 @@ class AsyncRedisLease(RedisLeaseState):
         self._note_extension(answer != 0, sent_at + seconds)
 
     async def wait_lost(self, timeout: float | None = None) -> bool:
-        """Wait until the lease is lost, at most `timeout` seconds; whether it is lost."""
+        """Wait at most `timeout` seconds for the loss or the release; return whether lost."""
         give_up = inf if timeout is None else self.clock.monotonic() + timeout
         while not self._is_lost() and not self._released:
             left = min(give_up - self.clock.monotonic(), self.remaining())
             if self.clock.monotonic() >= give_up:
                 return False
-            with contextlib.suppress(TimeoutError):  # perhaps it was extended: look again
+            with contextlib.suppress(TimeoutError):  # the lease may have been extended
                 await asyncio.wait_for(self._ended.wait(), max(0.0, left))
         return self._is_lost()
 
     def mark_lost(self, reason: str) -> None:
-        """Declare the lease lost, once."""
+        """Mark the lease as lost, once."""
         super().mark_lost(reason)
         self._ended.set()
 
-    def stop_keeping(self) -> None:
-        """Renew no more."""
-        if self._keeper is not None:
-            self._keeper.cancel()
+    def stop_renewing(self) -> None:
+        """Stop the renewal task."""
+        if self._renewal_task is not None:
+            self._renewal_task.cancel()
 
     async def renew(self) -> float:
-        """Lengthen the lease; when to come again (monotonic)."""
+        """Renew the lease; return when to renew it again (monotonic)."""
         now = self.clock.monotonic()
-        seconds = self.wanted(now)
+        seconds = self.renewal_seconds(now)
         if seconds <= 0:
-            return self.not_renewed(now)[1]
+            return self.skip_renewal(now)[1]
         try:
             answer = await self._lock.run(self._lock.scripts.renew, self.holder, ms(seconds), "0")
         except LockError as error:
-            return self.no_answer(error, now)[1]
-        return self.answered(answer, now, seconds)[1]
+            return self.note_failed_renewal(error, now)[1]
+        return self.apply_renewal(answer, now, seconds)[1]
 
     async def _send_release(self) -> int:
         lock, args = self._lock, (self.holder, str(self.token), "")
         if not self.release_sent:
             try:
-                first: int = await lock.wire.run(lock.scripts.release, lock.keys.all, args)
+                first: int = await lock.transport.run(lock.scripts.release, lock.keys.all, args)
             except NO_ANSWER:
                 self.release_sent = True
             except RedisError as error:
@@ -191,74 +191,74 @@ class AsyncRedisLock(RedisHandle):
     ...     await sell(fence=lease.token)
     """
 
-    def __init__(self, client: Redis, name: str, **settings: Unpack[Settings]) -> None:
+    def __init__(self, client: Redis, name: str, **settings: Unpack[RedisLockSettings]) -> None:
         super().__init__(name, **settings)
-        self.wire = AsyncWire(client)
+        self.transport = AsyncTransport(client)
         self._held: weakref.WeakKeyDictionary[Any, AsyncRedisLease] = weakref.WeakKeyDictionary()
 
     async def acquire(self, timeout: float | None = None) -> AsyncRedisLease:
-        """Wait for the lock for at most `timeout` seconds; None waits for ever, 0 tries once.
+        """Wait for the lock for at most `timeout` seconds; None: no limit, 0: try once.
 
         Raises `LockTimeout` if it was not free in time, `LockUnavailable` if the server does not
         answer.
         """
         task = asyncio.current_task()
         held = self._held.get(task)
-        if held is not None and held.enter_again():
+        if held is not None and held.count_reentry():
             return held
         began = self.clock.monotonic()
         lease = AsyncRedisLease(self, self.new_holder())
         try:
-            grant = await self._take_turn(lease.holder, timeout)
+            grant = await self._run_acquire_steps(lease.holder, timeout)
         except BaseException as error:
             self.hooks.waited(self.name, self.clock.monotonic() - began, False)
             if not isinstance(error, LockError) or isinstance(error, LateGrant):
-                # Shielded: the task may be cancelled once more while it tidies up.
+                # Shielded, because the task may be cancelled again during the cleanup.
                 await asyncio.shield(self._leave(lease.holder, error))
             raise
         lease.begin(grant, self.max_hold)
         if self.renewed:
-            lease.keep_alive()
+            lease.start_renewing()
         self._held[task] = lease
         self.hooks.waited(self.name, self.clock.monotonic() - began, True)
         return lease
 
     async def owner(self) -> str | None:
-        """Who holds the lock now; None if it is free."""
+        """Return the name of the holder; None if the lock is free."""
         return next(iter(await self.owners()), None)
 
     async def owners(self) -> list[str]:
-        """All who hold the lock now: more than one where it can be shared."""
+        """Return the names of all holders: more than one for a shared lock."""
         return self.owners_in(await self.run(self.scripts.owner))
 
     async def waiters(self) -> int:
-        """How many living clients wait for the lock now."""
+        """Return how many live clients wait for the lock."""
         count: int = await self.run(self.scripts.waiters)
         return count
 
     async def force_release(self, reason: str) -> bool:
-        """Take the lock away from whoever holds it; whether somebody did.  `reason` is logged."""
+        """Revoke the lock and log `reason`; return whether it was held."""
         return self.log_eviction(await self.run(self.scripts.evict), reason)
 
     async def run(self, script: Script, *args: str) -> Any:
-        """Run one of the lock's scripts, twice if the first time brought no answer."""
+        """Run one of the lock's scripts; repeat it once if there was no answer."""
         try:
             try:
-                return await self.wire.run(script, self.keys.all, args)
+                return await self.transport.run(script, self.keys.all, args)
             except NO_ANSWER:
-                return await self.wire.run(script, self.keys.all, args)
+                return await self.transport.run(script, self.keys.all, args)
         except RedisError as error:
             unavailable(self.name, error)
 
     def forget(self, lease: AsyncRedisLease) -> None:
-        """Make a released lease unknown to its owning task."""
+        """Remove a released lease from the leases held by its task."""
         for task, held in list(self._held.items()):
             if held is lease:
                 del self._held[task]
 
-    async def _take_turn(self, holder: str, timeout: float | None) -> Grant:
-        steps = self.turn(holder, timeout)
-        wake_list = self.keys.wake(holder)
+    async def _run_acquire_steps(self, holder: str, timeout: float | None) -> Grant:
+        steps = self.acquire_steps(holder, timeout)
+        wake_list = self.keys.wake_list(holder)
         step = next(steps)
         try:
             while True:
@@ -272,27 +272,27 @@ class AsyncRedisLock(RedisHandle):
 
     async def _pop(self, wake_list: str, seconds: float) -> bytes | None:
         try:
-            return await self.wire.pop(wake_list, seconds)
+            return await self.transport.pop(wake_list, seconds)
         except NO_ANSWER:
-            # The message may be gone with the connection; the acquire that follows finds out.
+            # The message may be lost with the connection; the next acquire step finds out.
             return None
         except RedisError as error:
             unavailable(self.name, error)
 
     async def _leave(self, holder: str, error: BaseException) -> None:
-        """Leave the queue, or give back what was granted meanwhile: the caller was cancelled."""
+        """Leave the queue, or release a lock granted meanwhile, after a cancellation."""
         try:
-            await self.run(self.scripts.release, *self.leaving(holder))
+            await self.run(self.scripts.release, *self.abandon_args(holder))
         except LockUnavailable as problem:
             error.add_note(f"and then LockUnavailable: {problem}")
 
 
-async def _keep_alive(reference: weakref.ref[AsyncRedisLease]) -> None:
+async def _renew_until_lost(reference: weakref.ref[AsyncRedisLease]) -> None:
     lease = reference()
     due = 0.0 if lease is None else lease.clock.monotonic() + lease._lease / 3
     while lease is not None and due < inf:
         pause = max(0.0, due - lease.clock.monotonic())
-        lease = None  # not kept alive by our sleep
+        lease = None  # the sleep must not keep the lease alive
         await asyncio.sleep(pause)
         lease = reference()
         if lease is not None:

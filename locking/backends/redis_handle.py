@@ -1,4 +1,4 @@
-"""What the blocking and the asyncio handle of a Redis lock have in common: all but the waiting."""
+"""The common part of the blocking and the asyncio Redis locks: settings, keys and names."""
 
 from __future__ import annotations
 
@@ -6,14 +6,21 @@ import logging
 from typing import TypedDict
 
 from locking.backends.redis_lease import ms, text
-from locking.backends.redis_protocol import MUTEX, TOKENS, Keys, Scripts, Turn, turn
+from locking.backends.redis_protocol import (
+    MUTEX,
+    TOKENS,
+    AcquireSteps,
+    Keys,
+    Scripts,
+    acquire_steps,
+)
 from locking.base import NO_HOOKS, SYSTEM_CLOCK, Clock, Hooks
 
 logger = logging.getLogger(__name__)
 
 
-class Settings(TypedDict, total=False):
-    """The settings of every kind of Redis lock, with their defaults in `RedisHandle`."""
+class RedisLockSettings(TypedDict, total=False):
+    """The settings of every kind of Redis lock; `RedisHandle` has the defaults."""
 
     lease: float
     fair: bool
@@ -25,10 +32,10 @@ class Settings(TypedDict, total=False):
 
 
 class RedisHandle:
-    """A lock's name, its settings, and what follows from them for each acquisition."""
+    """A lock's name and settings, and what each acquisition derives from them."""
 
     kind = "lock"
-    """The first word of its keys: locks of different kinds may have the same name."""
+    """The prefix of the keys; locks of different kinds may have the same name."""
     scripts: Scripts = MUTEX
 
     def __init__(
@@ -43,9 +50,9 @@ class RedisHandle:
         hooks: Hooks = NO_HOOKS,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """Settle what `RedisLock` describes."""
+        """Store the settings; see `RedisLock`."""
         if lease <= 0 or (max_hold is not None and max_hold <= 0):
-            raise ValueError(f"a lease of {lease} s, held for at most {max_hold} s, has no length")
+            raise ValueError(f"lease ({lease} s) and max_hold ({max_hold} s) must be above zero")
         self.name = name
         self.lease = lease if max_hold is None else min(lease, max_hold)
         self.max_hold = max_hold
@@ -57,12 +64,12 @@ class RedisHandle:
         self._owner = owner
 
     def new_holder(self) -> str:
-        """Name one acquisition: a token that nobody else has, and who we are, for people."""
+        """Return the name of one acquisition: a unique token, and the owner for operators."""
         return f"{TOKENS.new()}:{self._owner or TOKENS.process}"
 
-    def turn(self, holder: str, timeout: float | None) -> Turn:
-        """Begin to wait for the lock's turn."""
-        return turn(
+    def acquire_steps(self, holder: str, timeout: float | None) -> AcquireSteps:
+        """Start the steps of one acquisition."""
+        return acquire_steps(
             holder,
             lease=self.lease,
             mode=self._mode,
@@ -70,16 +77,16 @@ class RedisHandle:
             monotonic=self.clock.monotonic,
         )
 
-    def leaving(self, holder: str) -> tuple[str, str, str]:
-        """Arguments for the release script of one who was interrupted while waiting."""
+    def abandon_args(self, holder: str) -> tuple[str, str, str]:
+        """Return the release script's arguments for a waiter that was interrupted."""
         return holder, "0", f"{self._mode}{ms(self.lease)}:{holder}"
 
     def owners_in(self, values: list[bytes | str]) -> list[str]:
-        """The owners' own words, of a list of "fence:token:owner"."""
+        """Return the owners in a list of "fence:token:owner"."""
         return [text(value).split(":", 2)[2] for value in values]
 
     def log_eviction(self, evicted: list[bytes | str], reason: str) -> bool:
-        """Say in the log who lost the lock, and why; whether somebody did."""
+        """Log which owners lost the lock and why; return whether there were any."""
         for owner in self.owners_in(evicted):
-            logger.warning("lock %r was taken away from %s: %s", self.name, owner, reason)
+            logger.warning("lock %r was revoked from %s: %s", self.name, owner, reason)
         return bool(evicted)

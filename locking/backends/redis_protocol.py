@@ -1,7 +1,7 @@
-"""How a client talks to the fair Redis lock: keys, scripts, and the steps of an acquisition.
+"""The client's half of the Redis lock protocol: keys, scripts and the steps of an acquisition.
 
-Nothing in here reads or writes a socket, so the blocking lock, the asyncio lock and a simulator
-all run the same protocol.  The other half of it is in `lua/`.
+This module does no input or output, so the blocking lock, the asyncio lock and the simulator run
+the same protocol.  The server's half is in `lua/`.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from typing import Any
 from locking.base import LockTimeout
 
 SLICE = 2.0
-"""Seconds that a waiter blocks at most before it reports itself alive: short enough that a dead
-one leaves the queue within seconds, long enough to cost next to nothing."""
+"""The longest wait in seconds before a waiter reports that it is alive: short enough that a dead
+waiter leaves the queue within seconds, long enough to cost almost nothing."""
 
 JITTER = 0.05
-"""Seconds, at most, that the first in line looks after the end of the holder's lease, so that the
-server has surely expired it; the others look later, in the order of their places."""
+"""The longest delay in seconds between the expiry of the holder's lease and the check of the first
+waiter, so that the server has expired the key; later waiters check later, in queue order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A Lua script, known to the server by its hash once it has been sent in full."""
+    """A Lua script; the server knows it by its hash once it has been sent in full."""
 
     name: str
     source: str
@@ -41,7 +41,7 @@ class Script:
     @staticmethod
     @cache
     def load(name: str) -> Script:
-        """Read `lua/<name>.lua`; each of its lines `-- @part` stands for `lua/<part>.lua`."""
+        """Read `lua/<name>.lua`; replace each line `-- @part` with `lua/<part>.lua`."""
         folder = Path(__file__).parent / "lua"
         source = re.sub(
             r"^-- @(\w+)$",
@@ -49,14 +49,14 @@ class Script:
             (folder / f"{name}.lua").read_text(),
             flags=re.MULTILINE,
         )
-        # SHA-1 is what EVALSHA is defined with; it protects nothing here.
+        # EVALSHA is defined with SHA-1; the hash protects nothing here.
         sha = hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest()
         return Script(name, source, sha)
 
 
 @dataclass(frozen=True, slots=True)
 class Scripts:
-    """The scripts of one kind of lock; all kinds take the same keys and give the same answers."""
+    """The scripts of one kind of lock; all kinds take the same keys and return the same answers."""
 
     acquire: Script
     release: Script
@@ -67,7 +67,7 @@ class Scripts:
 
     @staticmethod
     def load(prefix: str) -> Scripts:
-        """Read the scripts whose names begin so."""
+        """Read the scripts whose names start with `prefix`."""
         return Scripts(
             acquire=Script.load(f"{prefix}acquire"),
             release=Script.load(f"{prefix}release"),
@@ -79,45 +79,44 @@ class Scripts:
 
 
 MUTEX = Scripts.load("")
-GATE = Scripts.load("gate_")
+SHARED = Scripts.load("shared_")
 
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The names of a lock's keys, under one hash tag, so that they share a cluster node."""
+    """A lock's keys, under one hash tag, so that they are on one cluster node."""
 
     all: tuple[str, str, str, str]
 
     @staticmethod
     def of(kind: str, name: str) -> Keys:
-        """Name the keys of the `kind` of lock called `name`, neither empty nor in braces."""
+        """Build the keys of the `kind` of lock called `name`, which must not start with a brace."""
         if not name or name[0] in "{}":
-            # "{}" would be no hash tag at all, and the keys would lie on different nodes.
-            raise ValueError(f"not a name for a lock: {name!r}")
+            # "{}" is not a hash tag, so the keys would be on different nodes.
+            raise ValueError(f"a lock's name must not be empty or start with a brace: {name!r}")
         lock = f"{kind}:{{{name}}}"
         return Keys((lock, f"{lock}:fence", f"{lock}:queue", f"{lock}:alive"))
 
-    def wake(self, holder: str) -> str:
-        """The list at which one acquisition, and no other, waits for its turn."""
+    def wake_list(self, holder: str) -> str:
+        """Return the wake-up list of one acquisition."""
         return f"{self.all[0]}:wake:{holder.partition(':')[0]}"
 
 
 class Tokens:
-    """Makes names that no other acquisition in any process has."""
+    """A source of tokens that are unique across all processes."""
 
     def __init__(self) -> None:
         self._renew()
         os.register_at_fork(after_in_child=self._renew)
 
     def _renew(self) -> None:
-        # One random start a process and then a counter: a tenth of the price of fresh randomness
-        # for each, and as unique.
+        # A random prefix per process plus a counter costs a tenth of fresh random bytes per token.
         self._start = os.urandom(9).hex()
         self._count: Callable[[], int] = itertools.count().__next__
         self.process = f"{socket.gethostname()}/{os.getpid()}"
 
     def new(self) -> str:
-        """Return a fresh token, without a colon in it."""
+        """Return a new token; it contains no colon."""
         return f"{self._start}{self._count():x}"
 
 
@@ -126,33 +125,32 @@ TOKENS = Tokens()
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """The lock is ours: its fencing token, and since when, at the earliest, on our own clock."""
+    """A granted lock: its fencing token, and the earliest time of the grant on our clock."""
 
     fence: int
     since: float
 
 
 class LateGrant(LockTimeout):
-    """The last try was granted, but its answer took longer than the lease: to be given back."""
+    """The last try was granted, but its answer took longer than the lease; release the lock."""
 
 
-Turn = Generator["tuple[str, ...] | float", Any, Grant]
+AcquireSteps = Generator["tuple[str, ...] | float", Any, Grant]
 
 
-def turn(
+def acquire_steps(
     holder: str,
     *,
     lease: float,
     mode: str,
     timeout: float | None,
     monotonic: Callable[[], float],
-) -> Turn:
-    """Wait for the lock's turn, one step at a time; the caller does what each step asks for.
+) -> AcquireSteps:
+    """Yield the steps of one acquisition; the caller executes them and sends the results back.
 
-    A yielded tuple asks for the acquire script with these arguments, and for its answer; a float
-    for a blocking pop of the wake-up list for that many seconds, and for its message or None.
-    Returns the grant, which is not over yet; raises `LockTimeout` once `timeout` seconds have
-    passed.
+    A yielded tuple means: run the acquire script with these arguments and send its answer.  A float
+    means: pop the wake-up list, blocking for that many seconds, and send the message or None.
+    Returns a grant that has not expired; raises `LockTimeout` after `timeout` seconds.
     """
     lease_ms = str(round(lease * 1000))
     queue_up = (holder, lease_ms, mode, "1")
@@ -165,24 +163,25 @@ def turn(
         if answer[0]:
             if now < sent_at + lease:
                 return Grant(answer[0], sent_at)
-            # The lease may be over, and somebody else's by now. Asked again, the server begins it
-            # anew if it is still ours.
+            # The lease may have expired, and another client may hold the lock. If the lock is still
+            # ours, the server restarts the lease when asked again.
             if sent_at >= deadline:
                 raise LateGrant(f"no answer within the lease of {lease} s")
             sent_at = now
             continue
         if sent_at >= deadline:
             raise LockTimeout(f"not free within {timeout} s")
-        # Never past the end of the holder's lease: it may have crashed.  The last try is made at
-        # the deadline, after this sleep.
+        # Do not wait past the expiry of the holder's lease: the holder may have crashed.  The last
+        # try happens at the deadline, after this wait.
         _, ends_in_ms, place, server_us = answer
-        patience = max(ends_in_ms, 0) / 1000 + max(place, 1) * random.uniform(JITTER / 2, JITTER)
-        message = yield max(0.001, min(SLICE, patience, deadline - now))
+        jitter = max(place, 1) * random.uniform(JITTER / 2, JITTER)
+        until_expiry = max(ends_in_ms, 0) / 1000 + jitter
+        message = yield max(0.001, min(SLICE, until_expiry, deadline - now))
         now = monotonic()
         if message:
             fence, granted_us = map(int, message.split(b":"))
-            # The lease began when the previous holder let go.  On our clock that was as long after
-            # our question as it was on the server's after its answer, and not in the future.
+            # The lease began when the previous holder released.  To be safe, count the server's
+            # time from its answer to that grant from when we sent our request, but not past now.
             since = min(now, sent_at + max(0, granted_us - server_us) / 1e6)
             if fence and now < since + lease:
                 return Grant(fence, since)

@@ -1,7 +1,7 @@
-"""Redis locks that several may hold at once: a read/write lock and a semaphore.
+"""Redis locks with several concurrent holders: a read/write lock and a semaphore.
 
-Both are a gate with one queue: who comes later never passes who waits in front, so a stream of
-readers cannot starve a writer.  Leases, fences, renewal and wake-ups are those of `RedisLock`.
+Both use one queue in which no waiter overtakes another, so a stream of readers cannot starve a
+writer.  Leases, fencing tokens, renewal and wake-ups are those of `RedisLock`.
 """
 
 from __future__ import annotations
@@ -12,48 +12,49 @@ from typing import Any
 from redis import Redis, RedisCluster
 
 from locking.backends.redis import RedisLock
-from locking.backends.redis_protocol import GATE
-from locking.backends.redis_wire import Wire
+from locking.backends.redis_protocol import SHARED
+from locking.backends.redis_transport import Transport
 
 
-class _Gate(RedisLock):
-    scripts = GATE
+class _SharedLock(RedisLock):
+    scripts = SHARED
     role = ""
 
     def new_holder(self) -> str:
         return f"{self.role}-{super().new_holder()}"
 
 
-class RedisReadLock(_Gate):
-    """The reading half of a `RedisReadWriteLock`: excludes writers only."""
+class RedisReadLock(_SharedLock):
+    """The read lock of a `RedisReadWriteLock`: excludes writers only."""
 
     kind = "rw"
     role = "r"
 
 
-class RedisWriteLock(_Gate):
-    """The writing half of a `RedisReadWriteLock`: excludes everybody."""
+class RedisWriteLock(_SharedLock):
+    """The write lock of a `RedisReadWriteLock`: excludes readers and writers."""
 
     kind = "rw"
     role = "w"
 
 
 class RedisReadWriteLock:
-    """Many readers or one writer; each half is a lock of its own.
+    """A pair of locks for many readers or one writer.  Parameters are those of `RedisLock`.
 
-    Reading must not be upgraded to writing while the read lock is held: like any two clients that
-    try that at once, the thread would wait for itself.  Parameters are those of `RedisLock`.
+    Release the read lock before you acquire the write lock; otherwise the thread waits for itself.
     """
 
-    def __init__(self, client: Redis | RedisCluster | Wire, name: str, **settings: Any) -> None:
+    def __init__(
+        self, client: Redis | RedisCluster | Transport, name: str, **settings: Any
+    ) -> None:
         self.read = RedisReadLock(client, name, **settings)
         self.write = RedisWriteLock(client, name, **settings)
 
 
-class RedisSemaphore(_Gate):
-    """At most `permits` holders at once; a thread may take several permits, one an acquire.
+class RedisSemaphore(_SharedLock):
+    """A semaphore with at most `permits` holders; a thread may take several, one per acquire.
 
-    All handles of a name must state the same number of permits.  Other parameters are those of
+    All handles of a name must use the same number of permits.  Other parameters are those of
     `RedisLock`.
     """
 
@@ -61,9 +62,9 @@ class RedisSemaphore(_Gate):
     capabilities = replace(RedisLock.capabilities, reentrant=False)
 
     def __init__(
-        self, client: Redis | RedisCluster | Wire, name: str, permits: int, **settings: Any
+        self, client: Redis | RedisCluster | Transport, name: str, permits: int, **settings: Any
     ) -> None:
         if permits < 1:
-            raise ValueError(f"{permits} permits let nobody in")
+            raise ValueError(f"a semaphore needs at least one permit, not {permits}")
         super().__init__(client, name, **settings)
         self.role = f"s{permits}"

@@ -1,17 +1,16 @@
 """Redlock: one lock on a majority of independent Redis (or Valkey) servers.
 
-Guaranteed: the lock can be had, and let go, while a minority of the servers is down; mutual
-exclusion as long as clocks run at about the same rate, no client is paused between the servers'
-answers and its own work for longer than its lease, and no server forgets keys by restarting empty
-within a lease.  A server that was restarted without its data must stay away for one lease.
+Guarantees: clients can acquire and release while a minority of the servers is down.  Mutual
+exclusion holds as long as clocks run at about the same rate, no client is paused past its lease,
+and no server restarts without its data within a lease; keep such a server offline for one lease.
 
-Not guaranteed: exclusion where one of these fails, and there is *no fencing token* with which what
-the lock guards could notice: counters on several servers do not agree on an order.  No fairness;
-waiters poll, with a growing and jittered pause.  For almost every use the `redis` backend on one
-server with a replica is faster, fair and fenced.
+Limits: if one of these conditions fails, two clients may hold the lock, and there is *no fencing
+token* by which the guarded resource could notice, because counters on independent servers have no
+common order.  Not fair: waiters poll with a growing, jittered pause.  For almost every use, the
+`redis` backend on one server with a replica is faster, fair and fenced.
 
-Sources: "Distributed Locks with Redis", redis.io; M. Kleppmann, "How to do distributed locking",
-2016, for what it does not do.
+Sources: "Distributed Locks with Redis", redis.io; for the limits, M. Kleppmann, "How to do
+distributed locking", 2016.
 """
 
 from __future__ import annotations
@@ -27,24 +26,24 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 from redis.retry import Retry
 
-from locking.backends._waiting import Patience, WaitingLock
+from locking.backends._waiting import Deadline, WaitingLock
 from locking.base import Capabilities, Lease, LockUnavailable
 
 logger = logging.getLogger(__name__)
 
-# s; a server that is down must not eat up the lease while the others are asked.
+# s; a server that is down must not use up the lease.
 TIMEOUT = 0.1
-# Of a lease, for clocks that do not run at the same rate; and 2 ms for Redis's resolution of 1 ms.
+# A share of the lease, for clocks of different rates, plus 2 ms for Redis's resolution of 1 ms.
 DRIFT = 0.01
 RESOLUTION = 0.002
-LONGEST_PAUSE = 0.1  # s; between tries of a waiter
+MAX_PAUSE = 0.1  # s; between tries of a waiter
 
-# KEYS[1] lock, ARGV[1] our value.  1 deleted; 0 not ours, and left alone.
+# KEYS[1] lock, ARGV[1] our value.  Returns 1 deleted; 0 not ours and unchanged.
 RELEASE = """
 if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
 return 0
 """
-# KEYS[1] lock, ARGV[1] our value, ARGV[2] ms.  1 extended; 0 not ours: never made again.
+# KEYS[1] lock, ARGV[1] our value, ARGV[2] ms.  Returns 1 extended; 0 not ours and unchanged.
 EXTEND = """
 if redis.call('GET', KEYS[1]) == ARGV[1] then
   return redis.call('PEXPIRE', KEYS[1], ARGV[2])
@@ -54,7 +53,7 @@ return 0
 
 
 def redlock_clients(urls: Sequence[str]) -> list[redis.Redis]:
-    """Return clients as Redlock needs them: impatient, and never repeating a command by itself."""
+    """Return clients for Redlock: with short time-outs and without retries."""
     return [
         redis.Redis.from_url(
             url,
@@ -67,17 +66,17 @@ def redlock_clients(urls: Sequence[str]) -> list[redis.Redis]:
 
 
 def with_drift(seconds: float) -> int:
-    """Return the ms for which servers must keep what we count on for `seconds`."""
+    """Return the ms for which servers must keep the key so that we can rely on `seconds`."""
     return round((seconds * (1 + DRIFT) + RESOLUTION) * 1000)
 
 
 class RedLockLease(Lease):
-    """The same value under the same key on a majority of the servers."""
+    """A lease backed by the same key and value on a majority of the servers."""
 
     __slots__ = ("_gone_from", "_lock", "_value")
 
     def __init__(self, lock: RedLock, value: str, sent_at: float) -> None:
-        """Describe what was granted to `value` by commands of which the first left at `sent_at`."""
+        """Create the lease granted to `value`; the first command was sent at `sent_at`."""
         super().__init__(
             lock.name, seconds=lock.lease, sent_at=sent_at, clock=lock.clock, hooks=lock.hooks
         )
@@ -99,14 +98,14 @@ class RedLockLease(Lease):
 
 
 class RedLock(WaitingLock):
-    """A lock on a majority of `clients`, each of a server that knows nothing of the others."""
+    """A lock on a majority of `clients`, each of an independent server."""
 
     capabilities = Capabilities()
 
     def __init__(
         self, clients: Sequence[redis.Redis], name: str, *, lease: float = 10.0, **options: Any
     ) -> None:
-        """Make a handle of the lock `name`, to be held for `lease` seconds at a time."""
+        """Make a handle of the lock `name`, with leases of `lease` seconds."""
         super().__init__(name, **options)
         if len(clients) < 3 or len(clients) % 2 == 0:
             raise ValueError("Redlock needs an odd number of servers, and at least three")
@@ -115,15 +114,15 @@ class RedLock(WaitingLock):
         self.lease = lease
         self.key = f"redlock:{name}"
 
-    def _acquire(self, patience: Patience) -> Lease:
+    def _acquire(self, deadline: Deadline) -> Lease:
         while True:
             lease = self._try()
             if lease is not None:
                 return lease
-            patience.pause(LONGEST_PAUSE)
+            deadline.pause(MAX_PAUSE)
 
     def _try(self) -> Lease | None:
-        value = f"{self.handle}|{uuid.uuid4().hex}"
+        value = f"{self.owner_name}|{uuid.uuid4().hex}"
         sent_at = self.clock.monotonic()
         keep = with_drift(self.lease)
         lease = RedLockLease(self, value, sent_at)
@@ -139,11 +138,11 @@ class RedLock(WaitingLock):
         return None
 
     def _give_up(self, value: str) -> None:
-        # Also where it seemed not to be set: the answer may have been lost, not the command.
+        # Also on servers that seemed to refuse: the answer may have been lost, not the command.
         self._ask(lambda client: client.eval(RELEASE, 1, self.key, value))
 
     def _ask(self, command: Callable[[redis.Redis], Any]) -> dict[int, Any]:
-        """Send a command to all servers; the answers of those that gave one."""
+        """Send a command to all servers; return the answers by server number."""
         answers = {}
         for server, client in enumerate(self.clients):
             try:
@@ -153,7 +152,7 @@ class RedLock(WaitingLock):
         return answers
 
     def _majority_of(self, agreed: int, answers: dict[int, Any]) -> bool:
-        """Whether enough servers agreed; `LockUnavailable` if the silent ones would decide it."""
+        """Return whether a majority agreed; raise `LockUnavailable` if missing answers decide."""
         if agreed >= self.quorum:
             return True
         silent = len(self.clients) - len(answers)
@@ -173,6 +172,6 @@ class RedLock(WaitingLock):
 
     def force_release(self, reason: str) -> bool:
         """See `Lock.force_release`."""
-        logger.warning("taking the lock %r away: %s", self.name, reason)
+        logger.warning("revoking the lock %r: %s", self.name, reason)
         answers = self._ask(lambda client: client.delete(self.key))
         return self._majority_of(sum(answers.values()), answers)

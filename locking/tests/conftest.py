@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from redis import Redis
@@ -12,11 +11,6 @@ from redis import Redis
 from locking.redis_client import connect
 from locking.tests import servers
 from locking.tests.servers import RedisLike, Server, Valkey
-
-# What teaches and measures belongs to this repository. A project that has copied the package need
-# not have installed what that needs, nor have the documents that it is compared with.
-if not (Path(__file__).parents[2] / "docs" / "locks.md").exists():
-    collect_ignore_glob = ["test_bench.py", "test_lessons*.py", "test_simulator*.py"]
 
 
 def require(server: type[Server]) -> None:
@@ -30,7 +24,7 @@ def require(server: type[Server]) -> None:
 
 @pytest.fixture(scope="session")
 def valkey_server() -> Iterator[Valkey]:
-    """A server that all tests share; who kills or pauses one uses `own_valkey`."""
+    """A server that all tests share; a test that kills or pauses a server uses `own_valkey`."""
     with Valkey() as server:
         assert isinstance(server, Valkey)
         yield server

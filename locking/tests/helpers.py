@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from locking.backends.redis_wire import Wire
+from locking.backends.redis_transport import Transport
 
 # A forked child would inherit the test's connections; a spawned one is like a real client.
 SPAWN = multiprocessing.get_context("spawn")
@@ -53,15 +53,15 @@ class Task(threading.Thread):
         return self._value
 
 
-class WireWithPop:
-    """A wire whose blocking pop is another."""
+class TransportWithPop:
+    """A transport whose blocking pop is another."""
 
-    def __init__(self, wire: Wire, pop: Callable[[str, float], bytes | None]) -> None:
-        self._wire = wire
+    def __init__(self, transport: Transport, pop: Callable[[str, float], bytes | None]) -> None:
+        self._transport = transport
         self._pop = pop
 
     def run(self, *args: Any) -> Any:
-        return self._wire.run(*args)
+        return self._transport.run(*args)
 
     def pop(self, key: str, seconds: float) -> bytes | None:
         return self._pop(key, seconds)

@@ -77,7 +77,7 @@ def test_a_lease_is_lost_at_its_end_without_anybody_looking(time):
     assert record.seen == [("lost", "phone", "the lease ran out")]
 
 
-def test_a_loss_is_told_once(time):
+def test_a_loss_is_reported_once(time):
     record = Record()
     lease = lease_of(time, hooks=record)
     lease.mark_lost("first")
@@ -188,7 +188,7 @@ def test_waiting_for_a_loss_ends_with_the_loss_the_release_or_the_time_out():
     assert FakeLease("phone", seconds=0.05).lost.wait() is True
 
 
-def test_what_a_backend_lacks_it_says():
+def test_an_unsupported_operation_raises():
     class Bare(Lock):
         name = "bare"
 

@@ -8,34 +8,34 @@ import pytest
 
 from locking import LockTimeout
 from locking.backends.redis import RedisLock
-from locking.backends.redis_protocol import Grant, LateGrant, turn
+from locking.backends.redis_protocol import Grant, LateGrant, acquire_steps
 from locking.redis_client import connect
 
 LEASE = 0.3
 
 
 class Slow:
-    """A wire that keeps the answers to the first calls back."""
+    """A transport that keeps the answers to the first calls back."""
 
-    def __init__(self, wire, late: int, seconds: float) -> None:
-        self._wire, self._late, self._seconds = wire, late, seconds
+    def __init__(self, transport, late: int, seconds: float) -> None:
+        self._transport, self._late, self._seconds = transport, late, seconds
 
     def run(self, *args):
-        answer = self._wire.run(*args)
+        answer = self._transport.run(*args)
         if self._late:
             self._late -= 1
             time.sleep(self._seconds)
         return answer
 
     def pop(self, key, seconds):
-        return self._wire.pop(key, seconds)
+        return self._transport.pop(key, seconds)
 
 
 def steps_of(clock: list[float], timeout: float):
-    return turn("t:o", lease=1.0, mode="f", timeout=timeout, monotonic=lambda: clock[0])
+    return acquire_steps("t:o", lease=1.0, mode="f", timeout=timeout, monotonic=lambda: clock[0])
 
 
-def test_it_is_asked_for_again_and_counts_from_then():
+def test_a_late_grant_is_confirmed_by_asking_again():
     clock = [0.0]
     steps = steps_of(clock, timeout=10.0)
     first = next(steps)
@@ -47,7 +47,7 @@ def test_it_is_asked_for_again_and_counts_from_then():
     assert done.value.value == Grant(7, 1.5)
 
 
-def test_at_the_last_try_it_is_none():
+def test_a_late_grant_at_the_last_try_fails():
     clock = [0.0]
     steps = steps_of(clock, timeout=0.0)
     next(steps)
@@ -56,17 +56,17 @@ def test_at_the_last_try_it_is_none():
         steps.send([7])
 
 
-def test_a_lease_that_is_handed_out_is_not_over(valkey):
+def test_acquire_never_returns_an_expired_lease(valkey):
     lock = RedisLock(valkey, "phone", lease=LEASE, renew=False)
-    lock.wire = Slow(lock.wire, late=1, seconds=2 * LEASE)
+    lock.transport = Slow(lock.transport, late=1, seconds=2 * LEASE)
     with lock.acquire(timeout=5) as lease:
         assert lease.remaining() > 0
         lease.check()
 
 
-def test_what_was_granted_too_late_is_given_back(valkey):
+def test_a_grant_that_came_too_late_is_released(valkey):
     lock = RedisLock(valkey, "phone", lease=LEASE, renew=False)
-    lock.wire = Slow(lock.wire, late=1, seconds=LEASE)
+    lock.transport = Slow(lock.transport, late=1, seconds=LEASE)
     with pytest.raises(LockTimeout):
         lock.acquire(timeout=0)
     assert lock.owner() is None

@@ -41,7 +41,7 @@ def test_when_one_is_not_free_in_time_none_is_kept(valkey: Redis):
         assert locks[2].owner() is None
 
 
-def test_a_loss_of_one_is_told_and_the_others_are_released(valkey: Redis):
+def test_the_loss_of_one_lock_is_raised_and_the_others_are_released(valkey: Redis):
     locks = [RedisLock(valkey, name) for name in "ab"]
     with pytest.raises(LockLost), acquire_all(locks):
         locks[1].force_release("for the test")

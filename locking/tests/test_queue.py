@@ -61,7 +61,7 @@ def test_entering_an_id_again_changes_nothing_unless_asked_to_reschedule(store):
     assert len(queue) == 2
 
 
-def test_an_id_in_flight_is_in_the_queue_still(store):
+def test_an_id_in_flight_is_still_in_the_queue(store):
     queue = DelayQueue(store, "orders")
     queue.enqueue(["a"], 0)
     (taken,) = queue.pop()

@@ -192,7 +192,7 @@ def test_extend_moves_the_end_of_the_lease(store_server):
     run(store_server, scenario)
 
 
-def test_a_server_that_is_away_is_a_lock_unavailable():
+def test_an_unreachable_server_raises_lock_unavailable():
     async def scenario() -> None:
         client = connect_async(f"redis://127.0.0.1:{free_port()}/0")
         with pytest.raises(LockUnavailable):
@@ -218,7 +218,7 @@ def _after(seconds: float) -> Callable[[], bool]:
     return lambda: time.monotonic() > end
 
 
-def test_an_answer_that_comes_after_the_leases_end_is_no_lease(store, store_server):
+def test_an_answer_after_the_lease_has_expired_grants_no_lease(store, store_server):
     """With time left, the task asks again; without, it gives back what it may hold."""
 
     async def scenario(client: Redis) -> None:

@@ -12,7 +12,7 @@ from redis import Redis
 from locking import Hooks, Lease, LockLost, LockTimeout, LockUnavailable
 from locking.backends.redis import RedisLock
 from locking.redis_client import connect
-from locking.tests.helpers import SPAWN, Task, WireWithPop, eventually, process
+from locking.tests.helpers import SPAWN, Task, TransportWithPop, eventually, process
 from locking.tests.servers import RedisLike, free_port
 
 
@@ -104,7 +104,7 @@ def test_waiters_enter_in_the_order_in_which_they_came(store):
     assert order == list(range(10))
 
 
-def test_a_hand_over_costs_the_heir_two_commands(store):
+def test_a_hand_over_costs_the_next_holder_two_commands(store):
     lock_on(store).acquire().release()
     holder = lock_on(store).acquire()
     heir = Task(lambda: lock_on(store).acquire(timeout=10))
@@ -166,7 +166,7 @@ def test_an_interrupted_waiter_leaves_nothing_behind(store, monkeypatch):
     def interrupt(key: str, seconds: float) -> None:
         raise Interrupted
 
-    monkeypatch.setattr(lock.wire, "pop", interrupt)
+    monkeypatch.setattr(lock.transport, "pop", interrupt)
     with pytest.raises(Interrupted):
         lock.acquire()
     assert lock.waiters() == 0
@@ -183,7 +183,7 @@ def test_the_next_in_line_enters_when_the_holders_process_is_killed(store, store
         assert heir.result(within=5).token
 
 
-def test_a_dead_waiter_is_passed_over(store, store_server):
+def test_a_dead_waiter_is_skipped(store, store_server):
     holder = lock_on(store).acquire()
     with process(wait_in_line, store_server.endpoint, "phone") as ghost:
         eventually(lambda: lock_on(store).waiters() == 1)
@@ -220,7 +220,7 @@ def test_leaving_the_block_of_a_lost_lease_raises(store):
         store.flushall()
 
 
-def test_the_error_of_the_body_goes_before_the_loss(store):
+def test_an_error_of_the_body_takes_precedence_over_the_loss(store):
     def lose_and_fail() -> None:
         with lock_on(store).acquire():
             store.flushall()
@@ -244,7 +244,7 @@ def test_the_renewal_tells_the_body_that_the_lock_was_taken_away(store):
     assert lost == [("phone", "the server no longer knows it")]
 
 
-def test_nobody_can_release_what_is_anothers(store):
+def test_a_client_cannot_release_the_lock_of_another(store):
     mine = lock_on(store, owner="me").acquire()
     lock_on(store).force_release("hand-over")
     other = lock_on(store, owner="you").acquire(timeout=0)
@@ -277,7 +277,7 @@ def test_the_same_thread_may_enter_again_with_the_same_token(store):
     assert lock.owner() is None
 
 
-def test_who_holds_and_how_many_wait_can_be_asked(store):
+def test_the_owner_and_the_number_of_waiters_are_known(store):
     lock = lock_on(store, owner="till: 7")
     assert lock.owner() is None
     with lock.acquire():
@@ -287,7 +287,7 @@ def test_who_holds_and_how_many_wait_can_be_asked(store):
     heir.result().release()
 
 
-def test_a_server_that_is_away_is_a_lock_unavailable_with_its_cause():
+def test_an_unreachable_server_raises_lock_unavailable_with_its_cause():
     lock = RedisLock(connect(f"redis://127.0.0.1:{free_port()}/0"), "phone")
     with pytest.raises(LockUnavailable) as caught:
         lock.acquire(timeout=5)
@@ -307,7 +307,7 @@ def test_after_a_restart_of_the_server_the_old_lease_is_lost_and_the_lock_works(
         assert fence(after) > fence(before)
 
 
-def test_an_unfair_lock_may_be_taken_past_those_who_wait(store):
+def test_an_unfair_lock_lets_newcomers_overtake_waiters(store):
     lock = lock_on(store, fair=False)
     holder = lock.acquire()
     waiting = Task(lambda: lock_on(store, fair=False).acquire(timeout=20))
@@ -321,7 +321,7 @@ def test_an_unfair_lock_may_be_taken_past_those_who_wait(store):
     assert store.keys() == [b"lock:{phone}:fence"]
 
 
-def test_a_fair_lock_is_not_taken_past_those_who_wait(store):
+def test_a_fair_lock_lets_no_newcomer_overtake_waiters(store):
     lock = lock_on(store)
     holder = lock.acquire()
     waiting = Task(lambda: lock_on(store).acquire(timeout=20))
@@ -335,7 +335,7 @@ def test_a_fair_lock_is_not_taken_past_those_who_wait(store):
 
 
 @pytest.mark.parametrize("modes", [(False,), (True, False)], ids=["unfair", "mixed"])
-def test_everybody_gets_in_whatever_the_modes(store, modes):
+def test_all_waiters_enter_whatever_their_modes(store, modes):
     inside: list[int] = []
     worst: list[int] = []
 
@@ -374,7 +374,7 @@ def test_hooks_are_told_of_waiting_and_holding(store):
 
 @pytest.mark.parametrize(("lease", "max_hold"), [(0, None), (-1, None), (10, 0)])
 def test_a_lease_without_length_is_refused(store, lease, max_hold):
-    with pytest.raises(ValueError, match="no length"):
+    with pytest.raises(ValueError, match="above zero"):
         lock_on(store, lease=lease, max_hold=max_hold)
 
 
@@ -382,37 +382,37 @@ def test_a_handed_over_lease_counts_from_the_hand_over_not_from_the_wake_up(stor
     """A process that is paused after its predecessor let go must not trust the lease for longer."""
     holder = lock_on(store).acquire()
     lock = lock_on(store, lease=1, renew=False)
-    wire = lock.wire
+    transport = lock.transport
 
     def slow_pop(key: str, seconds: float) -> bytes | None:
         holder.release()
         handed_over = time.monotonic()
         eventually(lambda: time.monotonic() > handed_over + 0.4)
-        return wire.pop(key, seconds)
+        return transport.pop(key, seconds)
 
-    lock.wire = WireWithPop(wire, slow_pop)
+    lock.transport = TransportWithPop(transport, slow_pop)
     lease = lock.acquire(timeout=10)
     assert lease.remaining() <= 0.6
     assert lease.remaining() * 1000 <= store.pttl("lock:{phone}") + 5
     lease.release()
 
 
-def test_a_hand_over_that_ended_before_it_was_seen_is_none(store):
+def test_a_hand_over_that_expired_before_its_wake_up_grants_nothing(store):
     holder = lock_on(store).acquire()
     lock = lock_on(store, lease=0.2, renew=False)
-    wire = lock.wire
+    transport = lock.transport
     handed_over: list[bytes] = []
 
     def too_slow_once(key: str, seconds: float) -> bytes | None:
         if handed_over:
-            return wire.pop(key, seconds)
+            return transport.pop(key, seconds)
         holder.release()
         handed_over.append(store.get("lock:{phone}:fence"))
-        message = wire.pop(key, seconds)
+        message = transport.pop(key, seconds)
         eventually(lambda: not store.exists("lock:{phone}"))
         return message
 
-    lock.wire = WireWithPop(wire, too_slow_once)
+    lock.transport = TransportWithPop(transport, too_slow_once)
     lease = lock.acquire(timeout=10)
     assert fence(lease) > int(handed_over[0]) > fence(holder)
     lease.release()

@@ -167,9 +167,9 @@ def test_on_a_cluster_the_delay_queue_works(cluster: RedisCluster):
     assert queue.acknowledge(queue.pop(2)) == 2
 
 
-def test_a_name_that_would_be_no_hash_tag_is_refused(cluster: RedisCluster):
+def test_a_name_that_would_break_the_hash_tag_is_refused(cluster: RedisCluster):
     for name in ("", "}x", "{x"):
-        with pytest.raises(ValueError, match="not a name"):
+        with pytest.raises(ValueError, match="start with a brace"):
             RedisLock(cluster, name)
 
 
@@ -216,7 +216,7 @@ def test_behind_sentinels_the_lock_moves_to_the_promoted_replica():
         after.release()
 
 
-def test_a_grant_that_too_few_replicas_know_of_is_taken_back():
+def test_a_grant_that_too_few_replicas_confirm_is_released():
     with Primary() as primary, Replica(primary) as replica, Redis(port=primary.port) as client:
         eventually(lambda: in_sync(client), within=30)
         lock = RedisLock(connect(primary.endpoint), "phone", replicas=1, replica_timeout=2)
@@ -229,23 +229,23 @@ def test_a_grant_that_too_few_replicas_know_of_is_taken_back():
 
 
 class Jumping:
-    """A wire on which the n-th script takes as many seconds as it is told, by the lock's clock."""
+    """A transport whose n-th script takes the given number of seconds on the lock's clock."""
 
     def __init__(self, lock: RedisLock, *seconds: float) -> None:
-        self.wire, self.seconds, self.ahead = lock.wire, list(seconds), 0.0
+        self.transport, self.seconds, self.ahead = lock.transport, list(seconds), 0.0
         lock.clock = Clock(monotonic=lambda: time.monotonic() + self.ahead)
-        lock.wire = self
+        lock.transport = self
 
     def run(self, *args):
-        answer = self.wire.run(*args)
+        answer = self.transport.run(*args)
         self.ahead += self.seconds.pop(0) if self.seconds else 0.0
         return answer
 
     def pop(self, key: str, seconds: float) -> bytes | None:
-        return self.wire.pop(key, seconds)
+        return self.transport.pop(key, seconds)
 
 
-def test_a_replicated_grant_counts_from_its_confirmation_and_is_none_if_that_came_too_late():
+def test_a_replicated_grant_counts_from_its_confirmation_and_fails_if_that_is_late():
     with Primary() as primary, Replica(primary), Redis(port=primary.port) as client:
         eventually(lambda: in_sync(client), within=30)
         make = partial(RedisLock, connect(primary.endpoint), "phone", renew=False)
@@ -255,12 +255,12 @@ def test_a_replicated_grant_counts_from_its_confirmation_and_is_none_if_that_cam
             assert lease.remaining() > 50
         late = make(lease=100, replicas=1, replica_timeout=2)
         Jumping(late, 0, 101)
-        with pytest.raises(LockUnavailable, match="over by then"):
+        with pytest.raises(LockUnavailable, match="after the lease had expired"):
             late.acquire(timeout=5)
         assert make().owner() is None
 
 
-def test_an_error_of_the_server_is_a_lock_unavailable_and_leaves_nothing(own_valkey: Valkey):
+def test_a_server_error_raises_lock_unavailable_and_leaves_nothing(own_valkey: Valkey):
     with connect(own_valkey.endpoint) as client:
         lock = RedisLock(client, "phone")
         lock.acquire().release()

@@ -14,7 +14,7 @@ from locking import Hooks, LockLost, LockTimeout
 from locking.backends.redis import RedisLock
 from locking.base import Clock
 from locking.redis_client import connect
-from locking.renewal import NAP, Renewal, Renewer
+from locking.renewal import MAX_SLEEP, Renewal, Renewer
 from locking.tests.helpers import SPAWN, Task, eventually
 from locking.tests.servers import RedisLike
 
@@ -26,12 +26,12 @@ class Manual(Renewer):
         self.now = 1000.0
         super().__init__(Clock(monotonic=lambda: self.now))
 
-    def _hire(self, predecessor):
-        class Bell:
-            bell = threading.Event()
-            gone = False
+    def _start_worker(self, predecessor):
+        class IdleWorker:
+            wake_up = threading.Event()
+            stopped = False
 
-        return Bell
+        return IdleWorker
 
 
 class FakeLease:
@@ -58,9 +58,9 @@ def test_a_lease_is_renewed_when_due_and_not_before():
     assert lease.renewed_at == [1003, 1008]
 
 
-def test_the_next_look_is_at_the_first_due_or_after_a_nap():
+def test_the_thread_wakes_at_the_first_due_time_or_after_its_longest_sleep():
     renewer = Manual()
-    assert renewer.renew_due() == 1000 + NAP
+    assert renewer.renew_due() == 1000 + MAX_SLEEP
     lease = FakeLease(renewer)
     renewer.register("a", lease, due=1000.25)
     assert renewer.renew_due() == 1000.25
@@ -82,7 +82,7 @@ def test_a_lost_or_cancelled_or_forgotten_lease_is_not_renewed_again():
     assert not renewer._entries
 
 
-def test_a_silent_server_is_asked_once_a_round():
+def test_an_unresponsive_server_is_asked_once_per_round():
     renewer = Manual()
     leases = [FakeLease(renewer, (Renewal.UNKNOWN, 1)) for _ in range(5)]
     for number, lease in enumerate(leases):
@@ -97,7 +97,7 @@ def redis_lease(store: Redis, renewer: Manual, **options):
     return lock.acquire()
 
 
-def test_renewed(store: Redis):
+def test_a_renewal_moves_the_expiry(store: Redis):
     renewer = Manual()
     lease = redis_lease(store, renewer)
     store.pexpire("lock:{phone}", 4000)
@@ -107,7 +107,7 @@ def test_renewed(store: Redis):
     assert 8000 < store.pttl("lock:{phone}") <= 9000
 
 
-def test_held_because_its_end_lies_later_already(store: Redis):
+def test_a_renewal_does_not_shorten_a_lease(store: Redis):
     lease = redis_lease(store, renewer := Manual())
     lease.extend(100)
     renewer.now += 3
@@ -116,7 +116,7 @@ def test_held_because_its_end_lies_later_already(store: Redis):
     assert store.pttl("lock:{phone}") > 90_000
 
 
-def test_renewed_up_to_its_longest_time_and_no_further(store: Redis):
+def test_a_renewal_does_not_exceed_max_hold(store: Redis):
     lease = redis_lease(store, renewer := Manual(), max_hold=20)
     for _ in range(2):
         renewer.now += 6.5
@@ -128,7 +128,7 @@ def test_renewed_up_to_its_longest_time_and_no_further(store: Redis):
     assert lease.lost.reason == "the lease ran out"
 
 
-def test_held_because_its_owning_thread_is_dead(store: Redis):
+def test_the_lease_of_a_dead_thread_is_not_renewed(store: Redis):
     renewer = Manual()
     lease = Task(lambda: redis_lease(store, renewer)).result()
     renewer.now += 3
@@ -137,7 +137,7 @@ def test_held_because_its_owning_thread_is_dead(store: Redis):
     assert store.pttl("lock:{phone}") <= 4000
 
 
-def test_unknown_until_its_own_end_and_then_lost(own_store: RedisLike):
+def test_an_unanswered_renewal_is_unknown_until_the_lease_expires(own_store: RedisLike):
     failures = []
 
     class Watch(Hooks):
@@ -158,7 +158,7 @@ def test_unknown_until_its_own_end_and_then_lost(own_store: RedisLike):
     os.kill(own_store.process.pid, signal.SIGCONT)
 
 
-def test_lost_because_the_server_does_not_know_it(store: Redis):
+def test_a_renewal_detects_that_the_server_lost_the_lease(store: Redis):
     lease = redis_lease(store, renewer := Manual())
     store.set("lock:{phone}", "9:another:one")
     renewer.now += 3

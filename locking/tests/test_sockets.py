@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 
-from locking.backends._sockets import LONGEST_REST, Spinner, is_cooperative
+from locking.backends._sockets import MAX_SKIPPED, Spinner, is_cooperative
 from locking.tests.helpers import needs_gevent
 
 
@@ -22,9 +22,9 @@ class Answer:
         return self.looks > self.after
 
 
-def test_it_looks_until_the_answer_is_there():
+def test_spinning_ends_with_the_answer():
     answer = Answer(after=0)
-    Spinner(answer.is_there).look()
+    Spinner(answer.is_there).spin()
     assert answer.looks == 1
 
 
@@ -33,34 +33,34 @@ def looks(spinner: Spinner, answer: Answer, commands: int) -> int:
     spun = 0
     for _ in range(commands):
         before = answer.looks
-        spinner.look()
+        spinner.spin()
         spun += answer.looks > before
     return spun
 
 
-def test_where_answers_come_late_it_is_hardly_ever_tried():
+def test_a_slow_server_is_hardly_ever_spun_for():
     answer = Answer(after=float("inf"))
-    assert looks(Spinner(answer.is_there), answer, 10 * LONGEST_REST) < 20
+    assert looks(Spinner(answer.is_there), answer, 10 * MAX_SKIPPED) < 20
 
 
-def test_one_late_answer_is_soon_forgotten():
+def test_spinning_resumes_soon_after_one_late_answer():
     answer = Answer(after=float("inf"))
     spinner = Spinner(answer.is_there)
-    spinner.look()
+    spinner.spin()
     answer.after = 0
     assert looks(spinner, answer, 100) == 98
 
 
-def test_whoever_has_waited_in_a_queue_leaves_it_for_long():
+def test_a_suspended_spinner_skips_many_commands():
     answer = Answer(after=0)
     spinner = Spinner(answer.is_there)
-    spinner.stop()
-    assert looks(spinner, answer, LONGEST_REST) == 0
+    spinner.suspend()
+    assert looks(spinner, answer, MAX_SKIPPED) == 0
     assert looks(spinner, answer, 10) == 10
 
 
 @needs_gevent
-def test_a_greenlet_does_not_spin_for_its_thread_has_others_to_serve():
+def test_a_greenlet_does_not_spin():
     with socket.socket() as plain:
         assert not is_cooperative(plain)
     code = (

@@ -1,5 +1,5 @@
-"""How fast, how fair and how patient the Redis lock is, beside what else one could install.
+"""Benchmark of the Redis lock against other Python libraries: speed, fairness and waits.
 
-``python -m lab.bench.locks`` measures; `contenders` has the locks, `measure` the processes that use
+``python -m lab.bench.locks`` runs it; `contenders` has the locks, `measure` the processes that use
 them, `report` the table, the chart and the page.
 """

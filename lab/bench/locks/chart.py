@@ -1,4 +1,4 @@
-"""Small bar charts as SVG: one panel a question, what is ours in colour. No library, no script."""
+"""Small SVG bar charts, one panel per question, with our own lock in colour."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STYLE = """
 
 @dataclass(frozen=True)
 class Panel:
-    """One question to all contenders.
+    """One figure for all contenders.
 
     Attributes:
         title: the question.
@@ -69,7 +69,7 @@ def draw(title: str, about: str, panels: Sequence[Panel], kinds: Mapping[str, st
 
 
 def _scale(values: Sequence[float]) -> float:
-    """Return what fills the width: one outlier must not flatten all the others."""
+    """Return the value that fills the width; one outlier must not flatten the other bars."""
     *_, second, longest = [0.0, *sorted(values)]
     return longest if longest <= 3 * second or not second else 1.5 * second
 
@@ -79,7 +79,7 @@ def _panel(panel: Panel, top: int, kinds: Mapping[str, str]) -> tuple[list[str],
     title = f"{escape(panel.title)}{hint}"
     parts = [f'<text class="head" x="{MARGIN}" y="{top}">{title}</text>']
     longest = _scale([value for _, value in panel.values]) or 1.0
-    room = WIDTH - LABEL - 2 * MARGIN - 80  # the figure stands behind the bar
+    room = WIDTH - LABEL - 2 * MARGIN - 80  # the figure is to the right of the bar
     for place, (name, value) in enumerate(panel.values):
         y = top + 14 + place * (BAR + GAP)
         kind = kinds.get(name, "bar")
@@ -90,7 +90,7 @@ def _panel(panel: Panel, top: int, kinds: Mapping[str, str]) -> tuple[list[str],
             f'<rect class="{kind}" x="{x}" y="{y}" width="{width:.1f}" height="{BAR}" rx="3"/>',
             f'<text x="{x + width + 8:.1f}" y="{middle}">{escape(panel.show(value))}</text>',
         ]
-        if value > longest:  # a gap says that the bar is longer than there is room
+        if value > longest:  # a gap shows that the bar is cut off
             cut = x + width - 30
             parts.append(f'<path class="cut" d="M{cut:.0f} {y + BAR + 2}l6 -{BAR + 4}"/>')
     return parts, 14 + len(panel.values) * (BAR + GAP) + 36

@@ -17,8 +17,8 @@ from lab.bench.locks.contenders import CEILING, CONTENDERS
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("--processes", default="1,8,32", help="how many take turns (1,8,32)")
-    parser.add_argument("--locks", help=f"which, with commas; all: {'; '.join(CONTENDERS)}")
+    parser.add_argument("--processes", default="1,8,32", help="numbers of processes (1,8,32)")
+    parser.add_argument("--locks", help=f"comma-separated; all: {'; '.join(CONTENDERS)}")
     parser.add_argument("--rounds", type=int, default=3, help="interleaved rounds (3)")
     parser.add_argument("--seconds", type=float, default=1.0, help="s of each run (1.0)")
     parser.add_argument(
@@ -47,16 +47,16 @@ def run(options: Namespace) -> None:
 def _chosen(words: str | None) -> list[str]:
     if words is None:
         return list(CONTENDERS)
-    # A name with a comma in it is chosen by what stands before.
+    # Choose a name that contains a comma by the part before it.
     wanted = {word.strip() for word in words.split(",")}
     unknown = wanted - {name.partition(",")[0] for name in CONTENDERS} - set(CONTENDERS)
     if unknown:
-        raise SystemExit(f"no such lock: {', '.join(sorted(unknown))}")
+        raise SystemExit(f"no such lock: {', '.join(sorted(unknown))}; see --help for the names")
     return [name for name in CONTENDERS if name.partition(",")[0] in wanted]
 
 
 def _embedded(running: ExitStack) -> str:
-    # The tests' servers: a benchmark is a development tool too, and needs no others.
+    # The benchmark is a development tool, so it uses the servers of the tests.
     from locking.tests.servers import Valkey
 
     server = Valkey()

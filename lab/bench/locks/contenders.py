@@ -1,4 +1,4 @@
-"""The locks that are compared, each as its own documentation says to use it."""
+"""The compared locks, each used as its own documentation recommends."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ import redis
 
 from locking.backends._sockets import Spinner, watch
 
-BATON_LOST = 0.5  # s; after which a process looks whether the time is over
-LEASE = 10  # s; far longer than anybody holds the lock here
+BATON_WAIT = 0.5  # s; after which a process checks whether the time is over
+LEASE = 10  # s; far longer than a process holds the lock here
 
 
 class Contender(Protocol):
     """One process's handle of one lock."""
 
     def acquire(self) -> bool | None:
-        """Wait until the lock is ours; False if there was nothing to be had."""
+        """Wait until this process has the lock; return False if it did not get it."""
 
     def release(self) -> None:
-        """Let the next one in."""
+        """Release the lock."""
 
 
 class Ours:
-    """`locking.backends.redis.RedisLock`, fair, with renewal, as it is by default."""
+    """`locking.backends.redis.RedisLock` with its defaults: fair, with renewal."""
 
     def __init__(self, url: str, name: str, lease: int, *, fair: bool = True) -> None:
-        """Connect as the package advises."""
+        """Connect as the package recommends."""
         from locking.backends.redis import RedisLock
         from locking.redis_client import connect
 
@@ -121,11 +121,11 @@ class Portalocker:
 
 
 class Ceiling:
-    """Not a lock: the two round trips that no lock can do without, and no work beside them.
+    """The upper limit: only the two round trips that every lock needs, without a lock.
 
-    Alone it sets and deletes a key.  With others it takes a baton from its own list and puts it
-    into its neighbour's, which is the least that a hand-over through Redis can be.  It waits for
-    answers as our lock does, spinning where that one spins, so that no lock can pass it.
+    A single process sets and deletes a key.  Several processes pop a baton from their own list and
+    push it to the next one's: the cheapest hand-over through Redis.  It waits for answers and spins
+    as our lock does, so that no lock can exceed it.
     """
 
     def __init__(self, url: str, name: str, lease: int, *, place: int = 0, of: int = 1) -> None:
@@ -139,20 +139,20 @@ class Ceiling:
         self._first: tuple[str, ...] = ("SET", name, "1")
         self._second: tuple[str, ...] = ("DEL", name)
         if of > 1:
-            self._first = ("BLPOP", f"{name}:{place}", str(BATON_LOST))
+            self._first = ("BLPOP", f"{name}:{place}", str(BATON_WAIT))
             self._second = ("RPUSH", f"{name}:{(place + 1) % of}", "1")
 
     def _ask(self, command: tuple[Any, ...]) -> Any:
         self._socket.sendall(hiredis.pack_command(command))
-        self._spinner.look()
+        self._spinner.spin()
         while (answer := self._reader.gets()) is False:
             self._reader.feed(self._socket.recv(65536))
         return answer
 
     def acquire(self) -> bool:
-        """See `Contender`; False if the baton lies with one who has stopped."""
+        """See `Contender`; return False if a stopped process has the baton."""
         if self._blocks:
-            self._spinner.stop()
+            self._spinner.suspend()
         return self._ask(self._first) is not None
 
     def release(self) -> None:
@@ -161,7 +161,7 @@ class Ceiling:
 
 
 def unfair(url: str, name: str, lease: int) -> Contender:
-    """Return our lock without a queue: whoever asks first when it is free."""
+    """Return our lock in unfair mode, without a queue."""
     return Ours(url, name, lease, fair=False)
 
 

@@ -1,9 +1,9 @@
-"""Processes that take turns at a lock, and what they lived through.
+"""Processes that compete for a lock, and the figures from their records.
 
-Each process writes down when it asked and when it got in, on the machine's monotonic clock, which
-is one for all processes.  From that follow waits and hand-overs; from a counter in redis-py's
-connections, the requests.  Contenders are interleaved within a round, so that a slow minute of the
-machine is everybody's.
+Each process records when it asked for the lock and when it got it, on the machine's monotonic
+clock, which all processes share.  Waits and hand-overs follow from these times, requests from a
+counter in redis-py's connections.  Contenders are interleaved within a round, so that a slow minute
+of the machine affects all of them.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from redis.connection import AbstractConnection
 from lab.bench.locks.contenders import CEILING, CONTENDERS, LEASE
 
 PROCESSES = get_context("forkserver")
-SILENCE_LIMIT = 150.0  # s; the slowest contender gives up after 120
-HEAD_START = 0.05  # s; until all processes have heard when to begin
-WARM_UP = 0.2  # s; in which all connect and send their scripts
-RECOVERY_LEASE = 2  # s; whole seconds are all that python-redis-lock knows
+ANSWER_TIMEOUT = 150.0  # s; the slowest contender times out after 120
+HEAD_START = 0.05  # s; so that all processes know the start time before it comes
+WARM_UP = 0.2  # s; to connect and send the scripts
+RECOVERY_LEASE = 2  # s; python-redis-lock supports only whole seconds
 
 Visit = tuple[float, float]
-"""When a process asked for the lock, and when it had it."""
+"""When a process asked for the lock, and when it got it."""
 
 
 @dataclass
 class Row:
-    """One contender with so many processes; times in ms, medians over the rounds."""
+    """One contender with one number of processes; times in ms, medians over the rounds."""
 
     lock: str
     processes: int
@@ -54,7 +54,7 @@ class Counter:
     """Counts the requests that this process sends through redis-py's connections."""
 
     def __init__(self) -> None:
-        """Wrap the one method that all of redis-py, and our own wire, send with."""
+        """Wrap the one method with which redis-py and our transport send."""
         self.requests = 0
         send: Callable[..., Any] = AbstractConnection.send_packed_command
 
@@ -81,7 +81,7 @@ def _work(pipe: Connection) -> None:
 
 
 def _visits(handle: Any, counter: Counter, begin: float, seconds: float) -> Any:
-    """Use the lock until the time is over; the visits, and the requests that they took."""
+    """Use the lock until the time is over; return the visits and the number of requests."""
     time.sleep(max(0.0, begin - time.monotonic()))
     requests, visits, end = counter.requests, [], begin + seconds
     while (asked := time.monotonic()) < end:
@@ -92,7 +92,7 @@ def _visits(handle: Any, counter: Counter, begin: float, seconds: float) -> Any:
 
 
 class Crew:
-    """Processes that are kept for the whole benchmark."""
+    """A pool of processes for the whole benchmark."""
 
     def __init__(self, size: int) -> None:
         """Start `size` processes."""
@@ -105,7 +105,7 @@ class Crew:
             self._pipes.append(ours)
 
     def run(self, contender: str, url: str, processes: int, seconds: float) -> Row:
-        """Let so many processes use one lock for so long."""
+        """Let `processes` processes use one lock for `seconds`; return the figures."""
         name = f"bench-{contender}-{processes}"
         self._all(contender, url, name, processes, WARM_UP)
         answers = self._all(contender, url, name, processes, seconds)
@@ -136,13 +136,13 @@ def _lay_baton(url: str, name: str, processes: int) -> None:
 
 
 def _receive(pipe: Connection) -> Any:
-    if not pipe.poll(SILENCE_LIMIT):
-        raise TimeoutError(f"a benchmark process is silent for {SILENCE_LIMIT} s")
+    if not pipe.poll(ANSWER_TIMEOUT):
+        raise TimeoutError(f"a benchmark process did not answer within {ANSWER_TIMEOUT} s")
     return pipe.recv()
 
 
 def summary(contender: str, seconds: float, answers: Sequence[tuple[list[Visit], int]]) -> Row:
-    """Turn what the processes wrote down into one row."""
+    """Summarise the records of the processes in one row."""
     waits = sorted((got - asked) * 1000 for visits, _ in answers for asked, got in visits)
     entries = sorted((got, who) for who, (visits, _) in enumerate(answers) for _, got in visits)
     span = max(seconds, entries[-1][0] - min(asked for visits, _ in answers for asked, _ in visits))
@@ -185,10 +185,10 @@ def compare(
     seen: dict[tuple[int, str], list[Row]] = {}
     crew = Crew(max(processes))
     try:
-        for turn in range(rounds):
+        for number in range(rounds):
             for many in processes:
                 for contender in contenders:
-                    tell(f"round {turn + 1} of {rounds}: {many:2} × {contender}")
+                    tell(f"round {number + 1} of {rounds}: {many:2} × {contender}")
                     row = crew.run(contender, url, many, seconds)
                     seen.setdefault((many, contender), []).append(row)
     finally:
@@ -199,7 +199,7 @@ def compare(
 def _hold(pipe: Connection, contender: str, url: str) -> None:
     CONTENDERS[contender](url, f"recovery-{contender}", RECOVERY_LEASE).acquire()
     pipe.send(time.monotonic())
-    time.sleep(SILENCE_LIMIT)
+    time.sleep(ANSWER_TIMEOUT)
 
 
 def _wait(pipe: Connection, contender: str, url: str) -> None:
@@ -211,13 +211,13 @@ def _wait(pipe: Connection, contender: str, url: str) -> None:
 
 
 def recovery(contender: str, url: str) -> float:
-    """Return the seconds from the `SIGKILL` of a holder until its successor is in."""
+    """Return the seconds from the `SIGKILL` of a holder until the next one has the lock."""
     with ExitStack() as processes:
         holder, held = processes.enter_context(_process(_hold, contender, url))
         _receive(held)
         _, waiter = processes.enter_context(_process(_wait, contender, url))
         _receive(waiter)
-        time.sleep(0.2)  # so that it has asked, and waits
+        time.sleep(0.2)  # so that it is waiting
         holder.kill()
         killed = time.monotonic()
         return float(_receive(waiter)) - killed
@@ -237,7 +237,7 @@ def _process(target: Callable[..., None], contender: str, url: str) -> Iterator[
 
 
 def machine(url: str) -> dict[str, Any]:
-    """Say what the figures were measured on."""
+    """Describe the machine and the server of the figures."""
     with redis.Redis.from_url(url) as client:
         info: Any = client.info("server")
     server = "Valkey" if "valkey_version" in info else "Redis"

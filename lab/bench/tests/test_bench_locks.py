@@ -52,13 +52,13 @@ def test_the_ceiling_waits_for_answers_as_our_lock_does(
     called: list[str] = []
 
     class Recorder(Spinner):
-        def look(self) -> None:
-            called.append("look")
-            super().look()
+        def spin(self) -> None:
+            called.append("spin")
+            super().spin()
 
-        def stop(self) -> None:
-            called.append("stop")
-            super().stop()
+        def suspend(self) -> None:
+            called.append("suspend")
+            super().suspend()
 
     monkeypatch.setattr(contenders, "Spinner", Recorder)
     ceiling = contenders.Ceiling(valkey_server.endpoint, "ceiling", 10, place=0, of=processes)
@@ -71,7 +71,7 @@ def test_the_ceiling_waits_for_answers_as_our_lock_does(
         assert client.exists("ceiling") == 0
         assert client.llen("ceiling:1") == processes - 1
     # A pop that blocks is not spun for: the others in the queue need the processor.
-    assert called == (["look", "look"] if processes == 1 else ["stop", "look", "look"])
+    assert called == (["spin", "spin"] if processes == 1 else ["suspend", "spin", "spin"])
 
 
 def test_the_command_writes_table_json_chart_and_page(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
-"""Locks as people write them first: fourteen lessons, each kept with the flaw it is known for.
+"""Fourteen locks as most people write them first, each with its known flaw.
 
-Not for use in a shop: `locking.backends` is.  Each file is one lock, written as it is usually
+Do not use them in a shop; use `locking.backends`.  Each file is one lock as it is usually
 published; its docstring names the flaw and the lesson that mends it.  `lab.locks.simulator` runs
-them in virtual time and finds the interleaving that breaks them; `docs/locks.md` is the course.
+them in virtual time and finds the interleavings that break them; `docs/locks.md` is the course.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Lesson:
 
     @property
     def docstring(self) -> str:
-        """The flaw, and which lesson mends it, in the lesson's own words."""
+        """The lesson's docstring: its flaw, and the lesson that mends it."""
         return (import_module(f"lab.locks.lessons.{self.module}").__doc__ or "").strip()
 
 
@@ -54,7 +54,7 @@ LESSONS = tuple(
 
 
 def find(slug: str) -> Lesson:
-    """The lesson of that name or number; `KeyError` if there is none."""
+    """Return the lesson of that name or number; `KeyError` if there is none."""
     for lesson in LESSONS:
         if slug in (lesson.slug, str(lesson.number)):
             return lesson

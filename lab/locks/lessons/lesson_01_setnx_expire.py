@@ -1,7 +1,7 @@
-"""Lesson 1: SETNX, then EXPIRE — the first lock that everybody writes.
+"""Lesson 1: SETNX, then EXPIRE — the lock that most people write first.
 
-Flaw: two commands.  A holder that crashes between them leaves a key without an end, and nobody
-ever gets in again.  Lesson 2 repairs it from outside; lesson 5 makes it one step.
+Flaw: two commands.  A holder that crashes between them leaves a key without an expiry, and no
+client ever gets the lock again.  Lesson 2 repairs the key later; lesson 5 uses one step.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class SetnxExpireLock:
         self._wait_interval = wait_interval
 
     def acquire(self, timeout: float = 0.0) -> bool:
-        """Try for `timeout` seconds (0: once); whether the lock was taken."""
+        """Try for `timeout` seconds (0: once); return whether the lock was taken."""
         deadline = time.monotonic() + timeout
         while not self._client.setnx(self._name, 1):
             if time.monotonic() >= deadline:

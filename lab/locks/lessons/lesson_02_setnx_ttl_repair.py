@@ -1,7 +1,7 @@
-"""Lesson 2: SETNX, then EXPIRE, repaired by whoever sees a key without an end.
+"""Lesson 2: SETNX, then EXPIRE, repaired by a waiter that sees a key without an expiry.
 
-Flaw: two waiters can see `TTL < 0` at the same moment, and each of them takes the lock.  Also,
-whoever hands a point in time to `expire`, which wants a duration, locks the name for decades.
+Flaw: two waiters can see `TTL < 0` at the same moment, and each of them takes the lock.  Also, a
+caller that passes a point in time to `expire`, which takes a duration, locks the name for decades.
 Lesson 3 lets only one of them win.
 """
 
@@ -22,7 +22,7 @@ class TtlRepairLock:
     def lock(
         self, name: str, timeout: float = 0.0, expire: int = 15, wait_interval: float = 0.1
     ) -> bool:
-        """Try for `timeout` seconds (0: give up at once) to lock `name`; whether it is ours.
+        """Try for `timeout` seconds (0: give up at once) to lock `name`; return whether it is ours.
 
         `expire` is the life of the lock, `wait_interval` the pause between tries, in seconds.
         """
@@ -32,7 +32,7 @@ class TtlRepairLock:
                 self._client.expire(name, expire)
                 self._held.add(name)
                 return True
-            # No end: its holder must have crashed before it could set one.
+            # No expiry: the holder must have crashed before it could set one.
             if self._client.ttl(name) < 0:
                 self._client.expire(name, expire)
                 self._held.add(name)
@@ -42,7 +42,7 @@ class TtlRepairLock:
             time.sleep(wait_interval)
 
     def unlock(self, name: str) -> bool:
-        """Delete the lock if this client thinks that it holds it; whether it did."""
+        """Delete the lock if this client thinks that it holds it; return whether it did."""
         if not self.is_locking(name):
             return False
         self._client.delete(name)
@@ -55,9 +55,9 @@ class TtlRepairLock:
             self.unlock(name)
 
     def expire(self, name: str, expire: int) -> bool:
-        """Let the lock live for `expire` seconds from now; whether it is ours to extend."""
+        """Let the lock live for `expire` seconds from now; return whether it is ours to extend."""
         return self.is_locking(name) and bool(self._client.expire(name, expire))
 
     def is_locking(self, name: str) -> bool:
-        """Whether this client took the lock; the server is not asked."""
+        """Return whether this client took the lock, without asking the server."""
         return name in self._held

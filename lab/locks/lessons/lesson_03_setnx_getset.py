@@ -25,7 +25,7 @@ class GetsetLock:
         self._wait_interval = wait_interval
 
     def acquire(self, timeout: float = 0.0) -> bool:
-        """Try for `timeout` seconds (0: once); whether the lock was taken."""
+        """Try for `timeout` seconds (0: once); return whether the lock was taken."""
         give_up = time.monotonic() + timeout
         while not self._try():
             if time.monotonic() >= give_up:

@@ -21,7 +21,7 @@ class BusyLoopLock:
         self._ttl = ttl
 
     def acquire(self, timeout: float = 0.0) -> bool:
-        """Try for `timeout` seconds (0: once); whether the lock was taken."""
+        """Try for `timeout` seconds (0: once); return whether the lock was taken."""
         give_up = time.monotonic() + timeout
         while True:
             deadline = time.time() + self._ttl + 1

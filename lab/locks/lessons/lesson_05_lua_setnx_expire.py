@@ -1,7 +1,7 @@
 """Lesson 5: SETNX and EXPIRE in one Lua script, so that no crash can come between them.
 
-Flaw: the work can outlast the expiry.  Then the lock is the next holder's, and the first one's
-DEL removes it and lets a third one in.  Lesson 7 looks whose lock it is before it deletes.
+Flaw: the work can outlast the expiry.  Then the next client holds the lock, and the first one's
+DEL removes it and admits a third.  Lesson 7 checks the owner before it deletes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class LuaSetnxExpireLock:
         self._script = client.register_script(ACQUIRE)
 
     def acquire(self, timeout: float = 0.0) -> bool:
-        """Try for `timeout` seconds (0: once); whether the lock was taken."""
+        """Try for `timeout` seconds (0: once); return whether the lock was taken."""
         deadline = time.monotonic() + timeout
         while not self._script(keys=[self._name], args=[self._ttl]):
             if time.monotonic() >= deadline:

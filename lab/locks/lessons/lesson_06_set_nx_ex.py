@@ -1,7 +1,7 @@
-"""Lesson 6: SET NX EX — what lesson 5 scripted is a single command since Redis 2.6.12.
+"""Lesson 6: SET NX EX — the script of lesson 5 as a single command, since Redis 2.6.12.
 
 Flaw: the same as lesson 5.  The work outlasts the expiry, and DEL then removes the next holder's
-lock.  Lesson 7 looks whose lock it is before it deletes.
+lock.  Lesson 7 checks the owner before it deletes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class SetNxExLock:
         self._wait_interval = wait_interval
 
     def acquire(self, timeout: float = 0.0) -> bool:
-        """Try for `timeout` seconds (0: once); whether the lock was taken."""
+        """Try for `timeout` seconds (0: once); return whether the lock was taken."""
         deadline = time.monotonic() + timeout
         while not self._client.set(self._name, 1, nx=True, ex=self._ttl):
             if time.monotonic() >= deadline:

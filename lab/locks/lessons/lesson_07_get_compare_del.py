@@ -25,7 +25,7 @@ class GetCompareDelLock:
         self._token = uuid.uuid4().hex.encode()
 
     def acquire(self, timeout: float = 0.0) -> bool:
-        """Try for `timeout` seconds (0: once); whether the lock was taken."""
+        """Try for `timeout` seconds (0: once); return whether the lock was taken."""
         deadline = time.monotonic() + timeout
         while not self._client.set(self._name, self._token, nx=True, px=round(self._ttl * 1000)):
             if time.monotonic() >= deadline:

@@ -1,8 +1,8 @@
 """Lesson 8: SET NX PX with a token, released by compare-and-delete in Lua: the textbook lock.
 
-Flaws: work that outlasts the lease goes on beside the next holder, and nothing tells either of
-them.  It wakes nobody: waiters poll, and whoever polls at the right moment wins.  Lesson 9 renews
-the lease and wakes the waiters.
+Flaws: work that outlasts the lease goes on beside the next holder, and nothing notifies either of
+them.  It wakes no waiter: waiters poll, and the one that polls at the right moment wins.  Lesson 9
+renews the lease and wakes the waiters.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class TokenLuaLock:
         self._release = client.register_script(RELEASE)
 
     def acquire(self, timeout: float = 0.0) -> bool:
-        """Try for `timeout` seconds (0: once); whether the lock was taken."""
+        """Try for `timeout` seconds (0: once); return whether the lock was taken."""
         deadline = time.monotonic() + timeout
         while not self._client.set(self._name, self._token, nx=True, px=round(self._ttl * 1000)):
             if time.monotonic() >= deadline:

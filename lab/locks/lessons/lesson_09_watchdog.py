@@ -67,7 +67,7 @@ class WatchdogLock:
         self._stop = threading.Event()
 
     def acquire(self, timeout: float = 0.0) -> bool:
-        """Wait for at most `timeout` seconds; whether the lock was taken."""
+        """Wait for at most `timeout` seconds; return whether the lock was taken."""
         deadline = time.monotonic() + timeout
         rest = self._try()
         if rest < 0:
@@ -84,7 +84,7 @@ class WatchdogLock:
         return self._watch()
 
     def _try(self) -> float:
-        """Seconds for which another still holds the lock; negative if it is ours."""
+        """Return the seconds for which another still holds the lock; negative if it is ours."""
         answer = self._acquire(keys=[self._name], args=self._arguments)
         return float(answer) / 1000
 

@@ -46,7 +46,7 @@ class RedlockLock:
         self._releases = [client.register_script(RELEASE) for client in clients]
 
     def acquire(self, timeout: float = 0.0) -> bool:
-        """Try for `timeout` seconds (0: once); whether a majority gave the lock in time."""
+        """Try for `timeout` seconds (0: once); return whether a majority gave the lock in time."""
         deadline = time.monotonic() + timeout
         while not self._try():
             if time.monotonic() >= deadline:

@@ -24,7 +24,7 @@ class TableRowLock:
         self._wait_interval = wait_interval
 
     def acquire(self, timeout: float = 0.0) -> bool:
-        """Try for `timeout` seconds (0: once); whether the row was ours to insert."""
+        """Try for `timeout` seconds (0: once); return whether the row was ours to insert."""
         deadline = time.monotonic() + timeout
         while not self._insert():
             if time.monotonic() >= deadline:

@@ -1,8 +1,8 @@
 """Lesson 12: SELECT … FOR UPDATE on a lock row, released by COMMIT.
 
-Flaws: where the row does not exist yet, nothing is locked and nothing says so.  And a transaction
-that somebody forgot holds the lock until its connection dies.  Insert the rows beforehand, or use
-lesson 13, for which the row need not exist.
+Flaws: if the row does not exist yet, the statement locks nothing and raises no error.  And a
+forgotten transaction holds the lock until its connection dies.  Insert the rows beforehand, or use
+lesson 13, which needs no existing row.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 TABLE = "CREATE TABLE IF NOT EXISTS lock_row (name text PRIMARY KEY, taken_at double precision)"
 
 
-class RowLock:
+class ForUpdateLock:
     """`connection` is a psycopg connection, not in autocommit mode, on a database with `TABLE`."""
 
     def __init__(self, connection: Any, name: str) -> None:

@@ -19,7 +19,7 @@ class UniqueIndexGuard:
         self._connection = connection
 
     def refund(self, order: str, amount: int) -> bool:
-        """Record the refund of an order; whether it is new.  Pay out only if it is."""
+        """Record the refund of an order; return whether it is new.  Pay out only if it is."""
         inserted = self._connection.execute(
             "INSERT INTO refund (order_id, amount) VALUES (%s, %s) ON CONFLICT DO NOTHING",
             (order, amount),

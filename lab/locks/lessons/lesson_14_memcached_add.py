@@ -1,7 +1,7 @@
 """Lesson 14: memcached's `add`, which fails if the key is there, and `cas` to let go of one's own.
 
-Flaw: memcached is a cache.  Under memory pressure it evicts what it likes, locks included, and
-tells nobody; the next `add` succeeds.  Lesson 11's row stays until somebody deletes it.
+Flaw: memcached is a cache.  Under memory pressure it silently evicts items, including locks, and
+the next `add` succeeds.  Lesson 11's row stays until a client deletes it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class MemcachedAddLock:
         self._token = uuid.uuid4().hex.encode()
 
     def acquire(self, timeout: float = 0.0) -> bool:
-        """Try for `timeout` seconds (0: once); whether the lock was taken."""
+        """Try for `timeout` seconds (0: once); return whether the lock was taken."""
         deadline = time.monotonic() + timeout
         # `noreply` is pymemcache's default and would make every `add` look like a success.
         while not self._client.add(self._name, self._token, expire=self._ttl, noreply=False):

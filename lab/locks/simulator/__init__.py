@@ -1,4 +1,4 @@
-"""Runs real lock code, unchanged, in virtual time, and finds the interleaving that breaks it.
+"""A simulator that runs real lock code in virtual time and finds interleavings that break it.
 
 `python -m lab.locks.simulator lesson` lists the lessons, `python -m lab.locks.simulator lesson
 setnx-expire` breaks one and shows the lock that mends it, `python -m lab.locks.simulator explore`

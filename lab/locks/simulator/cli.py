@@ -16,22 +16,22 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from lab.locks.lessons import LESSONS, find
-from lab.locks.simulator import again
 from lab.locks.simulator import explore as search_at_random
-from lab.locks.simulator.course import weave, woven
-from lab.locks.simulator.explore import CALM, Exploration, Tally, first_wrong, shortest
+from lab.locks.simulator import repeat_command
+from lab.locks.simulator.course import update_document, with_current_timelines
+from lab.locks.simulator.explore import DEFAULT_ACTS, Exploration, Tally, first_wrong, shortest
+from lab.locks.simulator.explored_locks import EXPLORED_LOCKS, VISITOR
 from lab.locks.simulator.history import Kind
 from lab.locks.simulator.lesson_report import Report, as_values, reports, violations_json
 from lab.locks.simulator.schedule import FAULTS, Act, Schedule, to_json
-from lab.locks.simulator.stage import Run
-from lab.locks.simulator.subjects import SUBJECTS, VISITOR
+from lab.locks.simulator.simulation import Run
 from lab.locks.simulator.timeline import Row, as_json, as_mermaid, print_timeline, rows
 
 PROVED, BROKEN, UNUSABLE = 0, 1, 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; its exit code."""
+    """Run a command; return its exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m lab.locks.simulator", description=__doc__.splitlines()[0]
     )
@@ -149,8 +149,8 @@ def run_course(options: argparse.Namespace) -> int:
     path: Path = options.document
     if options.check:
         text = path.read_text(encoding="utf-8")
-        return PROVED if woven(text) == text else BROKEN
-    Console().print(f"{path} {'rewritten' if weave(path) else 'is up to date'}")
+        return PROVED if with_current_timelines(text) == text else BROKEN
+    Console().print(f"{path} {'rewritten' if update_document(path) else 'is up to date'}")
     return PROVED
 
 
@@ -161,14 +161,14 @@ def add_explore_arguments(parser: argparse.ArgumentParser) -> None:
     """What `explore` understands."""
     faults = ", ".join(_name(act) for act in sorted(FAULTS))
     parser.add_argument(
-        "--lock", choices=list(SUBJECTS), default="redis", help="which lock to search"
+        "--lock", choices=list(EXPLORED_LOCKS), default="redis", help="which lock to search"
     )
     parser.add_argument("--schedules", type=_positive, default=100_000, help="how many")
     parser.add_argument("--seed", type=int, default=7, help="the seed of the first schedule")
     parser.add_argument("--processes", type=_positive, default=os.cpu_count() or 1)
     parser.add_argument(
         "--faults",
-        default=",".join(_name(act) for act in sorted(CALM - {Act.SWITCH})),
+        default=",".join(_name(act) for act in sorted(DEFAULT_ACTS - {Act.SWITCH})),
         help=f"separated by commas, of: {faults}",
     )
     parser.add_argument(
@@ -187,7 +187,7 @@ def run_explore(options: argparse.Namespace, console: Console | None = None) -> 
     except KeyError as unknown:
         Console(stderr=True).print(f"no such fault: {unknown.args[0]}", highlight=False)
         return UNUSABLE
-    what = Exploration(acts, SUBJECTS[options.lock], fenced=not options.no_fence)
+    what = Exploration(acts, EXPLORED_LOCKS[options.lock], fenced=not options.no_fence)
     began = time.monotonic()
     tally = _search(what, options)
     seconds = time.monotonic() - began
@@ -230,7 +230,7 @@ def _search(what: Exploration, options: argparse.Namespace) -> Tally:
 
 
 def _finding(what: Exploration, tally: Tally) -> Finding | None:
-    """The violation, or else a schedule that shows the fence at work."""
+    """Return the violation, or else a schedule that shows the fence at work."""
     if tally.violations:
         seed, wrong = min(tally.violations)
         return seed, str(wrong), *shortest(what, seed, lambda run: first_wrong(what, run) is wrong)
@@ -268,7 +268,7 @@ def _tell(
 
 
 def story(run: Run) -> list[Row]:
-    """The history without the visitors that come afterwards, unless they are the point."""
+    """Return the history without the visitors that come afterwards, unless they are the point."""
     lines = rows(run.history)
     told = [line for line in lines if not line.who.startswith(VISITOR)]
     if any(line.kind is Kind.VIOLATION for line in lines):
@@ -278,7 +278,7 @@ def story(run: Run) -> list[Row]:
 
 def _repeat(seed: int, options: argparse.Namespace) -> str:
     fence = " --no-fence" if options.no_fence else ""
-    return again.command(
+    return repeat_command.command(
         f"explore --lock {options.lock} --schedules 1 --seed {seed} "
         f"--faults {shlex.quote(options.faults)}{fence}"
     )

@@ -1,8 +1,8 @@
-"""Weaves the simulator's timelines into the course, `docs/locks.md`.
+"""The timelines in the course, `docs/locks.md`.
 
 The prose is written by hand.  A line such as `<!-- timeline: setnx-expire/crash/broken -->` is
 followed by a block that this module writes; `broken` and `mended` are timelines, `mermaid` is the
-broken one as a diagram.  A test compares the document with what the simulator prints today.
+broken one as a diagram.  A test compares the document with the simulator's current output.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ BLOCK = re.compile(
 WIDTH = 100
 
 
-def woven(document: str) -> str:
-    """The document with all its timelines as they are today.
+def with_current_timelines(document: str) -> str:
+    """Return the document with the current timelines.
 
     Raises `KeyError` for a lesson or scenario that does not exist.
     """
@@ -32,10 +32,10 @@ def woven(document: str) -> str:
     )
 
 
-def weave(path: Path) -> bool:
-    """Bring the document up to date; whether it had to be changed."""
+def update_document(path: Path) -> bool:
+    """Write the current timelines into the document; return whether it changed."""
     before = path.read_text(encoding="utf-8")
-    after = woven(before)
+    after = with_current_timelines(before)
     if after == before:
         return False
     path.write_text(after, encoding="utf-8")

@@ -1,7 +1,7 @@
-"""Searches the production locks: very many random schedules, with crashes, pauses, lost replies.
+"""Random search for failures of the production locks, with crashes, pauses and lost replies.
 
-Every schedule comes from one seed: who comes when and works how long, who goes first at each
-step, what goes wrong.  So a finding is repeated by its seed alone.
+One seed determines a schedule completely: the clients, their times, the order of steps and the
+faults.  So the seed alone repeats a finding.
 """
 
 from __future__ import annotations
@@ -14,18 +14,21 @@ from itertools import islice
 from multiprocessing import get_context
 
 from lab.locks.simulator import production
+from lab.locks.simulator.explored_locks import EXPLORED_LOCKS, ExploredLock, clients
 from lab.locks.simulator.history import Wrong
-from lab.locks.simulator.schedule import Act, Dice, Powers, Schedule
+from lab.locks.simulator.schedule import Act, FaultModel, RandomScheduler, Schedule
 from lab.locks.simulator.search import shrink
-from lab.locks.simulator.stage import Play, Run, perform
-from lab.locks.simulator.subjects import SUBJECTS, Subject, clients
+from lab.locks.simulator.simulation import Experiment, Run, run_experiment
 from lab.locks.simulator.virtual import inside_simulation
 
 CHUNK = 250
-"""Schedules that a process works off before it reports: about a second's worth."""
+"""Schedules per report of a process: about one second of work."""
 
-CALM = frozenset({Act.SWITCH, Act.CRASH, Act.PAUSE, Act.STALL, Act.LOSE_REPLY, Act.LOSE_REQUEST})
-"""What a lease must bear.  Only a pause can put two inside, and then the fence must hold."""
+DEFAULT_ACTS = frozenset(
+    {Act.SWITCH, Act.CRASH, Act.PAUSE, Act.STALL, Act.LOSE_REPLY, Act.LOSE_REQUEST}
+)
+"""The faults that a lease must tolerate.  Only a pause can cause two holders; then the fence
+must hold."""
 
 PAUSES = (1.0, 6.0, 15.0)
 """Seconds: shorter than a waiter's slice, longer than its liveness, longer than the lease."""
@@ -43,8 +46,8 @@ CHECKS = (
     Wrong.KEPT,
 )
 
-# A server that has lost its last write may forget a holder, a waiter or the order, whatever the
-# lock does.  That a stale write is refused, and that life goes on, must still hold.
+# A server that lost its last write may lose a holder, a waiter or the order, whatever the lock
+# does.  Stale writes must still be refused, and clients must still be able to acquire the lock.
 CHECKS_AFTER_FAIL_OVER = (Wrong.NOBODY_ENTERS, Wrong.STALE_WRITE, Wrong.STILLBORN)
 
 
@@ -55,39 +58,39 @@ class Exploration:
     `fenced`: the guarded resource compares tokens.
     """
 
-    acts: frozenset[Act] = CALM
-    subject: Subject = SUBJECTS["redis"]
+    acts: frozenset[Act] = DEFAULT_ACTS
+    target: ExploredLock = EXPLORED_LOCKS["redis"]
     fenced: bool = True
 
     @property
-    def powers(self) -> Powers:
-        """What the scheduler may do."""
-        return Powers(self.acts, seconds=PAUSES, targets=("redis",), most_faults=3)
+    def fault_model(self) -> FaultModel:
+        """The deviations that the scheduler may make."""
+        return FaultModel(self.acts, seconds=PAUSES, targets=("redis",), most_faults=3)
 
     @property
     def checks(self) -> tuple[Wrong, ...]:
-        """What must not happen."""
+        """The failures that must not happen."""
         return CHECKS_AFTER_FAIL_OVER if Act.FAIL_OVER in self.acts else CHECKS
 
-    def play(self, seed: int) -> Play:
-        """The clients of one schedule."""
+    def experiment(self, seed: int) -> Experiment:
+        """Return the experiment of one seed."""
         replicated = Act.FAIL_OVER in self.acts
-        return Play(
-            partial(clients, seed=seed, subject=self.subject, replicated=replicated),
+        return Experiment(
+            partial(clients, seed=seed, target=self.target, replicated=replicated),
             production.MODULES,
             stops_at=self.checks,
-            fair=self.subject.fair,
+            fair=self.target.fair,
             fenced=self.fenced,
-            patience=self.subject.patience,
-            patience_after_fault=self.subject.patience_after_fault,
+            max_idle=self.target.max_idle,
+            max_idle_after_fault=self.target.max_idle_after_fault,
             owner_in=production.owner_in,
-            monitor=self.subject.monitor,
+            monitor=self.target.monitor,
         )
 
 
 @dataclass(slots=True)
 class Tally:
-    """What came of many schedules.  `violations` and `refusals` are seeds."""
+    """The totals of many schedules.  `violations` and `refusals` have the seeds."""
 
     schedules: int = 0
     steps: int = 0
@@ -97,7 +100,7 @@ class Tally:
     refusals: list[int] = field(default_factory=list)
 
     def add(self, other: Tally) -> None:
-        """Count the other's in."""
+        """Add the totals of `other`."""
         self.schedules += other.schedules
         self.steps += other.steps
         self.overlaps += other.overlaps
@@ -107,14 +110,14 @@ class Tally:
 
 
 def run_seed(what: Exploration, seed: int) -> tuple[Run, Schedule]:
-    """One schedule, and what the scheduler did in it; virtual time is the caller's business."""
-    dice = Dice(seed, what.powers)
-    run = perform(what.play(seed), dice)
-    return run, tuple(dice.made)
+    """Run one seed; return the run and its schedule.  The caller provides virtual time."""
+    scheduler = RandomScheduler(seed, what.fault_model)
+    run = run_experiment(what.experiment(seed), scheduler)
+    return run, tuple(scheduler.deviations)
 
 
 def run_chunk(what: Exploration, first: int, count: int) -> Tally:
-    """The schedules of the seeds from `first` on."""
+    """Run `count` seeds from `first` on."""
     tally = Tally()
     with inside_simulation(production.MODULES):
         for seed in range(first, first + count):
@@ -132,7 +135,7 @@ def run_chunk(what: Exploration, first: int, count: int) -> Tally:
 
 
 def first_wrong(what: Exploration, run: Run) -> Wrong | None:
-    """The first check that failed, None if all held."""
+    """Return the first check that failed; None if all held."""
     return next((one.wrong for one in run.violations if one.wrong in what.checks), None)
 
 
@@ -144,7 +147,7 @@ def explore(
     processes: int,
     progress: Callable[[Tally], None] = lambda tally: None,
 ) -> Tally:
-    """Run that many schedules, from seed `seed` on, and stop early once one has failed."""
+    """Run `schedules` schedules from seed `seed` on; stop after the first failure."""
     total = Tally()
     for part in _parts(what, schedules, seed, processes):
         total.add(part)
@@ -160,7 +163,7 @@ def _parts(what: Exploration, schedules: int, seed: int, processes: int) -> Iter
     if processes <= 1 or len(jobs) == 1:
         yield from (run_chunk(*job) for job in jobs)
         return
-    # Spawned: a fork would copy threads and sockets of whoever called us.
+    # Spawn, because a fork would copy the threads and sockets of the caller.
     context = get_context("spawn")
     with ProcessPoolExecutor(processes, mp_context=context) as pool:
         waiting = iter(jobs)
@@ -178,18 +181,18 @@ def _parts(what: Exploration, schedules: int, seed: int, processes: int) -> Iter
 
 
 def shortest(what: Exploration, seed: int, fails: Callable[[Run], bool]) -> tuple[Schedule, Run]:
-    """The schedule of a seed, shrunk as long as it `fails`, and its run."""
+    """Return the shortest schedule of a seed that still `fails`, and its run."""
     with inside_simulation(production.MODULES):
         _, schedule = run_seed(what, seed)
-    return shrink(what.play(seed), schedule, fails)
+    return shrink(what.experiment(seed), schedule, fails)
 
 
-def without_stopping(what: Play) -> Play:
-    """The same, but going on after a violation, to show what comes of it."""
+def without_stopping(what: Experiment) -> Experiment:
+    """Return the same experiment, but without a stop at the first violation."""
     return replace(what, stops_at=())
 
 
 def acts_named(names: Sequence[str]) -> frozenset[Act]:
-    """Faults by their names on the command line, switches always with them."""
+    """Return the faults with these command-line names, and always switches."""
     by_name = {act.value.replace(" ", "-"): act for act in Act}
     return frozenset({Act.SWITCH, *(by_name[name] for name in names)})

@@ -1,4 +1,4 @@
-"""What happened in one simulated run, in order: the raw material of every timeline."""
+"""The events of one simulated run, from which timelines are made."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ MICROSECONDS = 1_000_000
 
 
 class Kind(StrEnum):
-    """What sort of thing happened."""
+    """The kind of an event."""
 
     COMMAND = "command"
-    """A command ran on a server and was answered."""
+    """A server executed a command and the client got the answer."""
     LOST = "lost"
-    """A command ran on a server; its answer never arrived."""
+    """A server executed a command; its answer was lost."""
     SLEEP = "sleep"
     ENTER = "enter"
-    """The client has the lock, as far as it knows, and goes in."""
+    """The client believes that it holds the lock."""
     LEAVE = "leave"
     GIVE_UP = "gives up"
     FAULT = "fault"
-    """The scheduler did something to a client or a server."""
+    """The scheduler injected a fault into a client or a server."""
     NOTE = "note"
     VIOLATION = "violation"
-    """The moment it goes wrong."""
+    """The moment at which a check fails."""
 
 
 class Wrong(StrEnum):
-    """The ways in which a lock can be wrong; the values are what a person reads."""
+    """The ways in which a lock can fail; the values are shown to users."""
 
     TWO_HOLDERS = "two holders at once"
     NOBODY_ENTERS = "nobody can ever enter"
@@ -49,7 +49,7 @@ class Event:
     """One line of a timeline.
 
     `at` is virtual microseconds since the start; `who` the client, or "" for the scheduler;
-    `server` where a command went; `what` its words, or free text; `answer` the reply.
+    `server` the target of a command; `what` the command or free text; `answer` the reply.
     """
 
     at: int
@@ -62,7 +62,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A check that failed: which, when (virtual microseconds), who was involved, and why."""
+    """A failed check: which one, when (virtual microseconds), the clients involved, and why."""
 
     wrong: Wrong
     at: int

@@ -1,6 +1,6 @@
 """What there is to say about a lesson: how it breaks, what mends it, and the same schedule on that.
 
-Built once, then shown as text, Mermaid or JSON, and woven into the course.
+Built once, then shown as text, Mermaid or JSON, and with_current_timelines into the course.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from functools import cache
 from typing import Any
 
 from lab.locks.lessons import Lesson, find
-from lab.locks.simulator import again, scenarios
+from lab.locks.simulator import repeat_command, scenarios
 from lab.locks.simulator.history import Violation
-from lab.locks.simulator.scenarios import PRODUCTION, Scenario
+from lab.locks.simulator.scenario import PRODUCTION, Scenario
 from lab.locks.simulator.schedule import Schedule, to_json
 from lab.locks.simulator.search import search
-from lab.locks.simulator.stage import Run, play
+from lab.locks.simulator.simulation import Run, run_schedule
 from lab.locks.simulator.timeline import Row, as_json, rows
 
 
@@ -57,11 +57,11 @@ class Report:
         return "The scheduler, " + ", then ".join(str(one) for one in self.schedule) + "."
 
     def broken_rows(self) -> list[Row]:
-        """The failing history."""
+        """Return the failing history."""
         return rows(self.broken.history)
 
     def mended_rows(self) -> list[Row]:
-        """The history of the mending lock."""
+        """Return the history of the mending lock."""
         return rows(self.mended.history)
 
 
@@ -69,14 +69,16 @@ class Report:
 def report(scenario: Scenario) -> Report:
     """Find the schedule that breaks the lesson, and play it on the lock that mends it."""
     if scenario.wrong is None:
-        return Report(scenario, (), 1, play(scenario.play), play(scenario.mended))
-    found = search(scenario.play, scenario.powers, scenario.wrong)
-    mended = play(scenario.mended, found.schedule)
+        return Report(
+            scenario, (), 1, run_schedule(scenario.experiment), run_schedule(scenario.mended)
+        )
+    found = search(scenario.experiment, scenario.fault_model, scenario.wrong)
+    mended = run_schedule(scenario.mended, found.schedule)
     return Report(scenario, found.schedule, found.tried, found.run, mended)
 
 
 def reports(lesson: Lesson) -> list[Report]:
-    """All scenarios of a lesson, played."""
+    """Return all scenarios of a lesson, played."""
     return [report(scenario) for scenario in scenarios.of(lesson)]
 
 
@@ -89,7 +91,7 @@ def violations_json(run: Run) -> list[dict[str, Any]]:
 
 
 def as_values(played: Report) -> dict[str, Any]:
-    """The report as plain values, for `--json`."""
+    """Return the report as plain values, for `--json`."""
     scenario, lesson = played.scenario, played.scenario.lesson
     return {
         "lesson": {"number": lesson.number, "slug": lesson.slug, "title": lesson.title},
@@ -109,5 +111,5 @@ def as_values(played: Report) -> dict[str, Any]:
             "violations": violations_json(played.mended),
             "events": as_json(played.mended_rows()),
         },
-        "repeat": again.command(f"lesson {lesson.slug} --scenario {scenario.slug}"),
+        "repeat": repeat_command.command(f"lesson {lesson.slug} --scenario {scenario.slug}"),
     }

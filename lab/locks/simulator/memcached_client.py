@@ -1,4 +1,4 @@
-"""A simulated memcached, and a client that reads like pymemcache's: add, gets, cas, delete."""
+"""A simulated memcached and a client with pymemcache's add, get, gets, cas and delete."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class MemcachedServer:
         world.servers[name] = self
 
     def find(self, key: str) -> tuple[bytes, int, int] | None:
-        """The key's value, version and end; None if it is not there."""
+        """Return the key's value, version and end; None if it is not there."""
         found = self._values.get(key)
         if found is not None and found[2] <= self.world.now:
             del self._values[key]
@@ -41,7 +41,7 @@ class MemcachedServer:
         self._values[key] = (value, self._version, end)
 
     def drop(self, key: str) -> bool:
-        """Delete the key; whether it was there."""
+        """Delete the key; return whether it was there."""
         return self._values.pop(key, None) is not None
 
     def fail_over(self) -> str:
@@ -55,7 +55,7 @@ class MemcachedServer:
         return f"needs room and evicts {self.lock_key}"
 
     def jump(self, seconds: float) -> str:
-        """Memcached counts its own seconds; its clock cannot be set."""
+        """Ignore the jump: memcached counts its own seconds."""
         return f"ignores that the clock is set ahead by {seconds:g} s"
 
 
@@ -66,7 +66,7 @@ class SimulatedMemcached:
         self._server = server
 
     def add(self, key: str, value: bytes, expire: float = 0, noreply: bool = False) -> bool:
-        """Set the key if it is not there; whether it was set."""
+        """Set the key if it is not there; return whether it was set."""
         self._step()
         added = self._server.find(key) is None
         if added:
@@ -74,13 +74,13 @@ class SimulatedMemcached:
         return self._answer(("add", key, value, expire), added)
 
     def get(self, key: str) -> bytes | None:
-        """The key's value."""
+        """Return the key's value."""
         self._step()
         found = self._server.find(key)
         return self._answer(("get", key), found and found[0])
 
     def gets(self, key: str) -> tuple[bytes | None, int | None]:
-        """The key's value and its version."""
+        """Return the key's value and its version."""
         self._step()
         found = self._server.find(key)
         return self._answer(("gets", key), (found[0], found[1]) if found else (None, None))
@@ -97,14 +97,14 @@ class SimulatedMemcached:
         return self._answer(("cas", key, value, version, expire), same)
 
     def delete(self, key: str, noreply: bool = False) -> bool:
-        """Delete the key; whether it was there."""
+        """Delete the key; return whether it was there."""
         self._step()
         return self._answer(("delete", key), self._server.drop(key))
 
     def _step(self) -> None:
-        verdict = self._server.world.step()
-        if verdict is not None:
-            raise Stuck(f"the simulated memcached cannot {verdict}")
+        effect = self._server.world.step()
+        if effect is not None:
+            raise Stuck(f"the simulated memcached cannot {effect}")
 
     def _answer(self, words: tuple[Any, ...], answer: Answer) -> Answer:
         server = self._server

@@ -1,7 +1,7 @@
-"""Watches a run and says when it goes wrong.
+"""The monitor of a run, which detects failures of the lock.
 
-The monitor knows what no client knows: who is inside at this moment, who came first, who wrote
-the lock's key last.  It judges a lock only by what its holders would suffer.
+The monitor knows more than any client: the current holders, the order of arrival, and the last
+writer of the lock's key.  It reports only failures that clients would notice.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from lab.locks.simulator.history import MICROSECONDS, Kind, Violation, Wrong
 from lab.locks.simulator.world import EPOCH
 
 if TYPE_CHECKING:
-    from lab.locks.simulator.redis_client import RedisServer
-    from lab.locks.simulator.world import Process, World
+    from lab.locks.simulator.process import Process
+    from lab.locks.simulator.redis_server import RedisServer
+    from lab.locks.simulator.world import World
 
 NEVER = 1 << 62
 
-# A waiter reports itself alive every 2 s and is believed for 5 s.
+# A waiter reports every 2 s that it is alive, and counts as alive for 5 s.
 LONGEST_GHOST = 5 * MICROSECONDS
 
 
@@ -30,7 +31,7 @@ class Attempt:
     client: str
     asked_at: int
     role: str = ""
-    """As what it comes, to a lock that several may hold; see `gate`."""
+    """Its role at a shared lock; see `shared_lock_monitor`."""
     arrived: int | None = None
     """The place in line: counted when the attempt's first command ran on the server."""
     grant: int = 0
@@ -49,7 +50,7 @@ class KeyState:
 
     @staticmethod
     def of(server: RedisServer) -> KeyState:
-        """The key as it is now."""
+        """Return the key as it is now."""
         model, key = server.model, server.lock_key
         value = model.find(key)
         end = model.ends.get(key)
@@ -68,7 +69,7 @@ class KeyState:
         return self.value is not None
 
     def ended(self, now: int) -> bool:
-        """Whether it was free by then."""
+        """Return whether it was free by then."""
         return self.free_from <= now
 
 
@@ -77,8 +78,8 @@ class Monitor:
 
     `stops_at`: the run ends at the first of these.  `lease_ends`: a holder that knows, by its own
     clock, that its lease is over does not count as a holder; a plain lock's holder always does.
-    `fair`: whoever arrived first must enter first.  `patience`: seconds for which the lock may be
-    free while somebody waits for it, or be somebody's who does not know it; `patience_after_fault`:
+    `fair`: whoever arrived first must enter first.  `max_idle`: seconds for which the lock may be
+    free while somebody waits for it, or be somebody's who does not know it; `max_idle_after_fault`:
     the same for being free, once something has gone wrong.  `owner_in` reads the client's name in
     the value of a lock that is handed over.
     """
@@ -89,8 +90,8 @@ class Monitor:
         *,
         stops_at: Collection[Wrong] = tuple(Wrong),
         fair: bool = False,
-        patience: float | None = None,
-        patience_after_fault: float | None = None,
+        max_idle: float | None = None,
+        max_idle_after_fault: float | None = None,
         owner_in: Callable[[Any], str] | None = None,
     ) -> None:
         self.world = world
@@ -101,8 +102,8 @@ class Monitor:
         self.overlaps = 0
         self._stops_at = frozenset(stops_at)
         self._fair = fair
-        self._patience = patience
-        self._patience_after_fault = patience_after_fault or patience
+        self._max_idle = max_idle
+        self._max_idle_after_fault = max_idle_after_fault or max_idle
         self._owner_in = owner_in
         self._handed_at: dict[str, int] = {}
         self._arrivals = 0
@@ -113,20 +114,20 @@ class Monitor:
     # -- what clients report
 
     def asks(self, client: str, role: str = "") -> None:
-        """The client begins to try for the lock."""
+        """Record that the client starts to acquire the lock."""
         self.waiting[client] = Attempt(client, self.world.now, role)
         self.world.processes[client].begin("acquire")
 
     def enters(self, client: str, believes: Callable[[], bool] = lambda: True) -> Attempt:
-        """The client was told that it has the lock; `believes` says how long it thinks so."""
+        """Record that the client got the lock; `believes` tells whether it still thinks so."""
         attempt = self.waiting.pop(client)
         attempt.believes = believes
         self.grants += 1
         attempt.grant = self.grants
         self.world.record(Kind.ENTER, f"enters as holder {attempt.grant}", who=client)
-        self._check_alone(attempt)
+        self._check_exclusive(attempt)
         self._check_order(attempt)
-        self._check_patience(attempt)
+        self._check_idle(attempt)
         self.inside[client] = attempt
         if believes():  # else its answer came too late, and the key may be another's by now
             self._key_holder = client
@@ -134,32 +135,32 @@ class Monitor:
         return attempt
 
     def leaves(self, client: str) -> None:
-        """The client is done with its work and is about to let go."""
+        """Record that the client has finished its work and is about to release."""
         if self.inside.pop(client, None) is not None:
             self.world.record(Kind.LEAVE, "leaves", who=client)
             self.world.processes[client].begin("release")
 
     def gives_up(self, client: str, why: str = "") -> None:
-        """The client did not get the lock."""
+        """Record that the client did not get the lock."""
         self.waiting.pop(client, None)
         self.world.record(Kind.GIVE_UP, why or "gives up", who=client)
 
     def crashed(self, client: str) -> None:
-        """A dead client holds nothing and waits for nothing."""
+        """Record a crash: a dead client neither holds nor waits."""
         self.inside.pop(client, None)
         self.waiting.pop(client, None)
 
     # -- what servers report
 
     def saw_arrival(self, process: Process) -> None:
-        """A command of the process has run: if it is the attempt's first, it is in line now."""
+        """Record the arrival of a client at the first command of its attempt."""
         attempt = self.waiting.get(process.name)
         if attempt is not None and attempt.arrived is None:
             self._arrivals += 1
             attempt.arrived = self._arrivals
 
     def saw_command(self, server: RedisServer, process: Process, *, changed: bool) -> None:
-        """A command of the process has just run on the lock's server."""
+        """Check the effect of a command that has just run on the lock's server."""
         self.saw_arrival(process)
         if not changed or not server.lock_key:
             return
@@ -169,24 +170,24 @@ class Monitor:
         self._key = now
         holder = self._key_holder
         if holder is not None and holder != process.name and holder in self.inside:
-            self._check_theirs(holder, process.name, before, now)
+            self._check_undisturbed(holder, process.name, before, now)
         if now.present:
             self._free_for = max(0, self.world.now - before.free_from) / MICROSECONDS
         self._key_holder = process.name if now.present else None
         if now.present and self._owner_in is not None:
-            self._check_heir(self._owner_in(now.value), process.name)
+            self._check_new_holder(self._owner_in(now.value), process.name)
 
     def replaced(self, server: RedisServer) -> None:
-        """The server lost or changed its data by itself."""
+        """Record that the server has lost or changed its data by itself."""
         if server.lock_key:
             self._key = KeyState.of(server)
 
     def key_owner(self) -> str | None:
-        """Who wrote the lock's key last, or entered by it."""
+        """Return the client that wrote the lock's key last, or entered by it."""
         return self._key_holder
 
     def over(self) -> None:
-        """The run has come to its end by itself: who still waits, waits for ever."""
+        """Report clients that still wait at the end of a run: they wait for ever."""
         if self.waiting and not self.inside and not self.world.stopped:
             names = sorted(self.waiting)
             why = f"nobody holds the lock, and {' and '.join(names)} will wait for ever"
@@ -195,13 +196,13 @@ class Monitor:
     # -- the checks
 
     def report(self, wrong: Wrong, why: str, *clients: str) -> None:
-        """Something is wrong now."""
+        """Report a failure."""
         self.violations.append(Violation(wrong, self.world.now, clients, why))
         self.world.record(Kind.VIOLATION, f"{wrong}: {why}", who=clients[-1] if clients else "")
         if wrong in self._stops_at:
             self.world.stop()
 
-    def _check_alone(self, attempt: Attempt) -> None:
+    def _check_exclusive(self, attempt: Attempt) -> None:
         others = [one for one in self.inside.values() if one.believes()]
         if others and attempt.believes():
             client = attempt.client
@@ -220,7 +221,7 @@ class Monitor:
             self.report(Wrong.ORDER, why, *passed, attempt.client)
 
     def _passed_by(self, attempt: Attempt) -> list[Attempt]:
-        """Who came earlier, is in line undisturbed, and still waits."""
+        """Return the undisturbed waiters that arrived before `attempt`."""
         place, processes = attempt.arrived or 0, self.world.processes
         return [
             one
@@ -230,7 +231,9 @@ class Monitor:
             and not processes[one.client].disturbed
         ]
 
-    def _check_theirs(self, holder: str, culprit: str, before: KeyState, now: KeyState) -> None:
+    def _check_undisturbed(
+        self, holder: str, culprit: str, before: KeyState, now: KeyState
+    ) -> None:
         if before.ended(self.world.now) or not self.inside[holder].believes():
             return  # it was not the holder's any more
         if not now.present:
@@ -240,7 +243,7 @@ class Monitor:
             why = f"{culprit} writes over the lock that {holder} holds"
             self.report(Wrong.MOVED, why, holder, culprit)
 
-    def _check_heir(self, heir: str, giver: str) -> None:
+    def _check_new_holder(self, heir: str, giver: str) -> None:
         if heir == giver:
             return
         self._handed_at[heir] = self.world.now
@@ -250,27 +253,27 @@ class Monitor:
             why = f"{giver} hands it to {heir}, who died {dead_for / MICROSECONDS:.1f} s ago"
             self.report(Wrong.GHOST, why, heir, giver)
 
-    def _check_patience(self, attempt: Attempt) -> None:
+    def _check_idle(self, attempt: Attempt) -> None:
         client, now = attempt.client, self.world.now
         handed_at = self._handed_at.pop(client, now)
         processes = self.world.processes
-        if self._patience is None or processes[client].disturbed:
+        if self._max_idle is None or processes[client].disturbed:
             return
         calm = not any(process.disturbed for process in processes.values())
         idle = min((now - attempt.asked_at) / MICROSECONDS, self._free_for)
-        if idle > (self._patience if calm else self._patience_after_fault or 0.0):
+        if idle > (self._max_idle if calm else self._max_idle_after_fault or 0.0):
             why = f"the lock was free for {idle:.1f} s while {client} waited"
             self.report(Wrong.ASLEEP, why, client)
         late = (now - handed_at) / MICROSECONDS
-        if late > self._patience:
+        if late > self._max_idle:
             why = f"the lock was {client}'s for {late:.1f} s before {client} knew"
             self.report(Wrong.ASLEEP, why, client)
 
 
 class Resource:
-    """What the lock guards: it remembers the newest fencing token and refuses older ones.
+    """The guarded resource; if `fenced`, it refuses tokens older than the newest it has seen.
 
-    Without tokens it accepts every write, as a table does that nobody taught to look.
+    Without tokens it accepts every write.
     """
 
     def __init__(self, monitor: Monitor, *, fenced: bool) -> None:
@@ -281,7 +284,7 @@ class Resource:
         self.refused = 0
 
     def write(self, client: str, attempt: Attempt, token: int | None) -> bool:
-        """A write to the guarded resource, itself a step; whether it was accepted."""
+        """Write to the resource, as a step of its own; return whether it was accepted."""
         monitor = self._monitor
         world = monitor.world
         world.step()

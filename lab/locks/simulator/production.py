@@ -1,7 +1,7 @@
 """The production Redis locks on the simulated server, unchanged.
 
-`locking.backends.redis` was made with a seam for this: a `Wire` in the place of a client, a
-`Clock`, and a `Renewer` a process.  Its Lua scripts run in a real Lua.
+`locking.backends.redis` accepts a `Transport` in place of a client, a `Clock` and a `Renewer`.  Its
+Lua scripts run in a real Lua interpreter.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import locking.backends.redis
 import locking.backends.redis_protocol
 import locking.renewal
 from lab.locks.simulator.history import Wrong
-from lab.locks.simulator.redis_client import RedisServer
-from lab.locks.simulator.stage import KEY, Stage
-from lab.locks.simulator.world import Process
+from lab.locks.simulator.process import Process
+from lab.locks.simulator.redis_server import RedisServer
+from lab.locks.simulator.simulation import KEY, Simulation
 from locking.backends.redis import RedisLease, RedisLock
 from locking.backends.redis_protocol import Script
 from locking.base import Clock, LockError
@@ -25,19 +25,19 @@ MODULES = (locking.backends.redis, locking.backends.redis_protocol, locking.rene
 
 LEASE = 10.0
 
-PATIENT = 120.0
-"""Longer than all the leases, pauses and work of a run together."""
+LONG_TIMEOUT = 120.0
+"""Seconds; longer than all leases, pauses and work of a run together."""
 
 LOCK_KEY = f"lock:{{{KEY}}}"
 """The key of the production lock named `KEY`."""
 
 
 def owner_in(value: bytes) -> str:
-    """The client's name in the lock's value, "fence:token:owner"."""
+    """Return the client's name in the lock's value, "fence:token:owner"."""
     return value.split(b":", 2)[2].decode()
 
 
-class SimulatedWire:
+class SimulatedTransport:
     """Sends a lock's scripts and blocking pops to a simulated server; never retries."""
 
     def __init__(self, server: RedisServer) -> None:
@@ -61,18 +61,18 @@ class SimulatedWire:
 
 
 class SimulatedRenewer(Renewer):
-    """The renewal of one simulated process, which is never forked."""
+    """The renewer of one simulated process, which is never forked."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self._forget()
 
 
-Maker = Callable[[Stage, RedisServer, str], RedisLock]
+Maker = Callable[[Simulation, RedisServer, str], RedisLock]
 
 
 def make_lock(
-    stage: Stage,
+    simulation: Simulation,
     server: RedisServer,
     owner: str,
     *,
@@ -80,11 +80,11 @@ def make_lock(
     lease: float = LEASE,
     **settings: Any,
 ) -> RedisLock:
-    """A handle of the lock in the running process, named by its owner."""
-    world = stage.world
+    """Make a handle of the lock for the running process; `owner` is its name."""
+    world = simulation.world
     clock = Clock(monotonic=world.seconds, sleep=world.sleep)
     return kind(
-        SimulatedWire(server),
+        SimulatedTransport(server),
         KEY,
         lease=lease,
         owner=owner,
@@ -95,59 +95,61 @@ def make_lock(
 
 
 def client(
-    stage: Stage,
+    simulation: Simulation,
     server: RedisServer,
     name: str,
     *,
     make: Maker = make_lock,
     role: str = "",
-    timeout: float | None = PATIENT,
+    timeout: float | None = LONG_TIMEOUT,
     work: float = 2.0,
     after: float = 0.0,
     rounds: int = 1,
     writes: bool = True,
 ) -> Process:
-    """A process that takes the production lock `rounds` times, as a careful shop would.
+    """Add a process that acquires the production lock `rounds` times, as a careful shop would.
 
     It works, checks its lease, writes with the lease's fencing token, and releases.  `role` is for
     the monitor of a lock that several may hold.
     """
 
     def run() -> None:
-        lock = make(stage, server, name)
+        lock = make(simulation, server, name)
         for _ in range(rounds):
-            stage.monitor.asks(name, role)
-            lease = stage.attempt(name, lambda: lock.acquire(timeout))
+            simulation.monitor.asks(name, role)
+            lease = simulation.attempt(name, lambda: lock.acquire(timeout))
             if lease is None:
-                check_patience(stage, name, timeout)
+                check_not_starved(simulation, name, timeout)
             else:
-                hold(stage, name, lease, work=work, writes=writes)
+                hold(simulation, name, lease, work=work, writes=writes)
 
-    return stage.start(name, run, after=after)
+    return simulation.start(name, run, after=after)
 
 
-def check_patience(stage: Stage, name: str, timeout: float | None) -> None:
-    """Nothing in a run keeps the lock for as long as a patient client waits."""
-    if timeout == PATIENT and not stage.world.me().disturbed:
+def check_not_starved(simulation: Simulation, name: str, timeout: float | None) -> None:
+    """Report a client that timed out although no run holds the lock for that long."""
+    if timeout == LONG_TIMEOUT and not simulation.world.me().disturbed:
         why = f"{name} waited {timeout:g} s in vain"
-        stage.monitor.report(Wrong.NOBODY_ENTERS, why, name)
+        simulation.monitor.report(Wrong.NOBODY_ENTERS, why, name)
 
 
-def hold(stage: Stage, name: str, lease: RedisLease, *, work: float, writes: bool) -> None:
-    """What the holder does between acquire and release."""
-    attempt = stage.monitor.enters(name, lambda: lease.remaining() > 0)
+def hold(
+    simulation: Simulation, name: str, lease: RedisLease, *, work: float, writes: bool
+) -> None:
+    """Run the holder from acquire to release."""
+    attempt = simulation.monitor.enters(name, lambda: lease.remaining() > 0)
     if not attempt.believes():  # no time has passed since acquire returned
-        stage.monitor.report(Wrong.STILLBORN, f"{name} is given a lease that is over", name)
-    stage.work(name, work)
+        simulation.monitor.report(Wrong.STILLBORN, f"{name} is given a lease that is over", name)
+    simulation.work(name, work)
     try:
         if writes:
             lease.check()
-            stage.resource.write(name, attempt, lease.token)
-        stage.monitor.leaves(name)
+            simulation.resource.write(name, attempt, lease.token)
+        simulation.monitor.leaves(name)
         lease.release()
     except LockError as problem:
         # LockLost, or LockUnavailable: then the lease ends by itself.
-        stage.monitor.leaves(name)
-        stage.note(name, f"learns that {problem}")
+        simulation.monitor.leaves(name)
+        simulation.note(name, f"learns that {problem}")
     else:
-        stage.check_let_go(name, lease.holder.encode())
+        simulation.check_let_go(name, lease.holder.encode())

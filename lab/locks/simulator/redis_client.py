@@ -1,243 +1,26 @@
-"""A simulated Redis server and a redis-py client that talks to it in virtual time.
+"""A redis-py client of the simulated Redis server.
 
-The client *is* redis-py's: its methods build the commands and parse the answers.  Only the
-network below `execute_command` is replaced, and that is where the world may let others go first.
+The client *is* redis-py's: its methods build the commands and parse the answers.  Only the network
+below `execute_command` is replaced; there the world may run other clients first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Callable
+from typing import Any
 
 import redis
 from redis._parsers import Encoder
-from redis.exceptions import NoScriptError, ResponseError
-from redis.exceptions import TimeoutError as RedisTimeout
 
-from lab.locks.simulator.history import MICROSECONDS, Kind
-from lab.locks.simulator.schedule import Act
-from lab.locks.simulator.servers import lua
-from lab.locks.simulator.servers.redis.model import RedisModel
-from lab.locks.simulator.servers.redis.replies import RedisError
-from lab.locks.simulator.servers.redis.sorted_set import SortedSet
-from lab.locks.simulator.world import EPOCH, REPLY_TIMEOUT, Process, Thread, World
-
-if TYPE_CHECKING:
-    from lab.locks.simulator.monitor import Monitor
+from lab.locks.simulator.history import Kind
+from lab.locks.simulator.process import Thread
+from lab.locks.simulator.redis_server import RedisServer, encode
 
 # How redis-py turns raw answers into Python values; taken from a client that never connects.
 CALLBACKS: dict[str, Callable[..., Any]] = dict(redis.Redis(protocol=2).response_callbacks)
 
-
 SCRIPT_NAMES: dict[str, str] = {}
 """What a timeline calls a script, by its source."""
-
-
-class RedisServer:
-    """A server of the world: the model of its data, who is blocked on it, who is subscribed.
-
-    `lock_key` is the key that eviction hits and the monitor watches.  With `replicated`, the
-    state before the last write is kept, for a fail-over that misses it.
-    """
-
-    def __init__(
-        self,
-        world: World,
-        *,
-        name: str = "redis",
-        lock_key: str = "",
-        replicated: bool = False,
-    ) -> None:
-        self.world = world
-        self.name = name
-        self.lock_key = lock_key.encode()
-        self.skew = 0
-        self.model = RedisModel(lambda: EPOCH + world.now + self.skew)
-        lua.attach(self.model)
-        self.monitor: Monitor | None = None
-        self.script_names: dict[bytes, str] = {}
-        self.cut_off: set[str] = set()  # clients that cannot reach this server
-        self._blocked: list[_BlockedReader] = []
-        self._subscribers: list[SimulatedPubSub] = []
-        self._replicated = replicated
-        self._replica = self.model.snapshot() if replicated else None
-        world.servers[name] = self
-
-    def command(self, args: tuple[Any, ...]) -> Any:
-        """Send one command from the running thread and wait for its answer."""
-        words = [encode(word) for word in _split(args)]
-        blocking = words[1:] if words[0] == b"BLPOP" else None
-        shown = args
-        if words[0] == b"EVALSHA":
-            shown = (self.script_names.get(words[1], "script"), *args[3:])
-        return self._ask(shown, lambda: self.model.execute(words[0], words[1:]), blocking)
-
-    def script(self, name: str, source: str, keys: Sequence[str], args: Sequence[str]) -> Any:
-        """Run a script that the server knows; the timeline shows it by its name."""
-        body = encode(source)
-        rest = [b"%d" % len(keys), *(encode(key) for key in keys), *(encode(arg) for arg in args)]
-        shown = (f"{name}.lua", *args)
-        return self._ask(shown, lambda: self.model.execute(b"EVAL", [body, *rest]))
-
-    def _ask(
-        self, shown: tuple[Any, ...], run: Callable[[], Any], blocking: list[bytes] | None = None
-    ) -> Any:
-        """The way of a command to the server and back, with what can go wrong on it."""
-        world = self.world
-        verdict = world.step()
-        process = world.me()
-        if verdict is Act.LOSE_REQUEST or process.name in self.cut_off:
-            what = (*_words(shown), "never arrives")
-            world.record(Kind.FAULT, what, who=process.name, server=self.name)
-            self._time_out()
-        try:
-            reply = self._run(process, shown, run, verdict)
-        except RedisError as problem:
-            world.record(Kind.COMMAND, shown, problem, who=process.name, server=self.name)
-            raise _as_client_error(problem) from problem
-        if blocking is not None and reply is None:
-            reply = self._block(shown, blocking, verdict)
-        if verdict is Act.LOSE_REPLY:
-            self._time_out()
-        if verdict is Act.STALL:
-            world.record(Kind.FAULT, "is paused before it sees the answer", who=process.name)
-            world.stall()
-        return reply
-
-    def _run(
-        self,
-        process: Process,
-        shown: tuple[Any, ...],
-        run: Callable[[], Any],
-        verdict: Act | None,
-    ) -> Any:
-        model = self.model
-        before = model.snapshot() if self._replicated else None
-        written = model.written
-        reply = run()
-        changed = model.written != written
-        if before is not None and changed:
-            self._replica = before
-        if reply is not None or shown[0] != "BLPOP":
-            self._record(process, shown, reply, verdict)
-        if self.monitor is not None:
-            self.monitor.saw_command(self, process, changed=changed)
-        if model.pushed:
-            self._serve_blocked()
-        if model.published:
-            self._deliver(process, lost=verdict is Act.LOSE_MESSAGE)
-        return reply
-
-    def _record(
-        self, process: Process, shown: tuple[Any, ...], reply: Any, verdict: Act | None
-    ) -> None:
-        kind = Kind.LOST if verdict is Act.LOSE_REPLY else Kind.COMMAND
-        self.world.record(kind, shown, reply, who=process.name, server=self.name)
-
-    def _time_out(self) -> NoReturn:
-        self.world.sleep(REPLY_TIMEOUT / MICROSECONDS)
-        raise RedisTimeout("Timeout reading from socket")
-
-    def names(self, holder: bytes) -> bool:
-        """Whether the lock's key says that this is the holder, or one of several."""
-        value = self.model.find(self.lock_key)
-        if isinstance(value, SortedSet):
-            return holder in value.scores
-        return isinstance(value, bytes) and value.endswith(b":" + holder)
-
-    # -- blocking reads: served in the order in which they came, as by the real server
-
-    def _block(
-        self, shown: tuple[Any, ...], words: list[bytes], verdict: Act | None
-    ) -> list[bytes] | None:
-        world = self.world
-        reader = _BlockedReader(world.running, words[:-1])
-        self._blocked.append(reader)
-        world.record(Kind.NOTE, (*shown, "…"), who=world.me().name, server=self.name)
-        try:
-            world.wait(float(words[-1]) or None)
-        finally:
-            if reader in self._blocked:
-                self._blocked.remove(reader)
-        self._record(world.me(), shown, reader.reply, verdict)
-        return reader.reply
-
-    def _serve_blocked(self) -> None:
-        for key in dict.fromkeys(self.model.pushed):
-            for reader in [one for one in self._blocked if key in one.keys]:
-                if reader.thread.process.crashed:
-                    continue  # its connection closed with it
-                reply = self.model.execute(b"BLPOP", [key, b"0"])
-                if reply is None:
-                    break
-                reader.reply = reply
-                self._blocked.remove(reader)
-                self.world.wake(reader.thread)
-        self.model.pushed.clear()
-
-    # -- messages
-
-    def subscribe(self, reader: SimulatedPubSub) -> None:
-        """Deliver what is published from now on."""
-        if reader not in self._subscribers:
-            self._subscribers.append(reader)
-
-    def unsubscribe(self, reader: SimulatedPubSub) -> None:
-        """Deliver no more."""
-        if reader in self._subscribers:
-            self._subscribers.remove(reader)
-
-    def _deliver(self, process: Process, *, lost: bool) -> None:
-        published, self.model.published = self.model.published, []
-        if lost:
-            self.world.record(Kind.FAULT, "the published message is lost", who=process.name)
-            return
-        for channel, message in published:
-            for reader in self._subscribers:
-                reader.receive(channel, message)
-
-    # -- what the scheduler can do
-
-    def fail_over(self) -> str:
-        """Promote the replica, which has not seen the last write."""
-        if self._replica is None:
-            return "fails over; its replica had everything"
-        self.model.restore(self._replica)
-        self._replica = self.model.snapshot()
-        for reader in list(self._subscribers):
-            self.unsubscribe(reader)
-        self._tell_monitor()
-        return "fails over; the replica lacks the last write"
-
-    def restart_empty(self) -> str:
-        """Lose all data."""
-        self.model.restore(({}, {}))
-        self._tell_monitor()
-        return "is restarted without its data"
-
-    def _tell_monitor(self) -> None:
-        if self.monitor is not None:
-            self.monitor.replaced(self)
-
-    def evict(self) -> str:
-        """Refuse to evict: a server that holds locks runs with `noeviction`."""
-        return "is out of memory, and with noeviction drops nothing"
-
-    def jump(self, seconds: float) -> str:
-        """Set the clock ahead; keys end early."""
-        self.skew += round(seconds * MICROSECONDS)
-        self._tell_monitor()
-        return f"has its clock set ahead by {seconds:g} s"
-
-
-class _BlockedReader:
-    __slots__ = ("keys", "reply", "thread")
-
-    def __init__(self, thread: Thread | None, keys: list[bytes]) -> None:
-        assert thread is not None
-        self.thread = thread
-        self.keys = keys
-        self.reply: list[bytes] | None = None
 
 
 class _Pool:
@@ -281,13 +64,13 @@ class SimulatedRedis(redis.Redis):
         return reply if callback is None else callback(reply, **options)
 
     def register_script(self, script: Any) -> Any:
-        """A script that the server has run before, so that it needs no loading."""
+        """Return a script that the server has run before, so that it needs no loading."""
         digest = self.server.model.execute(b"SCRIPT", [b"LOAD", encode(script)])
         self.server.script_names[digest] = SCRIPT_NAMES.get(script, "script")
         return super().register_script(script)
 
     def pubsub(self, **kwargs: Any) -> Any:
-        """A subscriber of this server's messages."""
+        """Return a subscriber of this server's messages."""
         return SimulatedPubSub(self.server, **kwargs)
 
 
@@ -331,7 +114,7 @@ class SimulatedPubSub:
     def get_message(
         self, ignore_subscribe_messages: bool = False, timeout: float | None = 0.0
     ) -> dict[str, Any] | None:
-        """The next message, waiting at most `timeout` seconds for it."""
+        """Return the next message, waiting at most `timeout` seconds for it."""
         world = self._server.world
         if not self._inbox and timeout != 0.0:
             self._reader = world.running
@@ -361,43 +144,10 @@ class SimulatedPubSub:
         self.close()
 
 
-def encode(value: Any) -> bytes:
-    """An argument as redis-py would send it."""
-    if type(value) is bytes:
-        return value
-    if type(value) is str:
-        return value.encode()
-    if type(value) is float:
-        return repr(value).encode()
-    if type(value) is int:
-        return b"%d" % value
-    if isinstance(value, memoryview | bytearray):
-        return bytes(value)
-    return str(value).encode()
-
-
 def decode(reply: Any) -> Any:
-    """A reply with `decode_responses`."""
+    """Return a reply with `decode_responses`."""
     if isinstance(reply, bytes):
         return reply.decode()
     if isinstance(reply, list):
         return [decode(item) for item in reply]
     return reply
-
-
-def _split(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """redis-py passes `SCRIPT LOAD` as one word."""
-    if type(args[0]) is str and " " in args[0]:
-        return (*args[0].split(), *args[1:])
-    return args
-
-
-def _words(args: tuple[Any, ...]) -> tuple[str, ...]:
-    return tuple(encode(word).decode(errors="replace") for word in args)
-
-
-def _as_client_error(problem: RedisError) -> ResponseError:
-    text = str(problem)
-    if text.startswith("NOSCRIPT"):
-        return NoScriptError(text)
-    return ResponseError(text)

@@ -1,16 +1,15 @@
-"""One scenario a flaw: the clients, what the scheduler may do to them, and what then goes wrong.
+"""The scenarios of all lessons: one per flaw, in the order of the lessons.
 
-Each names the lock that mends the flaw, with clients that do the same, so that the schedule that
-was found can be played on it.
+Each has the clients, the faults that the scheduler may inject, and the flaw that then shows.  Each
+also names the lock that mends the flaw, with the same clients, so that the schedule that was found
+can be played on it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache, partial
-from importlib import import_module
 
-from lab.locks.lessons import LESSONS, Lesson, find
+from lab.locks.lessons import Lesson
 from lab.locks.lessons.lesson_01_setnx_expire import SetnxExpireLock
 from lab.locks.lessons.lesson_03_setnx_getset import GetsetLock
 from lab.locks.lessons.lesson_04_getset_busy_loop import BusyLoopLock
@@ -19,10 +18,8 @@ from lab.locks.lessons.lesson_06_set_nx_ex import SetNxExLock
 from lab.locks.lessons.lesson_07_get_compare_del import GetCompareDelLock
 from lab.locks.lessons.lesson_08_token_lua import TokenLuaLock
 from lab.locks.lessons.lesson_09_watchdog import WatchdogLock
-from lab.locks.simulator import production
 from lab.locks.simulator.history import MICROSECONDS, Wrong
-from lab.locks.simulator.redis_client import SCRIPT_NAMES
-from lab.locks.simulator.scenes import (
+from lab.locks.simulator.lesson_clients import (
     TTL,
     TtlRepair,
     lock_of,
@@ -34,96 +31,26 @@ from lab.locks.simulator.scenes import (
     row_clients,
     row_lock_clients,
 )
-from lab.locks.simulator.schedule import Act, Powers
-from lab.locks.simulator.stage import KEY, Play, Setup
+from lab.locks.simulator.scenario import (
+    CLOCK_JUMP,
+    CRASH,
+    EVICTION,
+    FAIL_OVER,
+    LATE_WRITER,
+    LONG_PAUSE,
+    LOST_MESSAGE,
+    NOTHING,
+    OVERTIME,
+    PRODUCTION,
+    SWITCHES,
+    Scenario,
+    scenario,
+)
+from lab.locks.simulator.schedule import Act, FaultModel
+from lab.locks.simulator.simulation import KEY
 from lab.locks.simulator.world import EPOCH
 
-MODULES = (
-    *(import_module(f"lab.locks.lessons.{lesson.module}") for lesson in LESSONS),
-    *production.MODULES,
-)
 NOW = EPOCH / MICROSECONDS
-
-# The constants of the lessons that are scripts name them in the timelines.
-SCRIPT_NAMES.update(
-    {
-        value: f"script {name}"
-        for module in MODULES
-        for name, value in vars(module).items()
-        if isinstance(value, str) and "redis.call" in value
-    }
-)
-
-PRODUCTION = "redis"
-"""In `mended_by`, the production lock."""
-
-
-@dataclass(frozen=True, slots=True)
-class Scenario:
-    """A flaw of a lesson, and how to make it happen.
-
-    `wrong` is None where nothing can go wrong.  `mended_by` is the slug of a lesson, or
-    `PRODUCTION`; `mended` plays that lock, and `change` says what it does differently.
-    """
-
-    lesson: Lesson
-    slug: str
-    title: str
-    play: Play
-    powers: Powers
-    wrong: Wrong | None
-    mended_by: str
-    change: str
-    mended: Play
-
-
-def _scenario(
-    lesson: str,
-    slug: str,
-    title: str,
-    setup: Setup,
-    wrong: Wrong | None,
-    powers: Powers,
-    mended_by: str,
-    change: str,
-    mended: Setup,
-    *,
-    fair: bool = False,
-    patience: float | None = None,
-) -> Scenario:
-    stops_at = () if wrong is None else (wrong,)
-    fenced = mended_by == PRODUCTION
-    return Scenario(
-        find(lesson),
-        slug,
-        title,
-        Play(setup, MODULES, stops_at=stops_at, fair=fair, patience=patience),
-        powers,
-        wrong,
-        mended_by,
-        " ".join(change.split()),
-        Play(mended, MODULES, stops_at=(), fair=fair, patience=patience, fenced=fenced),
-    )
-
-
-NOTHING = Powers(frozenset())
-SWITCHES = Powers(frozenset({Act.SWITCH}))
-CRASH = Powers(frozenset({Act.CRASH}), victims=("A",), most_faults=1)
-LONG_PAUSE = Powers(frozenset({Act.PAUSE}), seconds=(15.0,), victims=("A",), most_faults=1)
-FAIL_OVER = Powers(frozenset({Act.FAIL_OVER}), targets=("redis",), most_faults=1)
-CLOCK_JUMP = Powers(
-    frozenset({Act.CLOCK_JUMP}),
-    targets=("redis-3",),
-    seconds=(15.0,),
-    victims=("B",),  # that is, when B comes, long after A was let in
-    most_faults=1,
-)
-LOST_MESSAGE = Powers(frozenset({Act.LOSE_MESSAGE}), victims=("A",), most_faults=1)
-EVICTION = Powers(frozenset({Act.EVICT}), targets=("memcached",), most_faults=1)
-
-# Work that outlasts the lease of 10 s; and a write that comes after the next holder's.
-OVERTIME = {"A": 12.0, "B": 4.0}
-LATE_WRITER = {"A": 6.0, "B": 1.0}
 
 setnx_expire = partial(redis_clients, make=lock_of(SetnxExpireLock, ttl=TTL))
 ttl_repair = partial(redis_clients, make=lock_of(TtlRepair))
@@ -139,7 +66,7 @@ watchdog = partial(redis_clients, make=lock_of(WatchdogLock, lease=TTL))
 def _first_locks() -> list[Scenario]:
     a_dead_key = ("SETNX", KEY, "1")
     return [
-        _scenario(
+        scenario(
             "setnx-expire", "crash", "The holder crashes between its two commands",
             partial(setnx_expire, names="AB", timeout=15.0, visitor=True),
             Wrong.NOBODY_ENTERS, CRASH, "setnx-ttl-repair",
@@ -147,7 +74,7 @@ def _first_locks() -> list[Scenario]:
             the work of a client that died between its two commands, so the waiter takes it.""",
             partial(ttl_repair, names="AB", timeout=15.0, visitor=True),
         ),
-        _scenario(
+        scenario(
             "setnx-ttl-repair", "two-repairs", "Two waiters find the same dead key at once",
             partial(ttl_repair, names="AB", gaps=(0.0, 0.0), left_behind=a_dead_key),
             Wrong.TWO_HOLDERS, SWITCHES, "setnx-getset",
@@ -157,7 +84,7 @@ def _first_locks() -> list[Scenario]:
                 getset, names="AB", gaps=(0.0, 0.0), left_behind=("SETNX", KEY, str(NOW - 5))
             ),
         ),
-        _scenario(
+        scenario(
             "setnx-ttl-repair", "hasty-repair",
             "A waiter repairs the key of a holder that is alive, between its two commands",
             partial(ttl_repair, names="AB", gaps=(0.0, 0.0)),
@@ -166,7 +93,7 @@ def _first_locks() -> list[Scenario]:
             key has no end, and so nothing that could be mistaken for a dead one.""",
             partial(scripted, names="AB", gaps=(0.0, 0.0)),
         ),
-        _scenario(
+        scenario(
             "setnx-ttl-repair", "point-in-time",
             "EXPIRE is given a point in time, where it takes a duration",
             partial(
@@ -174,7 +101,7 @@ def _first_locks() -> list[Scenario]:
                 visitor=True,
             ),
             Wrong.NOBODY_ENTERS,
-            Powers(frozenset({Act.CRASH}), victims=("A",), most_faults=1),
+            FaultModel(frozenset({Act.CRASH}), victims=("A",), most_faults=1),
             "lua-setnx-expire",
             """One place sets the expiry, from one number of seconds.  (A key that is to live for
             decades is not refused by Redis: check what you pass.)""",
@@ -186,7 +113,7 @@ def _first_locks() -> list[Scenario]:
 def _deadline_locks() -> list[Scenario]:
     expired = ("SETNX", KEY, str(NOW - 5))
     return [
-        _scenario(
+        scenario(
             "setnx-getset", "fast-clock", "A client whose clock is fast steals a live lock",
             partial(getset, names="AB", skew={"B": 15.0}),
             Wrong.TWO_HOLDERS, NOTHING, "lua-setnx-expire",
@@ -194,7 +121,7 @@ def _deadline_locks() -> list[Scenario]:
             ever asked.""",
             partial(scripted, names="AB", skew={"B": 15.0}),
         ),
-        _scenario(
+        scenario(
             "setnx-getset", "loser-moves", "The loser's GETSET moves the winner's deadline",
             partial(getset, names="AB", gaps=(0.0, 0.0), left_behind=expired),
             Wrong.MOVED, SWITCHES, "lua-setnx-expire",
@@ -202,7 +129,7 @@ def _deadline_locks() -> list[Scenario]:
             it takes the lock.""",
             partial(scripted, names="AB", gaps=(0.0, 0.0)),
         ),
-        _scenario(
+        scenario(
             "setnx-getset", "no-owner", "A late holder reads another's deadline, and deletes it",
             partial(getset, names="AB", work=OVERTIME),
             Wrong.NOT_THEIRS, NOTHING, "get-compare-del",
@@ -210,7 +137,7 @@ def _deadline_locks() -> list[Scenario]:
             another's token and leaves it alone.""",
             partial(get_compare_del, names="AB", work=OVERTIME),
         ),
-        _scenario(
+        scenario(
             "getset-busy-loop", "fast-clock", "A client whose clock is fast steals a live lock",
             partial(busy_loop, names="AB", skew={"B": 15.0}),
             Wrong.TWO_HOLDERS, NOTHING, "lua-setnx-expire",
@@ -218,7 +145,7 @@ def _deadline_locks() -> list[Scenario]:
             ever asked.""",
             partial(scripted, names="AB", skew={"B": 15.0}),
         ),
-        _scenario(
+        scenario(
             "getset-busy-loop", "missing-key", "The key goes away between GET and GETSET",
             partial(
                 busy_loop, names="AB", gaps=(0.0, 0.0), work={"A": 2.0, "B": 0.0},
@@ -235,26 +162,26 @@ def _expiring_locks() -> list[Scenario]:
     compare = """A token says whose lock it is.  A holder that is late finds another's token and
         leaves it alone.  (Two are still inside at once: that is lesson 8.)"""
     return [
-        _scenario(
+        scenario(
             "lua-setnx-expire", "overtime", "The work outlasts the expiry, and DEL hits the next",
             partial(scripted, names="AB", work=OVERTIME),
             Wrong.NOT_THEIRS, NOTHING, "get-compare-del", compare,
             partial(get_compare_del, names="AB", work=OVERTIME),
         ),
-        _scenario(
+        scenario(
             "set-nx-ex", "overtime", "The work outlasts the expiry, and DEL hits the next",
             partial(set_nx_ex, names="AB", work=OVERTIME),
             Wrong.NOT_THEIRS, NOTHING, "get-compare-del", compare,
             partial(get_compare_del, names="AB", work=OVERTIME),
         ),
-        _scenario(
+        scenario(
             "get-compare-del", "between", "The key expires and is taken between GET and DEL",
             partial(get_compare_del, names="AB", timeout=20.0, work={"B": 8.0}),
             Wrong.NOT_THEIRS, LONG_PAUSE, "token-lua",
             """The server compares and deletes in one script.  Nothing comes between.""",
             partial(token_lua, names="AB", timeout=20.0, work={"B": 8.0}),
         ),
-        _scenario(
+        scenario(
             "token-lua", "overtime", "The work outlasts the lease, and two are inside",
             partial(token_lua, names="AB", work=OVERTIME),
             Wrong.TWO_HOLDERS, NOTHING, "watchdog",
@@ -262,7 +189,7 @@ def _expiring_locks() -> list[Scenario]:
             the lease need not be longer than the work.""",
             partial(watchdog, names="AB", work=OVERTIME),
         ),
-        _scenario(
+        scenario(
             "token-lua", "polling", "Nobody is woken: who polls at the right moment wins",
             partial(token_lua, names="ABC", work={"A": 1.5}, gaps=(0.0, 0.1, 0.6)),
             Wrong.ORDER, NOTHING, PRODUCTION,
@@ -280,13 +207,13 @@ def _leases() -> list[Scenario]:
     fence = """Every grant mints a larger fencing token, and the resource refuses a token smaller
         than the largest it has seen.  The paused holder still writes; it changes nothing."""
     return [
-        _scenario(
+        scenario(
             "watchdog", "pause", "The holder's process is paused, not dead, past its lease",
             partial(watchdog, names="AB", writes=True),
             Wrong.STALE_WRITE, LONG_PAUSE, PRODUCTION, fence,
             partial(production_clients, work={}),
         ),
-        _scenario(
+        scenario(
             "watchdog", "fail-over", "The primary fails over before the key was copied",
             partial(watchdog, names="AB", work={"A": 5.0}, gaps=(0.0, 1.0), replicated=True),
             Wrong.TWO_HOLDERS, FAIL_OVER, "redlock",
@@ -294,22 +221,22 @@ def _leases() -> list[Scenario]:
             One of them may lose everything.""",
             partial(redlock_clients, work={"A": 5.0}, gap=1.0, writes=False),
         ),
-        _scenario(
+        scenario(
             "watchdog", "lost-message", "The message that the lock is free is lost",
             partial(watchdog, names="AB"),
             Wrong.ASLEEP, LOST_MESSAGE, PRODUCTION,
             """There is no message that only a listener hears.  The wake-up is an element of a
             list on the server, which stays until the waiter takes it.""",
             partial(production_clients, work={}),
-            patience=2.0,
+            max_idle=2.0,
         ),
-        _scenario(
+        scenario(
             "redlock", "pause", "The holder's process is paused after the majority agreed",
             partial(redlock_clients, work={}),
             Wrong.STALE_WRITE, LONG_PAUSE, PRODUCTION, fence,
             partial(production_clients, work={}, gaps=(0.0, 4.0)),
         ),
-        _scenario(
+        scenario(
             "redlock", "clock-jump", "One server's clock jumps after the majority agreed",
             partial(redlock_clients, work=LATE_WRITER, cut_off=(4, 5)),
             Wrong.STALE_WRITE, CLOCK_JUMP, PRODUCTION, fence,
@@ -322,19 +249,19 @@ def _tables() -> list[Scenario]:
     by_connection = """The lock is held by a transaction, and the database itself sees the
         connection of a dead holder end.  Nothing has to guess by age."""
     return [
-        _scenario(
+        scenario(
             "table-row", "slow-holder", "The cleaner removes the row of a slow, living holder",
             partial(row_clients, work={"A": 20.0}, cleaner=True),
             Wrong.TWO_HOLDERS, NOTHING, "row-lock", by_connection,
             partial(row_lock_clients, work={"A": 20.0}, row_exists=True),
         ),
-        _scenario(
+        scenario(
             "table-row", "no-cleaner", "Without a cleaner, the row of a crashed holder stays",
             partial(row_clients, work={}, cleaner=False, visitor=True),
             Wrong.NOBODY_ENTERS, CRASH, "row-lock", by_connection,
             partial(row_lock_clients, work={}, row_exists=True),
         ),
-        _scenario(
+        scenario(
             "row-lock", "no-row", "The row does not exist yet, so nothing is locked",
             partial(row_lock_clients, work={}, row_exists=False),
             Wrong.TWO_HOLDERS, NOTHING, "unique-index",
@@ -342,7 +269,7 @@ def _tables() -> list[Scenario]:
             exist yet is exactly what only one of them can create.""",
             refunds,
         ),
-        _scenario(
+        scenario(
             "row-lock", "forgotten", "A transaction that somebody forgot holds the row",
             partial(row_lock_clients, work={}, row_exists=True, forgets="A"),
             Wrong.NOBODY_ENTERS, NOTHING, "table-row",
@@ -350,14 +277,14 @@ def _tables() -> list[Scenario]:
             (And so it also removes a slow holder's: choose which of the two you can bear.)""",
             partial(row_clients, work={}, cleaner=True, forgets="A"),
         ),
-        _scenario(
+        scenario(
             "unique-index", "double-refund", "Two workers refund the same order at once",
             refunds, None, SWITCHES, PRODUCTION,
             """Nothing needs mending: the second one finds the refund recorded.  For work that no
             unique key can describe, take the production lock.""",
             partial(production_clients, work={}),
         ),
-        _scenario(
+        scenario(
             "memcached-add", "eviction", "memcached needs the memory, and evicts the lock",
             memcached_clients,
             Wrong.TWO_HOLDERS, EVICTION, "table-row",
@@ -369,12 +296,12 @@ def _tables() -> list[Scenario]:
 
 @cache
 def scenarios() -> tuple[Scenario, ...]:
-    """All of them, in the order of the lessons."""
+    """Return all of them, in the order of the lessons."""
     return (
         *_first_locks(), *_deadline_locks(), *_expiring_locks(), *_leases(), *_tables(),
     )  # fmt: skip
 
 
 def of(lesson: Lesson) -> list[Scenario]:
-    """The scenarios of a lesson; the first is the one that it is known for."""
-    return [scenario for scenario in scenarios() if scenario.lesson is lesson]
+    """Return the scenarios of a lesson; the first shows its best-known flaw."""
+    return [one for one in scenarios() if one.lesson is lesson]

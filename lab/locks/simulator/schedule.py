@@ -1,10 +1,9 @@
-"""Who goes first: a schedule is the list of places where the scheduler did the unexpected.
+"""Schedules: the deviations of a run from the default order.
 
-Left alone, the scheduler runs a client until it must wait, then the one that has been ready
-longest.  A schedule lists the deviations from that, each tied to a *step*: the client's n-th
-command while it acquires, works, or releases.  So a schedule is short, reads like a story ("A
-crashes before command 2 of its acquire"), can be shrunk by leaving deviations out, and means the
-same on another lock with other commands.
+By default, the scheduler runs a client until it must wait, and then the client that has been ready
+longest.  A schedule lists the deviations, each at a *step*: the client's n-th command while it
+acquires, works, or releases.  So a schedule is short and readable ("A crashes before command 2 of
+its acquire"), can be shrunk by removing deviations, and applies to any lock.
 """
 
 from __future__ import annotations
@@ -17,26 +16,26 @@ from typing import Any
 
 
 class Act(StrEnum):
-    """What a scheduler can do instead of letting the client take its step."""
+    """An action of the scheduler in place of a client's step."""
 
     SWITCH = "switch"
     """Let `target` go first."""
     CRASH = "crash"
-    """The client's process dies; nothing of its code runs any more, not even `finally`."""
+    """The client's process dies; none of its code runs any more, not even `finally`."""
     PAUSE = "pause"
-    """The process stands still for `seconds`, all threads of it, before the step."""
+    """The process, with all its threads, stands still for `seconds` before the step."""
     STALL = "stall"
-    """The server does the step, then the process stands still before it sees the answer."""
+    """The server executes the step; the process stands still before it gets the answer."""
     LOSE_REPLY = "lose reply"
-    """The server does the step; the client gets a time-out error instead of the answer."""
+    """The server executes the step; the client gets a time-out error instead of the answer."""
     LOSE_REQUEST = "lose request"
-    """The server never sees the step; the client gets the same time-out error."""
+    """The server never receives the step; the client gets the same time-out error."""
     LOSE_MESSAGE = "lose message"
-    """What the step publishes reaches nobody."""
+    """The message that the step publishes is lost."""
     FAIL_OVER = "fail over"
     """The server `target` is replaced by a replica that lacks the last write."""
     EVICT = "evict"
-    """The server `target` drops the lock's key for want of memory."""
+    """The server `target` evicts the lock's key."""
     CLOCK_JUMP = "clock jump"
     """The clock of `target`, a server, jumps ahead by `seconds`."""
 
@@ -46,9 +45,9 @@ FAULTS = frozenset(Act) - {Act.SWITCH}
 
 @dataclass(frozen=True, slots=True, order=True)
 class Deviation:
-    """Before `client` takes the command number `step` (from 1) of its `phase`, do `act` instead.
+    """Do `act` before `client` runs the command number `step` (from 1) of its `phase`.
 
-    A phase is "acquire", "work" or "release"; "acquire 2" is that of its second round.
+    A phase is "acquire", "work" or "release"; "acquire 2" is the one in its second round.
     """
 
     client: str
@@ -68,22 +67,22 @@ class Deviation:
 Schedule = tuple[Deviation, ...]
 
 Step = tuple[str, str, int, tuple[str, ...]]
-"""A place for a deviation: client, phase, number of the command, who else is ready."""
+"""A place for a deviation: client, phase, command number, and the other ready clients."""
 
 
 def to_json(schedule: Schedule) -> list[dict[str, Any]]:
-    """The schedule as plain values."""
+    """Return the schedule as plain values."""
     return [asdict(deviation) for deviation in schedule]
 
 
 def from_json(values: Iterable[dict[str, Any]]) -> Schedule:
-    """The schedule that `to_json` wrote."""
+    """Return the schedule that `to_json` wrote."""
     return tuple(Deviation(**{**value, "act": Act(value["act"])}) for value in values)
 
 
 @dataclass(frozen=True, slots=True)
-class Powers:
-    """What the scheduler may do in a run.
+class FaultModel:
+    """The deviations that the scheduler may make in a run.
 
     `acts`: the deviations allowed; `seconds`: lengths that a pause, a stall or a clock's jump can
     have; `targets`: the servers that can fail over, evict or jump; `victims`: clients that faults
@@ -97,7 +96,7 @@ class Powers:
     most_faults: int = 3
 
     def options(self, client: str, phase: str, step: int, others: Sequence[str]) -> list[Deviation]:
-        """Every deviation possible at a step, mildest first; `others` are ready to go too."""
+        """Return every possible deviation at a step, mildest first; `others` are ready, too."""
         found = []
         if Act.SWITCH in self.acts:
             found += [Deviation(client, phase, step, Act.SWITCH, other) for other in others]
@@ -121,17 +120,17 @@ TIMED = frozenset({Act.PAUSE, Act.STALL, Act.CLOCK_JUMP})
 
 
 class Scheduler:
-    """Decides at each step; the base lets everything take its usual course."""
+    """Decides at each step; this base class never deviates."""
 
     def consider(
         self, client: str, phase: str, step: int, others: Sequence[str]
     ) -> Deviation | None:
-        """The deviation to make before `client` takes `step`, None to let it go on."""
+        """Return the deviation to make before `client` takes `step`; None: go on."""
         return None
 
 
 class Replay(Scheduler):
-    """Repeats a schedule.  Records every step it was asked about, for a search to go on from."""
+    """Repeats a schedule and records the steps after its end, so that a search can extend it."""
 
     def __init__(self, schedule: Iterable[Deviation]) -> None:
         self._left: dict[tuple[str, str, int], list[Deviation]] = {}
@@ -142,7 +141,7 @@ class Replay(Scheduler):
     def consider(
         self, client: str, phase: str, step: int, others: Sequence[str]
     ) -> Deviation | None:
-        """The next deviation of the schedule for this step."""
+        """Return the schedule's next deviation for this step."""
         due = self._left.get((client, phase, step))
         if not due:
             if not self._left:
@@ -154,41 +153,41 @@ class Replay(Scheduler):
         return deviation
 
 
-class Dice(Scheduler):
-    """Deviates at random, repeatably by the seed, and records what it did.
+class RandomScheduler(Scheduler):
+    """Deviates at random, repeatably by the seed, and records its deviations.
 
-    FeatureFlags are common and faults rare, as one fault usually needs several switches around it
-    to do harm; a run keeps one temper (calm to wild), because runs of one temper only would
-    never show what the other finds.
+    Switches are common and faults rare, because a fault usually needs several switches around it
+    to do harm.  The rates are fixed per run and differ between runs, because each rate finds other
+    failures.
     """
 
-    def __init__(self, seed: int, powers: Powers) -> None:
+    def __init__(self, seed: int, fault_model: FaultModel) -> None:
         self._random = Random(seed)
-        self._powers = powers
-        self._switching = self._random.choice((0.05, 0.15, 0.35, 0.6))
-        self._faults_left = self._random.randint(0, powers.most_faults)
-        self._trouble = self._random.choice((0.02, 0.06, 0.15))
-        self._faults = sorted(powers.acts & FAULTS)
-        self.made: list[Deviation] = []
+        self._fault_model = fault_model
+        self._switch_rate = self._random.choice((0.05, 0.15, 0.35, 0.6))
+        self._faults_left = self._random.randint(0, fault_model.most_faults)
+        self._fault_rate = self._random.choice((0.02, 0.06, 0.15))
+        self._faults = sorted(fault_model.acts & FAULTS)
+        self.deviations: list[Deviation] = []
 
     def consider(
         self, client: str, phase: str, step: int, others: Sequence[str]
     ) -> Deviation | None:
-        """Roll for a fault, then for a switch."""
+        """Draw a fault, then a switch."""
         dice = self._random
         roll = dice.random()
         deviation = None
-        if self._faults_left and roll < self._trouble:
+        if self._faults_left and roll < self._fault_rate:
             deviation = self._fault(client, phase, step)
-        elif others and roll > 1 - self._switching:
+        elif others and roll > 1 - self._switch_rate:
             deviation = Deviation(client, phase, step, Act.SWITCH, dice.choice(others))
         if deviation is not None:
-            self.made.append(deviation)
+            self.deviations.append(deviation)
         return deviation
 
     def _fault(self, client: str, phase: str, step: int) -> Deviation | None:
-        powers = self._powers
-        if not self._faults or (powers.victims and client not in powers.victims):
+        fault_model = self._fault_model
+        if not self._faults or (fault_model.victims and client not in fault_model.victims):
             return None
         act = self._random.choice(self._faults)
         self._faults_left -= 1
@@ -197,6 +196,6 @@ class Dice(Scheduler):
             phase,
             step,
             act,
-            self._random.choice(powers.targets) if act in TARGETED else "",
-            self._random.choice(powers.seconds) if act in TIMED else 0.0,
+            self._random.choice(fault_model.targets) if act in TARGETED else "",
+            self._random.choice(fault_model.seconds) if act in TIMED else 0.0,
         )

@@ -1,7 +1,7 @@
-"""Finds the schedule that breaks a lock, and makes it short.
+"""Search for the schedule that breaks a lock, and shrinking of a failing schedule.
 
-`search` tries every schedule, those with the fewest deviations first, so what it finds is also
-the simplest; it is deterministic.  The bound on deviations is the bound on preemptions of
+`search` tries every schedule, those with the fewest deviations first, so its finding is also the
+simplest; it is deterministic.  The bound on deviations is the bound on preemptions of
 M. Musuvathi and S. Qadeer, "Iterative context bounding" (PLDI 2007): most concurrency bugs need
 very few.
 """
@@ -12,11 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from lab.locks.simulator.history import Wrong
-from lab.locks.simulator.schedule import FAULTS, Act, Powers, Schedule
-from lab.locks.simulator.stage import Play, Run, play
+from lab.locks.simulator.schedule import FAULTS, Act, FaultModel, Schedule
+from lab.locks.simulator.simulation import Experiment, Run, run_schedule
 
-# How many further schedules are tried, once one has failed, to find one with a shorter history.
-SECOND_LOOK = 60
+# Further schedules to try after the first failure, for a shorter history.
+TRIES_AFTER_FAILURE = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,8 @@ class NotFound(Exception):
     """Every schedule within the bound was tried, and none failed."""
 
 
-def search(what: Play, powers: Powers, wrong: Wrong, *, most: int = 3) -> Found:
-    """The shortest failing history with the fewest deviations, at most `most` of them.
+def search(what: Experiment, fault_model: FaultModel, wrong: Wrong, *, most: int = 3) -> Found:
+    """Find the shortest failing history with the fewest deviations, at most `most`.
 
     Raises `NotFound` if there is none.
     """
@@ -42,44 +42,46 @@ def search(what: Play, powers: Powers, wrong: Wrong, *, most: int = 3) -> Found:
     for _ in range(most + 1):
         next_level: list[Schedule] = []
         best: Found | None = None
-        look_until = 0
+        last_try = 0
         for schedule in level:
-            if best is not None and tried >= look_until:
+            if best is not None and tried >= last_try:
                 break
-            run = play(what, schedule)
+            run = run_schedule(what, schedule)
             tried += 1
             if run.has(wrong):
                 if best is None:
-                    look_until = tried + SECOND_LOOK
+                    last_try = tried + TRIES_AFTER_FAILURE
                 if best is None or len(run.history) < len(best.run.history):
                     best = Found(schedule, run, tried)
             elif best is None:
-                next_level += _extended(schedule, run, powers)
+                next_level += _extended(schedule, run, fault_model)
         if best is not None:
             return best
         level = next_level
     raise NotFound(f"{wrong} did not happen in {tried} schedules")
 
 
-def _extended(schedule: Schedule, run: Run, powers: Powers) -> list[Schedule]:
+def _extended(schedule: Schedule, run: Run, fault_model: FaultModel) -> list[Schedule]:
     faults = sum(deviation.act in FAULTS for deviation in schedule)
     return [
         (*schedule, deviation)
         for step in run.asked
-        for deviation in powers.options(*step)
-        if deviation.act is Act.SWITCH or faults < powers.most_faults
+        for deviation in fault_model.options(*step)
+        if deviation.act is Act.SWITCH or faults < fault_model.most_faults
     ]
 
 
-def shrink(what: Play, schedule: Schedule, fails: Callable[[Run], bool]) -> tuple[Schedule, Run]:
-    """Leave out deviations as long as the run still fails.
+def shrink(
+    what: Experiment, schedule: Schedule, fails: Callable[[Run], bool]
+) -> tuple[Schedule, Run]:
+    """Remove deviations as long as the run still fails.
 
-    What is left fails, and would not if any one deviation of it were missing.  Raises
-    `ValueError` if the schedule does not fail to begin with.
+    The result fails, and would not fail without any one of its deviations.  Raises `ValueError` if
+    the given schedule does not fail.
     """
-    run = play(what, schedule)
+    run = run_schedule(what, schedule)
     if not fails(run):
-        raise ValueError("there is nothing to shrink: the schedule does not fail")
+        raise ValueError("the schedule does not fail, so it cannot be shrunk")
     size = max(1, len(schedule) // 2)
     while True:
         shorter = _without_some(what, schedule, fails, size)
@@ -92,11 +94,11 @@ def shrink(what: Play, schedule: Schedule, fails: Callable[[Run], bool]) -> tupl
 
 
 def _without_some(
-    what: Play, schedule: Schedule, fails: Callable[[Run], bool], size: int
+    what: Experiment, schedule: Schedule, fails: Callable[[Run], bool], size: int
 ) -> tuple[Schedule, Run] | None:
     for start in range(0, len(schedule), size):
         shorter = schedule[:start] + schedule[start + size :]
-        run = play(what, shorter)
+        run = run_schedule(what, shorter)
         if fails(run):
             return shorter, run
     return None

@@ -1,4 +1,4 @@
-"""A simulated database server, and a connection that reads like psycopg's."""
+"""A simulated database server, and a connection with psycopg's interface."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 from psycopg.errors import UniqueViolation
 
 from lab.locks.simulator.history import Kind
+from lab.locks.simulator.process import Process, Thread
 from lab.locks.simulator.schedule import Act, Deviation
 from lab.locks.simulator.servers.table import Busy, Duplicate, Result, TableModel, Transaction
-from lab.locks.simulator.world import Process, Stuck, Thread, World
+from lab.locks.simulator.world import Stuck, World
 
 if TYPE_CHECKING:
     from lab.locks.simulator.monitor import Monitor
@@ -29,7 +30,7 @@ class TableServer:
         world.on_fault.append(self._close_with_the_process)
 
     def connect(self, *, autocommit: bool = True) -> TableConnection:
-        """A connection for the running process."""
+        """Return a connection for the running process."""
         connection = TableConnection(self, self.world.me(), autocommit=autocommit)
         self._connections.append(connection)
         return connection
@@ -125,13 +126,13 @@ class TableConnection:
         self._end("rollback")
 
     def abandon(self) -> None:
-        """The connection breaks: the server rolls back."""
+        """Break the connection: the server rolls back."""
         self._end("rollback")
 
     def _step(self) -> None:
-        verdict = self._server.world.step()
-        if verdict is not None:
-            raise Stuck(f"the simulated database cannot {verdict}")
+        effect = self._server.world.step()
+        if effect is not None:
+            raise Stuck(f"the simulated database cannot {effect}")
 
     def _end(self, how: str) -> None:
         transaction, self._transaction = self._transaction, Transaction()
@@ -140,7 +141,7 @@ class TableConnection:
 
 
 def filled_in(statement: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The statement with its values in their places, for a person to read."""
+    """Return the statement with its values in their places, for a person to read."""
     first, *rest = statement.split("%s")
     words: list[Any] = [first.strip()]
     for value, text in zip(values, rest, strict=True):

@@ -19,7 +19,7 @@ TIME_OF_DAY = re.compile(r"\b1[67]\d{8}(?:\.\d+)?\b")
 MICROSECONDS_OF_DAY = re.compile(r"\b1[67]\d{14}\b")
 # Their answers count down, while somebody waits: a repeat is a repeat all the same.  What
 # acquire.lua answers to one who must wait begins with a 0.
-COUNTING_DOWN = ("TTL", "PTTL", "acquire.lua", "gate_acquire.lua")
+COUNTING_DOWN = ("TTL", "PTTL", "acquire.lua", "shared_acquire.lua")
 LONGEST_CYCLE = 12
 START = EPOCH / MICROSECONDS
 
@@ -36,7 +36,7 @@ class Row:
     server: str = ""
 
     def same_as(self, other: Row) -> bool:
-        """Whether a reader would call it the same thing happening again."""
+        """Return whether a reader would call it the same thing happening again."""
         if (self.who, self.kind) != (other.who, other.kind):
             return False
         if _blind(self.what) != _blind(other.what):
@@ -47,12 +47,12 @@ class Row:
 
 
 def _blind(text: str) -> str:
-    """The text without times of day and without the length of a wait."""
+    """Return the text without times of day and without the length of a wait."""
     return re.sub(r"@-?[\d.]+|\b\d\.\d{3}\b", "@", text)
 
 
 def readable(value: Any) -> str:
-    """A command's words or an answer, for a person."""
+    """Return a command's words or an answer, for a person."""
     if value is None:
         return "nil"
     if isinstance(value, bool):
@@ -117,7 +117,7 @@ def _owners(history: list[Event]) -> dict[str, str]:
 
 
 def folded(lines: list[Row]) -> Iterator[Row | tuple[int, int]]:
-    """The rows, with repeats replaced by (how many rows, time of the last)."""
+    """Return the rows, with repeats replaced by (how many rows, time of the last)."""
     place = 0
     while place < len(lines):
         cycle, times = _repeats(lines, place)
@@ -159,7 +159,7 @@ MARKS = {
 
 
 def as_text(lines: list[Row], *, width: int = 100) -> str:
-    """The timeline in plain text, at most `width` characters wide."""
+    """Return the timeline in plain text, at most `width` characters wide."""
     cells = []
     for item in folded(lines):
         if isinstance(item, tuple):
@@ -197,7 +197,7 @@ COLOURS = {
 
 
 def as_table(lines: list[Row]) -> Table:
-    """The timeline for a terminal."""
+    """Return the timeline for a terminal."""
     table = Table("time", "client", "what", "answer", expand=False, box=None, pad_edge=False)
     table.columns[0].justify = "right"
     for item in folded(lines):
@@ -225,7 +225,7 @@ def print_timeline(console: Console, lines: list[Row]) -> None:
 
 
 def as_mermaid(lines: list[Row]) -> str:
-    """The timeline as a Mermaid sequence diagram."""
+    """Return the timeline as a Mermaid sequence diagram."""
     clients = list(dict.fromkeys(line.who for line in lines if line.who))
     servers = list(dict.fromkeys(line.server for line in lines if line.server))
     out = ["sequenceDiagram"]
@@ -264,7 +264,7 @@ def _escape(text: str) -> str:
 
 
 def as_json(lines: list[Row]) -> list[dict[str, Any]]:
-    """The timeline as plain values; `at` in seconds."""
+    """Return the timeline as plain values; `at` in seconds."""
     return [
         {
             "at": line.at / MICROSECONDS,

@@ -1,9 +1,9 @@
-"""The simulated world: processes, threads and a clock that moves only when all of them wait.
+"""The simulated world: processes, threads and a clock that advances only when all threads wait.
 
-Lock code runs unchanged, each thread of it in a greenlet.  Every command to a server and every
-sleep hands control to the world, which asks a `Scheduler` who goes next, so an interleaving that
-takes a bad week to happen in production is a list of choices here and can be repeated.  Nothing
-runs in parallel and no real time passes: a run is a pure function of its schedule.
+Lock code runs unchanged, each of its threads in a greenlet.  Every command to a server and every
+sleep returns control to the world, which asks a `Scheduler` which thread goes next.  So a rare
+interleaving is a list of choices here and can be repeated.  Nothing runs in parallel and no real
+time passes: a run is a pure function of its schedule.
 
 The idea of taking the scheduler's choices as the input of a test is from P. Godefroid,
 "Model checking for programming languages using VeriSoft" (POPL 1997) and M. Musuvathi et al.,
@@ -14,96 +14,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
-from typing import Any, Protocol
+from typing import Any
 
-from greenlet import GreenletExit, getcurrent, greenlet
+from greenlet import GreenletExit, getcurrent
 
 from lab.locks.simulator.history import MICROSECONDS, Event, Kind
+from lab.locks.simulator.process import Process, Server, Thread
 from lab.locks.simulator.schedule import Act, Deviation, Scheduler
 
 EPOCH = 1_700_000_000 * MICROSECONDS  # the time of day at which every run starts
 
-# A command takes a millisecond: long beside nothing, short beside any lease, easy to read.
+# A command takes a millisecond: short compared with any lease, and easy to read.
 COMMAND_TIME = 1_000
-# What a client waits for a lost answer: redis-py's `socket_timeout`, as shops set it.
+# How long a client waits for a lost answer: redis-py's `socket_timeout`, as shops set it.
 REPLY_TIMEOUT = MICROSECONDS
 
 
 class Stuck(Exception):
-    """A run did not come to its end: a mistake in the scenario, not in the lock."""
-
-
-class Server(Protocol):
-    """What a fault can be done to."""
-
-    name: str
-
-    def fail_over(self) -> str:
-        """Lose the last write; says what became of it."""
-
-    def evict(self) -> str:
-        """Drop the lock's key; says what became of it."""
-
-    def jump(self, seconds: float) -> str:
-        """Set the server's clock ahead; says what became of it."""
-
-
-class Process:
-    """A client's operating system process: what crashes, is paused, and has a clock."""
-
-    def __init__(self, name: str, *, skew: float = 0.0) -> None:
-        self.name = name
-        self.skew = round(skew * MICROSECONDS)
-        self.crashed = False
-        self.crashed_at = 0
-        self.paused_until = 0
-        self.phase = "acquire"
-        self.steps = 0  # commands of the phase, over all threads
-        self._rounds: dict[str, int] = {}
-        self._names = 0
-        self.disturbed = False  # a fault hit it, so it may have lost its place in a queue
-
-    def begin(self, phase: str) -> None:
-        """Count commands afresh, for a schedule that means the same on other locks."""
-        rounds = self._rounds[phase] = self._rounds.get(phase, 0) + 1
-        self.phase = phase if rounds == 1 else f"{phase} {rounds}"
-        self.steps = 0
-
-    def next_name(self) -> str:
-        """A name that nothing else in the world has."""
-        self._names += 1
-        return self.name if self._names == 1 else f"{self.name}{self._names}"
-
-
-class Thread:
-    """One thread of a process: a greenlet and what it waits for."""
-
-    __slots__ = (
-        "daemon", "done", "due", "face", "greenlet", "order", "process", "ready", "stepping",
-        "verdict", "woken",
-    )  # fmt: skip
-
-    def __init__(
-        self, process: Process, run: Callable[[], None], hub: greenlet, *, daemon: bool
-    ) -> None:
-        self.process = process
-        self.daemon = daemon  # ends with the last other thread of its process
-        self.greenlet = greenlet(run, hub)  # its end leads back to the loop, whoever started it
-        self.ready = True
-        self.stepping = False  # its next move is a command
-        self.due: int | None = None  # when a wait ends by itself
-        self.woken = False  # a wait ended before that
-        self.order = 0  # since when it is ready
-        self.verdict: Act | None = None  # what the scheduler did to its next command
-        self.done = False
-        self.face: Any = None  # what `threading.current_thread()` gives it, always the same
+    """A run cannot continue because of an error in the scenario, not in the lock."""
 
 
 _worlds: list[World] = []
 
 
 def current() -> World | None:
-    """The world that the calling greenlet is part of, None outside of one."""
+    """Return the world that the calling greenlet is part of, None outside of one."""
     world = _worlds[-1] if _worlds else None
     return world if world is not None and world.inside() else None
 
@@ -123,17 +58,17 @@ class World:
         self.running: Thread | None = None
         self.stopped = False
         self.on_fault: list[Callable[[Deviation], None]] = []
-        self._hub = getcurrent()  # who makes a world also runs it
+        self._hub = getcurrent()  # the creator of a world also runs it
         self.on_end: list[Callable[[], None]] = []
         self._horizon = round(horizon * MICROSECONDS)
-        self._last: Thread | None = None  # who stepped last goes on, unless it must wait
+        self._last: Thread | None = None  # the last thread to step continues unless it must wait
         self._readied = 0
         self._stall = 0
 
     # -- for scenarios
 
     def process(self, name: str, *, skew: float = 0.0) -> Process:
-        """A new process whose wall clock is `skew` seconds ahead."""
+        """Return a new process whose wall clock is `skew` seconds ahead."""
         made = self.processes[name] = Process(name, skew=skew)
         return made
 
@@ -145,7 +80,7 @@ class World:
         after: float = 0.0,
         daemon: bool = False,
     ) -> Thread:
-        """A new thread of the process; it starts `after` seconds from now."""
+        """Return a new thread of the process; it starts `after` seconds from now."""
         thread = Thread(process, run, self._hub, daemon=daemon)
         self.threads.append(thread)
         if after:
@@ -164,7 +99,7 @@ class World:
                 listener()
         finally:
             self.stopped = True
-            self._bury()
+            self._kill_all()
             _worlds.remove(self)
 
     def stop(self) -> None:
@@ -180,22 +115,22 @@ class World:
     # -- for simulated clients; all of them run in the caller's greenlet
 
     def inside(self) -> bool:
-        """Whether the caller is a thread of this world."""
+        """Return whether the caller is a thread of this world."""
         running = self.running
         return running is not None and getcurrent() is running.greenlet
 
     def me(self) -> Process:
-        """The process of the running thread."""
+        """Return the process of the running thread."""
         if self.running is None:
             raise Stuck("no simulated thread is running")
         return self.running.process
 
     def seconds(self) -> float:
-        """The monotonic clock of every process."""
+        """Return the monotonic clock of every process."""
         return self.now / MICROSECONDS
 
     def time_of_day(self) -> float:
-        """The wall clock of the running thread's process."""
+        """Return the wall clock of the running thread's process."""
         return (EPOCH + self.now + self.me().skew) / MICROSECONDS
 
     def sleep(self, seconds: float) -> None:
@@ -203,7 +138,7 @@ class World:
         self.wait(max(0.0, seconds))
 
     def wait(self, seconds: float | None) -> bool:
-        """Wait to be woken, at most `seconds`; whether woken."""
+        """Wait to be woken, at most `seconds`; return whether woken."""
         thread = self._thread()
         thread.ready = thread.woken = False
         thread.due = None if seconds is None else self.now + _duration(seconds)
@@ -217,7 +152,7 @@ class World:
             self._make_ready(thread)
 
     def step(self) -> Act | None:
-        """Come to the point just before a command; what the scheduler does to the command.
+        """Stop just before a command; return the scheduler's action on that command.
 
         Returns None, `Act.LOSE_REPLY`, `Act.LOSE_REQUEST`, `Act.LOSE_MESSAGE` or `Act.STALL`.
         """
@@ -225,11 +160,11 @@ class World:
         thread.stepping = True
         self._make_ready(thread, keep=True)
         self._switch()
-        verdict, thread.verdict = thread.verdict, None
-        return verdict
+        effect, thread.effect = thread.effect, None
+        return effect
 
     def stall(self) -> None:
-        """Stand still as `Act.STALL` demanded, after the command and before its answer."""
+        """Pause after the command and before its answer, as `Act.STALL` requires."""
         self.me().paused_until = self.now + self._stall
         self.sleep(0)
 
@@ -239,7 +174,7 @@ class World:
         if self.running is None or not self.inside():
             raise Stuck("only a simulated thread can wait in virtual time")
         if self.stopped or self.running.process.crashed:
-            raise GreenletExit  # a dead process runs no `finally` that reaches a server
+            raise GreenletExit  # a dead process must not reach a server in a `finally`
         return self.running
 
     def _switch(self) -> None:
@@ -272,21 +207,21 @@ class World:
     def _next(self) -> Thread | None:
         last = self._last
         while True:
-            able = self._able()
+            able = self._runnable()
             if not able:
                 if not self._let_time_pass():
                     return None
                 continue
             thread = last if last in able else min(able, key=_by_order)
             if not thread.stepping:
-                return thread  # waking up is nothing that others could see
+                return thread  # other clients cannot observe a wake-up
             thread.process.steps += 1
             chosen = self._consult(thread, able)
             if chosen is not None:
                 return chosen
             last = None
 
-    def _able(self) -> list[Thread]:
+    def _runnable(self) -> list[Thread]:
         able = []
         now = self.now
         for thread in self.threads:
@@ -311,7 +246,7 @@ class World:
         return True
 
     def _consult(self, thread: Thread, able: list[Thread]) -> Thread | None:
-        """Ask the scheduler about a step; the thread to run, None to look around again."""
+        """Ask the scheduler about a step; return the thread to run, None to choose again."""
         others = [one for one in able if one is not thread]
         names = [one.process.name for one in others]
         process = thread.process
@@ -325,7 +260,7 @@ class World:
             if not chosen:
                 return None
             return self._take(chosen[0])
-        return self._do(deviation, thread)
+        return self._apply_fault(deviation, thread)
 
     def _take(self, thread: Thread) -> Thread:
         if thread.stepping:
@@ -333,7 +268,7 @@ class World:
         self._last = thread
         return thread
 
-    def _do(self, deviation: Deviation, thread: Thread) -> Thread | None:
+    def _apply_fault(self, deviation: Deviation, thread: Thread) -> Thread | None:
         act, process = deviation.act, thread.process
         for listener in self.on_fault:
             listener(deviation)
@@ -350,21 +285,21 @@ class World:
             self.record(Kind.FAULT, f"is paused for {deviation.seconds:g} s", who=process.name)
             return None
         if act in (Act.FAIL_OVER, Act.EVICT, Act.CLOCK_JUMP):
-            # A schedule of another lock may name a server that is not here.
+            # A schedule found on another lock may name a server that does not exist here.
             server = self.servers.get(deviation.target) or next(iter(self.servers.values()))
-            self.record(Kind.FAULT, _strike(server, deviation), server=server.name)
+            self.record(Kind.FAULT, _apply_server_fault(server, deviation), server=server.name)
             return None
         self._stall = round(deviation.seconds * MICROSECONDS)
-        thread.verdict = act
+        thread.effect = act
         return self._take(thread)
 
-    def _bury(self) -> None:
-        """End what still runs, without letting any of its code reach a server."""
+    def _kill_all(self) -> None:
+        """End all threads without letting their code reach a server."""
         for thread in list(self.threads):
             self._kill(thread)
 
     def _kill(self, thread: Thread) -> None:
-        self.running = thread  # so that what it still tries finds itself dead
+        self.running = thread  # so that its code finds itself dead
         while thread.greenlet:  # true while it has frames to unwind
             thread.greenlet.throw(GreenletExit)
         self.running = None
@@ -376,7 +311,7 @@ class World:
 
 
 def _duration(seconds: float) -> int:
-    """Microseconds, at least one: a wait that took no time could be repeated for ever."""
+    """Return microseconds, at least one, because a wait of zero could repeat for ever."""
     return max(1, round(seconds * MICROSECONDS)) if seconds > 0 else 0
 
 
@@ -384,7 +319,7 @@ def _by_order(thread: Thread) -> int:
     return thread.order
 
 
-def _strike(server: Server, deviation: Deviation) -> str:
+def _apply_server_fault(server: Server, deviation: Deviation) -> str:
     if deviation.act is Act.FAIL_OVER:
         return server.fail_over()
     if deviation.act is Act.EVICT:

@@ -166,7 +166,7 @@ def test_the_row_lock_lets_one_in_at_a_time_if_the_row_exists(postgres):
     class Waits:
         def __init__(self) -> None:
             connections.append(psycopg.connect(postgres.endpoint))
-            self.lock = row_lock.RowLock(connections[-1], "row")
+            self.lock = row_lock.ForUpdateLock(connections[-1], "row")
             self.release = self.lock.release
 
         def acquire(self, _timeout: float) -> bool:

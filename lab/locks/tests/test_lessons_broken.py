@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from lab.locks.lessons import LESSONS
-from lab.locks.simulator.course import woven
+from lab.locks.simulator.course import with_current_timelines
 from lab.locks.simulator.history import Wrong
 from lab.locks.simulator.lesson_report import report
-from lab.locks.simulator.scenarios import PRODUCTION, scenarios
+from lab.locks.simulator.scenario import PRODUCTION
+from lab.locks.simulator.scenarios import scenarios
 from lab.locks.simulator.search import NotFound, search
-from lab.locks.simulator.stage import play
+from lab.locks.simulator.simulation import run_schedule
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "locks.md"
 
@@ -35,8 +36,8 @@ def test_every_lesson_has_a_scenario_and_only_idempotency_cannot_be_broken():
 
 @pytest.mark.parametrize("scenario", BREAKABLE, ids=name)
 def test_the_scenario_breaks_its_lesson_the_same_way_every_time(scenario):
-    first = search(scenario.play, scenario.powers, scenario.wrong)
-    again = search(scenario.play, scenario.powers, scenario.wrong)
+    first = search(scenario.experiment, scenario.fault_model, scenario.wrong)
+    again = search(scenario.experiment, scenario.fault_model, scenario.wrong)
     assert first.schedule == again.schedule
     assert first.run.history == again.run.history
     assert first.run.violations[-1].wrong is scenario.wrong
@@ -44,16 +45,16 @@ def test_the_scenario_breaks_its_lesson_the_same_way_every_time(scenario):
 
 @pytest.mark.parametrize("scenario", BREAKABLE, ids=name)
 def test_the_schedule_alone_repeats_it(scenario):
-    found = search(scenario.play, scenario.powers, scenario.wrong)
-    assert play(scenario.play, found.schedule).history == found.run.history
+    found = search(scenario.experiment, scenario.fault_model, scenario.wrong)
+    assert run_schedule(scenario.experiment, found.schedule).history == found.run.history
 
 
 @pytest.mark.parametrize("scenario", BREAKABLE, ids=name)
 def test_no_deviation_of_the_schedule_could_be_left_out(scenario):
-    found = search(scenario.play, scenario.powers, scenario.wrong)
+    found = search(scenario.experiment, scenario.fault_model, scenario.wrong)
     for left_out in range(len(found.schedule)):
         shorter = found.schedule[:left_out] + found.schedule[left_out + 1 :]
-        assert not play(scenario.play, shorter).has(scenario.wrong)
+        assert not run_schedule(scenario.experiment, shorter).has(scenario.wrong)
 
 
 @pytest.mark.parametrize("scenario", BREAKABLE, ids=name)
@@ -80,7 +81,7 @@ def test_two_refunds_of_one_order_pay_once_whoever_goes_first():
     (scenario,) = (one for one in scenarios() if one.wrong is None)
     for wrong in Wrong:
         with pytest.raises(NotFound):
-            search(scenario.play, scenario.powers, wrong)
+            search(scenario.experiment, scenario.fault_model, wrong)
 
 
 def test_all_lessons_together_are_broken_in_less_than_two_seconds_each():
@@ -88,13 +89,13 @@ def test_all_lessons_together_are_broken_in_less_than_two_seconds_each():
     for scenario in BREAKABLE:
         assert scenario.wrong is not None
         began = time.process_time()
-        search(scenario.play, scenario.powers, scenario.wrong)
+        search(scenario.experiment, scenario.fault_model, scenario.wrong)
         assert time.process_time() - began < 2.0, name(scenario)
 
 
 def test_the_timelines_in_the_course_are_what_the_simulator_prints_today():
     text = DOCUMENT.read_text(encoding="utf-8")
-    assert woven(text) == text, "run `python -m lab.locks.simulator course`"
+    assert with_current_timelines(text) == text, "run `python -m lab.locks.simulator course`"
 
 
 def test_the_course_shows_every_scenario():

@@ -11,12 +11,12 @@ import pytest
 
 from lab.locks.lessons import LESSONS
 from lab.locks.simulator.cli import main
-from lab.locks.simulator.course import woven
+from lab.locks.simulator.course import with_current_timelines
 from lab.locks.simulator.explore import Exploration, acts_named, explore, run_chunk, run_seed
+from lab.locks.simulator.explored_locks import EXPLORED_LOCKS
 from lab.locks.simulator.history import Kind, Wrong
 from lab.locks.simulator.production import MODULES
 from lab.locks.simulator.schedule import Act
-from lab.locks.simulator.subjects import SUBJECTS
 from lab.locks.simulator.virtual import inside_simulation
 
 
@@ -124,7 +124,7 @@ def test_the_production_lock_survives_a_sample_of_schedules():
 
 @pytest.mark.parametrize("lock", ["redis-unfair", "redis-mixed", "redis-rw", "redis-semaphore"])
 def test_the_other_locks_survive_a_sample_of_schedules(lock):
-    tally = run_chunk(Exploration(subject=SUBJECTS[lock]), 2_000_000, 500)
+    tally = run_chunk(Exploration(target=EXPLORED_LOCKS[lock]), 2_000_000, 500)
     assert tally.violations == []
     assert tally.overlaps > 0, "no holder was ever late: the search proves nothing"
 
@@ -133,14 +133,14 @@ def test_a_read_write_lock_is_searched_by_its_name_and_shown_with_its_roles(caps
     words = ["explore", "--lock", "redis-rw", "--schedules", "250", "--seed", "250"]
     assert main([*words, "--processes", "1"]) == 0
     out = capsys.readouterr().out
-    assert "gate_acquire.lua w-A" in out
+    assert "shared_acquire.lua w-A" in out
     assert "--lock redis-rw --schedules 1 --seed 257" in out
 
 
 @pytest.mark.parametrize("lock", ["redis-rw", "redis-semaphore"])
 def test_holders_really_share_in_the_simulation(lock):
     """Else nothing would be known of the very thing for which there are such locks."""
-    most, what = 0, Exploration(acts=frozenset({Act.SWITCH}), subject=SUBJECTS[lock])
+    most, what = 0, Exploration(acts=frozenset({Act.SWITCH}), target=EXPLORED_LOCKS[lock])
     with inside_simulation(MODULES):
         for seed in range(50):
             run, _ = run_seed(what, seed)
@@ -165,11 +165,11 @@ def test_a_chunk_without_faults_has_no_late_holders():
 
 
 def test_weaving_is_idempotent_and_refuses_a_scenario_that_does_not_exist():
-    once = woven("before\n<!-- timeline: setnx-expire/crash/broken -->\nafter\n")
+    once = with_current_timelines("before\n<!-- timeline: setnx-expire/crash/broken -->\nafter\n")
     assert "SETNX stock 1" in once
-    assert woven(once) == once
+    assert with_current_timelines(once) == once
     with pytest.raises(KeyError):
-        woven("<!-- timeline: setnx-expire/nope/broken -->\n")
+        with_current_timelines("<!-- timeline: setnx-expire/nope/broken -->\n")
 
 
 def test_it_runs_without_django(tmp_path):

@@ -8,11 +8,11 @@ from hashlib import sha1
 import pytest
 
 from lab.locks.simulator.explore import Exploration, first_wrong, run_chunk, shortest
+from lab.locks.simulator.explored_locks import ExploredLock, mixed, mutex, read_write, semaphore
 from lab.locks.simulator.history import Wrong
-from lab.locks.simulator.stage import play
-from lab.locks.simulator.subjects import Subject, mixed, mutex, read_write, semaphore
+from lab.locks.simulator.simulation import run_schedule
 from locking.backends.redis import RedisLock
-from locking.backends.redis_protocol import GATE, MUTEX, Grant, Script, Scripts
+from locking.backends.redis_protocol import MUTEX, SHARED, Grant, Script, Scripts
 from locking.backends.redis_shared import RedisReadLock, RedisSemaphore, RedisWriteLock
 
 pytestmark = pytest.mark.long
@@ -131,8 +131,8 @@ class KeepsWhatItReleases(RedisLock):
 class ReturnsWhatIsOver(RedisLock):
     """As it was before it looked at the time."""
 
-    def turn(self, holder: str, timeout: float | None):
-        steps = super().turn(holder, timeout)
+    def acquire_steps(self, holder: str, timeout: float | None):
+        steps = super().acquire_steps(holder, timeout)
         answer = yield next(steps)
         while True:
             if isinstance(answer, list) and answer[0]:
@@ -143,13 +143,13 @@ class ReturnsWhatIsOver(RedisLock):
                 return done.value
 
 
-def all_gates(*edits: tuple[str, str]) -> Scripts:
+def all_shared(*edits: tuple[str, str]) -> Scripts:
     return replace(
-        GATE, acquire=changed(GATE.acquire, *edits), release=changed(GATE.release, *edits)
+        SHARED, acquire=changed(SHARED.acquire, *edits), release=changed(SHARED.release, *edits)
     )
 
 
-BESIDE_A_WRITER = all_gates(
+BESIDE_A_WRITER = all_shared(
     (
         "kind == 'r' and string.sub(redis.call('ZRANGE', KEYS[1], 0, 0)[1], 1, 1) == 'r'",
         "kind == 'r'",
@@ -172,7 +172,7 @@ if may_enter(holder) then
 end
 """
 QUEUE_UP = "if ARGV[4] == '1' then"
-PASSING = replace(GATE, acquire=changed(GATE.acquire, (QUEUE_UP, PASS_BY + QUEUE_UP)))
+PASSING = replace(SHARED, acquire=changed(SHARED.acquire, (QUEUE_UP, PASS_BY + QUEUE_UP)))
 
 
 class ReaderThatPassesWriters(RedisReadLock):
@@ -184,8 +184,8 @@ class WriterThatIsPassed(RedisWriteLock):
 
 
 FORGETTING = replace(
-    GATE,
-    acquire=changed(GATE.acquire, ("admit(nil) -- it may have stood in the way of others", "")),
+    SHARED,
+    acquire=changed(SHARED.acquire, ("admit(nil) -- it may have blocked others", "")),
 )
 
 
@@ -198,34 +198,34 @@ class WriterThatGivesUp(RedisWriteLock):
 
 
 class OnePermitTooMany(RedisSemaphore):
-    scripts = all_gates(("inside < tonumber(permits)", "inside <= tonumber(permits)"))
+    scripts = all_shared(("inside < tonumber(permits)", "inside <= tonumber(permits)"))
 
 
 class LeaksPermits(RedisSemaphore):
     scripts = replace(
-        GATE,
+        SHARED,
         release=changed(
-            GATE.release,
+            SHARED.release,
             ("redis.call('ZREM', KEYS[1], holder) == 1", "redis.call('ZSCORE', KEYS[1], holder)"),
         ),
     )
 
 
 class PermitsThatNobodyIsToldOf(RedisSemaphore):
-    scripts = all_gates(NO_WAKE)
+    scripts = all_shared(NO_WAKE)
 
 
-def find(subject: Subject) -> tuple[Exploration, int, Wrong]:
-    what = Exploration(subject=subject)
+def find(target: ExploredLock) -> tuple[Exploration, int, Wrong]:
+    what = Exploration(target=target)
     for start in range(0, BUDGET, STEP):
         tally = run_chunk(what, start, STEP)
         if tally.violations:
             return what, *tally.violations[0]
-    pytest.fail(f"{subject} survived {BUDGET} schedules")
+    pytest.fail(f"{target} survived {BUDGET} schedules")
 
 
 @pytest.mark.parametrize(
-    ("subject", "wrongs"),
+    ("target", "wrongs"),
     [
         (mutex(ReleasesWithoutComparing), {Wrong.NOT_THEIRS, Wrong.MOVED, Wrong.TWO_HOLDERS}),
         (mutex(MintsNoFence), {Wrong.STALE_WRITE}),
@@ -246,10 +246,10 @@ def find(subject: Subject) -> tuple[Exploration, int, Wrong]:
         (semaphore(LeaksPermits), {Wrong.KEPT}),
         (semaphore(PermitsThatNobodyIsToldOf), {Wrong.ASLEEP}),
     ],
-    ids=lambda value: value.roles[0].kind.__name__ if isinstance(value, Subject) else "",
+    ids=lambda value: value.roles[0].kind.__name__ if isinstance(value, ExploredLock) else "",
 )
-def test_a_broken_lock_is_found(subject, wrongs):
-    what, seed, wrong = find(subject)
+def test_a_broken_lock_is_found(target, wrongs):
+    what, seed, wrong = find(target)
     assert wrong in wrongs
     schedule, run = shortest(what, seed, lambda run: first_wrong(what, run) is wrong)
     assert len(schedule) <= 6, "a finding that nobody can read"
@@ -258,7 +258,7 @@ def test_a_broken_lock_is_found(subject, wrongs):
 
 def test_a_living_holder_keeps_its_lease_in_the_simulation_too():
     """Else every run would be one of holders that lose their lease, and prove little."""
-    run = play(Exploration(acts=frozenset()).play(seed=0))
+    run = run_schedule(Exploration(acts=frozenset()).experiment(seed=0))
     assert any("renew.lua" in str(event.what) for event in run.history)
 
 

@@ -10,11 +10,12 @@ import pytest
 from redis.exceptions import TimeoutError as RedisTimeout
 
 from lab.locks.simulator.history import Kind
-from lab.locks.simulator.redis_client import RedisServer, SimulatedRedis
+from lab.locks.simulator.redis_client import SimulatedRedis
+from lab.locks.simulator.redis_server import RedisServer
 from lab.locks.simulator.schedule import (
     Act,
     Deviation,
-    Powers,
+    FaultModel,
     Replay,
     Scheduler,
     from_json,
@@ -225,9 +226,9 @@ def test_a_schedule_survives_json_and_says_what_it_means():
 
 
 def test_the_scheduler_has_no_more_powers_than_it_was_given():
-    powers = Powers(frozenset({Act.SWITCH, Act.PAUSE}), seconds=(1.0, 2.0), victims=("A",))
-    assert len(powers.options("A", "work", 1, ["B", "C"])) == 4
-    assert [one.act for one in powers.options("B", "work", 1, ["A"])] == [Act.SWITCH]
+    fault_model = FaultModel(frozenset({Act.SWITCH, Act.PAUSE}), seconds=(1.0, 2.0), victims=("A",))
+    assert len(fault_model.options("A", "work", 1, ["B", "C"])) == 4
+    assert [one.act for one in fault_model.options("B", "work", 1, ["A"])] == [Act.SWITCH]
     assert Scheduler().consider("A", "work", 1, ["B"]) is None
 
 

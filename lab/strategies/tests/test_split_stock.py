@@ -66,7 +66,7 @@ def test_unguarded_without_a_race_is_right_which_is_why_it_is_shipped(stock):
 
 
 def test_a_version_that_keeps_moving_is_busy_in_the_end_and_nothing_is_written(stock, monkeypatch):
-    monkeypatch.setattr(retrying, "PATIENCE", 0.0)
+    monkeypatch.setattr(retrying, "RETRY_TIME", 0.0)
     item = stock(1)
     with outsider() as session:
         session.execute("BEGIN")

@@ -1,10 +1,10 @@
--- Takes the lock, or a place in its queue.
+-- Acquire the lock, or join its queue.
 --
 -- ARGV[1] holder "token:owner"   ARGV[2] lease in ms   ARGV[3] "f" fair or "u" unfair
--- ARGV[4] "1" to queue up, "0" for the only or the last try, which leaves the queue
+-- ARGV[4] "1" to join the queue, "0" for the only or last try, which leaves the queue
 --
 -- Returns {fence} when the lock is the caller's, else
--- {0, remaining lease of the holder in ms, place in line from 1 or 0, server time in us}.
+-- {0, remaining lease of the holder in ms, place in the queue from 1 or 0, server time in us}.
 
 local FENCE_TTL_MS = 3600000 -- as in common.lua
 local known = redis.call('MGET', KEYS[1], KEYS[2])
@@ -24,7 +24,7 @@ local holder, lease_ms = ARGV[1], ARGV[2]
 local waiter = ARGV[3] .. lease_ms .. ':' .. holder
 local value = known[1]
 
--- Already mine: an earlier try was granted but its reply was lost, or the wake-up was.
+-- Already the caller's: an earlier try was granted, but its reply or the wake-up was lost.
 if belongs_to(value, holder) then
   redis.call('PEXPIRE', KEYS[1], lease_ms)
   redis.call('DEL', wake_list(holder))
@@ -40,11 +40,11 @@ if ARGV[4] == '1' then
   enqueue(waiter)
 end
 
--- A free lock with a queue: its holder crashed.  Whoever notices hands it to the first in line.
+-- The lock is free and has a queue: its holder crashed.  Hand it to the first waiter.
 if not value then
   local fence = pass_on(holder)
   if not fence and redis.call('EXISTS', KEYS[1], KEYS[3]) == 0 then
-    fence = grant(holder, lease_ms) -- there were only ghosts
+    fence = grant(holder, lease_ms) -- all waiters were dead
   end
   if fence then
     leave_queue(waiter, holder)

@@ -1,27 +1,27 @@
--- What the scripts of every fair lock share; put where they say `-- @common`, which is after an
--- uncontended path, so that this path does not pay for it.
+-- Functions shared by the scripts of all locks.  A script inserts them with `-- @common` after its
+-- uncontended path, so that this path does not pay for them.
 --
--- KEYS[1] lock   who is inside; each kind of lock says how
+-- KEYS[1] lock   the holder or holders; the format depends on the kind of lock
 -- KEYS[2] fence  string, the last fencing token minted
--- KEYS[3] queue  list of waiters, the first to enter first
--- KEYS[4] alive  sorted set, waiter -> server time in ms until which it counts as living
+-- KEYS[3] queue  list of waiters, the next holder first
+-- KEYS[4] alive  sorted set, waiter -> server time in ms until which it counts as alive
 --
--- A holder is "token:owner"; a waiter is "f10000:token:owner": a letter for its mode and the lease
--- in ms that it wants, in front of the holder that it will be.  Each waiter listens on a wake-up
--- list of its own, KEYS[1] .. ":wake:" .. token.  That key is not declared, since a release cannot
--- know before it runs who is next; it shares the hash tag, so it lies on the same cluster node.
+-- A holder is "token:owner".  A waiter is "f10000:token:owner": the letter of its mode, the lease
+-- it requests in ms, and the holder that it will become.  Each waiter blocks on its own wake-up
+-- list, KEYS[1] .. ":wake:" .. token.  That key is not declared, because a release learns only
+-- while it runs who is next; it shares the hash tag, so it is on the same cluster node.
 
--- A lost counter restarts from the clock, so it may expire, and a million names leak no keys.  An
--- hour outlasts every step of a server's clock that an NTP daemon or a failover makes.
+-- The counter may expire, because a lost one restarts from the clock; so unused names leak no keys.
+-- One hour is longer than any clock step that an NTP daemon or a failover causes.
 local FENCE_TTL_MS = 3600000
--- A waiter refreshes itself every slice (2 s); it may miss one before it counts as dead.
+-- A waiter refreshes this every slice (2 s); it counts as dead after missing two.
 local ALIVE_MS = 5000
 
 local clock = redis.call('TIME')
 local now_us = clock[1] * 1000000 + clock[2]
 local now_ms = math.floor(now_us / 1000)
 
--- Lua numbers are doubles: exact up to 2^53, but printed short unless told otherwise.
+-- Lua numbers are doubles: exact up to 2^53, but abbreviated unless formatted.
 local function digits(number)
   return string.format('%.0f', number)
 end
@@ -64,8 +64,8 @@ local function leave_queue(waiter, holder)
   redis.call('DEL', wake_list(holder))
 end
 
--- The first living waiter, as (mode, lease in ms, holder); the dead before it leave the queue.
-local function first_in_line()
+-- Returns the first live waiter as (mode, lease in ms, holder); removes dead waiters before it.
+local function first_waiter()
   while true do
     local waiter = redis.call('LINDEX', KEYS[3], 0)
     if not waiter then

@@ -1,6 +1,6 @@
--- Takes the lock away from whoever holds it and gives it to the next in line.
+-- Revoke the lock from its holder and hand it to the next waiter.
 --
--- Returns a list of the evicted "fence:token:owner"; empty if nobody held it.
+-- Returns a list of the revoked "fence:token:owner"; empty if the lock was free.
 
 -- @common
 -- @mutex

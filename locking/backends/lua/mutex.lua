@@ -1,4 +1,4 @@
--- The lock for one: KEYS[1] is a string "fence:token:owner" that expires with the lease.
+-- The exclusive lock: KEYS[1] is a string "fence:token:owner" that expires with the lease.
 -- A waiter's mode is "f" for fair, "u" for unfair.
 
 local function belongs_to(value, holder)
@@ -11,11 +11,11 @@ local function grant(holder, lease_ms)
   return fence
 end
 
--- Hands the lock to the first living waiter, or frees it.  A fair waiter gets the lock itself with
--- its wake-up (no round trip, and nobody can slip in between); an unfair one is only told to try.
--- Returns the fence if the heir is `caller`, who is then not woken but answered.
+-- Hands the lock to the first live waiter, or frees it.  A fair waiter receives the lock with its
+-- wake-up, which saves a round trip and lets no other client in between; an unfair one is only told
+-- to try again.  Returns the fence if the new holder is `caller`, which needs no wake-up.
 local function pass_on(caller)
-  local mode, lease_ms, holder = first_in_line()
+  local mode, lease_ms, holder = first_waiter()
   if mode then
     dequeue_first()
   end

@@ -1,4 +1,4 @@
--- Returns a list of "fence:token:owner": the holder's, or nothing if the lock is free.
+-- Returns a list with the holder's "fence:token:owner"; empty if the lock is free.
 
 local value = redis.call('GET', KEYS[1])
 return value and {value} or {}

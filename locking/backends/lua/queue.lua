@@ -1,14 +1,14 @@
--- What the delay queue's scripts share.
+-- Functions shared by the delay queue's scripts.
 --
--- KEYS[1] waiting    sorted set, id -> when it is due
--- KEYS[2] in flight  sorted set, id -> when it comes back if its consumer does not acknowledge it
+-- KEYS[1] waiting    sorted set, id -> due time
+-- KEYS[2] in flight  sorted set, id -> time at which its claim expires and it becomes due again
 --
--- Times are ms of the server's clock, the only one that all consumers share.
+-- Times are ms of the server's clock, the only clock that all consumers share.
 
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 
--- What a crashed consumer left is due again, at the end of its claim.
+-- Makes the ids of crashed consumers due again, as of the expiry of their claims.
 local function recover()
   local left = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now, 'WITHSCORES')
   for i = 1, #left, 2 do

@@ -1,6 +1,6 @@
--- Ends claims: the work on these ids is done.   ARGV id, ms at which its claim ends, and so on
+-- End claims after the work is done.   ARGV pairs: id, expiry of its claim in ms
 --
--- Returns how many claims were still the caller's: not taken over by another, nor rescheduled.
+-- Returns how many claims were still the caller's: neither taken over nor rescheduled.
 
 -- @queue
 

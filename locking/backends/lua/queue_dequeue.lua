@@ -1,8 +1,8 @@
--- Takes one waiting id out, unless it was rescheduled since it was read.
+-- Remove a waiting id, unless it was rescheduled since the caller read it.
 --
--- ARGV[1] id   ARGV[2] ms at which it was due when it was read
+-- ARGV[1] id   ARGV[2] its due time in ms as the caller read it
 --
--- Returns 1 if it was taken out, else 0.
+-- Returns 1 if it was removed, else 0.
 
 -- @queue
 

@@ -1,4 +1,4 @@
--- Takes ids out, whenever they were due and whoever works on them.   ARGV ids
+-- Remove ids, whether waiting or in flight.   ARGV ids
 --
 -- Returns how many were in the queue, waiting or in flight.
 

@@ -1,8 +1,8 @@
--- Enters ids; one that is in the queue already, waiting or in flight, stays as it is.
+-- Enqueue ids; one that is already waiting or in flight keeps its time unless rescheduled.
 --
--- ARGV[1] delay in ms   ARGV[2] "1" to give known ids the new time, "0" not to   ARGV[3...] ids
+-- ARGV[1] delay in ms   ARGV[2] "1" to reschedule known ids, else "0"   ARGV[3...] ids
 --
--- Returns how many ids were entered or moved.
+-- Returns how many ids were added or moved.
 
 -- @queue
 

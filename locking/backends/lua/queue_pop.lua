@@ -1,8 +1,8 @@
--- Takes what is due, the longest due first.
+-- Take due ids, the longest due first.
 --
--- ARGV[1] how many at most   ARGV[2] ms within which they have to be acknowledged
+-- ARGV[1] largest number of ids   ARGV[2] length of their claims in ms
 --
--- Returns id, ms at which it was due, ms at which the claim ends, and so on.
+-- Returns triples: id, due time in ms, expiry of the claim in ms.
 
 -- @queue
 

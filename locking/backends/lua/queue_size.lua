@@ -1,5 +1,5 @@
--- Returns how many ids wait, how many are in flight, and the ms at which the first of all is due
--- or comes back, or "" if there is none.
+-- Returns the number of waiting ids, the number in flight, and the earliest time in ms at which an
+-- id is due or its claim expires, "" if there is none.
 
 -- @queue
 

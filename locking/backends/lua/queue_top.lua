@@ -1,6 +1,6 @@
--- Reads what is due, the longest due first.   ARGV[1] how many at most
+-- Read due ids, the longest due first.   ARGV[1] largest number of ids
 --
--- Returns id, ms at which it was due, and so on.
+-- Returns pairs: id, due time in ms.
 
 -- @queue
 

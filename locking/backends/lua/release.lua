@@ -1,10 +1,10 @@
--- Gives the lock to the next in line, or gives up waiting for it.
+-- Release the lock to the next waiter, or leave the queue.
 --
--- ARGV[1] holder "token:owner"   ARGV[2] its fence, "0" if it never got one
--- ARGV[3] the waiter that it was in the queue
+-- ARGV[1] holder "token:owner"   ARGV[2] its fence, "0" if it has none
+-- ARGV[3] its entry in the queue
 --
--- Returns 1 released; 2 it is not the caller's, but the fence counter says that it was: the answer
--- to a release that was carried out before and whose reply was lost; 0 it is not the caller's.
+-- Returns 1 released; 0 not the caller's; 2 not the caller's, but by the fence counter it was: an
+-- earlier release may have succeeded and lost its reply.
 
 if redis.call('GET', KEYS[1]) == ARGV[2] .. ':' .. ARGV[1] and redis.call('EXISTS', KEYS[3]) == 0 then
   redis.call('DEL', KEYS[1])
@@ -17,7 +17,7 @@ end
 local holder = ARGV[1]
 if belongs_to(redis.call('GET', KEYS[1]), holder) then
   if ARGV[2] == '0' then
-    redis.call('DEL', wake_list(holder)) -- granted while the caller was giving up
+    redis.call('DEL', wake_list(holder)) -- granted while the caller left the queue
   end
   pass_on(nil)
   return 1

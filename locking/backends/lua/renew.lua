@@ -1,9 +1,9 @@
--- Lengthens a lease that is still the caller's; never re-creates one that is not.
+-- Extend a lease that is still the caller's; never re-create a lost one.
 --
 -- ARGV[1] holder "token:owner"   ARGV[2] lease in ms, counted from now
--- ARGV[3] "1" to set the end also where that shortens the lease, "0" only to lengthen it
+-- ARGV[3] "1" to set the expiry even if that shortens the lease, "0" only to extend it
 --
--- Returns 1 renewed; 2 still the caller's, with an end later than that; 0 not the caller's.
+-- Returns 1 renewed; 2 the caller's, but it expires later already; 0 not the caller's.
 
 -- @common
 -- @mutex

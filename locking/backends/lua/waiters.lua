@@ -1,4 +1,4 @@
--- Returns how many living waiters are in the queue; the dead ones leave it at the next hand-over.
+-- Returns the number of live waiters; dead ones are removed at the next hand-over.
 
 -- @common
 

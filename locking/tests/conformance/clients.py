@@ -33,7 +33,7 @@ PROCESSES.set_forkserver_preload(
     [__name__, *(f"locking.backends.{backend}" for backend in BACKENDS)]
 )
 
-PATIENCE = 40.0  # s; for an answer that a test is sure to get
+ANSWER_TIMEOUT = 40.0  # s; for an answer that a test is sure to get
 
 
 class Cancelled(Exception):
@@ -53,11 +53,11 @@ class Client:
         self.process = PROCESSES.Process(target=_serve, args=arguments, daemon=True)
         self.process.start()
         theirs.close()
-        assert self._receive(PATIENCE) == ("begun",)
+        assert self._receive(ANSWER_TIMEOUT) == ("begun",)
 
     def begin(self, command: str, *arguments: Any) -> None:
         self._pipe.send((command, *arguments))
-        assert self._receive(PATIENCE) == ("begun",)
+        assert self._receive(ANSWER_TIMEOUT) == ("begun",)
 
     def call(self, command: str, *arguments: Any) -> Any:
         self.begin(command, *arguments)
@@ -66,7 +66,7 @@ class Client:
     def answered(self) -> bool:
         return self._pipe.poll()
 
-    def answer(self, within: float = PATIENCE) -> Any:
+    def answer(self, within: float = ANSWER_TIMEOUT) -> Any:
         kind, value, detail = self._receive(within)
         if kind == "done":
             return value
@@ -90,7 +90,7 @@ class Client:
     def kill(self) -> None:
         """End the process as the kernel would on lack of memory, and wait until it is gone."""
         self.signal(signal.SIGKILL)
-        self.process.join(PATIENCE)
+        self.process.join(ANSWER_TIMEOUT)
 
     def __enter__(self) -> Self:
         return self
@@ -147,7 +147,7 @@ class _Worker:
         """Count in a file that nothing protects but the lock; how often somebody else was there."""
         inside, intruders, tokens = Path(f"{counter}.inside"), 0, []
         for _ in range(times):
-            lease = self.lock.acquire(PATIENCE) if locked else None
+            lease = self.lock.acquire(ANSWER_TIMEOUT) if locked else None
             try:
                 inside.touch(exist_ok=False)
             except FileExistsError:

@@ -12,7 +12,7 @@ import pytest
 
 from locking.base import Lock, LockUnavailable
 from locking.tests.conformance.backends import ALL, Backend
-from locking.tests.conformance.clients import PATIENCE, Client
+from locking.tests.conformance.clients import ANSWER_TIMEOUT, Client
 from locking.tests.conftest import require
 from locking.tests.servers import Server
 
@@ -22,7 +22,7 @@ def when_up(call: Callable[..., Any], *arguments: Any) -> Any:
 
     A lock allows that both for acquire and for release.
     """
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + ANSWER_TIMEOUT
     while True:
         try:
             return call(*arguments)
@@ -85,7 +85,7 @@ def client(deployment: Deployment, name: str) -> Iterator[Callable[..., Client]]
         )
 
 
-def eventually(condition: Callable[[], Any], within: float = PATIENCE) -> Any:
+def eventually(condition: Callable[[], Any], within: float = ANSWER_TIMEOUT) -> Any:
     """Wait until a condition holds; what it returned."""
     end = time.monotonic() + within
     while not (result := condition()):

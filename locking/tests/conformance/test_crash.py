@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 
 from locking.base import Lock, LockLost, LockTimeout, LockUnavailable
-from locking.tests.conformance.clients import PATIENCE, Client
+from locking.tests.conformance.clients import ANSWER_TIMEOUT, Client
 from locking.tests.conformance.conftest import Deployment, eventually, when_up
 
 MakeClient = Callable[..., Client]
@@ -21,7 +21,7 @@ def test_a_killed_holders_lock_goes_to_the_one_who_waits(
 ) -> None:
     holder, waiter = client(lease=deployment.kind.lease), client()
     token = holder.call("acquire", 0)
-    waiter.begin("acquire", PATIENCE)
+    waiter.begin("acquire", ANSWER_TIMEOUT)
     until_in_line(1)
     holder.kill()
     killed = time.monotonic()

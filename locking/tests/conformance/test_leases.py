@@ -87,7 +87,7 @@ def test_a_lost_lease_cannot_be_extended(
     with pytest.raises(LockLost):
         lease.extend(30)
     assert lease.remaining() == 0.0
-    # The extension has not made a lock again that was gone.
+    # The extension has not re-created the lost lock.
     successor.call("acquire", 5)
     with pytest.raises(LockLost):
         lease.extend(30)

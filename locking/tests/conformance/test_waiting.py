@@ -10,7 +10,7 @@ from multiprocessing.connection import wait
 import pytest
 
 from locking.base import Lock, LockTimeout
-from locking.tests.conformance.clients import PATIENCE, Cancelled, Client
+from locking.tests.conformance.clients import ANSWER_TIMEOUT, Cancelled, Client
 from locking.tests.conformance.conftest import Deployment, eventually
 
 MakeClient = Callable[..., Client]
@@ -44,13 +44,13 @@ def test_a_release_wakes_the_waiters_one_after_the_other(
     waiters = [client() for _ in range(3)]
     lease = lock.acquire(0)
     for count, waiter in enumerate(waiters, 1):
-        waiter.begin("acquire", PATIENCE)
+        waiter.begin("acquire", ANSWER_TIMEOUT)
         until_in_line(count)
     began = time.monotonic()
     lease.release()
     left = list(waiters)
     while left:
-        ready = wait([waiter.pipe for waiter in left], timeout=PATIENCE)
+        ready = wait([waiter.pipe for waiter in left], timeout=ANSWER_TIMEOUT)
         entered = [waiter for waiter in left if waiter.pipe in ready]
         assert len(entered) == 1, "exactly one waiter may enter at a time"
         entered[0].answer()
@@ -67,12 +67,12 @@ def test_waiters_enter_in_the_order_in_which_they_came_where_that_is_declared(
     waiters = [client() for _ in range(4)]
     lease = lock.acquire(0)
     for count, waiter in enumerate(waiters, 1):
-        waiter.begin("acquire", PATIENCE)
+        waiter.begin("acquire", ANSWER_TIMEOUT)
         until_in_line(count)
     lease.release()
     order, tokens = [], []
     for _ in waiters:
-        ready = wait([waiter.pipe for waiter in waiters], timeout=PATIENCE)
+        ready = wait([waiter.pipe for waiter in waiters], timeout=ANSWER_TIMEOUT)
         place = next(i for i, waiter in enumerate(waiters) if waiter.pipe in ready)
         order.append(place)
         tokens.append(waiters[place].answer())
@@ -89,7 +89,7 @@ def test_a_cancelled_waiter_leaves_nothing_behind(
 ) -> None:
     waiter = client()
     lease = lock.acquire(0)
-    waiter.begin("acquire", PATIENCE)
+    waiter.begin("acquire", ANSWER_TIMEOUT)
     until_in_line(1)
     waiter.signal(signal.SIGINT)
     with pytest.raises(Cancelled):
@@ -110,9 +110,9 @@ def test_a_killed_waiter_does_not_hold_up_those_behind_it(
 ) -> None:
     ghost, behind = client(lease=1.0), client()
     lease = lock.acquire(0)
-    ghost.begin("acquire", PATIENCE)
+    ghost.begin("acquire", ANSWER_TIMEOUT)
     until_in_line(1)
-    behind.begin("acquire", PATIENCE)
+    behind.begin("acquire", ANSWER_TIMEOUT)
     until_in_line(2)
     ghost.kill()
     lease.release()
@@ -132,7 +132,7 @@ def test_nothing_is_left_on_the_server_after_use(
     eventually(lambda: deployment.here.traces(lock.name) == [], within=10)
 
 
-def test_a_held_lock_is_a_trace(deployment: Deployment, lock: Lock) -> None:
+def test_a_held_lock_leaves_a_trace_on_the_server(deployment: Deployment, lock: Lock) -> None:
     """The search for traces must be able to find some."""
     with lock.acquire(0):
         assert deployment.here.traces(lock.name) != []

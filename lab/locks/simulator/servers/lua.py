@@ -60,7 +60,7 @@ class ScriptEngine:
         self._compiled: dict[bytes, Any] = {}
 
     def run(self, model: RedisModel, script: bytes, keys: list[bytes], args: list[bytes]) -> Any:
-        """Run a script on a model; its reply, or `RedisError`."""
+        """Run a script on a model; return its reply, or `RedisError`."""
         function = self._compiled.get(script) or self._compile(script)
         table = self._lua.table_from
         self._model = model
@@ -142,7 +142,7 @@ def _sha1hex(text: bytes) -> bytes:
 
 @cache
 def engine() -> ScriptEngine:
-    """The process's interpreter: compiled scripts are kept for all schedules to come."""
+    """Return the process's interpreter: compiled scripts are kept for all schedules to come."""
     return ScriptEngine()
 
 

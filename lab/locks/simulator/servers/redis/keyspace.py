@@ -27,7 +27,7 @@ class Keyspace:
         self.frozen: int | None = None  # inside a script, time stands still
 
     def snapshot(self) -> tuple[dict[bytes, Any], dict[bytes, int]]:
-        """A copy of all data, for a replica that lags behind."""
+        """Return a copy of all data, for a replica that lags behind."""
         return copy.deepcopy(self.data), dict(self.ends)
 
     def restore(self, snapshot: tuple[dict[bytes, Any], dict[bytes, int]]) -> None:
@@ -37,11 +37,11 @@ class Keyspace:
         self.data, self.ends = snapshot
 
     def microseconds(self) -> int:
-        """The server's time of day; the same throughout a script."""
+        """Return the server's time of day; it is constant within a script."""
         return self.clock() if self.frozen is None else self.frozen
 
     def find(self, key: bytes) -> Any:
-        """The key's value, None if there is none or it has expired."""
+        """Return the key's value, None if there is none or it has expired."""
         end = self.ends.get(key)
         if end is not None and end <= self.microseconds() // 1000:
             self._remove(key)

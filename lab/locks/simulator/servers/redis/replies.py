@@ -23,7 +23,7 @@ SYNTAX = "ERR syntax error"
 
 
 def integer(text: bytes) -> int:
-    """The number in an argument, or the server's error."""
+    """Return the number in an argument, or the server's error."""
     try:
         return int(text)
     except ValueError:
@@ -31,7 +31,7 @@ def integer(text: bytes) -> int:
 
 
 def score(text: bytes) -> float:
-    """A sorted set's score, or the server's error."""
+    """Return a sorted set's score, or the server's error."""
     try:
         return float(text)
     except ValueError:

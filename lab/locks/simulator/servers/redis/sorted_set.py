@@ -24,7 +24,7 @@ class SortedSet:
         insort(self.order, (score, member))
 
     def drop(self, member: bytes) -> bool:
-        """Take the member out; whether it was there."""
+        """Take the member out; return whether it was there."""
         score = self.scores.pop(member, None)
         if score is None:
             return False

@@ -1,7 +1,7 @@
-"""Watches a lock that several may hold at once: a read/write lock or a semaphore.
+"""The monitor of a shared lock: a read/write lock or a semaphore.
 
-Who may share it is written down here once more and not taken from the scripts: a reader (role "r")
-with readers, a writer ("w") with nobody, and "s2" is one of at most two.
+The sharing rules are repeated here independently of the scripts: a reader (role "r") may share with
+readers, a writer ("w") with no one, and "s2" is one of at most two holders.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from lab.locks.simulator.monitor import Attempt, Monitor
 from lab.locks.simulator.world import EPOCH
 
 if TYPE_CHECKING:
-    from lab.locks.simulator.redis_client import RedisServer
-    from lab.locks.simulator.world import Process
+    from lab.locks.simulator.process import Process
+    from lab.locks.simulator.redis_server import RedisServer
 
 
 def may_share(roles: Sequence[str]) -> bool:
-    """Whether holders in these roles may be inside at once."""
+    """Return whether holders in these roles may be inside at once."""
     if len(roles) <= 1:
         return True
     if roles[0][0] == "s":
@@ -44,7 +44,7 @@ class Holder:
 
 
 @dataclass(frozen=True, slots=True)
-class GateState:
+class SharedLockState:
     """The lock after a command: since when, until when each holder has it, who is next in line.
 
     Times are virtual microseconds.
@@ -55,8 +55,8 @@ class GateState:
     first: Holder | None
 
     @staticmethod
-    def of(server: RedisServer) -> GateState:
-        """The lock as it is now."""
+    def of(server: RedisServer) -> SharedLockState:
+        """Return the lock as it is now."""
         model, key = server.model, server.lock_key
         inside = model.find(key)
         queue = model.find(key + b":queue")
@@ -67,14 +67,14 @@ class GateState:
         }
         # A waiter is "f10000:" and then the holder that it will be.
         first = Holder.read(queue[0].partition(b":")[2]) if queue else None
-        return GateState(server.world.now, ends, first)
+        return SharedLockState(server.world.now, ends, first)
 
     def inside(self, now: int) -> list[Holder]:
         """Whose lease is not over by then."""
         return [holder for holder, end in self.ends.items() if end > now]
 
     def end_of(self, owner: str) -> int:
-        """When the last of the owner's leases ends; 0 if there is none."""
+        """Return when the last of the owner's leases ends; 0 if there is none."""
         return max([end for holder, end in self.ends.items() if holder.owner == owner], default=0)
 
     def open_from(self, newcomer: Holder) -> int:
@@ -87,36 +87,36 @@ class GateState:
         )
 
 
-class GateMonitor(Monitor):
+class SharedLockMonitor(Monitor):
     """The checks of :class:`Monitor`, for a lock that several may hold."""
 
-    _gate = GateState(0, {}, None)
+    _state = SharedLockState(0, {}, None)
 
     def saw_command(self, server: RedisServer, process: Process, *, changed: bool) -> None:
-        """A command of the process has just run on the lock's server."""
+        """Check the effect of a command that has just run on the lock's server."""
         self.saw_arrival(process)
         if not changed or not server.lock_key:
             return
-        before, now = self._gate, GateState.of(server)
-        self._gate = now
+        before, now = self._state, SharedLockState.of(server)
+        self._state = now
         self._check_open(before)
         for owner in self.inside:
             if owner != process.name:
                 self._check_kept(owner, process.name, before, now)
         for owner in {one.owner for one in now.ends} - {one.owner for one in before.ends}:
-            self._check_heir(owner, process.name)
+            self._check_new_holder(owner, process.name)
 
     def replaced(self, server: RedisServer) -> None:
-        """The server lost or changed its data by itself."""
-        self._gate = GateState.of(server)
+        """Record that the server has lost or changed its data by itself."""
+        self._state = SharedLockState.of(server)
 
     def key_owner(self) -> str | None:
-        """Nobody in particular."""
+        """Return None: a shared lock has no single owner."""
         return None
 
     # -- the checks
 
-    def _check_alone(self, attempt: Attempt) -> None:
+    def _check_exclusive(self, attempt: Attempt) -> None:
         def fits(others: list[Attempt]) -> bool:
             return may_share([attempt.role, *(one.role for one in others)])
 
@@ -131,10 +131,12 @@ class GateMonitor(Monitor):
 
     def _passed_by(self, attempt: Attempt) -> list[Attempt]:
         # Let in together, they learn of it in any order.
-        let_in = {holder.owner for holder in self._gate.ends}
+        let_in = {holder.owner for holder in self._state.ends}
         return [one for one in super()._passed_by(attempt) if one.client not in let_in]
 
-    def _check_kept(self, owner: str, culprit: str, before: GateState, now: GateState) -> None:
+    def _check_kept(
+        self, owner: str, culprit: str, before: SharedLockState, now: SharedLockState
+    ) -> None:
         end = before.end_of(owner)
         if end <= self.world.now or not self.inside[owner].believes():
             return  # it was not the owner's any more
@@ -145,14 +147,14 @@ class GateMonitor(Monitor):
             why = f"{culprit} shortens the lease of {owner}, who is inside"
             self.report(Wrong.MOVED, why, owner, culprit)
 
-    def _check_open(self, before: GateState) -> None:
-        """Whoever is first in line and may enter must not be left waiting."""
+    def _check_open(self, before: SharedLockState) -> None:
+        """Check that the first waiter does not wait although it may enter."""
         first = before.first
-        if first is None or self._patience is None:
+        if first is None or self._max_idle is None:
             return
         if self.world.processes[first.owner].disturbed:
             return  # it may be dead, or paused: then the queue waits until that is known
         idle = (self.world.now - before.open_from(first)) / MICROSECONDS
-        if idle > self._patience:
+        if idle > self._max_idle:
             why = f"{first.owner} was next and might have entered {idle:.1f} s ago"
             self.report(Wrong.ASLEEP, why, first.owner)

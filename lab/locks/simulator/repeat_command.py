@@ -1,4 +1,4 @@
-"""Commands that are printed to be run again."""
+"""Command lines that the simulator prints for repeating a run."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 
 
 def command(words: str) -> str:
-    """Return the command line that gives `words` to this package, run by the present Python.
+    """Return the command line that runs this package with `words` in the current Python.
 
-    Its path is relative where the current folder contains it, as with a virtual environment.
+    The path of Python is relative if the current folder contains it (a virtual environment).
     """
     python = Path(sys.executable)
     if python.is_relative_to(Path.cwd()):

@@ -1,4 +1,4 @@
-"""Sets up one run: servers, clients with their programs, the monitor that judges them."""
+"""The set-up of one run: servers, clients with their programs, and the monitor."""
 
 from __future__ import annotations
 
@@ -12,35 +12,37 @@ from redis.exceptions import RedisError
 from lab.locks.simulator.history import Event, Kind, Violation, Wrong
 from lab.locks.simulator.memcached_client import MemcachedServer, SimulatedMemcached
 from lab.locks.simulator.monitor import Monitor, Resource
-from lab.locks.simulator.redis_client import RedisServer, SimulatedRedis
+from lab.locks.simulator.process import Process
+from lab.locks.simulator.redis_client import SimulatedRedis
+from lab.locks.simulator.redis_server import RedisServer
 from lab.locks.simulator.schedule import Act, Deviation, Replay, Scheduler, Step
 from lab.locks.simulator.table_client import TableServer
 from lab.locks.simulator.virtual import inside_simulation
-from lab.locks.simulator.world import Process, World
+from lab.locks.simulator.world import World
 from locking.base import LockError
 
-KEY = "stock"  # what every lesson locks
+KEY = "stock"  # the name of the lock in every lesson
 
-# How a lock may fail in a client's hands without being a bug of the simulator.
+# Errors that a client may get from a lock; any other error is a bug of the simulator.
 FAILURES = (RedisError, LockError, TypeError)
 
 DAY = 86_400.0
 
 
 class PlainLock(Protocol):
-    """What most lessons look like."""
+    """The interface of most lessons' locks."""
 
     def acquire(self, timeout: float = ..., /) -> bool:
-        """Whether the lock was taken within `timeout` seconds."""
+        """Return whether the lock was acquired within `timeout` seconds."""
 
     def release(self) -> None:
-        """Let go."""
+        """Release the lock."""
 
 
-class Stage:
-    """Where a scenario puts its servers and clients.
+class Simulation:
+    """One simulated run, to which a scenario adds its servers and clients.
 
-    `stops_at`, `fair`, `patience`…, `owner_in`: see `Monitor`.  With `fenced`, the guarded resource
+    `stops_at`, `fair`, `max_idle`…, `owner_in`: see `Monitor`.  With `fenced`, the guarded resource
     compares tokens.
     """
 
@@ -51,8 +53,8 @@ class Stage:
         stops_at: Collection[Wrong] = tuple(Wrong),
         fair: bool = False,
         fenced: bool = False,
-        patience: float | None = None,
-        patience_after_fault: float | None = None,
+        max_idle: float | None = None,
+        max_idle_after_fault: float | None = None,
         owner_in: Callable[[Any], str] | None = None,
         monitor: type[Monitor] = Monitor,
     ) -> None:
@@ -61,8 +63,8 @@ class Stage:
             self.world,
             stops_at=stops_at,
             fair=fair,
-            patience=patience,
-            patience_after_fault=patience_after_fault,
+            max_idle=max_idle,
+            max_idle_after_fault=max_idle_after_fault,
             owner_in=owner_in,
         )
         self.resource = Resource(self.monitor, fenced=fenced)
@@ -78,19 +80,19 @@ class Stage:
     def redis(
         self, name: str = "redis", *, key: str = KEY, replicated: bool = False
     ) -> RedisServer:
-        """A Redis server whose `key` is the lock."""
+        """Add a Redis server whose `key` is the lock."""
         server = RedisServer(self.world, name=name, lock_key=key, replicated=replicated)
         server.monitor = self.monitor
         return server
 
     def table(self) -> TableServer:
-        """A database."""
+        """Add a database."""
         server = TableServer(self.world)
         server.monitor = self.monitor
         return server
 
     def memcached(self) -> MemcachedServer:
-        """A memcached whose key is the lock."""
+        """Add a memcached whose key is the lock."""
         server = MemcachedServer(self.world, lock_key=KEY)
         server.monitor = self.monitor
         return server
@@ -108,7 +110,7 @@ class Stage:
         skew: float = 0.0,
         writes: bool = False,
     ) -> Process:
-        """A process that takes the lock once, works for `work` seconds, and lets go.
+        """Add a process that acquires the lock once, works for `work` seconds and releases it.
 
         It comes `after` seconds from the start, its wall clock is `skew` seconds ahead; if it
         `writes`, it writes to the guarded resource after the work.
@@ -131,13 +133,13 @@ class Stage:
     def start(
         self, name: str, run: Callable[[], None], *, after: float = 0.0, skew: float = 0.0
     ) -> Process:
-        """A process with any program."""
+        """Add a process with any program."""
         process = self.world.process(name, skew=skew)
         self.world.spawn(process, run, after=after)
         return process
 
     def attempt(self, name: str, acquire: Callable[[], Any]) -> Any:
-        """Try to acquire; falsy if the client goes away without the lock."""
+        """Try to acquire; return a false value if the client did not get the lock."""
         try:
             got = acquire()
         except FAILURES as problem:
@@ -149,17 +151,17 @@ class Stage:
         return got
 
     def work(self, name: str, seconds: float) -> None:
-        """Let the holder be busy."""
+        """Let the holder work."""
         if seconds:
             self.world.record(Kind.SLEEP, f"works for {seconds:g} s", who=name)
             self.world.sleep(seconds)
 
     def note(self, name: str, text: str) -> None:
-        """Say something in the timeline."""
+        """Add a note to the timeline."""
         self.world.record(Kind.NOTE, text, who=name)
 
     def visitor(self, make: Callable[[], PlainLock], *, after: float = DAY) -> None:
-        """A client that comes when all is long over; if it cannot enter, nobody ever can."""
+        """Add a client that comes long after the others; if it cannot enter, no client ever can."""
         name = "Visitor"
 
         def run() -> None:
@@ -186,7 +188,7 @@ class Stage:
                 self.monitor.report(Wrong.ORPHANED, why, name)
 
     def check_let_go(self, name: str, holder: bytes) -> None:
-        """After a release: the server must not call it the holder any more."""
+        """Check after a release that the server no longer names the client as holder."""
         for server in self.world.servers.values():
             if isinstance(server, RedisServer) and server.names(holder):
                 why = f"{name} has let go, and yet the server keeps it for {name}"
@@ -194,12 +196,12 @@ class Stage:
 
     @staticmethod
     def redis_client(server: RedisServer) -> SimulatedRedis:
-        """A redis-py client of the server."""
+        """Return a redis-py client of the server."""
         return SimulatedRedis(server)
 
     @staticmethod
     def memcached_client(server: MemcachedServer) -> SimulatedMemcached:
-        """A pymemcache client of the server."""
+        """Return a pymemcache client of the server."""
         return SimulatedMemcached(server)
 
 
@@ -208,71 +210,71 @@ def _days(seconds: float) -> str:
     return "a day" if days == 1 else f"{days:g} days"
 
 
-Setup = Callable[[Stage], None]
+Setup = Callable[[Simulation], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Play:
-    """A set-up and how to judge it; `modules` hold the lock code that gets virtual time."""
+class Experiment:
+    """A set-up and its checks; `modules` contain the lock code that gets virtual time."""
 
     setup: Setup
     modules: tuple[ModuleType, ...] = ()
     stops_at: tuple[Wrong, ...] = tuple(Wrong)
     fair: bool = False
     fenced: bool = False
-    patience: float | None = None
-    patience_after_fault: float | None = None
+    max_idle: float | None = None
+    max_idle_after_fault: float | None = None
     owner_in: Callable[[Any], str] | None = None
     monitor: type[Monitor] = Monitor
 
 
 @dataclass(slots=True)
 class Run:
-    """What came of one run."""
+    """The result of one run."""
 
     history: list[Event]
     violations: list[Violation]
     asked: list[Step]
     """The steps at which the scheduler could have deviated after the schedule's end."""
     overlaps: int = 0
-    """BuyersOfItem that came while another, whose lease was over, had not noticed yet."""
+    """Holders that entered while another one had not noticed that its lease was over."""
     refused: int = 0
     """Stale writes that the guarded resource refused."""
     steps: int = 0
 
     def has(self, wrong: Wrong) -> bool:
-        """Whether this went wrong."""
+        """Return whether this failure happened."""
         return any(violation.wrong is wrong for violation in self.violations)
 
 
-def play(what: Play, schedule: Iterable[Deviation] = ()) -> Run:
-    """Run a set-up once under a schedule, in virtual time."""
+def run_schedule(what: Experiment, schedule: Iterable[Deviation] = ()) -> Run:
+    """Run an experiment once under a schedule, in virtual time."""
     scheduler = Replay(schedule)
     with inside_simulation(what.modules):
-        run = perform(what, scheduler)
+        run = run_experiment(what, scheduler)
     run.asked = scheduler.asked
     return run
 
 
-def perform(what: Play, scheduler: Scheduler) -> Run:
-    """Run a set-up once under any scheduler; virtual time is the caller's business."""
-    stage = Stage(
+def run_experiment(what: Experiment, scheduler: Scheduler) -> Run:
+    """Run an experiment once under any scheduler; the caller provides virtual time."""
+    simulation = Simulation(
         scheduler,
         stops_at=what.stops_at,
         fair=what.fair,
         fenced=what.fenced,
-        patience=what.patience,
-        patience_after_fault=what.patience_after_fault,
+        max_idle=what.max_idle,
+        max_idle_after_fault=what.max_idle_after_fault,
         owner_in=what.owner_in,
         monitor=what.monitor,
     )
-    what.setup(stage)
-    stage.world.run()
+    what.setup(simulation)
+    simulation.world.run()
     return Run(
-        stage.world.history,
-        stage.monitor.violations,
+        simulation.world.history,
+        simulation.monitor.violations,
         [],
-        overlaps=stage.monitor.overlaps,
-        refused=stage.resource.refused,
-        steps=stage.world.steps,
+        overlaps=simulation.monitor.overlaps,
+        refused=simulation.resource.refused,
+        steps=simulation.world.steps,
     )

@@ -1,7 +1,7 @@
--- Returns a list of "0:token:owner", one for each that is inside the gate.
+-- Returns a list of "0:token:owner", one per holder of the shared lock.
 
 -- @common
--- @gate
+-- @shared
 
 local inside = redis.call('ZRANGE', KEYS[1], 0, -1)
 for i, holder in ipairs(inside) do

@@ -16,7 +16,7 @@ from locking.backends.redis import RedisLock
 from locking.backends.redis_protocol import MUTEX
 from locking.redis_client import connect
 from locking.renewal import Renewer
-from locking.tests.helpers import Task, WireWithPop, eventually, process
+from locking.tests.helpers import Task, TransportWithPop, eventually, process
 from locking.tests.proxy import Fault, Proxy
 from locking.tests.servers import Valkey
 
@@ -46,7 +46,7 @@ def test_redis_py_8_1_acquire_whose_reply_was_lost_still_holds_the_lock(
 
 
 @pytest.mark.parametrize("fault", Fault)
-def test_a_release_whose_reply_was_lost_is_a_release_and_no_loss(
+def test_a_release_whose_reply_was_lost_counts_as_a_release(
     valkey: Redis, valkey_server: Valkey, fault: Fault
 ):
     with Proxy(valkey_server.port) as proxy:
@@ -59,7 +59,7 @@ def test_a_release_whose_reply_was_lost_is_a_release_and_no_loss(
     heir.result().release()
 
 
-def test_a_wake_up_whose_reply_was_lost_is_found_by_the_next_look(
+def test_a_wake_up_whose_reply_was_lost_is_found_at_the_next_step(
     valkey: Redis, valkey_server: Valkey
 ):
     holder = RedisLock(valkey, "phone").acquire()
@@ -101,7 +101,7 @@ def test_python_redis_lock_timeout_does_not_end_under_repeated_wake_ups(valkey: 
             next(pops)
             return b"0:0"
 
-        lock.wire = WireWithPop(lock.wire, wake_in_vain)
+        lock.transport = TransportWithPop(lock.transport, wake_in_vain)
         began = time.monotonic()
         with pytest.raises(LockTimeout):
             lock.acquire(timeout=0.3)
@@ -177,17 +177,17 @@ def test_redisson_3521_watchdog_outlives_its_dead_thread(valkey: Redis):
 def test_redisson_5761_lost_wake_up_leaves_the_waiter_asleep(valkey: Redis):
     holder = RedisLock(valkey, "phone", lease=60).acquire()
     lock = RedisLock(valkey, "phone")
-    wire = lock.wire
+    transport = lock.transport
     lost: list[bytes] = []
 
     def lose_the_first(key: str, seconds: float) -> bytes | None:
-        message = wire.pop(key, seconds)
+        message = transport.pop(key, seconds)
         if message and not lost:
             lost.append(message)
             return None
         return message
 
-    lock.wire = WireWithPop(wire, lose_the_first)
+    lock.transport = TransportWithPop(transport, lose_the_first)
     heir = Task(lambda: lock.acquire(timeout=30))
     eventually(lambda: valkey.info("clients")["blocked_clients"] == 1)
     holder.release()
@@ -265,7 +265,7 @@ def test_kazoo_760_cancelled_waiter_leaves_its_node(valkey: Redis):
         holder.release()  # the lock is handed over, and the waiter dies before it knows
         raise Cancelled
 
-    lock.wire = WireWithPop(lock.wire, granted_and_cancelled)
+    lock.transport = TransportWithPop(lock.transport, granted_and_cancelled)
     with pytest.raises(Cancelled):
         lock.acquire()
     assert valkey.keys() == [b"lock:{phone}:fence"]

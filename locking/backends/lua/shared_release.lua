@@ -1,7 +1,8 @@
--- Leaves the gate or its queue, and lets in who may now enter; as release.lua.
+-- Release the shared lock or leave its queue, and admit waiters; arguments and answers as in
+-- release.lua.
 
 -- @common
--- @gate
+-- @shared
 
 local holder = ARGV[1]
 local was_inside = redis.call('ZREM', KEYS[1], holder) == 1

@@ -1,20 +1,20 @@
--- The lock for several: KEYS[1] is a sorted set, holder -> server time in ms at which its lease ends.
+-- The shared lock: KEYS[1] is a sorted set, holder -> server time in ms at which its lease expires.
 --
--- What a holder may share the gate with, the first letter of its token says: "r-..." a reader,
--- with other readers; "w-..." a writer, with nobody; "s5-..." the holder of one of five permits.
+-- The prefix of a holder's token says with whom it may share the lock: "r-..." a reader, with other
+-- readers; "w-..." a writer, with no one; "s5-..." the holder of one of five permits.
 
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now_ms)
 
-local function set_end(holder, lease_ms)
+local function set_expiry(holder, lease_ms)
   redis.call('ZADD', KEYS[1], now_ms + lease_ms, holder)
-  -- The set lives as long as the longest lease in it; PEXPIRE's GT would leave a new one without.
+  -- The set lives as long as its longest lease; PEXPIRE's GT would never expire a new set.
   if redis.call('PTTL', KEYS[1]) < tonumber(lease_ms) then
     redis.call('PEXPIRE', KEYS[1], lease_ms)
   end
 end
 
 local function grant(holder, lease_ms)
-  set_end(holder, lease_ms)
+  set_expiry(holder, lease_ms)
   return mint()
 end
 
@@ -30,12 +30,12 @@ local function may_enter(holder)
   return kind == 'r' and string.sub(redis.call('ZRANGE', KEYS[1], 0, 0)[1], 1, 1) == 'r'
 end
 
--- Lets in from the front of the queue whoever may enter; nobody passes one who may not, so that
--- readers cannot starve a writer.  Returns the fence if `caller` is among them.
+-- Admits waiters from the front of the queue and stops at the first that may not enter, so that
+-- readers cannot starve a writer.  Returns the fence if `caller` is admitted.
 local function admit(caller)
   local callers_fence = false
   while true do
-    local mode, lease_ms, holder = first_in_line()
+    local mode, lease_ms, holder = first_waiter()
     if not mode or not may_enter(holder) then
       return callers_fence
     end

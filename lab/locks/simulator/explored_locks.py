@@ -1,4 +1,4 @@
-"""The locks that can be searched: who comes, as what, and what each lock promises."""
+"""The locks that can be searched, with the roles of their clients and their guarantees."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from random import Random
 from typing import Any
 
 from lab.locks.simulator import production
-from lab.locks.simulator.gate import GateMonitor
 from lab.locks.simulator.history import Wrong
 from lab.locks.simulator.monitor import Monitor
-from lab.locks.simulator.redis_client import RedisServer
-from lab.locks.simulator.stage import KEY, Stage
+from lab.locks.simulator.redis_server import RedisServer
+from lab.locks.simulator.shared_lock_monitor import SharedLockMonitor
+from lab.locks.simulator.simulation import KEY, Simulation
 from locking.backends.redis import RedisLock
 from locking.backends.redis_protocol import SLICE, Keys
 from locking.backends.redis_shared import RedisReadLock, RedisSemaphore, RedisWriteLock
@@ -40,13 +40,15 @@ class Role:
     name: str = ""
     writes: bool = True
 
-    def make(self, stage: Stage, server: RedisServer, owner: str) -> RedisLock:
-        """A handle in the running process."""
-        return production.make_lock(stage, server, owner, kind=self.kind, **dict(self.settings))
+    def make(self, simulation: Simulation, server: RedisServer, owner: str) -> RedisLock:
+        """Return a handle in the running process."""
+        return production.make_lock(
+            simulation, server, owner, kind=self.kind, **dict(self.settings)
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class ExploredLock:
     """A lock to search.
 
     `roles` are those of its clients, drawn by lot; `visitors` come when all is long over, and stay
@@ -57,9 +59,9 @@ class Subject:
     visitors: tuple[Role, ...]
     more: int = 0
     fair: bool = True
-    patience_after_fault: float = LONGEST_IDLE
+    max_idle_after_fault: float = LONGEST_IDLE
     monitor: type[Monitor] = Monitor
-    patience: float = LONGEST_IDLE
+    max_idle: float = LONGEST_IDLE
 
     @property
     def key(self) -> str:
@@ -67,34 +69,36 @@ class Subject:
         return Keys.of(self.roles[0].kind.kind, KEY).all[0]
 
 
-def mutex(kind: type[RedisLock] = RedisLock, *, fair: bool = True) -> Subject:
-    """The lock for one."""
+def mutex(kind: type[RedisLock] = RedisLock, *, fair: bool = True) -> ExploredLock:
+    """Return the exclusive lock."""
     role = Role(kind, (("fair", fair),))
     after_fault = LONGEST_IDLE if fair else LONGEST_IDLE_IF_UNFAIR
-    return Subject((role,), (role,), fair=fair, patience_after_fault=after_fault)
+    return ExploredLock((role,), (role,), fair=fair, max_idle_after_fault=after_fault)
 
 
-def mixed(kind: type[RedisLock] = RedisLock) -> Subject:
-    """The lock for one, by fair and unfair handles in one queue."""
+def mixed(kind: type[RedisLock] = RedisLock) -> ExploredLock:
+    """Return the exclusive lock with fair and unfair handles in one queue."""
     fair, unfair = Role(kind, (("fair", True),)), Role(kind, (("fair", False),))
-    return Subject((fair, unfair), (fair,), fair=False, patience_after_fault=LONGEST_IDLE_IF_UNFAIR)
+    return ExploredLock(
+        (fair, unfair), (fair,), fair=False, max_idle_after_fault=LONGEST_IDLE_IF_UNFAIR
+    )
 
 
 def read_write(
     reader: type[RedisLock] = RedisReadLock, writer: type[RedisLock] = RedisWriteLock
-) -> Subject:
-    """The read/write lock; readers do not write."""
+) -> ExploredLock:
+    """Return the read/write lock; readers do not write."""
     reading, writing = Role(reader, name="r", writes=False), Role(writer, name="w")
-    return Subject((reading, reading, writing), (writing,), more=1, monitor=GateMonitor)
+    return ExploredLock((reading, reading, writing), (writing,), more=1, monitor=SharedLockMonitor)
 
 
-def semaphore(kind: type[RedisLock] = RedisSemaphore, permits: int = 2) -> Subject:
-    """The semaphore.  Nobody writes: a fence orders holders who follow each other, not these."""
+def semaphore(kind: type[RedisLock] = RedisSemaphore, permits: int = 2) -> ExploredLock:
+    """Return the semaphore; no client writes, because a fence does not order concurrent holders."""
     role = Role(kind, (("permits", permits),), f"s{permits}", writes=False)
-    return Subject((role,), (role,) * permits, more=permits, monitor=GateMonitor)
+    return ExploredLock((role,), (role,) * permits, more=permits, monitor=SharedLockMonitor)
 
 
-SUBJECTS = {
+EXPLORED_LOCKS = {
     "redis": mutex(),
     "redis-unfair": mutex(fair=False),
     "redis-mixed": mixed(),
@@ -104,42 +108,44 @@ SUBJECTS = {
 """What `explore --lock` takes."""
 
 
-def clients(stage: Stage, *, seed: int, subject: Subject, replicated: bool) -> None:
-    """A few clients, some of which come back, and one of which may be in a hurry."""
+def clients(simulation: Simulation, *, seed: int, target: ExploredLock, replicated: bool) -> None:
+    """Add a few clients; some acquire twice, and one may have a short time-out."""
     dice = Random(f"clients {seed}")
-    stage.world.random.seed(seed)
-    server = stage.redis(key=subject.key, replicated=replicated)
+    simulation.world.random.seed(seed)
+    server = simulation.redis(key=target.key, replicated=replicated)
     hasty = dice.choice("ABCD----")
-    for name in "ABCDEFGH"[: dice.choice((2, 3, 3, 4)) + subject.more]:
-        role = subject.roles[0] if len(subject.roles) == 1 else dice.choice(subject.roles)
+    for name in "ABCDEFGH"[: dice.choice((2, 3, 3, 4)) + target.more]:
+        role = target.roles[0] if len(target.roles) == 1 else dice.choice(target.roles)
         production.client(
-            stage,
+            simulation,
             server,
             name,
             make=role.make,
             role=role.name,
-            timeout=dice.choice((0.0, 1.0, 5.0)) if name == hasty else production.PATIENT,
+            timeout=dice.choice((0.0, 1.0, 5.0)) if name == hasty else production.LONG_TIMEOUT,
             work=dice.choice((0.0, 0.5, 2.0, 4.0, 8.0)),
             after=dice.choice((0.0, 0.0, 0.01, 1.0)),
             rounds=dice.choice((1, 1, 2)),
             writes=role.writes,
         )
-    for place, role in enumerate(subject.visitors):
+    for place, role in enumerate(target.visitors):
         name = VISITOR + str(place + 1) * bool(place)
-        visit = partial(_visit, stage, name, role, partial(role.make, stage, server))
-        stage.start(name, visit, after=1_000.0 + place)
+        visit = partial(_visit, simulation, name, role, partial(role.make, simulation, server))
+        simulation.start(name, visit, after=1_000.0 + place)
 
 
 VISITOR = "Visitor"
 
 
-def _visit(stage: Stage, name: str, role: Role, make: Callable[[str], RedisLock]) -> None:
-    """Come when all is long over; whoever cannot enter then, never can."""
+def _visit(simulation: Simulation, name: str, role: Role, make: Callable[[str], RedisLock]) -> None:
+    """Acquire long after all others; a client that cannot enter then never can."""
     lock = make(name)
-    stage.monitor.asks(name, role.name)
-    lease = stage.attempt(name, lambda: lock.acquire(0.0))
+    simulation.monitor.asks(name, role.name)
+    lease = simulation.attempt(name, lambda: lock.acquire(0.0))
     if lease is not None:
-        production.hold(stage, name, lease, work=0.0 if role.writes else 5.0, writes=role.writes)
-    elif not stage.world.me().disturbed:
+        production.hold(
+            simulation, name, lease, work=0.0 if role.writes else 5.0, writes=role.writes
+        )
+    elif not simulation.world.me().disturbed:
         why = "nobody holds the lock, and long afterwards it is still taken"
-        stage.monitor.report(Wrong.NOBODY_ENTERS, why, name)
+        simulation.monitor.report(Wrong.NOBODY_ENTERS, why, name)

@@ -1,7 +1,7 @@
--- Lengthens a stay inside the gate; arguments and answers are renew.lua's.
+-- Extend a lease of the shared lock; arguments and answers as in renew.lua.
 
 -- @common
--- @gate
+-- @shared
 
 local ends = redis.call('ZSCORE', KEYS[1], ARGV[1])
 if not ends then
@@ -10,5 +10,5 @@ end
 if ARGV[3] == '0' and ends - now_ms > tonumber(ARGV[2]) then
   return 2
 end
-set_end(ARGV[1], ARGV[2])
+set_expiry(ARGV[1], ARGV[2])
 return 1

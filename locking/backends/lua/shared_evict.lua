@@ -1,9 +1,9 @@
--- Puts everybody out of the gate and lets the next in.
+-- Revoke the shared lock from all holders and admit the next waiters.
 --
--- Returns a list of the evicted, as "0:token:owner"; empty if nobody was inside.
+-- Returns a list of the revoked "0:token:owner"; empty if the lock was free.
 
 -- @common
--- @gate
+-- @shared
 
 local evicted = redis.call('ZRANGE', KEYS[1], 0, -1)
 redis.call('DEL', KEYS[1])

@@ -1,4 +1,4 @@
-"""The clients of the lessons' scenarios: who comes when, works how long, and on which server."""
+"""The clients of the lessons' scenarios, with their servers, arrival times and work."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from functools import partial
 from lab.locks.lessons import lesson_11_table_row as table_row
 from lab.locks.lessons.lesson_02_setnx_ttl_repair import TtlRepairLock
 from lab.locks.lessons.lesson_10_redlock import RedlockLock
-from lab.locks.lessons.lesson_12_row_lock import RowLock
+from lab.locks.lessons.lesson_12_row_lock import ForUpdateLock
 from lab.locks.lessons.lesson_13_unique_index import UniqueIndexGuard
 from lab.locks.lessons.lesson_14_memcached_add import MemcachedAddLock
 from lab.locks.simulator import production
-from lab.locks.simulator.redis_client import RedisServer
-from lab.locks.simulator.stage import KEY, PlainLock, Stage
+from lab.locks.simulator.redis_server import RedisServer
+from lab.locks.simulator.simulation import KEY, PlainLock, Simulation
 from lab.locks.simulator.table_client import TableServer
 
 TTL = 10  # every lease of the course, in seconds
@@ -26,7 +26,7 @@ Make = Callable[[RedisServer], PlainLock]
 
 def lock_of(kind: Callable[..., PlainLock], **options: float) -> Make:
     """Make that kind of lock, for one client of a server."""
-    return lambda server: kind(Stage.redis_client(server), KEY, **options)
+    return lambda server: kind(Simulation.redis_client(server), KEY, **options)
 
 
 class TtlRepair:
@@ -47,7 +47,7 @@ class TtlRepair:
 
 
 def redis_clients(
-    stage: Stage,
+    simulation: Simulation,
     *,
     make: Make,
     names: str,
@@ -60,17 +60,17 @@ def redis_clients(
     visitor: bool = False,
     replicated: bool = False,
 ) -> None:
-    """Clients of one server, A first, then B, …
+    """Add clients of one server, A first, then B, …
 
-    `work` is in seconds, `gaps` when each comes; `skew`: how far its clock is ahead; `left_behind`
-    is a command that somebody ran before; with `visitor`, one more comes a day later.
+    `work` is in seconds, `gaps` are the arrival times, `skew` tells how far a clock is ahead;
+    `left_behind` is a command that ran before; with `visitor`, one more client comes a day later.
     """
-    server = stage.redis(replicated=replicated)
+    server = simulation.redis(replicated=replicated)
     if left_behind:
         command, *args = left_behind
         server.model.execute(command.encode(), [arg.encode() for arg in args])
     for place, name in enumerate(names):
-        stage.client(
+        simulation.client(
             name,
             lambda: make(server),
             timeout=timeout,
@@ -80,37 +80,43 @@ def redis_clients(
             writes=writes,
         )
     if visitor:
-        stage.visitor(lambda: make(server))
+        simulation.visitor(lambda: make(server))
 
 
 def production_clients(
-    stage: Stage, *, names: str = "AB", work: dict[str, float], gaps: tuple[float, ...] = (0.0, 0.1)
+    simulation: Simulation,
+    *,
+    names: str = "AB",
+    work: dict[str, float],
+    gaps: tuple[float, ...] = (0.0, 0.1),
 ) -> None:
-    """Clients of the production lock."""
-    server = stage.redis(key=production.LOCK_KEY, replicated=True)
+    """Add clients of the production lock."""
+    server = simulation.redis(key=production.LOCK_KEY, replicated=True)
     for place, name in enumerate(names):
-        production.client(stage, server, name, work=work.get(name, 2.0), after=gaps[place])
+        production.client(simulation, server, name, work=work.get(name, 2.0), after=gaps[place])
 
 
 def redlock_clients(
-    stage: Stage,
+    simulation: Simulation,
     *,
     work: dict[str, float],
     cut_off: tuple[int, ...] = (),
     gap: float = 4.0,
     writes: bool = True,
 ) -> None:
-    """Clients of five servers; A cannot reach those that are `cut_off`, by number from 1."""
+    """Add clients of five servers; A cannot reach those in `cut_off`, numbered from 1."""
     # The first one carries the usual name, so that a fault of "redis" hits one of five here.
     names = ("redis", "redis-2", "redis-3", "redis-4", "redis-5")
     # No key to watch: one server's key says nothing about a lock that five of them hold.
-    servers = [stage.redis(name, key="", replicated=True) for name in names]
+    servers = [simulation.redis(name, key="", replicated=True) for name in names]
     for number in cut_off:
         servers[number - 1].cut_off.add("A")
     for place, name in enumerate("AB"):
-        stage.client(
+        simulation.client(
             name,
-            lambda: RedlockLock([stage.redis_client(server) for server in servers], KEY, ttl=TTL),
+            lambda: RedlockLock(
+                [simulation.redis_client(server) for server in servers], KEY, ttl=TTL
+            ),
             work=work.get(name, 2.0),
             after=place * gap,
             writes=writes,
@@ -121,18 +127,18 @@ def redlock_clients(
 
 
 def row_clients(
-    stage: Stage,
+    simulation: Simulation,
     *,
     work: dict[str, float],
     cleaner: bool,
     visitor: bool = False,
     forgets: str = "",
 ) -> None:
-    """Clients of lesson 11; the one that `forgets` never deletes its row."""
-    server = stage.table()
+    """Add clients of lesson 11; the one that `forgets` never deletes its row."""
+    server = simulation.table()
     for place, name in enumerate("AB"):
         _table_client(
-            stage,
+            simulation,
             name,
             lambda: table_row.TableRowLock(server.connect(), KEY),
             work=work.get(name, 2.0),
@@ -140,42 +146,42 @@ def row_clients(
             forgets=name == forgets,
         )
     if cleaner:
-        stage.start("Cleaner", partial(_clean, stage, server))
+        simulation.start("Cleaner", partial(_clean, simulation, server))
     if visitor:
-        stage.visitor(lambda: table_row.TableRowLock(server.connect(), KEY))
+        simulation.visitor(lambda: table_row.TableRowLock(server.connect(), KEY))
 
 
-def _clean(stage: Stage, server: TableServer) -> None:
+def _clean(simulation: Simulation, server: TableServer) -> None:
     connection = server.connect()
     for _ in range(4):
-        stage.world.sleep(5.0)
+        simulation.world.sleep(5.0)
         table_row.clean(connection, limit=TTL)
 
 
 class _WithTimeout:
-    """Lesson 12 waits in the database, for as long as it takes."""
+    """Lesson 12, which waits in the database without a time-out."""
 
-    def __init__(self, lock: RowLock) -> None:
+    def __init__(self, lock: ForUpdateLock) -> None:
         self._lock = lock
         self.release = lock.release
 
     def acquire(self, _timeout: float = 0.0, /) -> bool:
-        """Lock, however long it takes."""
+        """Lock, without a time-out."""
         return self._lock.acquire()
 
 
 def row_lock_clients(
-    stage: Stage, *, work: dict[str, float], row_exists: bool, forgets: str = ""
+    simulation: Simulation, *, work: dict[str, float], row_exists: bool, forgets: str = ""
 ) -> None:
-    """Clients of lesson 12; the one that `forgets` never commits."""
-    server = stage.table()
+    """Add clients of lesson 12; the one that `forgets` never commits."""
+    server = simulation.table()
     if row_exists:
         server.preload("INSERT INTO lock_row (name, taken_at) VALUES (%s, %s)", (KEY, 0.0))
     for place, name in enumerate("AB"):
         _table_client(
-            stage,
+            simulation,
             name,
-            lambda: _WithTimeout(RowLock(server.connect(autocommit=False), KEY)),
+            lambda: _WithTimeout(ForUpdateLock(server.connect(autocommit=False), KEY)),
             work=work.get(name, 2.0),
             after=place * 0.1,
             forgets=name == forgets,
@@ -183,7 +189,7 @@ def row_lock_clients(
 
 
 def _table_client(
-    stage: Stage,
+    simulation: Simulation,
     name: str,
     make: Callable[[], PlainLock],
     *,
@@ -192,45 +198,45 @@ def _table_client(
     forgets: bool,
 ) -> None:
     if not forgets:
-        stage.client(name, make, work=work, after=after)
+        simulation.client(name, make, work=work, after=after)
         return
 
     def run() -> None:
         lock = make()
-        stage.monitor.asks(name)
-        stage.attempt(name, lambda: lock.acquire(0.0))
-        stage.monitor.enters(name)
-        stage.work(name, work)
-        stage.monitor.leaves(name)
-        stage.note(name, "forgets to let go, and idles")
-        stage.world.wait(None)
+        simulation.monitor.asks(name)
+        simulation.attempt(name, lambda: lock.acquire(0.0))
+        simulation.monitor.enters(name)
+        simulation.work(name, work)
+        simulation.monitor.leaves(name)
+        simulation.note(name, "forgets to let go, and idles")
+        simulation.world.wait(None)
 
-    stage.start(name, run, after=after)
+    simulation.start(name, run, after=after)
 
 
-def refunds(stage: Stage) -> None:
-    """Two workers that refund the same order."""
-    server = stage.table()
+def refunds(simulation: Simulation) -> None:
+    """Add two workers that refund the same order."""
+    server = simulation.table()
 
     def run(name: str) -> None:
         guard = UniqueIndexGuard(server.connect())
-        stage.monitor.asks(name)
+        simulation.monitor.asks(name)
         if guard.refund("order-7", 999):
-            stage.monitor.enters(name)
-            stage.note(name, "pays the refund out; this stays so for ever")
+            simulation.monitor.enters(name)
+            simulation.note(name, "pays the refund out; this stays so for ever")
         else:
-            stage.monitor.gives_up(name, "finds the refund recorded, and pays nothing")
+            simulation.monitor.gives_up(name, "finds the refund recorded, and pays nothing")
 
     for name in "AB":
-        stage.start(name, partial(run, name))
+        simulation.start(name, partial(run, name))
 
 
-def memcached_clients(stage: Stage) -> None:
-    """Clients of lesson 14."""
-    server = stage.memcached()
+def memcached_clients(simulation: Simulation) -> None:
+    """Add clients of lesson 14."""
+    server = simulation.memcached()
     for place, name in enumerate("AB"):
-        stage.client(
+        simulation.client(
             name,
-            lambda: MemcachedAddLock(stage.memcached_client(server), KEY, ttl=TTL),
+            lambda: MemcachedAddLock(simulation.memcached_client(server), KEY, ttl=TTL),
             after=place * 0.1,
         )

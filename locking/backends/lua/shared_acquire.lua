@@ -1,13 +1,13 @@
--- Enters the gate, or takes a place in its queue; arguments and answers are acquire.lua's.
+-- Acquire the shared lock, or join its queue; arguments and answers as in acquire.lua.
 
 -- @common
--- @gate
+-- @shared
 
 local holder, lease_ms = ARGV[1], ARGV[2]
 local waiter = ARGV[3] .. lease_ms .. ':' .. holder
 
--- Already inside: an earlier try was granted but its reply, or the wake-up, was lost.  Nobody has
--- seen the fence of that grant, so a new one does as well.
+-- Already a holder: an earlier try was granted, but its reply or the wake-up was lost.  No client
+-- has seen the fence of that grant, so a new one is safe.
 if redis.call('ZSCORE', KEYS[1], holder) then
   redis.call('DEL', wake_list(holder))
   return {tonumber(grant(holder, lease_ms))}
@@ -19,7 +19,7 @@ end
 local fence = admit(holder)
 if not fence and ARGV[4] == '0' then
   leave_queue(waiter, holder)
-  admit(nil) -- it may have stood in the way of others
+  admit(nil) -- it may have blocked others
   if redis.call('EXISTS', KEYS[3]) == 0 and may_enter(holder) then
     fence = grant(holder, lease_ms)
   end

@@ -1,0 +1,5 @@
+"""The server of the lock package's own tests."""
+
+from locking.tests.conftest import valkey_server
+
+__all__ = ["valkey_server"]
