@@ -12,7 +12,6 @@ from django.db.models.functions import Now
 from django.http import HttpRequest
 
 from inventory.admin_retried import ReadOnly, Retried, StateFilter
-from shop import messages as words
 from shop import orders, payments
 from shop.audit.models import Alert
 from shop.background.models import Run
@@ -226,7 +225,7 @@ class OrderAdmin(Amounts, ReadOnly):
     @admin.display(description="what")
     def what(self, order: Order) -> str:
         """Quantities and products."""
-        return words.listing((line.quantity, line.sale.product.name) for line in order.lines.all())
+        return order.contents
 
     def has_fulfil_permission(self, request: HttpRequest) -> bool:
         """Who may change orders, although these pages let nobody type over them."""

@@ -45,7 +45,7 @@ class Window(Protocol):
 
 
 def why_closed(window: Window, now: datetime) -> str | None:
-    """Why nothing can be bought at a moment: a code of ``shop.messages``, or None if it can."""
+    """Why nothing can be bought at a moment: a code of ``shop.refusals``, or None if it can."""
     if now < window.starts_at:
         return "not_started"
     if now >= window.ends_at:
@@ -78,7 +78,7 @@ class CachedSale:
         return self.clock + timedelta(seconds=time.monotonic())
 
     def closed(self) -> str | None:
-        """Why nothing can be bought now: a code of ``shop.messages``, or None if it can."""
+        """Why nothing can be bought now: a code of ``shop.refusals``, or None if it can."""
         return why_closed(self, self.now())
 
 

@@ -76,6 +76,12 @@ class Order(models.Model):
         return sum(line.quantity for line in self.lines.all())
 
     @property
+    def contents(self) -> str:
+        """Quantities and products, such as ``2 × Phone, 1 × Watch``."""
+        lines = self.lines.all()
+        return ", ".join(f"{line.quantity} × {line.sale.product.name}" for line in lines)
+
+    @property
     def sale_id(self) -> int | None:
         """Id of the sale; None if the order has several lines."""
         sales = [line.sale_id for line in self.lines.all()]

@@ -11,9 +11,8 @@ from django.shortcuts import render
 from django.views.decorators.cache import cache_control
 from django.views.decorators.http import condition, require_safe
 
-from shop import messages
 from shop.api.openapi import document
-from shop.pages.language import reads_chinese
+from shop.refusals import PROBLEMS
 
 
 @cache
@@ -40,9 +39,4 @@ def browse(request: HttpRequest) -> HttpResponse:
 
     A problem's ``type`` is the address of its anchor.
     """
-    chinese = reads_chinese()
-    problems = [
-        (code, problem.status, messages.text(code, chinese=chinese))
-        for code, problem in messages.PROBLEMS.items()
-    ]
-    return render(request, "shop/docs.html", {"problems": problems})
+    return render(request, "shop/docs.html", {"problems": PROBLEMS})

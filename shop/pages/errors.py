@@ -9,9 +9,9 @@ from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 from django.views import defaults
 
-from shop import messages
 from shop.api.problems import problem
 from shop.middleware import API
+from shop.refusals import PROBLEMS
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
@@ -29,5 +29,5 @@ def server_error(request: HttpRequest) -> HttpResponse:
         return problem(request, "busy" if away else "internal_error")
     response = HttpResponse(render_to_string(f"{status}.html"), status=status)
     if away:
-        response.headers["Retry-After"] = str(messages.RETRY_AFTER["busy"])
+        response.headers["Retry-After"] = str(PROBLEMS["busy"].retry_after)
     return response

@@ -84,7 +84,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Shelf:
-    """The home page's sales: a heading of ``words.PAGES`` and what stands under it."""
+    """A section of the home page: its name, as in ``LABELS["shelf"]``, and its sales."""
 
     heading: str
     offers: list[Offer]

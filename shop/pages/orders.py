@@ -11,18 +11,18 @@ from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.translation import gettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
-from shop import messages as words
 from shop.catalogue.sales import database_time
 from shop.checkout import order_actions
-from shop.messages import Refusal
 from shop.orders import Part
 from shop.orders.models import Order
+from shop.pages import refusals
 from shop.pages.forms import PartForm
-from shop.pages.language import reads_chinese
 from shop.payments.models import Payment
+from shop.refusals import Refusal
 
 A_PAGE = 20
 """Orders on one page."""
@@ -107,7 +107,9 @@ def _change(request: HttpRequest, order: int, change: Callable[[Order], Order]) 
 
 
 def _why(code: str) -> str:
-    chinese = reads_chinese()
     if code == "outcome_unknown":
-        return words.say("unknown_look_again", chinese=chinese)
-    return words.refusal(code, chinese=chinese)
+        return gettext(
+            "The payment provider has not answered yet. Please try again in a moment. "
+            "You will not be charged or refunded twice."
+        )
+    return refusals.message(code)

@@ -10,14 +10,12 @@ from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
-from shop import messages
 from shop.catalogue.sales import database_time
 from shop.checkout.purchase import buy
-from shop.messages import Refusal
 from shop.orders.models import Order
-from shop.pages import offers
+from shop.pages import offers, refusals
 from shop.pages.forms import BuyForm
-from shop.pages.language import reads_chinese
+from shop.refusals import Refusal
 
 
 @require_safe
@@ -57,15 +55,10 @@ def _refuse(request: HttpRequest, sale: int, form: BuyForm, why: Refusal) -> Htt
     code = why.code
     spoiled = code in {"idempotency_key_missing", "idempotency_key_reused"}
     key = uuid4() if spoiled else form.cleaned_data["key"]
-    message = messages.refusal(code, chinese=reads_chinese(), **why.more)
+    message = refusals.message(code, **why.more)
     quantity = form.cleaned_data.get("quantity", 1)
     response = _show(request, sale, key, quantity=quantity, refusal=message)
-    response.status_code = messages.PROBLEMS[code].status
-    # A refusal is an outcome, not an event: Django would write a log line for each of thousands.
-    response._has_been_logged = True  # type: ignore[attr-defined]
-    if code in messages.RETRY_AFTER:
-        response.headers["Retry-After"] = str(messages.RETRY_AFTER[code])
-    return response
+    return refusals.mark(response, code)
 
 
 def _show(
