@@ -16,6 +16,7 @@ from django.urls import reverse
 from inventory.models import Item, Reservation
 from inventory.services import restock
 from shop.accounts import tokens
+from shop.catalogue.models import Product
 from shop.orders.models import Order
 from shop.refusals import PROBLEMS, Refusal
 from shop.tests.catalogue import (
@@ -468,6 +469,17 @@ def test_the_language_follows_the_browser_and_the_switch(client):
     answer = client.post("/language/", {"language": "zh-hans", "next": address})
     assert answer.headers["Location"] == address
     assert '<html lang="zh-hans">' in page(client.get(address))
+
+
+def test_a_product_is_named_in_the_pages_language_if_it_has_such_a_name(client):
+    address = a_sale().get_absolute_url()
+    chinese = {"Accept-Language": "zh"}
+    assert "<h1>Phone</h1>" in page(client.get(address, headers=chinese))
+    Product.objects.update(name_zh="手机", description_zh="只有十台")
+    shown = page(client.get(address, headers=chinese))
+    assert "<h1>手机</h1>" in shown
+    assert "只有十台" in shown
+    assert "<h1>Phone</h1>" in page(client.get(address))
 
 
 def test_refusals_are_in_the_pages_language(browser):
