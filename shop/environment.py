@@ -81,7 +81,7 @@ def text(name: str) -> str:
 
 
 def is_set(name: str) -> bool:
-    """Did the user give `name` a value?"""
+    """Tell whether the variable `name` is set."""
     return bool(os.environ.get(name))
 
 

@@ -42,12 +42,12 @@ class Meters:
 
 
 def folder() -> Path:
-    """Where the processes of the shop on this port write."""
+    """Return the folder to which the processes of the shop on a port write."""
     return environment.data_folder() / "meters" / environment.text("SHOP_PORT")
 
 
 def forget() -> None:
-    """Remove what an earlier shop on this port counted; before its processes start."""
+    """Remove the counters of an earlier shop on a port, before its processes start."""
     for path in folder().glob("*"):
         path.unlink(missing_ok=True)
 

@@ -1,4 +1,4 @@
-"""What is sold: products, and sales with a price and a window."""
+"""Products, and their sales with a price and a window."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def check_strategy(name: str) -> None:
 
 
 class Product(models.Model):
-    """What the catalogue shows."""
+    """A product of the catalogue."""
 
     name = models.CharField(max_length=200)
     name_zh = models.CharField(
@@ -71,7 +71,7 @@ def _reads_chinese() -> bool:
 
 
 class Sale(models.Model):
-    """A product at a price, in a window, with a limit for each buyer."""
+    """A product on sale: price, window and limit per buyer."""
 
     product = models.ForeignKey(Product, on_delete=models.PROTECT)
     item = models.ForeignKey(Item, on_delete=models.PROTECT)

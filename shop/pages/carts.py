@@ -1,4 +1,4 @@
-"""The cart: lines that a buyer has collected, kept in the session until they are bought."""
+"""The cart, kept in the session until it is bought."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Line:
 @require_http_methods(["GET", "HEAD", "POST"])
 @never_cache
 def cart(request: HttpRequest) -> HttpResponse:
-    """The cart: GET shows it, POST buys it."""
+    """Show the cart (GET) or buy it (POST)."""
     if request.method != "POST":
         return _show(request, uuid4())
     if not request.user.is_authenticated:

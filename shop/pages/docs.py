@@ -1,4 +1,4 @@
-"""The API's documentation, for browsers and for programs."""
+"""The API's documentation, for people and for programs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from shop.refusals import PROBLEMS
 
 @cache
 def description() -> bytes:
-    """The OpenAPI document of this process's URLs."""
+    """Return the OpenAPI document as JSON."""
     return msgspec.json.encode(document())
 
 
@@ -29,13 +29,13 @@ def _etag(request: HttpRequest) -> str:
 @cache_control(public=True, max_age=60)
 @condition(etag_func=_etag)
 def openapi(request: HttpRequest) -> HttpResponse:
-    """The OpenAPI document."""
+    """Serve the OpenAPI document."""
     return HttpResponse(description(), content_type="application/json")
 
 
 @require_safe
 def browse(request: HttpRequest) -> HttpResponse:
-    """The document to click through, and every problem code with an anchor of its own.
+    """Show the documentation and a table of problem codes, each with its anchor.
 
     A problem's ``type`` is the address of its anchor.
     """

@@ -32,7 +32,7 @@ A_PAGE = 20
 @never_cache
 @login_required
 def mine(request: HttpRequest) -> HttpResponse:
-    """The buyer's orders, the newest first."""
+    """List the buyer's orders, newest first."""
     found = Order.objects.filter(buyer=request.user.pk).with_lines()
     page = Paginator(found.order_by("-pk"), A_PAGE).get_page(request.GET.get("page"))
     return render(request, "shop/orders.html", {"page": page})
@@ -42,7 +42,7 @@ def mine(request: HttpRequest) -> HttpResponse:
 @never_cache
 @login_required
 def order(request: HttpRequest, order: int) -> HttpResponse:
-    """An order, with what can be done about it."""
+    """Show an order and the actions that its state allows."""
     found = _own(request, order)
     now = database_time()
     status = found.status
@@ -70,14 +70,14 @@ def pay(request: HttpRequest, order: int) -> HttpResponse:
 @require_POST
 @login_required
 def cancel(request: HttpRequest, order: int) -> HttpResponse:
-    """Give up an order that was not paid, or a part of it."""
+    """Cancel an unpaid order or a part of it."""
     return _change(request, order, lambda found: order_actions.cancel(found, _part(request)))
 
 
 @require_POST
 @login_required
 def refund(request: HttpRequest, order: int) -> HttpResponse:
-    """Take back a paid order, or a part of it."""
+    """Return a paid order or a part of it for a refund."""
     return _change(request, order, lambda found: order_actions.refund(found, _part(request)))
 
 

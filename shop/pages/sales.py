@@ -1,4 +1,4 @@
-"""The home page, and a sale with its buy button."""
+"""The home page, and the page of a sale."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from shop.refusals import Refusal
 @require_safe
 @never_cache
 def home(request: HttpRequest) -> HttpResponse:
-    """The sales, with countdowns.
+    """Show the current, upcoming and past sales.
 
     What stands on the shelves is the same for everybody and is kept for a second (the template
     calls ``shelves`` when it is not): at an opening, everybody looks at once.
@@ -35,7 +35,7 @@ def home(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @never_cache
 def sale(request: HttpRequest, sale: int) -> HttpResponse:
-    """A sale: GET shows it, POST buys in it."""
+    """Show a sale (GET) or buy in it (POST)."""
     if request.method != "POST":
         return _show(request, sale, uuid4())
     if not request.user.is_authenticated:
@@ -51,7 +51,7 @@ def sale(request: HttpRequest, sale: int) -> HttpResponse:
 
 
 def _refuse(request: HttpRequest, sale: int, form: BuyForm, why: Refusal) -> HttpResponse:
-    """The page again, saying why. With the same key: what was not answered can be asked again."""
+    """Show the page with the refusal, and with the same key where a retry may use it."""
     code = why.code
     spoiled = code in {"idempotency_key_missing", "idempotency_key_reused"}
     key = uuid4() if spoiled else form.cleaned_data["key"]
