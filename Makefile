@@ -6,7 +6,7 @@ ARGS ?=
 # manage.py looks for its packages in VENV.
 export VENV
 
-.PHONY: help demo test prove bench compare bench-locks soak lint types reset lock clean
+.PHONY: help demo test prove bench compare bench-locks soak lint types messages reset lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -47,6 +47,10 @@ lint: $(VENV)/.dev  ## check style and the direction of imports
 
 types: $(VENV)/.dev  ## check types
 	@$(BIN)/mypy
+
+messages: $(VENV)/.run  ## collect the shop's messages (needs GNU gettext) and compile the catalogues
+	@$(BIN)/python manage.py makemessages -l zh_Hans --add-location=file --no-obsolete -i .venv
+	@$(BIN)/pybabel -q compile -D django -d shop/locale
 
 reset: $(VENV)/.run  ## delete the demo's data
 	@$(BIN)/python manage.py reset

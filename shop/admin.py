@@ -12,7 +12,6 @@ from django.db.models.functions import Now
 from django.http import HttpRequest
 
 from inventory.admin_retried import ReadOnly, Retried, StateFilter
-from shop import messages as words
 from shop import orders, payments
 from shop.audit.models import Alert
 from shop.background.models import Run
@@ -71,13 +70,13 @@ class Amounts:
 
     @admin.display(description="amount", ordering="amount")
     def money(self, row: Any) -> str:
-        """The amount of an order, or of what belongs to one."""
+        """Write the amount of an order, or of a row that belongs to one."""
         order = row if isinstance(row, Order) else order_of(row)
         return plain(row.amount, order.currency) if row.amount is not None else "-"
 
 
 def order_of(row: Any) -> Order:
-    """The order that a line, an event, a payment or a refund belongs to."""
+    """Return the order that a line, an event, a payment or a refund belongs to."""
     order: Order = row.payment.order if isinstance(row, Refund) else row.order
     return order
 
@@ -91,7 +90,7 @@ class ProductAdmin(admin.ModelAdmin):
 
     @admin.display(description="list price", ordering="list_price")
     def listed_at(self, product: Product) -> str:
-        """The list price with its currency."""
+        """Write the list price with its currency."""
         return plain(product.list_price, product.currency)
 
     search_fields = ("name", "slug")
@@ -123,38 +122,38 @@ class SaleAdmin(admin.ModelAdmin):
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Sale]:
-        """With the time of the database, which is the one that sales go by."""
+        """Add the database's time, by which sales open and end."""
         sales: QuerySet[Sale] = super().get_queryset(request)
         return sales.annotate(now=Now())
 
     @admin.display(description="status")
     def status(self, sale: Any) -> str:
-        """As buyers see it."""
+        """Return the status that buyers see."""
         return why_closed(sale, sale.now) or ("open" if sale.item.available else "sold_out")
 
     @admin.display(description="price", ordering="price")
     def sold_at(self, sale: Sale) -> str:
-        """The price with its currency."""
+        """Write the price with its currency."""
         return plain(sale.price, sale.currency)
 
     @admin.display(description="available", ordering="item__available")
     def available(self, sale: Sale) -> str:
-        """Units left, of those ever stocked."""
+        """Write how many of all units ever stocked are left."""
         return f"{sale.item.available} of {sale.item.total}"
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        """A sale keeps its item and its currency: orders are made of them."""
+        """Keep the item and the currency of a sale: its orders depend on them."""
         return () if obj is None else ("product", "item", "currency")
 
     @admin.action(description="Pause the selected sales", permissions=["change"])
     def pause(self, request: HttpRequest, chosen: QuerySet[Sale]) -> None:
-        """Sell nothing until they are resumed."""
+        """Pause sales."""
         count = chosen.filter(paused=False).update(paused=True)
         self.message_user(request, f"{count} sales are paused.")
 
     @admin.action(description="Resume the selected sales", permissions=["change"])
     def resume(self, request: HttpRequest, chosen: QuerySet[Sale]) -> None:
-        """Sell again."""
+        """Resume paused sales."""
         count = chosen.filter(paused=True).update(paused=False)
         self.message_user(request, f"{count} sales are resumed.")
 
@@ -166,16 +165,16 @@ class RowsInline(admin.TabularInline):
     can_delete = False
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Nobody."""
+        """Refuse everyone."""
         return False
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Nobody."""
+        """Refuse everyone."""
         return False
 
 
 class LinesInline(Amounts, RowsInline):
-    """What an order is of."""
+    """The lines of an order."""
 
     model = OrderLine
     fields = ("sale", "quantity", "returned", "money", "reservation")
@@ -183,7 +182,7 @@ class LinesInline(Amounts, RowsInline):
 
 
 class EventsInline(Amounts, RowsInline):
-    """What happened to an order."""
+    """The events of an order."""
 
     model = OrderEvent
     verbose_name_plural = "timeline"
@@ -192,7 +191,7 @@ class EventsInline(Amounts, RowsInline):
 
 
 class PaymentsInline(Amounts, RowsInline):
-    """What was taken for an order."""
+    """The payments of an order."""
 
     model = Payment
     fields = ("created", "state", "money", "back", "intent", "settled")
@@ -200,7 +199,7 @@ class PaymentsInline(Amounts, RowsInline):
 
     @admin.display(description="owed back")
     def back(self, payment: Payment) -> str:
-        """What was given back, or is on its way back."""
+        """Write how much was refunded or is being refunded."""
         return plain(payment.owed_back, payment.order.currency)
 
 
@@ -220,21 +219,21 @@ class OrderAdmin(Amounts, ReadOnly):
     actions = ("fulfil",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Order]:
-        """With the lines, in one query for the page."""
+        """Load the lines in one query per page."""
         return Order.objects.with_lines()
 
     @admin.display(description="what")
     def what(self, order: Order) -> str:
         """Quantities and products."""
-        return words.listing((line.quantity, line.sale.product.name) for line in order.lines.all())
+        return order.contents
 
     def has_fulfil_permission(self, request: HttpRequest) -> bool:
-        """Who may change orders, although these pages let nobody type over them."""
+        """Allow the action to users who may change orders."""
         return request.user.has_perm("shop.change_order")
 
     @admin.action(description="Mark as handed over", permissions=["fulfil"])
     def fulfil(self, request: HttpRequest, chosen: QuerySet[Order]) -> None:
-        """Note that paid orders were handed over; others are left alone."""
+        """Mark paid orders as handed over; leave others alone."""
         for order in chosen:
             try:
                 orders.fulfil(order)
@@ -246,7 +245,7 @@ class OrderAdmin(Amounts, ReadOnly):
 
 @admin.register(Refund)
 class RefundAdmin(Amounts, ReadOnly):
-    """Money on its way back."""
+    """Refunds."""
 
     list_display = ("id", "order", "money", "reason", "state", "attempts", "created", "settled")
     list_filter = ("state", "reason", "created")
@@ -257,16 +256,16 @@ class RefundAdmin(Amounts, ReadOnly):
 
     @admin.display(description="order")
     def order(self, refund: Refund) -> int:
-        """Whose it is."""
+        """Return the id of the refunded order."""
         return refund.payment.order_id
 
     def has_retry_permission(self, request: HttpRequest) -> bool:
-        """Who may change refunds, although these pages let nobody type over them."""
+        """Allow the action to users who may change refunds."""
         return request.user.has_perm("shop.change_refund")
 
     @admin.action(description="Try failed refunds again", permissions=["retry"])
     def retry(self, request: HttpRequest, chosen: QuerySet[Refund]) -> None:
-        """Ask the provider once more, as for another refund."""
+        """Request failed refunds again, each as a new refund."""
         for refund in chosen.filter(state=Refund.State.FAILED):
             with suppress(PaymentUnknown):  # then the sweep asks again
                 payments.retry(refund)
@@ -276,7 +275,7 @@ class RefundAdmin(Amounts, ReadOnly):
 
 @admin.register(Mail)
 class MailAdmin(Retried):
-    """Mails that are owed, and when they were sent."""
+    """Mails to buyers, and when they were sent."""
 
     ended = "sent"
     list_display = ("id", "order", "kind", "state", "attempts", "created", "sent", "error")
@@ -287,7 +286,7 @@ class MailAdmin(Retried):
 
 @admin.register(Alert)
 class AlertAdmin(ReadOnly):
-    """What the audit found, the open ones first."""
+    """Alerts of the audit, open ones first."""
 
     list_display = ("text", "gone", "opened", "closed")
     list_filter = (("closed", admin.EmptyFieldListFilter), "opened")
@@ -296,18 +295,18 @@ class AlertAdmin(ReadOnly):
 
     @admin.display(boolean=True, description="gone", ordering="closed")
     def gone(self, alert: Alert) -> bool:
-        """Whether the last audit did not find it any more."""
+        """Tell whether the problem was gone at the last audit."""
         return alert.closed is not None
 
 
 @admin.register(Run)
 class RunAdmin(ReadOnly):
-    """What the tasks of Celery did last."""
+    """The last run of each Celery task."""
 
     list_display = ("task", "last", "took", "result", "runs", "failures", "last_failure", "error")
     ordering = ("task",)
 
     @admin.display(description="took", ordering="seconds")
     def took(self, run: Run) -> str:
-        """How long the last run took."""
+        """Write how long the last run took."""
         return f"{run.seconds:.3f} s"

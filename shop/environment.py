@@ -89,7 +89,7 @@ def text(name: str) -> str:
 
 
 def is_set(name: str) -> bool:
-    """Did the user give `name` a value?"""
+    """Return whether the variable `name` has a value."""
     return bool(_given(name))
 
 

@@ -1,4 +1,4 @@
-"""psycopg's waits, made cheap under gevent.
+"""A cheap wait function for psycopg under gevent.
 
 psycopg waits cooperatively through the patched ``select.poll``, which makes and drops half a dozen
 objects for each wait; a batch waits several times for the database. One watcher does the same for
@@ -52,6 +52,6 @@ def wait(
 
 
 def install() -> None:
-    """Make it psycopg's way to wait in this process."""
+    """Install `wait` as psycopg's wait function in this process."""
     assert (READ, WRITE) == (Wait.R, Wait.W), "psycopg has changed its events"
     psycopg.waiting.wait = wait

@@ -1,4 +1,4 @@
-"""Two questions that a load balancer or a supervisor asks."""
+"""Health checks for load balancers and supervisors."""
 
 from django.db import connection
 from django.http import HttpRequest, HttpResponse

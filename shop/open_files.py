@@ -1,4 +1,4 @@
-"""The operating system's limit on open files, which is one a connection."""
+"""The operating system's limit on open files; each connection uses one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which page is where."""
+"""URLs of the shop."""
 
 from django.contrib import admin
 from django.urls import include, path

@@ -1,4 +1,4 @@
-"""What gunicorn serves: `gunicorn shop.wsgi`."""
+"""The WSGI application: `gunicorn shop.wsgi`."""
 
 import os
 

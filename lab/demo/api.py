@@ -24,9 +24,9 @@ from lab.proof import provider_ledger, snapshot
 from shop.api.operations import JSON_LINES, Answer, Operation, Result
 from shop.catalogue.models import Sale
 from shop.catalogue.sales import open_sale
-from shop.messages import Refusal
 from shop.orders.models import Order
 from shop.payments.provider import PaymentUnknown
+from shop.refusals import Refusal
 
 PRICE = 99_900
 """Of one unit, in minor units."""

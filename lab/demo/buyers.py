@@ -1,4 +1,4 @@
-"""Buyers who exist only to be many."""
+"""Synthetic buyers for load tests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from shop.accounts import tokens
 
 
 def create_synthetic_buyers(count: int) -> list[str]:
-    """Create buyers who can only be used by token, for they have no password.
+    """Create buyers without passwords, usable only by token.
 
     Args:
         count: how many.

@@ -1,4 +1,4 @@
-"""The demo's catalogue and logins. Filling in twice changes nothing that is still of use."""
+"""The demo's catalogue and logins. Filling it in again adds only what is missing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LONG = timedelta(days=30)
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """Somebody who can sign in to the demo."""
+    """A user of the demo."""
 
     role: str
     username: str
@@ -41,19 +41,21 @@ LOGINS = (
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A product and the sale of it that the demo shows.
+    """A product and its sale in the demo.
 
     Attributes:
         list_price, price: in minor units.
-        starts_in: from the time of filling in; negative for a sale of the past.
-        renewed: when a new sale of it is opened: "when_over" or "when_begun" (it shows a
-            countdown), or "never".
-        sold: buyers that have bought a unit before anybody looks.
+        starts_in: counted from when the catalogue is filled in; negative for a past sale.
+        renewed: when a new sale is opened: "when_over", "when_begun" (so that there is always a
+            countdown to see) or "never".
+        sold: units sold in advance, one per buyer.
     """
 
     slug: str
     name: str
+    name_zh: str
     description: str
+    description_zh: str
     list_price: int
     price: int
     stock: int
@@ -69,7 +71,9 @@ CATALOGUE = (
     Entry(
         slug="classic-phone",
         name="Classic phone",
-        description="The classic of every flash sale: list price 1999, on sale at 999, ten units.",
+        name_zh="经典款手机",
+        description="The classic flash sale: list price 1999, sale price 999, ten units.",
+        description_zh="秒杀经典：原价 1999，抢购价 999，仅十台。",
         list_price=199_900,
         price=99_900,
         stock=10,
@@ -77,7 +81,9 @@ CATALOGUE = (
     Entry(
         slug="headphones",
         name="Headphones",
-        description="Plenty of them, and up to three for each buyer.",
+        name_zh="头戴式耳机",
+        description="Plenty in stock, and up to three per buyer.",
+        description_zh="库存充足，每人最多可购三副。",
         list_price=89_900,
         price=29_900,
         stock=5000,
@@ -86,7 +92,9 @@ CATALOGUE = (
     Entry(
         slug="watch",
         name="Smart watch",
-        description="Opens in a few minutes: watch the countdown, and be quick.",
+        name_zh="智能手表",
+        description="The sale opens in a few minutes. Watch the countdown and be quick.",
+        description_zh="几分钟后开抢，请留意倒计时，手快有手慢无。",
         list_price=129_900,
         price=59_900,
         stock=50,
@@ -97,7 +105,9 @@ CATALOGUE = (
     Entry(
         slug="lamp",
         name="Desk lamp",
-        description="Sold one row lock at a time, to compare the strategies.",
+        name_zh="台灯",
+        description="Sold with one row lock per purchase, to compare the strategies.",
+        description_zh="每笔购买使用一次行锁，便于对比各种售卖策略。",
         list_price=19_900,
         price=9_900,
         stock=200,
@@ -107,7 +117,9 @@ CATALOGUE = (
     Entry(
         slug="espresso",
         name="Espresso set",
-        description="Was gone in a moment.",
+        name_zh="意式咖啡套装",
+        description="Sold out within moments.",
+        description_zh="开售即售罄。",
         list_price=49_900,
         price=24_900,
         stock=5,
@@ -116,7 +128,9 @@ CATALOGUE = (
     Entry(
         slug="travel-mug",
         name="Travel mug",
-        description="Yesterday's sale.",
+        name_zh="随行杯",
+        description="This sale ended yesterday.",
+        description_zh="昨日活动，已结束。",
         list_price=7_900,
         price=3_900,
         stock=100,
@@ -128,7 +142,7 @@ CATALOGUE = (
 
 
 def create_logins() -> None:
-    """Create the demo's users, unless they are there."""
+    """Create the demo's users if they are missing."""
     for login in LOGINS:
         if User.objects.filter(username=login.username).exists():
             continue
@@ -137,12 +151,12 @@ def create_logins() -> None:
 
 
 def fill_catalogue() -> list[Sale]:
-    """Create the products and sales that are missing, and those whose time has passed.
+    """Create the products and sales that are missing, and renew the sales that are over.
 
     Returns:
         The sale of each entry.
     """
-    # From the last to the first, since the home page shows what is newest first.
+    # In reverse, since the home page shows the newest sale first.
     return [_sale_of(entry) for entry in reversed(CATALOGUE)][::-1]
 
 
@@ -155,7 +169,9 @@ def _sale_of(entry: Entry) -> Sale:
         slug=entry.slug,
         defaults={
             "name": entry.name,
+            "name_zh": entry.name_zh,
             "description": entry.description,
+            "description_zh": entry.description_zh,
             "list_price": entry.list_price,
         },
     )
@@ -176,13 +192,13 @@ def _sale_of(entry: Entry) -> Sale:
 
 
 def _to_be_renewed(entry: Entry, sale: Sale, now: datetime) -> bool:
-    # A new sale rather than a moved window: its stock and everybody's limit are fresh.
+    # A new sale, rather than a moved window, resets the stock and every buyer's limit.
     ends = {"when_over": sale.ends_at, "when_begun": sale.starts_at}
     return entry.renewed in ends and ends[entry.renewed] <= now
 
 
 def _sell(sale: Sale, buyers: Iterable[int]) -> None:
-    """Sell a unit to each, as to any buyer; without a payment provider nobody has paid yet."""
+    """Sell one unit per buyer; while the payment provider is down, the orders stay unpaid."""
     for buyer in buyers:
         bought = buy(sale.pk, buyer, uuid4(), 1)
         with suppress(PaymentUnknown):

@@ -49,12 +49,12 @@ class Meters:
 
 
 def folder() -> Path:
-    """Where the processes of the shop on this port write."""
+    """Return the folder to which the processes of the shop on a port write."""
     return environment.data_folder() / "meters" / environment.text("SHOP_PORT")
 
 
 def forget() -> None:
-    """Remove what an earlier shop on this port counted; before its processes start.
+    """Remove the counters of an earlier shop on this port, before its processes start.
 
     Other containers may share the folder: their files stay for a day.
     """

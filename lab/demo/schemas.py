@@ -1,4 +1,4 @@
-"""What the demo's requests and answers contain."""
+"""Requests and answers of the demo's API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How badly the provider behaves, so that the shop can show that it copes.
+"""Configured misbehaviour of the provider, for tests of the shop.
 
 What happens by chance is drawn from the seed and from what it happens to, not from the order in
 which requests come: a run with the same orders and the same seed has the same mishaps.
@@ -44,11 +44,11 @@ class Behaviour:
     webhook_url: str = ""
 
     def strikes(self, rate: float, *what: object) -> bool:
-        """Whether something that happens at `rate` happens to `what`."""
+        """Decide whether a fault of rate `rate` hits `what`."""
         return self.draw(*what) < rate
 
     def draw(self, *what: object) -> float:
-        """A number from 0 to below 1, always the same for the same thing."""
+        """Return a number in [0, 1) that is always the same for the same input."""
         text = "/".join(map(str, (self.seed, *what)))
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6]) / 2**48
 
@@ -61,7 +61,7 @@ _current: list[Behaviour] = []
 
 
 def current() -> Behaviour:
-    """How to behave now."""
+    """Return the current behaviour."""
     if not _current:  # one process serves, so what it remembers is what holds
         row = FaultConfiguration.objects.filter(pk=1).first()
         _current[:] = [_with(row.settings if row else {})]
@@ -69,7 +69,7 @@ def current() -> Behaviour:
 
 
 def change(values: dict[str, Any]) -> Behaviour:
-    """Behave otherwise from now on; what is not named is as at the start.
+    """Change the behaviour; fields that are not named return to their defaults.
 
     Raises:
         ValueError: something is unknown, or of the wrong type.
@@ -82,7 +82,7 @@ def change(values: dict[str, Any]) -> Behaviour:
 
 
 def default() -> Behaviour:
-    """What the environment asks for.
+    """Return the behaviour that the environment configures.
 
     Raises:
         ImproperlyConfigured: it cannot be understood.
@@ -99,7 +99,7 @@ def _with(values: dict[str, Any]) -> Behaviour:
 
 
 def parsed(values: dict[str, Any]) -> Behaviour:
-    """The behaviour of these values.
+    """Parse a behaviour.
 
     Raises:
         ValueError: something is unknown, or of the wrong type.

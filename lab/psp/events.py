@@ -1,4 +1,4 @@
-"""News for the shop: an outbox, and a thread that sends from it until the shop has taken all.
+"""Webhook events: an outbox, and a thread that sends each until the shop accepts it.
 
 An event is written in the transaction of what it tells of. Before each attempt its next one is
 written down, so a sender that dies between any two steps has lost nothing: the event is due again.
@@ -50,7 +50,7 @@ bells: list[Bell] = []
 
 
 def emit(kind: str, order: int, document: dict[str, Any]) -> None:
-    """Have the shop told of what this transaction does."""
+    """Add an event to the outbox in this transaction."""
     now = behaviour.current()
     if not now.webhook_url:
         return
@@ -64,12 +64,12 @@ def emit(kind: str, order: int, document: dict[str, Any]) -> None:
 
 
 def ring_when_committed() -> None:
-    """Wake the threads that do what is due."""
+    """Wake the worker threads after the commit."""
     transaction.on_commit(_ring)
 
 
 def send_due(senders: ThreadPoolExecutor, client: urllib3.PoolManager) -> int:
-    """Send what is due; how many events that was."""
+    """Send due events; return how many."""
     with connection.cursor() as cursor:
         cursor.execute(CLAIM, [AT_ONCE])
         claimed = cursor.fetchall()
@@ -88,14 +88,14 @@ def _ring() -> None:
 
 
 def signature(body: bytes, now: int) -> str:
-    """The header that proves who sent `body`, and when."""
+    """Return the signature header of `body`, with its time."""
     signed = b"%d.%s" % (now, body)
     digest = hmac.new(settings.PSP_WEBHOOK_SECRET.encode(), signed, hashlib.sha256)
     return f"t={now},v1={digest.hexdigest()}"
 
 
 def _send(client: urllib3.PoolManager, url: str, text: str) -> bool:
-    """Whether the shop took it. Everything but a 2xx is a no."""
+    """Send an event; tell whether the shop accepted it with a 2xx."""
     if not url:  # taken away while some were still to be sent
         return False
     body = text.encode()

@@ -1,4 +1,4 @@
-"""What the provider writes down. The ledger decides; migration 0002 keeps it honest."""
+"""The provider's tables. The ledger is authoritative; migration 0002 makes it append-only."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from django.db.models.functions import Now
 
 
 def intent_id() -> str:
-    """A new intent's id."""
+    """Generate the id of an intent."""
     return f"pi_{uuid4().hex}"
 
 
 def refund_id() -> str:
-    """A new refund's id."""
+    """Generate the id of a refund."""
     return f"re_{uuid4().hex}"
 
 
 def event_id() -> str:
-    """A new event's id."""
+    """Generate the id of an event."""
     return f"evt_{uuid4().hex}"
 
 
@@ -31,7 +31,7 @@ class Intent(models.Model):
     """
 
     class Status(models.TextChoices):
-        """Where it stands."""
+        """State."""
 
         REQUIRES_CAPTURE = "requires_capture"
         PROCESSING = "processing"
@@ -76,10 +76,10 @@ class Intent(models.Model):
 
 
 class Refund(models.Model):
-    """Money on its way back."""
+    """A refund."""
 
     class Status(models.TextChoices):
-        """Where it stands."""
+        """State."""
 
         PENDING = "pending"
         SUCCEEDED = "succeeded"
@@ -105,10 +105,10 @@ class Refund(models.Model):
 
 
 class LedgerLine(models.Model):
-    """Money that moved. Only ever added to."""
+    """A movement of money. Lines are added, never changed."""
 
     class Operation(models.TextChoices):
-        """Which way."""
+        """Direction."""
 
         CAPTURE = "capture"
         REFUND = "refund"
@@ -137,7 +137,7 @@ class LedgerLine(models.Model):
 
 
 class IdempotencyKey(models.Model):
-    """A request that was answered, so that its repetition gets the same answer.
+    """An answered request, whose repetition gets the same answer.
 
     Written first in the request's transaction: a repetition meanwhile waits at the unique index.
     """
@@ -170,7 +170,7 @@ class Event(models.Model):
 
 
 class FaultConfiguration(models.Model):
-    """How the provider was told to behave; one row, so that it survives a restart."""
+    """The configured behaviour: one row, which survives a restart."""
 
     settings = models.JSONField()
 

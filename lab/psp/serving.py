@@ -16,7 +16,7 @@ control_socket_disable = True
 
 
 def post_fork(server: object, worker: object) -> None:
-    """In a new worker, before it serves."""
+    """Prepare a new worker before it serves."""
     # Not above: psycopg must not be loaded before gevent has patched what it is built on.
     from shop import gevent_psycopg
 
@@ -24,7 +24,7 @@ def post_fork(server: object, worker: object) -> None:
 
 
 def post_worker_init(worker: object) -> None:
-    """In a new worker, once Django is set up."""
+    """Start the provider's threads in a new worker once Django is set up."""
     from lab.psp import worker as own
 
     own.start()

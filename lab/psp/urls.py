@@ -1,4 +1,4 @@
-"""The provider's calls."""
+"""URLs of the provider's API."""
 
 from django.urls import path
 

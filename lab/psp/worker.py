@@ -1,4 +1,4 @@
-"""The provider's own threads: one decides what was in processing, one sends what the shop is owed.
+"""The provider's threads: one settles pending operations, one sends webhook events.
 
 They live in the process that serves and start again with it; what they do next stands in the
 database.

@@ -1,4 +1,4 @@
-"""What gunicorn serves: `gunicorn -c python:lab.psp.serving lab.psp.wsgi`."""
+"""The WSGI application: `gunicorn -c python:lab.psp.serving lab.psp.wsgi`."""
 
 import os
 

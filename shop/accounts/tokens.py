@@ -1,4 +1,4 @@
-"""Buyers' bearer tokens: signed, so that verifying one asks nobody.
+"""Buyers' bearer tokens: signed, so that verifying one needs no database.
 
 A token says who the buyer is and until when. It cannot be called back before it ends, which is
 why it ends within a day; rotate ``SECRET_KEY`` to end all of them at once.
@@ -16,7 +16,7 @@ LIFETIME = 24 * 3600
 
 
 class BadToken(Exception):
-    """Not one of our tokens, or not any more."""
+    """The token is invalid or has expired."""
 
 
 def issue(buyer: int, *, lifetime: int = LIFETIME) -> str:
@@ -30,7 +30,7 @@ def issue(buyer: int, *, lifetime: int = LIFETIME) -> str:
 
 
 def verify(token: str) -> int:
-    """The buyer of a token.
+    """Return the buyer of a token.
 
     Raises:
         BadToken: forged, damaged, or ended.

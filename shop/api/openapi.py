@@ -9,11 +9,12 @@ from typing import Any
 
 import msgspec
 from django.urls import URLPattern, URLResolver, get_resolver
+from django.utils.translation import override
 
-from shop import messages
 from shop.api import problems
 from shop.api.operations import JSON_LINES, Answer, Operation
 from shop.api.schemas import Id, Key, Problem, Request
+from shop.refusals import PROBLEMS
 
 Json = dict[str, Any]
 
@@ -56,7 +57,7 @@ BUYER = {
 LANGUAGE = {
     "name": "Accept-Language",
     "in": "header",
-    "description": "`zh…` for problems in Chinese; otherwise they are in English.",
+    "description": "Problems are in Chinese if it prefers `zh…` to English, otherwise in English.",
     "schema": {"type": "string"},
 }
 
@@ -209,7 +210,7 @@ def _good(answer: Answer, schemas: _Schemas) -> Json:
 
 
 def _codes(path: str, operation: Operation) -> list[str]:
-    """Every code that an operation may be refused with, in the order of ``words.PROBLEMS``."""
+    """Every code that an operation may be refused with, in the order of ``PROBLEMS``."""
     found = {*operation.problems, "internal_error"}
     found.add("busy" if operation.method == "GET" else "outcome_unknown")
     if operation.buyer:
@@ -224,13 +225,13 @@ def _codes(path: str, operation: Operation) -> list[str]:
         found.add("invalid_request")
     if _ids(path):
         found.add("not_found")
-    return [code for code in messages.PROBLEMS if code in found]
+    return [code for code in PROBLEMS if code in found]
 
 
 def _by_status(codes: list[str]) -> Mapping[int, tuple[str, ...]]:
     found: dict[int, tuple[str, ...]] = {}
     for code in codes:
-        status = messages.PROBLEMS[code].status
+        status = PROBLEMS[code].status
         found[status] = (*found.get(status, ()), code)
     return found
 
@@ -240,8 +241,10 @@ def _name(codes: tuple[str, ...]) -> str:
 
 
 def _refusals(codes: tuple[str, ...]) -> Json:
+    with override("en"):  # the document is the same for every visitor
+        description = " ".join(f"`{code}`: {PROBLEMS[code].title}" for code in codes)
     found: Json = {
-        "description": " ".join(f"`{code}`: {messages.PROBLEMS[code].en}" for code in codes),
+        "description": description,
         "content": {
             "application/problem+json": {
                 "schema": {
@@ -256,6 +259,6 @@ def _refusals(codes: tuple[str, ...]) -> Json:
             }
         },
     }
-    if any(code in messages.RETRY_AFTER for code in codes):
+    if any(PROBLEMS[code].retry_after is not None for code in codes):
         found["headers"] = {"Retry-After": {"$ref": "#/components/headers/RetryAfter"}}
     return found

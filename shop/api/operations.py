@@ -20,7 +20,7 @@ from django.views.decorators.csrf import csrf_exempt
 from shop.api import requests
 from shop.api.problems import answer, problem
 from shop.checkout.rate_limit import limiter
-from shop.messages import Refusal
+from shop.refusals import Refusal
 
 log = logging.getLogger(__name__)
 

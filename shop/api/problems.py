@@ -6,48 +6,52 @@ from functools import cache
 
 import msgspec
 from django.http import HttpRequest, HttpResponse
+from django.utils.translation import get_language_from_request, override
 from msgspec import UNSET
 
-from shop import messages
 from shop.api.schemas import Problem
+from shop.refusals import MAY_COME_BACK, PROBLEMS
 
 
 def problem(request: HttpRequest, code: str, *, detail: str = "", **more: int) -> HttpResponse:
-    """The answer for a code, in the client's language.
+    """Answer with a code, in the client's language.
 
     Args:
         request: for its Accept-Language header.
-        code: one of ``words.PROBLEMS``.
+        code: one of ``PROBLEMS``.
         detail: what exactly is wrong, in English.
         more: further members, such as ``available``.
     """
-    chinese = messages.is_chinese(request.META.get("HTTP_ACCEPT_LANGUAGE", ""))
+    # The API is outside LocaleMiddleware, so that only refusals pay for finding the language.
+    language = get_language_from_request(request)
     if detail or more:
-        body = msgspec.json.encode(document(code, chinese=chinese, detail=detail, **more))
+        body = msgspec.json.encode(document(code, language=language, detail=detail, **more))
     else:
-        body = _body(code, chinese)
-    response = answer(body, messages.PROBLEMS[code].status, "application/problem+json")
-    # A refusal is an outcome, not an event: Django would write a log line for each of thousands.
+        body = _body(code, language)
+    response = answer(body, PROBLEMS[code].status, "application/problem+json")
+    # Django would log each of thousands of refusals, which are outcomes rather than errors.
     response._has_been_logged = True  # type: ignore[attr-defined]
-    if code in messages.RETRY_AFTER:
-        response.headers["Retry-After"] = str(messages.RETRY_AFTER[code])
+    if (seconds := PROBLEMS[code].retry_after) is not None:
+        response.headers["Retry-After"] = str(seconds)
     return response
 
 
 def answer(body: bytes, status: int, content_type: str) -> HttpResponse:
-    """A response with its length, without which it would go out in chunks."""
+    """Build a response with its Content-Length, without which it is sent in chunks."""
     headers = {"Content-Type": content_type, "Content-Length": str(len(body))}
     return HttpResponse(body, status=status, headers=headers)
 
 
-def document(code: str, *, chinese: bool = False, detail: str = "", **more: int) -> Problem:
-    """A problem as the API shows it; the arguments are those of ``problem``."""
-    if more.get("may_come_back"):
-        detail = messages.MAY_COME_BACK.zh if chinese else messages.MAY_COME_BACK.en
+def document(code: str, *, language: str = "en", detail: str = "", **more: int) -> Problem:
+    """Build a problem as the API shows it; the other arguments are those of ``problem``."""
+    with override(language):
+        title = str(PROBLEMS[code].title)
+        if more.get("may_come_back"):
+            detail = str(MAY_COME_BACK)
     return Problem(
         type=f"/api/docs#{code}",
-        title=messages.text(code, chinese=chinese),
-        status=messages.PROBLEMS[code].status,
+        title=title,
+        status=PROBLEMS[code].status,
         code=code,
         detail=detail or UNSET,
         **more,  # type: ignore[arg-type]
@@ -55,5 +59,5 @@ def document(code: str, *, chinese: bool = False, detail: str = "", **more: int)
 
 
 @cache
-def _body(code: str, chinese: bool) -> bytes:
-    return msgspec.json.encode(document(code, chinese=chinese))
+def _body(code: str, language: str) -> bytes:
+    return msgspec.json.encode(document(code, language=language))

@@ -12,7 +12,7 @@ from django.http import HttpRequest
 
 from shop.accounts import tokens
 from shop.api.schemas import Request
-from shop.messages import Refusal
+from shop.refusals import Refusal
 
 LARGEST_BODY = 16 * 1024
 """Bytes. The largest real request has a few hundred."""

@@ -12,10 +12,10 @@ from uuid import UUID
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from inventory.selling.reserve_many import MOST_LINES
-from shop import messages
 from shop.checkout.purchase import MOST_UNITS
 from shop.money import Money
 from shop.orders.states import Status
+from shop.refusals import PROBLEMS
 
 Id = Annotated[int, Meta(ge=1, le=2**63 - 1)]
 Units = Annotated[int, Meta(ge=1, le=MOST_UNITS, description="Units.")]
@@ -176,7 +176,7 @@ class Problem(Document, omit_defaults=True):
     type: Annotated[str, Meta(extra_json_schema={"format": "uri-reference"})]
     title: str
     status: Annotated[int, Meta(ge=400, le=599)]
-    code: Annotated[str, Meta(extra_json_schema={"enum": [*messages.PROBLEMS]})]
+    code: Annotated[str, Meta(extra_json_schema={"enum": [*PROBLEMS]})]
     detail: str | UnsetType = UNSET
     available: Annotated[Count, Meta(description="Units left.")] | UnsetType = UNSET
     left: Annotated[Count, Meta(description="Units that the buyer may still have.")] | UnsetType = (

@@ -16,10 +16,10 @@ from shop.api.operations import Answer, Operation, Result
 from shop.catalogue.sale_cache import NoSuchSale, sale_cache
 from shop.checkout import order_actions
 from shop.checkout.purchase import Bought, Wanted, buy, check_out
-from shop.messages import Refusal
 from shop.money import Money
 from shop.orders import Opened, Part
 from shop.orders.models import Order
+from shop.refusals import Refusal
 
 AFTER_ORDER = {
     "show_order": ("order", "id"),

@@ -8,9 +8,9 @@ from django.http import HttpRequest
 
 from shop.api import schemas
 from shop.api.operations import Answer, Operation, Result
-from shop.messages import Refusal
 from shop.payments import webhooks
 from shop.payments.provider_events import NotYet
+from shop.refusals import Refusal
 
 log = logging.getLogger(__name__)
 

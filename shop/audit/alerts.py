@@ -1,4 +1,4 @@
-"""One open alert for each problem, from when it is first seen until it is gone."""
+"""One open alert per problem, from the first audit that finds it until it is gone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from shop.audit.report import Report
 
 
 def raise_alerts(report: Report) -> int:
-    """Open, renew and close alerts, so that they say what the report says.
+    """Open, update and close alerts to match the report.
 
     Nothing is closed while a part of it could not be checked.
 
@@ -38,7 +38,7 @@ def _open(key: str, text: str) -> None:
 
 
 def _key(text: str) -> str:
-    """The problem without its figures, which move, but with what it is about: the first number."""
+    """Return the problem's text without its changing figures, but with its first number, an id."""
     about, number, rest = (*re.split(r"(\d+)", text, maxsplit=1), "", "")[:3]
     if not about:  # a count of something that is late
         number = "#"

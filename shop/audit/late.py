@@ -1,4 +1,4 @@
-"""Work that should have been done by now: nothing is wrong yet, but somebody waits for it."""
+"""Overdue work: nothing is inconsistent yet, but a buyer may be waiting."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MONEY = timedelta(minutes=15)
 
 
 def work(items: list[int] | None = None) -> list[str]:
-    """What is late, one sentence for each kind.
+    """List overdue work, one sentence per kind.
 
     Args:
         items: ids of items, and then only what belongs to their sales; None for all.

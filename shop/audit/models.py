@@ -1,4 +1,4 @@
-"""What the audit found, for somebody to look at."""
+"""Alerts of the audit."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from django.db.models.functions import Now
 
 
 class Alert(models.Model):
-    """A problem, open until the audit does not find it any more."""
+    """A problem, open until an audit no longer finds it."""
 
     key = models.CharField(max_length=300, help_text="the problem without its figures")
     text = models.TextField()

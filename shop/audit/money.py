@@ -1,4 +1,4 @@
-"""Money: what orders are worth, what the shop says it took, and what the provider says it moved."""
+"""Compare order amounts, the shop's payments and the provider's ledger."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ GROUP BY payment.id, shop_order.id
 
 @dataclass(frozen=True, slots=True)
 class Ours:
-    """A payment as the shop has it written down."""
+    """A payment in the shop's database."""
 
     id: int
     order: int
@@ -66,13 +66,13 @@ class Ours:
     on_the_way: int
 
     def money(self, amount: int) -> str:
-        """An amount of this payment, for a reader."""
+        """Write an amount in this payment's currency."""
         return plain(amount, self.currency)
 
 
 @dataclass(slots=True)
 class Theirs:
-    """The same as the provider has it in its ledger."""
+    """The same payment in the provider's ledger."""
 
     order: int = 0
     currency: str = ""
@@ -80,12 +80,12 @@ class Theirs:
     refunded: int = 0
 
     def money(self, amount: int) -> str:
-        """An amount of this payment, for a reader."""
+        """Write an amount in this payment's currency."""
         return plain(amount, self.currency)
 
 
 def unpaid(items: list[int] | None = None) -> list[str]:
-    """Orders whose payment is not what they are worth."""
+    """List orders whose payment differs from their amount."""
     with connection.cursor() as cursor:
         cursor.execute(UNPAID, {"items": items})
         return [
@@ -96,7 +96,7 @@ def unpaid(items: list[int] | None = None) -> list[str]:
 
 
 def against_the_provider(items: list[int] | None = None) -> list[str]:
-    """What the shop and the provider disagree about.
+    """List the differences between the shop and the provider.
 
     The shop goes on meanwhile, so neither is from the same moment. What the shop already says must
     be in a ledger that is read afterwards; what the ledger says must be written here, or be on its
@@ -114,7 +114,7 @@ def against_the_provider(items: list[int] | None = None) -> list[str]:
 
 
 def disputed() -> list[int]:
-    """Orders of payments of which the provider knows more than the shop.
+    """Return the orders of payments that the provider has moved and the shop has not recorded.
 
     Raises:
         PaymentUnknown: the provider does not tell.
@@ -169,7 +169,7 @@ def _not_here(
 
 
 def _knows_more(theirs: Mapping[str, Theirs], one: Ours) -> bool:
-    """Whether the provider has moved what the shop has neither written down nor is asking about."""
+    """Tell whether the provider moved money that the shop has neither recorded nor asked about."""
     said = theirs.get(one.intent, Theirs())
     overlooked = said.captured > 0 and one.state == Payment.State.FAILED
     return overlooked or said.refunded > one.back + one.on_the_way

@@ -1,4 +1,4 @@
-"""Everything that can be compared, compared."""
+"""The audit's report: all comparisons in one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from shop.payments.provider import PaymentUnknown
 
 @dataclass(slots=True)
 class Report:
-    """What was found.
+    """The findings of one audit.
 
     Attributes:
         items: a book for each item.
@@ -28,12 +28,12 @@ class Report:
 
     @property
     def balanced(self) -> bool:
-        """Whether nothing contradicts anything."""
+        """Tell whether no comparison found a contradiction."""
         return not self.problems
 
 
 def examine(items: list[int] | None = None) -> Report:
-    """Compare everything, while the shop goes on.
+    """Run all comparisons while the shop keeps selling.
 
     Args:
         items: ids of items, and then only what belongs to their sales; None for all.

@@ -1,4 +1,4 @@
-"""One beat: a second one stands by, and takes over when the first is gone.
+"""A single active beat; a second one stands by and takes over when the first stops.
 
 Two would do no harm but send every sweep twice. They agree through a lock in Redis. While Redis is
 away each beats on its own: a sweep too many is better than none.
@@ -27,7 +27,7 @@ STAND_BY = 2.0
 
 
 class OneBeat(PersistentScheduler):
-    """Celery's scheduler, for the one beat that has the lock."""
+    """Celery's scheduler, active only in the beat that holds the lock."""
 
     _lease: RedisLease | None = None
     _said = ""
@@ -41,13 +41,13 @@ class OneBeat(PersistentScheduler):
         return RedisLock(client(), f"celery beat {broker}", lease=LEASE, fair=False)
 
     def tick(self, *arguments: Any, **named: Any) -> float:
-        """Send what is due, if this is the one; seconds until the next look."""
+        """Send due tasks if this beat is active; return the seconds until the next tick."""
         if not self._may_beat():
             return STAND_BY
         return float(super().tick(*arguments, **named))
 
     def close(self) -> None:
-        """Let the other take over at once."""
+        """Release the lock, so that the other beat takes over at once."""
         super().close()
         if self._lease is not None:
             try:

@@ -1,4 +1,4 @@
-"""Unpaid orders expire soon after their deadline: the delay queue says which.
+"""Expire unpaid orders soon after their deadline, which a delay queue tracks.
 
 The database is the truth twice over. It judges whether an order is due, by its own clock, so the
 queue's clock may be wrong; and its sweep (``orders.expire``) finds every order that the queue
@@ -35,12 +35,12 @@ AT_ONCE = 200
 
 @cache
 def queue() -> DelayQueue:
-    """The orders that wait for their deadline, by id."""
+    """Return the delay queue of order ids."""
     return DelayQueue(client(), "orders")
 
 
 def enter(opened: Iterable[int]) -> None:
-    """Wait for the deadlines of new orders.
+    """Add new orders to the delay queue.
 
     Call it before the commit that marks them as entered: a crash in between then enters them
     again, which changes nothing. What is lost because Redis is away is found by the sweep.
@@ -49,7 +49,7 @@ def enter(opened: Iterable[int]) -> None:
 
 
 def leave(settled: Iterable[int]) -> None:
-    """Stop waiting for orders that were paid or cancelled, after this transaction.
+    """Remove paid or cancelled orders from the queue after the transaction commits.
 
     One that stays is looked at when it is due, and left alone.
     """

@@ -1,4 +1,4 @@
-"""What follows an order: mails that are owed, and then sent.
+"""Follow up orders: record the mails to send, then send them.
 
 Two steps. Owing a mail is a row, written in the transaction that marks the outbox message done:
 exactly one for each order and kind, however often the message is delivered. Sending comes after
@@ -59,7 +59,7 @@ def _paid(payload: Any) -> None:
 
 
 def _nothing(payload: Any) -> None:
-    """For what nobody has to be told about; a real shop would tell its warehouse here."""
+    """Do nothing; a real shop would notify its warehouse here."""
 
 
 HANDLERS = {orders.topic(event): _nothing for event in Event} | {

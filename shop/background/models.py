@@ -1,4 +1,4 @@
-"""What Celery's tasks did last."""
+"""The last run of each Celery task."""
 
 from __future__ import annotations
 

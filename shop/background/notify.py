@@ -1,4 +1,4 @@
-"""Tells Celery at once that there is something to follow up.
+"""Notify Celery of new outbox messages.
 
 Only a notify: it carries no message and may be lost, for the sweep finds everything anyway. So it
 may also be cheap. It runs beside the purchase, at most one at a time and a few a second, and leaves

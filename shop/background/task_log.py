@@ -1,4 +1,4 @@
-"""Notes what each task did last, for the admin: one row a task, whatever the broker is.
+"""Record the last run of each task for the admin: one row per task, with any broker.
 
 Simpler than a result backend, which keeps a row or a key for each run: the sweeps alone make
 150,000 a day.
@@ -35,7 +35,7 @@ _failed: dict[str, str] = {}
 
 
 def watch() -> None:
-    """Note every task that this process runs from now on."""
+    """Record every task that this process runs from now on."""
     task_prerun.connect(_begin)
     task_failure.connect(_fail)
     task_postrun.connect(_end)
@@ -61,7 +61,7 @@ def _end(task_id: str, task: Any, retval: Any = None, **_: Any) -> None:
 
 
 def note(task: str, seconds: float, *, result: str = "", error: str = "") -> None:
-    """Note that a task has ended.
+    """Record the end of a task.
 
     Args:
         task: its name.

@@ -1,4 +1,4 @@
-"""What is sold: products, and sales with a price and a window."""
+"""Products, and their sales with a price and a window."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
 from django.urls import reverse
+from django.utils.translation import get_language
 
 from inventory.models import Item
 from inventory.selling.strategies import CLASSES, DEFAULT
@@ -37,11 +38,15 @@ def check_strategy(name: str) -> None:
 
 
 class Product(models.Model):
-    """What the catalogue shows."""
+    """A product of the catalogue."""
 
     name = models.CharField(max_length=200)
+    name_zh = models.CharField(
+        "Chinese name", max_length=200, blank=True, db_default="", default=""
+    )
     slug = models.SlugField(unique=True)
     description = models.TextField(blank=True)
+    description_zh = models.TextField("Chinese description", blank=True, db_default="", default="")
     list_price = models.BigIntegerField(
         validators=[MinValueValidator(0)], help_text="in minor units"
     )
@@ -50,9 +55,23 @@ class Product(models.Model):
     def __str__(self) -> str:
         return self.name
 
+    @property
+    def local_name(self) -> str:
+        """The name in the visitor's language, or else the plain one."""
+        return (_reads_chinese() and self.name_zh) or self.name
+
+    @property
+    def local_description(self) -> str:
+        """The description in the visitor's language, or else the plain one."""
+        return (_reads_chinese() and self.description_zh) or self.description
+
+
+def _reads_chinese() -> bool:
+    return (get_language() or "").startswith("zh")
+
 
 class Sale(models.Model):
-    """A product at a price, in a window, with a limit for each buyer."""
+    """A product on sale: price, window and limit per buyer."""
 
     product = models.ForeignKey(Product, on_delete=models.PROTECT)
     item = models.ForeignKey(Item, on_delete=models.PROTECT)

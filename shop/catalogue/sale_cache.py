@@ -1,4 +1,4 @@
-"""What a process remembers of the sales, so that a hot request asks the database nothing.
+"""The sale cache of a process, which spares hot requests a database query.
 
 It serves to refuse early. The purchase's own transaction looks at the sale's row again, so what
 is remembered here may be a second old without selling anything outside the window.
@@ -34,7 +34,7 @@ class NoSuchSale(LookupError):
 
 
 class Window(Protocol):
-    """When something is sold: a sale's row, or what is remembered of it."""
+    """The window of a sale, read from its row or from the cache."""
 
     @property
     def starts_at(self) -> datetime: ...  # noqa: D102
@@ -45,7 +45,7 @@ class Window(Protocol):
 
 
 def why_closed(window: Window, now: datetime) -> str | None:
-    """Why nothing can be bought at a moment: a code of ``shop.messages``, or None if it can."""
+    """Return why a sale is closed at a moment: a code of ``shop.refusals``, or None if open."""
     if now < window.starts_at:
         return "not_started"
     if now >= window.ends_at:
@@ -55,7 +55,7 @@ def why_closed(window: Window, now: datetime) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class CachedSale:
-    """A sale as it was when it was looked at.
+    """A sale as it was when it was read.
 
     Attributes:
         clock: the database's time minus this process's monotonic clock.
@@ -74,23 +74,23 @@ class CachedSale:
     clock: datetime
 
     def now(self) -> datetime:
-        """The database's time."""
+        """Return the database's time."""
         return self.clock + timedelta(seconds=time.monotonic())
 
     def closed(self) -> str | None:
-        """Why nothing can be bought now: a code of ``shop.messages``, or None if it can."""
+        """Return why the sale is closed now: a code of ``shop.refusals``, or None if it is open."""
         return why_closed(self, self.now())
 
 
 class SaleCache:
-    """Sales by id, each looked at again after a second."""
+    """Sales by id, each read again after a second."""
 
     def __init__(self) -> None:
         self._sales: dict[int, CachedSale] = {}
         self._fresh_until: dict[int, float] = {}
 
     def get(self, sale: int) -> CachedSale:
-        """The sale, at most about a second old.
+        """Return the sale, at most about a second old.
 
         Raises:
             NoSuchSale: there is none.
@@ -104,7 +104,7 @@ class SaleCache:
         return self.refresh(sale)
 
     def refresh(self, sale: int) -> CachedSale:
-        """The sale as it is in the database.
+        """Read the sale from the database and cache it.
 
         Raises:
             NoSuchSale: there is none.

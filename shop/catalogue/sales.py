@@ -70,7 +70,7 @@ def open_sale(
 
 
 def database_time() -> datetime:
-    """The one clock that windows and deadlines are judged by."""
+    """Return the database's time, by which windows and deadlines are judged."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT now()")
         now: datetime = cursor.fetchone()[0]

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from shop import orders, payments
-from shop.messages import Refusal
 from shop.orders import Part
 from shop.orders.models import Order
 from shop.payments.provider import PaymentUnknown
+from shop.refusals import Refusal
 
 
 def pay(order: Order) -> Order:

@@ -28,9 +28,9 @@ from inventory.selling.guard import NoSuchItem
 from inventory.selling.reserve_many import MOST_LINES, LineRefused, line_keys
 from shop.catalogue.sale_cache import CachedSale, NoSuchSale, sale_cache
 from shop.checkout.availability_cache import availability_cache
-from shop.messages import Refusal
 from shop.orders import Opened, open_cart, open_orders
 from shop.orders.models import Order
+from shop.refusals import Refusal
 
 MOST_UNITS = 1000
 """Largest quantity of one line; far above any limit, far below what a column holds."""

@@ -1,4 +1,4 @@
-"""Mails that are owed to buyers."""
+"""Mails to buyers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Mail(models.Model):
     """
 
     class Kind(models.TextChoices):
-        """What the mail says."""
+        """The occasion of the mail."""
 
         CONFIRMATION = "confirmation", "order received"
         EXPIRED = "expired", "order expired"

@@ -1,7 +1,7 @@
-"""What a mail to a buyer looks like: subject, text and HTML.
+"""Mails to buyers: subject, text and HTML.
 
-In both languages at once: an order does not know which its buyer reads, and asking on the way to
-it would cost every purchase something.
+Each mail is in both languages: an order does not store its buyer's, which would cost every
+purchase a query.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from typing import Any
 from django.conf import settings
 from django.core.mail import EmailMultiAlternatives
 from django.template.loader import render_to_string
+from django.utils.functional import Promise
+from django.utils.translation import gettext, override
+from django.utils.translation import gettext_lazy as _
 
-from shop import messages
 from shop.mails.models import Mail
 from shop.orders.models import Order
 
@@ -28,6 +30,40 @@ TONES = {
 }
 """The colour of a mail's head, by kind."""
 
+TEXTS: dict[Kind, tuple[Promise, Promise]] = {
+    Kind.CONFIRMATION: (
+        _("Reserved for you: %(contents)s"),
+        _(
+            "We are holding your order until %(deadline)s. Please pay before then; "
+            "otherwise the order expires and the items go back on sale."
+        ),
+    ),
+    Kind.PAID: (
+        _("Order %(number)s is paid"),
+        _("We have received your payment. Thank you for your purchase!"),
+    ),
+    Kind.EXPIRED: (
+        _("Order %(number)s has expired"),
+        _("The order was not paid in time, so the items went back on sale. You were not charged."),
+    ),
+    Kind.REFUNDED: (
+        _("Order %(number)s has been refunded"),
+        _("You returned this order, and your payment has been refunded."),
+    ),
+    Kind.TOO_LATE: (
+        _("We are refunding your payment for order %(number)s"),
+        _(
+            "Your payment arrived when it could no longer be used in full: either the deadline "
+            "had passed and everything was sold, or you had already cancelled. We refund the "
+            "excess automatically; you do not need to do anything."
+        ),
+    ),
+}
+"""Heading, which is the subject as well, and body, by kind."""
+
+BUTTONS = {Kind.CONFIRMATION: _("Pay now")}
+"""What the link to the order says, where it is not to view it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Letter:
@@ -40,20 +76,24 @@ class Letter:
 
 
 def letter(mail: Mail) -> Letter:
-    """Write a mail, from its order as it is now."""
+    """Write a mail from the current state of its order."""
     order = mail.order
     context = _context(Kind(mail.kind), order)
     return Letter(
         recipient=order.buyer.email or f"{order.buyer.username}@localhost",
         # A product's name may have been pasted with its line break, which a header cannot hold.
-        subject=" ".join(f"{context['heading'].en} / {context['heading'].zh}".split()),
+        subject=" ".join(f"{context['en']['heading']} / {context['zh']['heading']}".split()),
         text=render_to_string("mail/mail.txt", context),
         html=render_to_string("mail/mail.html", context),
     )
 
 
 def message(mail: Mail) -> EmailMultiAlternatives:
-    """A mail ready to be sent, under an id made from its row: sent twice, it is shown once."""
+    """Build a mail to send.
+
+    Its Message-ID is made from its row, so that mail programs show it once even if it is sent
+    twice.
+    """
     written = letter(mail)
     ready = EmailMultiAlternatives(
         written.subject,
@@ -67,23 +107,33 @@ def message(mail: Mail) -> EmailMultiAlternatives:
 
 
 def _context(kind: Kind, order: Order) -> dict[str, Any]:
-    said = messages.MAILS[kind]
-    figures = {
-        "order": order.pk,
-        "what": messages.listing(
-            (line.quantity, line.sale.product.name) for line in order.lines.all()
-        ),
-        "pay_before": f"{order.pay_before:%Y-%m-%d %H:%M} UTC",
-    }
+    deadline = f"{order.pay_before:%Y-%m-%d %H:%M} UTC"
     return {
         "order": order,
         "lines": order.lines.all(),
-        "heading": said.heading.with_values(**figures),
-        "body": said.body.with_values(**figures),
-        "says": messages.MAIL_LABELS,
-        "button": messages.MAIL_LABELS["pay" if kind == Kind.CONFIRMATION else "look"],
+        "en": _texts("en", kind, order, deadline),
+        "zh": _texts("zh-hans", kind, order, deadline),
         "link": settings.PUBLIC_URL and settings.PUBLIC_URL + order.get_absolute_url(),
         "to_pay": kind == Kind.CONFIRMATION,
-        "pay_before": figures["pay_before"],
+        "pay_before": deadline,
         "tone": TONES[kind],
     }
+
+
+def _texts(language: str, kind: Kind, order: Order, deadline: str) -> dict[str, str]:
+    heading, body = TEXTS[kind]
+    with override(language):
+        values = {"number": order.pk, "contents": order.contents, "deadline": deadline}
+        return {
+            "heading": str(heading) % values,
+            "body": str(body) % values,
+            "shop": gettext("Flash sale"),
+            "order": gettext("Order"),
+            "total": gettext("Total"),
+            "pay_before": gettext("Pay before"),
+            "refunded": gettext("Refunded"),
+            "button": gettext("Pay now")
+            if kind == Kind.CONFIRMATION
+            else gettext("View your order"),
+            "why": gettext("You receive this email because of your order with us."),
+        }

@@ -1,4 +1,4 @@
-"""Orders that come to nothing: cancelled by their buyer, in whole or in part, or expired."""
+"""Cancel orders, in whole or in part, and expire unpaid ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Status = Order.Status
 
 
 def cancel(order: Order, part: Part | None = None) -> Order:
-    """Give up an order that was not paid, or a part of it. Cancelling twice is once.
+    """Cancel an unpaid order or a part of it. Cancelling again changes nothing.
 
     A payment that is under way is not waited for: what it takes goes back by itself.
 
@@ -103,7 +103,7 @@ def expire(seconds: float = math.inf) -> int:
 
 
 def _expire_or_split(due: Sequence[int]) -> int:
-    """Expire what can be expired; one that cannot be does not keep the others' units."""
+    """Expire orders; if one fails, expire the others without it."""
     try:
         return _expire(due)
     except (OperationalError, InterfaceError):
@@ -117,7 +117,7 @@ def _expire_or_split(due: Sequence[int]) -> int:
 
 
 def expire_those(orders: Iterable[int]) -> int:
-    """Expire those of these orders whose time to pay has passed; how many were.
+    """Expire those orders whose deadline has passed; return how many.
 
     As safe as :func:`expire`: nothing is believed about them, the database judges each.
     """

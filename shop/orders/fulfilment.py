@@ -1,4 +1,4 @@
-"""Handing over what was paid."""
+"""Hand over paid orders."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from shop.orders.transitions import WrongState, take
 
 
 def fulfil(order: Order) -> Order:
-    """Note that a paid order was handed over. Doing it twice is once.
+    """Mark a paid order as handed over. Doing it again changes nothing.
 
     Raises:
         WrongState: it is not paid.

@@ -1,4 +1,4 @@
-"""Orders: what was reserved together, is paid together, and where that stands."""
+"""Orders, their lines and their events."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from shop.orders.states import Status
 
 
 class Orders(models.QuerySet["Order"]):
-    """Orders, with what is often asked of them."""
+    """Queries over orders."""
 
     def with_lines(self) -> Orders:
-        """With their lines and what those are of, read in one query for all."""
+        """Prefetch lines, sales and products in one query."""
         lines: QuerySet[OrderLine] = OrderLine.objects.select_related(
             "sale__product", "reservation"
         )
@@ -63,17 +63,23 @@ class Order(models.Model):
         return f"order {self.pk}"
 
     def get_absolute_url(self) -> str:
-        """The order's page, for its buyer."""
+        """Return the URL of the buyer's page of the order."""
         return reverse("order", args=[self.pk])
 
     def each_line(self) -> Iterable[OrderLine]:
-        """What it is of."""
+        """Return the lines."""
         return self.lines.all()
 
     @property
     def quantity(self) -> int:
-        """Units, of all lines together."""
+        """Return the units of all lines together."""
         return sum(line.quantity for line in self.lines.all())
+
+    @property
+    def contents(self) -> str:
+        """Quantities and products, such as ``2 × Phone, 1 × Watch``."""
+        lines = self.lines.all()
+        return ", ".join(f"{line.quantity} × {line.sale.product.local_name}" for line in lines)
 
     @property
     def sale_id(self) -> int | None:

@@ -1,4 +1,4 @@
-"""A part of an order: some units of one line, given back under a key of the buyer's own.
+"""Return or cancel a part of an order: some units of a line, under the buyer's own key.
 
 A whole order can be given back once, so asking twice is harmless. Of parts there can be several
 alike: only a key tells a second click from a second wish.
@@ -17,7 +17,7 @@ from shop.orders.models import Order, OrderEvent, OrderLine
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What a buyer gives back.
+    """The units that a buyer returns or cancels.
 
     Attributes:
         quantity: units.
@@ -44,7 +44,7 @@ line has too few in the state that this needs."""
 
 
 def once(order: Order, part: Part, kind: OrderEvent.Kind, give_back: GiveBack) -> None:
-    """Give a part back, unless that was done under its key before.
+    """Return a part, unless that was already done under its key.
 
     Raises:
         NoSuchPart: there is no such line, or too little is left of it.
@@ -66,7 +66,7 @@ def once(order: Order, part: Part, kind: OrderEvent.Kind, give_back: GiveBack) -
 
 
 def written_off(lines: Iterable[OrderLine], rule: str) -> list[int]:
-    """Reservations whose units are not sold again, by a rule of their sale."""
+    """Return the reservations whose units are written off by a rule of their sale."""
     return [line.pk for line in lines if not getattr(line.sale, rule)]
 
 

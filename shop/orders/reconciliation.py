@@ -1,4 +1,4 @@
-"""Do orders fit the reservations they are made of?"""
+"""Compare orders with their reservations."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ORDER BY shop_order.id LIMIT 1000
 
 
 def mismatches(items: list[int] | None = None) -> list[str]:
-    """Orders that do not fit their reservations, one sentence each.
+    """List orders that contradict their reservations, one sentence each.
 
     Args:
         items: ids of items; None for all.

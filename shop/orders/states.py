@@ -1,4 +1,4 @@
-"""Where an order may stand, and which steps lead from one state to another.
+"""The states of an order, and the steps between them.
 
     awaiting_payment ─→ paid ─→ fulfilled
         │  │              └──→ refund_pending ─→ refunded
@@ -16,7 +16,7 @@ from django.db.models import TextChoices
 
 
 class Status(TextChoices):
-    """Where an order stands; only guarded updates move it."""
+    """The state of an order; only guarded updates change it."""
 
     AWAITING_PAYMENT = "awaiting_payment", "awaiting payment"
     PAID = "paid", "paid"
@@ -29,7 +29,7 @@ class Status(TextChoices):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A way from one state to another.
+    """A step from one state to another.
 
     Attributes:
         event: what the order's timeline and the outbox call it.

@@ -18,7 +18,7 @@ Kind = OrderEvent.Kind
 
 
 class WrongState(Exception):
-    """The order's state does not allow it.
+    """The order's state does not allow the step.
 
     Attributes:
         status: where the order stands.
@@ -30,12 +30,12 @@ class WrongState(Exception):
 
 
 def topic(event: str) -> str:
-    """Of the outbox messages that tell of an event."""
+    """Return the topic of outbox messages about an event."""
     return f"orders.{event}"
 
 
 def take(step: Step, orders: Sequence[int]) -> None:
-    """Take a step with orders, all of which must stand where it begins.
+    """Take a step with orders, all of which must be in its first state.
 
     Must run in a transaction; the orders' reservations, if the step moves them, were moved in it.
 
@@ -60,7 +60,7 @@ def note(
     line: int | None = None,
     key: UUID | None = None,
 ) -> None:
-    """Write down what happened to an order without moving it, and tell the outbox.
+    """Record an event of an order without changing its state, and notify the outbox.
 
     Raises:
         IntegrityError: the key was used for this order.
@@ -72,7 +72,7 @@ def note(
 
 
 def orders_of(released: Sequence[Released]) -> list[int]:
-    """Ids of the orders of reservations, in order."""
+    """Return the ids of the orders of reservations, in ascending order."""
     lines = OrderLine.objects.filter(pk__in=[each.reservation for each in released])
     return sorted(set(lines.values_list("order", flat=True)))
 

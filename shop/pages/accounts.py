@@ -1,4 +1,4 @@
-"""Signing in and up, and the account with its buyer token."""
+"""Pages to sign in and up, and the account page with its buyer token."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from shop.pages.forms import SignUpForm
 
 
 class SignIn(LoginView):
-    """Sign in, and go on to where one was."""
+    """Sign in, and return to the page that asked for it."""
 
     template_name = "shop/sign_in.html"
     redirect_authenticated_user = True
 
 
 class SignUp(RedirectURLMixin, FormView):
-    """Make an account, and be signed in."""
+    """Create an account and sign in."""
 
     form_class = SignUpForm
     template_name = "shop/sign_up.html"
@@ -41,7 +41,7 @@ class SignUp(RedirectURLMixin, FormView):
 @never_cache
 @login_required
 def account(request: HttpRequest) -> HttpResponse:
-    """Who is signed in; POST makes a buyer token and shows it."""
+    """Show the account; POST creates a buyer token and shows it."""
     token = ""
     if request.method == "POST" and request.user.is_authenticated:
         token = tokens.issue(request.user.pk)

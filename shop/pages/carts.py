@@ -1,4 +1,4 @@
-"""The cart: lines that a buyer has collected, kept in the session until they are bought."""
+"""The cart, kept in the session until it is bought."""
 
 from __future__ import annotations
 
@@ -14,15 +14,13 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
 from inventory.selling.reserve_many import MOST_LINES
-from shop import messages as words
 from shop.catalogue.models import Sale
 from shop.checkout.purchase import Wanted, check_out
-from shop.messages import Refusal
 from shop.orders.models import Order
-from shop.pages import offers
+from shop.pages import offers, refusals
 from shop.pages.forms import BuyForm, LineForm
-from shop.pages.language import reads_chinese
 from shop.pages.offers import Offer
+from shop.refusals import Refusal
 
 KEPT = "cart"
 """The session's entry: quantities by the sale's id, as text, for the session is JSON."""
@@ -46,7 +44,7 @@ class Line:
 @require_http_methods(["GET", "HEAD", "POST"])
 @never_cache
 def cart(request: HttpRequest) -> HttpResponse:
-    """The cart: GET shows it, POST buys it."""
+    """Show the cart (GET) or buy it (POST)."""
     if request.method != "POST":
         return _show(request, uuid4())
     if not request.user.is_authenticated:
@@ -76,14 +74,14 @@ def change(request: HttpRequest, sale: int) -> HttpResponse:
     currency = get_object_or_404(Sale, pk=sale).currency
     form = LineForm(request.POST)
     if not form.is_valid():
-        messages.error(request, words.refusal("invalid_quantity", chinese=reads_chinese()))
+        messages.error(request, refusals.message("invalid_quantity"))
         return redirect("cart")
     kept = _kept(request)
     kept.pop(str(sale), None)
     if quantity := form.cleaned_data["quantity"]:
         others = Sale.objects.filter(pk__in=map(int, kept)).exclude(currency=currency)
         if len(kept) >= MOST_LINES or others.exists():
-            messages.error(request, words.refusal("invalid_cart", chinese=reads_chinese()))
+            messages.error(request, refusals.message("invalid_cart"))
             return redirect("cart")
         kept[str(sale)] = quantity
     request.session[KEPT] = kept
@@ -95,14 +93,9 @@ def _kept(request: HttpRequest) -> dict[str, int]:
 
 
 def _refuse(request: HttpRequest, refusal: Refusal, key: UUID) -> HttpResponse:
-    message = words.refusal(refusal.code, chinese=reads_chinese())
+    message = refusals.message(refusal.code)
     response = _show(request, key, message, refusal.more.get("sale"))
-    response.status_code = words.PROBLEMS[refusal.code].status
-    # A refusal is an outcome, not an event.
-    response._has_been_logged = True  # type: ignore[attr-defined]
-    if refusal.code in words.RETRY_AFTER:
-        response.headers["Retry-After"] = str(words.RETRY_AFTER[refusal.code])
-    return response
+    return refusals.mark(response, refusal.code)
 
 
 def _show(

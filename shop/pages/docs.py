@@ -1,4 +1,4 @@
-"""The API's documentation, for browsers and for programs."""
+"""The API's documentation, for people and for programs."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ from django.shortcuts import render
 from django.views.decorators.cache import cache_control
 from django.views.decorators.http import condition, require_safe
 
-from shop import messages
 from shop.api.openapi import document
-from shop.pages.language import reads_chinese
+from shop.refusals import PROBLEMS
 
 
 @cache
 def description() -> bytes:
-    """The OpenAPI document of this process's URLs."""
+    """Return the OpenAPI document as JSON."""
     return msgspec.json.encode(document())
 
 
@@ -30,19 +29,14 @@ def _etag(request: HttpRequest) -> str:
 @cache_control(public=True, max_age=60)
 @condition(etag_func=_etag)
 def openapi(request: HttpRequest) -> HttpResponse:
-    """The OpenAPI document."""
+    """Serve the OpenAPI document."""
     return HttpResponse(description(), content_type="application/json")
 
 
 @require_safe
 def browse(request: HttpRequest) -> HttpResponse:
-    """The document to click through, and every problem code with an anchor of its own.
+    """Show the documentation and a table of problem codes, each with its anchor.
 
     A problem's ``type`` is the address of its anchor.
     """
-    chinese = reads_chinese()
-    problems = [
-        (code, problem.status, messages.text(code, chinese=chinese))
-        for code, problem in messages.PROBLEMS.items()
-    ]
-    return render(request, "shop/docs.html", {"problems": problems})
+    return render(request, "shop/docs.html", {"problems": PROBLEMS})

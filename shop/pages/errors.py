@@ -1,4 +1,4 @@
-"""When it goes wrong: friendly pages, and problems for the API."""
+"""Error handlers: pages for visitors, problems for the API."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 from django.views import defaults
 
-from shop import messages
 from shop.api.problems import problem
 from shop.middleware import API
+from shop.refusals import PROBLEMS
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """404: a page, or a problem for a call of the API."""
+    """Answer 404: a page, or a problem for a call of the API."""
     if request.path_info.startswith(API):
         return problem(request, "not_found")
     return defaults.page_not_found(request, exception)
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """500, or 503 when the database is away. Asks nothing of what may just have failed."""
+    """Answer 500, or 503 if the database is down. Use nothing that may have failed."""
     away = isinstance(sys.exc_info()[1], OperationalError | InterfaceError)
     status = 503 if away else 500
     if request.path_info.startswith(API):
         return problem(request, "busy" if away else "internal_error")
     response = HttpResponse(render_to_string(f"{status}.html"), status=status)
     if away:
-        response.headers["Retry-After"] = str(messages.RETRY_AFTER["busy"])
+        response.headers["Retry-After"] = str(PROBLEMS["busy"].retry_after)
     return response

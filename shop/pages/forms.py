@@ -1,4 +1,4 @@
-"""What the pages' forms accept."""
+"""Forms of the pages."""
 
 from typing import Any
 
@@ -10,24 +10,24 @@ from shop.checkout.purchase import MOST_UNITS
 
 
 class BuyForm(forms.Form):
-    """A purchase: the key that was written into the page, and how many."""
+    """A purchase: the page's idempotency key, and the quantity."""
 
     key = forms.UUIDField()
     quantity = forms.IntegerField(min_value=1, max_value=MOST_UNITS)
 
     def refusal(self) -> str:
-        """The code of what is wrong with it."""
+        """Return the code of what is wrong with the form."""
         return "idempotency_key_missing" if "key" in self.errors else "invalid_quantity"
 
 
 class LineForm(forms.Form):
-    """How many units of a sale are to be in the cart; 0 for none."""
+    """The quantity of a sale in the cart; 0 removes it."""
 
     quantity = forms.IntegerField(min_value=0, max_value=MOST_UNITS)
 
 
 class PartForm(BuyForm):
-    """A part of an order: how many of which line, under the key that was written into the page."""
+    """A part of an order: the line, the quantity and the page's idempotency key."""
 
     sale = forms.IntegerField(min_value=1)
 

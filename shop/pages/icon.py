@@ -6,5 +6,5 @@ from django.templatetags.static import static
 
 
 def favicon(request: HttpRequest) -> HttpResponse:
-    """Send the browser to the real one, whose name holds a hash in production."""
+    """Redirect to the static file, whose name contains a hash in production."""
     return redirect(static("shop/favicon.svg"))

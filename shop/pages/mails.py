@@ -1,4 +1,4 @@
-"""The mails about an order, as they look when they arrive. Only in the demo, which sends none."""
+"""The mails about an order as recipients see them; only in the demo, which sends none."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from shop.orders.models import Order
 @never_cache
 @login_required
 def about(request: HttpRequest, order: int) -> HttpResponse:
-    """All of an order's mails."""
+    """Show all mails about an order."""
     found = _order(request, order)
     mails = _mails(found).order_by("pk")
     letters = [(mail, letter(mail)) for mail in mails]
@@ -32,7 +32,7 @@ def about(request: HttpRequest, order: int) -> HttpResponse:
 @login_required
 @xframe_options_sameorigin  # the page above shows it in a frame, where its styles are its own
 def one(request: HttpRequest, order: int, kind: str) -> HttpResponse:
-    """One of them, as a mail program shows it."""
+    """Show one mail as a mail program does."""
     mail = get_object_or_404(_mails(_order(request, order)), kind=kind)
     # Its links lead out of the frame.
     return HttpResponse(letter(mail).html.replace("<head>", '<head><base target="_top">', 1))

@@ -1,4 +1,4 @@
-"""Sales as pages show them: with what is left, and judged by the database's clock."""
+"""Sales as pages show them, with stock and status by the database's clock."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST_GONE = 6
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A sale with its product and its item, at a moment."""
+    """A sale with its product and its item at one moment."""
 
     sale: Sale
     now: datetime
@@ -40,42 +40,42 @@ class Offer:
 
     @property
     def status(self) -> str:
-        """Where the sale stands, in the words of the API."""
+        """Return the sale's status as in the API."""
         return why_closed(self.sale, self.now) or ("open" if self.available else "sold_out")
 
     @property
     def may_come_back(self) -> bool:
-        """Whether all are taken, but some are not paid for."""
+        """Tell whether all units are taken but some are unpaid."""
         return self.status == "sold_out" and self.held
 
     @property
     def badge(self) -> str:
-        """The status as the page names it."""
+        """Return the status that the page shows."""
         return "may_come_back" if self.may_come_back else self.status
 
     @property
     def counts_down(self) -> bool:
-        """Whether there is anything to wait for."""
+        """Tell whether the page shows a countdown."""
         return self.status not in {"sold_out", "ended"}
 
     @property
     def counts_down_to(self) -> datetime:
-        """When the sale opens, or else when it ends."""
+        """Return when the sale opens, or when it ends once it is open."""
         return self.sale.starts_at if self.status == "not_started" else self.sale.ends_at
 
     @property
     def seconds_to_opening(self) -> int:
-        """Whole seconds until the sale is open for certain."""
+        """Return the whole seconds after which the sale is certainly open."""
         return max(int((self.sale.starts_at - self.now).total_seconds()) + 1, 1)
 
     @property
     def minutes_to_pay(self) -> int:
-        """How long an order waits for its payment."""
+        """Return the time to pay, in minutes."""
         return max(int(self.sale.hold.total_seconds() // 60), 1)
 
     @property
     def discount(self) -> int:
-        """Percent off the list price, rounded down."""
+        """Return the percentage off the list price, rounded down."""
         product = self.sale.product
         if not product.list_price or product.currency != self.sale.currency:
             return 0
@@ -84,24 +84,24 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Shelf:
-    """The home page's sales: a heading of ``words.PAGES`` and what stands under it."""
+    """A section of the home page: its name, as in ``LABELS["shelf"]``, and its sales."""
 
     heading: str
     offers: list[Offer]
 
 
 def find(sale: int) -> Offer | None:
-    """The sale of that id, if there is one."""
+    """Return the sale of an id, or None."""
     return next(iter(_offers(Sale.objects.filter(pk=sale))), None)
 
 
 def of(sales: Iterable[int]) -> list[Offer]:
-    """The sales of these ids, as far as there are any, in the order of their ids."""
+    """Return those sales that exist, ordered by id."""
     return list(_offers(Sale.objects.filter(pk__in=list(sales)).order_by("pk")))
 
 
 def shelves() -> list[Shelf]:
-    """What the home page shows, in one query; empty shelves are left out."""
+    """Return the sections of the home page, without empty ones, in one query."""
     last = When(ends_at__lte=Now(), then=Value(2))
     late = When(item__available=0, then=Value(1))
     order = Case(last, late, default=Value(0))

@@ -11,18 +11,18 @@ from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.translation import gettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
-from shop import messages as words
 from shop.catalogue.sales import database_time
 from shop.checkout import order_actions
-from shop.messages import Refusal
 from shop.orders import Part
 from shop.orders.models import Order
+from shop.pages import refusals
 from shop.pages.forms import PartForm
-from shop.pages.language import reads_chinese
 from shop.payments.models import Payment
+from shop.refusals import Refusal
 
 A_PAGE = 20
 """Orders on one page."""
@@ -32,7 +32,7 @@ A_PAGE = 20
 @never_cache
 @login_required
 def mine(request: HttpRequest) -> HttpResponse:
-    """The buyer's orders, the newest first."""
+    """List the buyer's orders, newest first."""
     found = Order.objects.filter(buyer=request.user.pk).with_lines()
     page = Paginator(found.order_by("-pk"), A_PAGE).get_page(request.GET.get("page"))
     return render(request, "shop/orders.html", {"page": page})
@@ -42,7 +42,7 @@ def mine(request: HttpRequest) -> HttpResponse:
 @never_cache
 @login_required
 def order(request: HttpRequest, order: int) -> HttpResponse:
-    """An order, with what can be done about it."""
+    """Show an order and the actions that its state allows."""
     found = _own(request, order)
     now = database_time()
     status = found.status
@@ -70,14 +70,14 @@ def pay(request: HttpRequest, order: int) -> HttpResponse:
 @require_POST
 @login_required
 def cancel(request: HttpRequest, order: int) -> HttpResponse:
-    """Give up an order that was not paid, or a part of it."""
+    """Cancel an unpaid order or a part of it."""
     return _change(request, order, lambda found: order_actions.cancel(found, _part(request)))
 
 
 @require_POST
 @login_required
 def refund(request: HttpRequest, order: int) -> HttpResponse:
-    """Take back a paid order, or a part of it."""
+    """Return a paid order or a part of it for a refund."""
     return _change(request, order, lambda found: order_actions.refund(found, _part(request)))
 
 
@@ -107,7 +107,9 @@ def _change(request: HttpRequest, order: int, change: Callable[[Order], Order]) 
 
 
 def _why(code: str) -> str:
-    chinese = reads_chinese()
     if code == "outcome_unknown":
-        return words.say("unknown_look_again", chinese=chinese)
-    return words.refusal(code, chinese=chinese)
+        return gettext(
+            "The payment provider has not answered yet. Please try again in a moment. "
+            "You will not be charged or refunded twice."
+        )
+    return refusals.message(code)

@@ -1,4 +1,4 @@
-"""The home page, and a sale with its buy button."""
+"""The home page, and the page of a sale."""
 
 from __future__ import annotations
 
@@ -10,20 +10,18 @@ from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
-from shop import messages
 from shop.catalogue.sales import database_time
 from shop.checkout.purchase import buy
-from shop.messages import Refusal
 from shop.orders.models import Order
-from shop.pages import offers
+from shop.pages import offers, refusals
 from shop.pages.forms import BuyForm
-from shop.pages.language import reads_chinese
+from shop.refusals import Refusal
 
 
 @require_safe
 @never_cache
 def home(request: HttpRequest) -> HttpResponse:
-    """The sales, with countdowns.
+    """Show the current, upcoming and past sales.
 
     What stands on the shelves is the same for everybody and is kept for a second (the template
     calls ``shelves`` when it is not): at an opening, everybody looks at once.
@@ -37,7 +35,7 @@ def home(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @never_cache
 def sale(request: HttpRequest, sale: int) -> HttpResponse:
-    """A sale: GET shows it, POST buys in it."""
+    """Show a sale (GET) or buy in it (POST)."""
     if request.method != "POST":
         return _show(request, sale, uuid4())
     if not request.user.is_authenticated:
@@ -53,19 +51,14 @@ def sale(request: HttpRequest, sale: int) -> HttpResponse:
 
 
 def _refuse(request: HttpRequest, sale: int, form: BuyForm, why: Refusal) -> HttpResponse:
-    """The page again, saying why. With the same key: what was not answered can be asked again."""
+    """Show the page with the refusal, and with the same key where a retry may use it."""
     code = why.code
     spoiled = code in {"idempotency_key_missing", "idempotency_key_reused"}
     key = uuid4() if spoiled else form.cleaned_data["key"]
-    message = messages.refusal(code, chinese=reads_chinese(), **why.more)
+    message = refusals.message(code, **why.more)
     quantity = form.cleaned_data.get("quantity", 1)
     response = _show(request, sale, key, quantity=quantity, refusal=message)
-    response.status_code = messages.PROBLEMS[code].status
-    # A refusal is an outcome, not an event: Django would write a log line for each of thousands.
-    response._has_been_logged = True  # type: ignore[attr-defined]
-    if code in messages.RETRY_AFTER:
-        response.headers["Retry-After"] = str(messages.RETRY_AFTER[code])
-    return response
+    return refusals.mark(response, code)
 
 
 def _show(

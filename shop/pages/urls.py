@@ -1,4 +1,4 @@
-"""Which page is where."""
+"""URLs of the pages."""
 
 from django.contrib.auth.views import LogoutView
 from django.urls import path

@@ -46,7 +46,7 @@ money; and 422, for the first request under that key may have moved some."""
 
 
 class HttpProvider(Provider):
-    """Speaks JSON; a bearer key, an idempotency key, amounts in minor units."""
+    """A client of the provider's JSON API: bearer key, idempotency keys, minor units."""
 
     def create_intent(self, *, order: int, amount: int, currency: str, key: str) -> Intent:
         """Announce a payment."""
@@ -69,7 +69,7 @@ class HttpProvider(Provider):
         return _call(ProviderRefund, "POST", "refunds", key=key, body=body)
 
     def find(self, order: int) -> list[Intent]:
-        """Every payment of an order, oldest first."""
+        """Return every payment of an order, oldest first."""
         return _call(_Intents, "GET", f"payment_intents?order={int(order)}").data
 
 
@@ -97,7 +97,7 @@ class LedgerLine(msgspec.Struct, frozen=True):
 
 
 def ledger_lines() -> Iterator[LedgerLine]:
-    """Everything that the provider says it moved, oldest first.
+    """Return every movement in the provider's ledger, oldest first.
 
     Raises:
         PaymentUnknown: it does not tell, or not all of it.
@@ -183,7 +183,7 @@ def _headers(key: str = "") -> dict[str, str]:
 
 
 def _refusal(body: bytes) -> str:
-    """The code of the provider's refusal; empty if it is somebody else's, such as a proxy's."""
+    """Return the code of the provider's refusal; empty if it came from a proxy, for example."""
     try:
         return msgspec.json.decode(body, type=_Refused).error.code
     except (ValueError, RecursionError):
@@ -194,7 +194,7 @@ _pool: list[urllib3.PoolManager] = []
 
 
 def _client() -> urllib3.PoolManager:
-    """This process's connections."""
+    """Return this process's connection pool."""
     if not _pool:
         _pool.append(urllib3.PoolManager(num_pools=2, maxsize=CONNECTIONS, block=True))
     return _pool[0]

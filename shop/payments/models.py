@@ -1,4 +1,4 @@
-"""Money, as the shop knows it: what it meant to take and give back, and what came of it.
+"""Payments and refunds, and what the shop knows of their outcome.
 
 A row is written before the provider is asked, with the key that the provider is asked under. So
 whatever crashes, the question is known, can be asked again, and is answered once.
@@ -17,7 +17,7 @@ class Payment(models.Model):
     """An attempt to pay an order. An order has at most one that has not failed."""
 
     class State(models.TextChoices):
-        """What is known of it; pending is everything that is not certain."""
+        """The known outcome; pending until it is certain."""
 
         PENDING = "pending", "pending"
         CAPTURED = "captured", "captured"
@@ -62,17 +62,17 @@ class Payment(models.Model):
 
 
 class Refund(models.Model):
-    """Money that is owed to a buyer. Never deleted: its key says that it was asked for."""
+    """Money owed to a buyer. Never deleted: its key shows that it was requested."""
 
     class State(models.TextChoices):
-        """What is known of it."""
+        """The known outcome."""
 
         PENDING = "pending", "pending"
         DONE = "done", "done"
         FAILED = "failed", "failed"
 
     class Reason(models.TextChoices):
-        """Why it is owed."""
+        """Why the refund is due."""
 
         RETURNED = "returned", "the buyer returned it"
         TOO_LATE = "too_late", "paid after the order had ended"
@@ -114,5 +114,5 @@ class Refund(models.Model):
 
     @property
     def provider_key(self) -> str:
-        """What the provider is asked under."""
+        """Return the idempotency key sent to the provider."""
         return f"{self.key}-{self.tries}"

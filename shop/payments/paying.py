@@ -1,4 +1,4 @@
-"""Paying: the intention is written down, the provider is asked, and what it says is recorded."""
+"""Pay orders: record the intent, ask the provider, record its answer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Declined(Exception):
 
 
 def pay(order: Order) -> Order:
-    """Pay an order. Paying twice is paying once.
+    """Pay an order. Paying again changes nothing.
 
     Returns:
         The order: paid, or still awaiting its payment while the provider works on it.

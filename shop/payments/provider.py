@@ -1,4 +1,4 @@
-"""The seam to a payment provider: everything that the shop asks of one.
+"""The interface of a payment provider: every call that the shop makes.
 
 To use a real provider, write a :class:`Provider` for it and name it in ``PAYMENT_PROVIDER``. What
 the shop relies on:
@@ -26,7 +26,7 @@ RefundStatus = Literal["pending", "succeeded", "failed"]
 
 
 class PaymentDeclined(Exception):
-    """The provider said no, and means it: nothing was moved.
+    """The provider definitely refused: no money was moved.
 
     Attributes:
         code: the provider's own word for why.
@@ -65,7 +65,7 @@ class Intent:
 
 @dataclass(frozen=True, slots=True)
 class ProviderRefund:
-    """Money on its way back, as the provider knows it.
+    """A refund as the provider knows it.
 
     Attributes:
         id: the provider's own.
@@ -124,6 +124,6 @@ class Provider(ABC):
 
 @cache
 def provider() -> Provider:
-    """The provider that the settings name; one object a process."""
+    """Return the provider that the settings name; one object per process."""
     kind: type[Provider] = import_string(settings.PAYMENT_PROVIDER)
     return kind()

@@ -1,4 +1,4 @@
-"""Asking the provider, and writing down what it said.
+"""Call the provider, and record its answers.
 
 Never inside a transaction: while a provider takes its time, nobody waits for a row of ours. The
 question was written down before (see `shop/payments/models.py`), so that a crash between any two
@@ -95,7 +95,7 @@ def _look_for(refund: Refund) -> None:
 
 
 def record(intent: Intent) -> None:
-    """Write down what the provider says about a payment."""
+    """Record what the provider says about a payment."""
     with transaction.atomic():
         if intent.status == "captured":
             provider_events.captured(intent)
@@ -104,7 +104,7 @@ def record(intent: Intent) -> None:
 
 
 def record_failure(payment: Payment) -> None:
-    """Write down that the provider refused a payment."""
+    """Record that the provider refused a payment."""
     with transaction.atomic():
         provider_events.declined(payment)
 

@@ -1,4 +1,4 @@
-"""What was asked of the provider and never got its answer: asked again, until it has one.
+"""Repeat unanswered calls to the provider until each has an answer.
 
 A crash, a time-out or a lost webhook leaves a row that is pending. Each is taken by one sweep at
 a time, by moving the time of the next look in a transaction of its own; then, with nothing locked,
@@ -31,7 +31,7 @@ Row = TypeVar("Row", Payment, Refund)
 
 
 def settle(*, most: int = 100) -> int:
-    """Ask about what is pending and due; how many questions that were.
+    """Ask the provider about due pending operations; return how many.
 
     Args:
         most: payments, and as many refunds, before returning.

@@ -1,4 +1,4 @@
-"""Returning what was paid: the units go back at once, the money when the provider says so.
+"""Return paid orders: the units go back at once, the money when the provider confirms.
 
 The return is a guarded step with a refund written down in the same transaction, under a key made
 from the order; so however many ask, there is one, and all of them get its answer.
@@ -29,7 +29,7 @@ Status = Order.Status
 
 
 def refund(order: Order, part: Part | None = None) -> Order:
-    """Take back a paid order, or a part of it. Refunding twice is once.
+    """Return a paid order or a part of it for a refund. Doing it again changes nothing.
 
     Returns:
         The order: refunded, or with the money on its way back.

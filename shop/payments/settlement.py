@@ -1,4 +1,4 @@
-"""What money that came or went means for its order. All of it in the database, nothing asked.
+"""Apply captures and refunds to orders, in the database only.
 
 These functions run in their caller's transaction.
 """
@@ -67,7 +67,7 @@ def confirm(order: Order, *, late: bool = False) -> bool:
 
 
 def owe(payment: Payment, amount: int, reason: Reason, key: str) -> Refund:
-    """Write down that money goes back; the provider is asked after the commit.
+    """Record a refund that is due; the provider is called after the commit.
 
     Raises:
         IntegrityError: it would be more than was taken, or the key is known.
@@ -84,7 +84,7 @@ def owe(payment: Payment, amount: int, reason: Reason, key: str) -> Refund:
 
 
 def arrived(refund: Refund) -> None:
-    """Money is back with the buyer. Heard twice, it counts once."""
+    """Record that a refund has arrived. A repeated report counts once."""
     # The order first, so that of two refunds that finish at once the second sees the first.
     order = Order.objects.select_for_update(no_key=True).get(pk=refund.payment.order_id)
     if not _settle(refund, Refund.State.DONE):
@@ -102,7 +102,7 @@ def finish(order: Order) -> None:
 
 
 def bounced(refund: Refund) -> None:
-    """The provider could not give the money back; somebody has to look."""
+    """Record that a refund failed and needs an operator."""
     order = Order.objects.select_for_update(no_key=True).get(pk=refund.payment.order_id)
     if _settle(refund, Refund.State.FAILED):
         note(order.pk, Kind.REFUND_FAILED, amount=refund.amount)

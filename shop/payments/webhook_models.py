@@ -1,4 +1,4 @@
-"""What the payment provider told the shop."""
+"""Webhook events of the payment provider."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The payment provider's news: is it from the provider, is it fresh, and acted upon once.
+"""Webhooks of the payment provider: verify signature and age, apply each event once.
 
 The provider tells at least once and in any order. Each event's row is written in the transaction of
 its effect, so a repetition finds it and changes nothing, and an event whose effect failed leaves no
@@ -53,11 +53,11 @@ class Event(Struct, frozen=True):
 
 
 class NotFromProvider(Exception):
-    """Not signed by the provider, or too long ago."""
+    """The signature is wrong or too old."""
 
 
 def receive(body: bytes, signature: str) -> None:
-    """Act upon an event, unless that was done before.
+    """Apply an event, unless it was applied before.
 
     Args:
         body: as it came; parsing and writing it again could change what was signed.
@@ -80,7 +80,7 @@ def receive(body: bytes, signature: str) -> None:
 
 
 def verify(body: bytes, signature: str) -> None:
-    """Check that the provider signed this, and lately.
+    """Verify the provider's signature and its age.
 
     Raises:
         NotFromProvider: it did not.

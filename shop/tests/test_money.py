@@ -13,9 +13,9 @@ from django.db.migrations.executor import MigrationExecutor
 from shop.catalogue.models import Product, Sale
 from shop.catalogue.sales import open_sale
 from shop.checkout.purchase import Wanted, check_out
-from shop.messages import Refusal
 from shop.money import display, plain, to_major, to_minor
 from shop.orders.models import Order
+from shop.refusals import Refusal
 from shop.tests.catalogue import a_buyer, a_sale, an_order
 
 

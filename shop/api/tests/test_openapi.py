@@ -12,11 +12,12 @@ from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate
 
 from inventory.models import Reservation
-from shop import messages, orders
+from shop import orders
 from shop.accounts import tokens
 from shop.api import urls
 from shop.api.problems import problem
 from shop.pages.docs import description
+from shop.refusals import PROBLEMS, Refusal
 from shop.tests.catalogue import (
     PASSWORD,
     a_buyer,
@@ -128,10 +129,8 @@ def test_the_api_has_the_documented_methods_only(client, db):
 
 def test_every_problem_code_is_documented_and_no_other():
     listed = {code for _, _, operation in operations() for code in problem_codes(operation)}
-    assert listed | {"method_not_allowed"} == set(messages.PROBLEMS)
-    assert DOCUMENT["components"]["schemas"]["Problem"]["properties"]["code"]["enum"] == [
-        *messages.PROBLEMS
-    ]
+    assert listed | {"method_not_allowed"} == set(PROBLEMS)
+    assert DOCUMENT["components"]["schemas"]["Problem"]["properties"]["code"]["enum"] == [*PROBLEMS]
 
 
 def test_every_operation_has_a_name_of_its_own_and_every_link_leads_to_one():
@@ -146,13 +145,13 @@ def test_every_operation_has_a_name_of_its_own_and_every_link_leads_to_one():
         assert set(link["parameters"]) <= parameters
 
 
-@pytest.mark.parametrize("code", messages.PROBLEMS)
+@pytest.mark.parametrize("code", PROBLEMS)
 @pytest.mark.parametrize("language", ["en", "zh-CN"])
 def test_a_problem_of_every_code_fits_the_schema(code, language):
     request = RequestFactory().get("/", headers={"Accept-Language": language})
     answer = problem(request, code)
     check(DOCUMENT["components"]["schemas"]["Problem"], json.loads(answer.content))
-    assert answer.status_code == messages.PROBLEMS[code].status
+    assert answer.status_code == PROBLEMS[code].status
 
 
 def test_a_purchase_and_its_replay_are_answered_as_documented(call):
@@ -211,7 +210,7 @@ def test_a_purchase_without_key_or_token_or_sale_is_answered_as_documented(call)
 @pytest.mark.parametrize("code", ["busy", "outcome_unknown"])
 def test_overload_and_an_unknown_outcome_are_answered_as_documented(call, code, monkeypatch):
     def refuse(*purchase):
-        raise messages.Refusal(code)
+        raise Refusal(code)
 
     monkeypatch.setattr("shop.api.views.buy", refuse)
     path = f"/api/v1/sales/{a_sale().pk}/orders"
@@ -286,7 +285,7 @@ def test_the_document_is_served_and_cached(client):
 
 def test_the_type_of_a_problem_is_an_anchor_of_the_documentation(client):
     page = client.get("/api/docs").content.decode()
-    for code in messages.PROBLEMS:
+    for code in PROBLEMS:
         assert f'id="{code}"' in page
 
 

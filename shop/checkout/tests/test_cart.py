@@ -17,8 +17,8 @@ from shop import orders
 from shop.catalogue.models import Sale
 from shop.catalogue.sale_cache import sale_cache
 from shop.checkout.purchase import Wanted, check_out
-from shop.messages import Refusal
 from shop.orders.models import Order, OrderLine
+from shop.refusals import Refusal
 from shop.tests.catalogue import a_buyer, a_sale, an_ended_sale, an_upcoming_sale
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -27,12 +27,12 @@ from hypothesis.stateful import (
 from shop import orders, payments
 from shop.catalogue.models import Sale
 from shop.checkout.purchase import buy
-from shop.messages import Refusal
 from shop.orders import KeyReused, NoSuchPart, Part, WrongState
 from shop.orders.models import Order
 from shop.orders.states import STEPS
 from shop.payments import Declined
 from shop.payments.provider import PaymentUnknown, provider
+from shop.refusals import Refusal
 from shop.tests.catalogue import a_buyer, a_sale
 from shop.tests.money import check, come_to_rest, deliver, make_due, sweep
 from shop.tests.provider import Till, lost

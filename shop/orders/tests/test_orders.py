@@ -26,9 +26,9 @@ from inventory.tests.helpers import (
 from shop import orders, payments
 from shop.catalogue.models import Sale
 from shop.checkout.purchase import Bought, buy
-from shop.messages import Refusal
 from shop.orders import WrongState, cancellation
 from shop.orders.models import Order
+from shop.refusals import Refusal
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -25,11 +25,11 @@ from inventory.tests.helpers import at_once, book, books_not_enforced
 from shop import orders, payments
 from shop.catalogue.models import Sale
 from shop.checkout.purchase import buy
-from shop.messages import Refusal
 from shop.orders import Part, WrongState
 from shop.orders.models import Order
 from shop.orders.states import Step
 from shop.payments.models import Payment, Refund
+from shop.refusals import Refusal
 from shop.tests.catalogue import a_sale
 from shop.tests.money import check, come_to_rest, deliver, make_due, sweep
 from shop.tests.provider import Till

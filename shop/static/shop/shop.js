@@ -1,9 +1,9 @@
 // Countdowns by the server's clock, state that follows it, and forms that are sent once. The pages
 // work without any of this.
 
-const words = JSON.parse(document.getElementById("words").textContent);
-const say = (name, values = {}) =>
-  words[name].replace(/{(\w+)}/g, (_, value) => values[value]);
+const messages = JSON.parse(document.getElementById("messages").textContent);
+const format = (name, values) =>
+  messages[name].replace(/%\((\w+)\)s/g, (_, value) => values[value]);
 
 // --- The server's clock ------------------------------------------------------------------------
 // The page says what time it was on the server when it was made. The browser's own clock may be
@@ -24,7 +24,7 @@ function clockface(milliseconds) {
   const days = Math.floor(all / 86400);
   const hours = Math.floor(all / 3600) % 24;
   const rest = `${two((all / 60) % 60)}:${two(all % 60)}`;
-  if (days) return `${days} ${words.days} ${two(hours)}:${rest}`;
+  if (days) return `${days} ${messages.days} ${two(hours)}:${rest}`;
   return hours ? `${two(hours)}:${rest}` : rest;
 }
 
@@ -62,18 +62,18 @@ class Sale {
     if (status === this.status) return;
     this.element.dataset.status = status;
     this.write();
-    if (status === "open" && this.live) announce(words.now_open);
+    if (status === "open" && this.live) announce(messages.now_open);
   }
 
   write() {
     const forNow = this.status === "sold_out" && this.mayComeBack;
     const status = forNow ? "may_come_back" : this.status;
-    this.parts.badge.textContent = words[`status_${status}`];
+    this.parts.badge.textContent = messages[`status_${status}`];
     const { buy, hint } = this.parts;
     if (buy) {
       buy.disabled = status !== "open";
-      buy.textContent = words[status === "open" ? "buy" : `status_${status}`];
-      const hints = { open: words.safe_to_click_twice, may_come_back: words.may_come_back };
+      buy.textContent = messages[status === "open" ? "buy" : `status_${status}`];
+      const hints = { open: messages.safe_to_click_twice, may_come_back: messages.may_come_back };
       hint.textContent = hints[status] ?? "";
     }
   }
@@ -89,11 +89,11 @@ class Sale {
     const opening = this.status === "not_started";
     const left = (opening ? this.starts : this.ends) - now;
     this.parts["countdown-line"].hidden = ["sold_out", "ended"].includes(this.status);
-    this.parts["countdown-label"].textContent = words[opening ? "starts_in" : "ends_in"];
+    this.parts["countdown-label"].textContent = messages[opening ? "starts_in" : "ends_in"];
     this.parts.countdown.textContent = clockface(left);
     const seconds = Math.ceil(left / 1000);
     if (opening && this.live && (seconds === 60 || seconds === 10)) {
-      announce(say("seconds_to_go", { seconds }));
+      announce(format("seconds_to_go", { seconds }));
     }
   }
 
@@ -128,7 +128,7 @@ class Sale {
     }
     const total = this.parts.meter.max;
     this.parts.meter.value = state.available;
-    this.parts.left.textContent = say("left", { available: state.available, total });
+    this.parts.left.textContent = format("left", { available: state.available, total });
   }
 }
 
@@ -172,7 +172,7 @@ for (const form of document.querySelectorAll("form[data-once]")) {
     if ("sent" in form.dataset) return event.preventDefault();
     form.dataset.sent = "";
     const button = form.querySelector("[data-buy]");
-    if (button) button.textContent = words.buying;
+    if (button) button.textContent = messages.buying;
   });
 }
 addEventListener("pageshow", (event) => {
@@ -185,7 +185,7 @@ for (const button of document.querySelectorAll("[data-copy]")) {
   button.hidden = !navigator.clipboard;
   button.addEventListener("click", async () => {
     await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).value);
-    button.textContent = words.copied;
-    announce(words.copied);
+    button.textContent = messages.copied;
+    announce(messages.copied);
   });
 }

@@ -1,0 +1,76 @@
+"""Labels of states and events, for pages."""
+
+from __future__ import annotations
+
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
+
+from shop.refusals import MAY_COME_BACK
+
+LABELS: dict[str, dict[str, Promise]] = {
+    "shelf": {
+        "on_now": _("Current sales"),
+        "coming_up": _("Upcoming sales"),
+        "over": _("Past sales"),
+    },
+    "sale_status": {
+        "open": _("On sale now"),
+        "not_started": _("Coming soon"),
+        "paused": _("Paused"),
+        "sold_out": _("Sold out"),
+        "may_come_back": _("All reserved, may come back"),
+        "ended": _("Ended"),
+    },
+    "order_status": {
+        "awaiting_payment": _("Awaiting payment"),
+        "paid": _("Paid"),
+        "expired": _("Expired"),
+        "cancelled": _("Cancelled"),
+        "fulfilled": _("Handed over"),
+        "refund_pending": _("Refund in progress"),
+        "refunded": _("Refunded"),
+    },
+    "order_about": {
+        "awaiting_payment": _("Your order is reserved. Please pay before the deadline."),
+        "paid": _("Payment received. Thank you for your purchase!"),
+        "expired": _("This order was not paid in time, so the items went back on sale."),
+        "cancelled": _("You cancelled this order."),
+        "fulfilled": _("Your order has been handed over. Enjoy!"),
+        "refund_pending": _("You returned this order. Your refund is in progress."),
+        "refunded": _("You returned this order, and your payment has been refunded."),
+    },
+    "order_event": {
+        "paid": _("Paid"),
+        "paid_late": _("Paid after the deadline; the items were still available"),
+        "fulfilled": _("Handed over"),
+        "expired": _("Not paid in time"),
+        "cancelled": _("Cancelled"),
+        "returned": _("Returned"),
+        "refunded": _("Refund complete"),
+        "payment_failed": _("Payment failed; you were not charged"),
+        "part_cancelled": _("Partly cancelled"),
+        "part_returned": _("Partly returned"),
+        "money_owed": _("Paid too late or too much; the excess will be refunded"),
+        "money_back": _("Money refunded"),
+        "refund_failed": _("The refund failed; we are looking into it"),
+    },
+}
+"""By subject, then by value: ``LABELS["order_status"]["paid"]``."""
+
+
+SCRIPT: dict[str, Promise] = {
+    **{f"status_{status}": label for status, label in LABELS["sale_status"].items()},
+    "starts_in": _("Starts in"),
+    "ends_in": _("Ends in"),
+    "days": pgettext_lazy("abbreviation of days", "d"),
+    "left": _("%(available)s of %(total)s left"),
+    "buy": _("Buy now"),
+    "buying": _("Placing your order…"),
+    "safe_to_click_twice": _("Clicking twice places only one order."),
+    "may_come_back": MAY_COME_BACK,
+    "now_open": _("The sale is open."),
+    "seconds_to_go": _("The sale opens in %(seconds)s seconds."),
+    "copied": _("Copied"),
+}
+"""Messages that `shop.js` writes, by its names for them."""
