@@ -7,6 +7,7 @@ from pathlib import Path
 from shop.environment import (
     PROJECT,
     Variable,
+    choose_settings,
     declare,
     is_set,
     names,
@@ -23,7 +24,6 @@ VARIABLES = declare(
     Variable("PSP_WEBHOOK_URL", "", "of the demo's provider: the shop's address for webhooks"),
     Variable("PSP_DATABASE_URL", "", "its database; unset: `psp` on the shop's server"),
     Variable("PSP_BEHAVIOUR", "", "how badly it behaves, as JSON (lab/psp/behaviour.py)"),
-    Variable("SHOP_DEMO", "0", "1: demo mode, with demo logins and unsafe strategies allowed"),
     Variable("SHOP_DATA", ".data", "folder of the embedded servers, secrets, logs and mails"),
     Variable("LOCUST_PORT", "8089", "the Locust page's port; unset and taken: the next free one"),
     Variable("CELERY_CONCURRENCY", "2", "Celery worker processes"),
@@ -43,6 +43,7 @@ __all__ = [
     "PROJECT",
     "PSP_PORT",
     "VARIABLES",
+    "choose_settings",
     "data_folder",
     "is_set",
     "names",
