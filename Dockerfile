@@ -1,5 +1,5 @@
-# Three images: `shop` serves (web, Celery, beat, migrations), `demo` adds the payment provider that
-# moves no money, `load` is Locust. docker-compose.yml builds each of them once.
+# Three images: `shop` serves (web, Celery, beat, migrations), `demo` adds the lab, `load` is Locust.
+# docker-compose.yml builds `load` and one of the other two.
 ARG PYTHON_IMAGE=python:3.13-slim
 
 FROM ${PYTHON_IMAGE} AS base
@@ -35,18 +35,17 @@ COPY docker/healthcheck.py docker/
 COPY locking locking
 COPY inventory inventory
 COPY shop shop
-ENV DJANGO_SETTINGS_MODULE=shop.settings \
-    SHOP_DATA=/var/lib/shop \
+ENV SHOP_DATA=/var/lib/shop \
     SHOP_BIND=0.0.0.0
 USER shop
 EXPOSE 8000
 CMD ["gunicorn", "-c", "gunicorn.conf.py", "shop.wsgi"]
 
 # The lab beside the shop: demo logins, synthetic buyers, a payment provider that moves no money.
+# SHOP_DEMO=1 switches it on; with 0 this image serves as the other does.
 FROM shop AS demo
 COPY loadtest loadtest
 COPY lab lab
-ENV DJANGO_SETTINGS_MODULE=lab.settings
 
 FROM ${PYTHON_IMAGE} AS load-packages
 COPY requirements-load.txt .

@@ -63,7 +63,7 @@ def _hear_ctrl_c() -> None:
 _hear_ctrl_c()
 _give_servers()
 _separate_parallel_workers()
-os.environ["SHOP_DEMO"] = "1"
+os.environ["SHOP_DEMO"] = "1" if LAB else "0"
 os.environ["DJANGO_SETTINGS_MODULE"] = SETTINGS
 django.setup()
 # Workers of pytest-xdist inherit the environment. With this variable set, pytest-django would read

@@ -5,13 +5,11 @@ idle connections in one process, where threads would need one each. A purchase w
 time for others of its batch, which costs a greenlet next to nothing.
 """
 
-import os
-
 from shop import environment
 from shop.open_files import raise_open_files
 
-DEMO = os.environ.get("SHOP_DEMO") == "1"
-os.environ.setdefault("DJANGO_SETTINGS_MODULE", "lab.settings" if DEMO else "shop.settings")
+environment.choose_settings()
+DEMO = environment.switch("SHOP_DEMO")
 
 raise_open_files()  # in the master, before it forks: the workers inherit it
 

@@ -32,13 +32,15 @@ def main() -> None:
     """Run the command of the command line."""
     from django.core.management import execute_from_command_line
 
+    from shop import environment
+
     preparation: AbstractContextManager[None] = nullcontext()
     if find_spec("lab"):
         from lab.stack import entry
 
         preparation = entry.prepared(sys.argv)
     with preparation:
-        os.environ.setdefault("DJANGO_SETTINGS_MODULE", "shop.settings")
+        environment.choose_settings()
         execute_from_command_line(sys.argv)
 
 

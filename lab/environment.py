@@ -7,6 +7,7 @@ from pathlib import Path
 from shop.environment import (
     PROJECT,
     Variable,
+    choose_settings,
     declare,
     is_set,
     names,
@@ -26,7 +27,6 @@ VARIABLES = declare(
         "PSP_DATABASE_URL", "", "demo provider: its database; unset: `psp` on the shop's server"
     ),
     Variable("PSP_BEHAVIOUR", "", "demo provider: misbehaviour as JSON (lab/psp/behaviour.py)"),
-    Variable("SHOP_DEMO", "0", "1: demo mode, with demo logins and unsafe strategies allowed"),
     Variable(
         "SHOP_DATA", ".data", "folder for the embedded servers' data, secrets, logs and mails"
     ),
@@ -52,6 +52,7 @@ __all__ = [
     "PROJECT",
     "PSP_PORT",
     "VARIABLES",
+    "choose_settings",
     "data_folder",
     "is_set",
     "names",

@@ -1,6 +1,6 @@
 """The shop's settings, overlaid for the demo: random secrets, plain HTTP on 127.0.0.1, the lab.
 
-Chosen by `manage.py` and `gunicorn.conf.py` where `SHOP_DEMO=1`.
+Chosen by `shop.environment.choose_settings` where `SHOP_DEMO=1`.
 """
 
 from lab import environment as demo

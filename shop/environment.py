@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from django.conf import settings
@@ -18,6 +19,9 @@ PROJECT: Path = Path(__file__).resolve().parent.parent
 
 SETTINGS = "shop.settings"
 """The settings of a real shop, for which nothing that only its operator knows has a default."""
+
+DEMO_SETTINGS = "lab.settings"
+"""Those settings, overlaid for the demo."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,7 @@ VARIABLES = (
     Variable("PSP_URL", "", "payment provider's address; required outside the demo"),
     Variable("PSP_KEY", "", "the shop's API key at the provider; required outside the demo"),
     Variable("PSP_WEBHOOK_SECRET", "", "verifies provider webhooks; required outside the demo"),
+    Variable("SHOP_DEMO", "0", "1: demo mode, with demo logins and unsafe strategies allowed"),
     Variable("SHOP_PORT", "8000", "the shop's port; if unset and taken, the next free one"),
     Variable("PUBLIC_URL", "", "the shop's public address, for links in mails; unset: the demo's"),
     Variable("SHOP_BIND", "127.0.0.1", "address that the shop listens on"),
@@ -132,6 +137,22 @@ def switch(name: str) -> bool:
 def names(name: str) -> list[str]:
     """Return the comma separated variable `name` as a list."""
     return [part.strip() for part in text(name).split(",") if part.strip()]
+
+
+def choose_settings() -> None:
+    """Name Django's settings where nobody has: the demo's where `SHOP_DEMO=1`, else a real shop's.
+
+    Raises:
+        ImproperlyConfigured: `SHOP_DEMO` is neither 0 nor 1.
+        SystemExit: the demo is asked for, and `lab/`, of which it is a part, is not there.
+    """
+    demo = switch("SHOP_DEMO")
+    if demo and find_spec("lab") is None:
+        raise SystemExit(
+            "error: SHOP_DEMO=1 needs lab/, which is not here. "
+            "Set SHOP_DEMO=0, or build the image with SHOP_TARGET=demo."
+        )
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", DEMO_SETTINGS if demo else SETTINGS)
 
 
 def refuse_unsafe_start() -> None:

@@ -89,11 +89,10 @@ def _prepare(arguments: Sequence[str]) -> None:
         _use_private_servers(with_small_disk=breaks)
     elif "SHOP_DEMO" not in os.environ and not environment.is_set("DATABASE_URL"):
         os.environ["SHOP_DEMO"] = "1"
-    demo = environment.switch("SHOP_DEMO")
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "lab.settings" if demo else "shop.settings")
+    environment.choose_settings()
     if not needs_servers or _private:
         return
-    if demo and not _all_urls_set():
+    if environment.switch("SHOP_DEMO") and not _all_urls_set():
         end_on_signals()
         _use_embedded_servers()
         if command in NEED_SCHEMA:

@@ -73,7 +73,9 @@ def running(arguments: list[str], variables: dict[str, str], log: Path):
             process.wait(30)
 
 
-def run(arguments: list[str], variables: dict[str, str]) -> subprocess.CompletedProcess[str]:
+def run(
+    arguments: list[str], variables: dict[str, str], seconds: float = 60
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         arguments,
         cwd=environment.PROJECT,
@@ -81,7 +83,7 @@ def run(arguments: list[str], variables: dict[str, str]) -> subprocess.Completed
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=seconds,
     )
 
 
@@ -101,7 +103,7 @@ def test_the_web_service_serves_and_passes_its_own_health_check(production, tmp_
     # As the image is built; the page that refuses a host name has a stylesheet.
     dockerfile = (environment.PROJECT / "Dockerfile").read_text().replace("\\\n", "")
     [collect] = re.findall(r"/venv/bin/(django-admin collectstatic .*)", dockerfile)
-    assert run(shlex.split(collect), {"PATH": variables["PATH"]}).returncode == 0
+    assert run(shlex.split(collect), {"PATH": variables["PATH"]}, 300).returncode == 0
     with running(command("web"), variables, tmp_path / "log"):
         wait_for(lambda: run(check, variables).returncode == 0)
         # Plain HTTP is sent to HTTPS, and a host name that is not served is refused.

