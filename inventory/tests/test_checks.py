@@ -150,7 +150,7 @@ def test_a_psycopg_that_blocks_all_greenlets_is_told(when, told):
 
 def test_what_is_right_on_one_machine_only_is_told_before_a_deployment(settings):
     settings.REDIS_URL = ""
-    settings.INVENTORY_LINES = ["admission", "lock", "connections"]
+    settings.INVENTORY_LINES = ["admission", "lock"]
     assert found() == []
     assert found(include_deployment_checks=True) == ["inventory.W003", "inventory.W004"]
 

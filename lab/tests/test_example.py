@@ -117,6 +117,7 @@ def test_another_shop_sells_its_seats_once_each(project):
     ), "every booking was followed up, once"
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)  # it runs tests, which have time-outs of their own
 def test_the_copied_tests_are_all_found_and_run_there(project):
     found = project.pytest("--collect-only", "inventory", "locking")

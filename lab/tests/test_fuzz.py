@@ -48,6 +48,7 @@ def a_token(url: str) -> str:
     return token
 
 
+@pytest.mark.long
 @pytest.mark.timeout(500)
 def test_the_document_and_the_api_agree(shop, tmp_path):
     command = [

@@ -187,10 +187,10 @@ def test_sold_out_says_whether_units_may_come_back(client):
     order = an_order(sale)
     page = f"/sales/{sale.pk}/"
     assert services.may_come_back(sale.item_id)
-    assert b"data-badge>All taken, may come back" in client.get(page).content
+    assert b"data-badge>All reserved, may come back" in client.get(page).content
     payments.pay(order)
     assert not services.may_come_back(sale.item_id)
-    assert b"data-badge>All taken, may come back" not in client.get(page).content
+    assert b"data-badge>All reserved, may come back" not in client.get(page).content
     assert b"data-badge>Sold out" in client.get(page).content
 
 
@@ -201,7 +201,7 @@ def test_a_refusal_says_that_units_may_come_back_in_the_buyers_language(ann, sal
     chinese = ann.buy(sale, accept_language="zh-CN").json()
     assert english["code"] == chinese["code"] == "sold_out"
     assert english["may_come_back"] is chinese["may_come_back"] is True
-    assert "goes back on sale" in english["detail"]
+    assert "go back on sale" in english["detail"]
     assert "重新上架" in chinese["detail"]
     shown = ann.get(f"sales/{sale.pk}").json()
     assert (shown["status"], shown["may_come_back"]) == ("sold_out", True)
