@@ -41,6 +41,7 @@ def main() -> None:
         preparation = entry.prepared(sys.argv)
     with preparation:
         environment.choose_settings()
+        environment.refuse_unsafe_command(sys.argv)
         execute_from_command_line(sys.argv)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from shop.environment import (
+    OFFLINE_COMMANDS,
     PROJECT,
     Variable,
     choose_settings,
@@ -12,7 +13,6 @@ from shop.environment import (
     is_set,
     names,
     number,
-    refuse_unsafe_start,
     switch,
     text,
 )
@@ -49,6 +49,7 @@ def data_folder() -> Path:
 
 __all__ = [
     "ALL_VARIABLES",
+    "OFFLINE_COMMANDS",
     "PROJECT",
     "PSP_PORT",
     "VARIABLES",
@@ -57,7 +58,6 @@ __all__ = [
     "is_set",
     "names",
     "number",
-    "refuse_unsafe_start",
     "switch",
     "text",
 ]

@@ -8,6 +8,7 @@ table is tested against `VARIABLES`, so a variable cannot be added in silence.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -153,6 +154,33 @@ def choose_settings() -> None:
             "Set SHOP_DEMO=0, or build the image with SHOP_TARGET=demo."
         )
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", DEMO_SETTINGS if demo else SETTINGS)
+
+
+OFFLINE_COMMANDS = frozenset(
+    {
+        *("help", "version", "check", "makemigrations", "makemessages", "compilemessages"),
+        *("collectstatic", "diffsettings", "startapp", "startproject", "findstatic", "test"),
+    }
+)
+"""Commands of `manage.py` that touch neither database nor Redis."""
+
+
+def refuse_unsafe_command(arguments: Sequence[str]) -> None:
+    """Stop a `manage.py` command that would use servers or secrets which are not set.
+
+    Args:
+        arguments: the command line, the program's name first.
+
+    Raises:
+        SystemExit: names everything that is missing at once.
+    """
+    command = next((word for word in arguments[1:] if not word.startswith("-")), "help")
+    if command in OFFLINE_COMMANDS or {"-h", "--help", "--version"} & set(arguments):
+        return
+    try:
+        refuse_unsafe_start()
+    except ImproperlyConfigured as error:
+        raise SystemExit(f"error: {error}") from error
 
 
 def refuse_unsafe_start() -> None:

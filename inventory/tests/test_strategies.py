@@ -1,4 +1,4 @@
-"""Every way of selling, with real races: the safe ones are exact, and `naive` is not."""
+"""Every way of selling, with real races: the safe ones are exact."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from inventory import services
 from inventory.audit import audit
-from inventory.models import BuyerQuota, Item, StockMovement
+from inventory.models import BuyerQuota, StockMovement
 from inventory.outcomes import Granted, KeyReused, LimitReached, SoldOut
 from inventory.selling import guard
 from inventory.selling.strategies import CLASSES, strategy
@@ -27,7 +27,6 @@ from inventory.tests.helpers import (
     kinds,
     open_nothing,
     outsider,
-    problems,
     reserved,
     wait_until_blocked,
     wish,
@@ -43,6 +42,16 @@ def sell(purchase, by="combining"):
     return services.reserve(purchase, open_nothing, by=by)
 
 
+def sell_in_a_crowd(by, item, units, buyers, threads):
+    """Sell all units to a crowd; every count is exact."""
+    purchases = [wish(item) for _ in range(buyers)]
+    answers = crowd(partial(sell, by=by), purchases, threads)
+    assert kinds(answers) == {"Granted": units, "SoldOut": buyers - units}
+    assert (book(item).available, book(item).held, reserved(item)) == (0, units, units)
+    told = {answer.purchase.key for answer in answers if isinstance(answer, Granted)}
+    assert told == keys_of(item)
+
+
 # --- exact counts ------------------------------------------------------------------------------
 
 
@@ -50,26 +59,15 @@ def sell(purchase, by="combining"):
     ("by", "units", "buyers", "threads"),
     [
         ("combining", 2000, 5000, 250),
-        ("preload", 1000, 2500, 250),
         ("guard", 100, 250, 16),
         ("row_lock", 100, 250, 16),
-        ("advisory", 100, 250, 16),
-        ("version", 60, 150, 8),
-        ("unit_rows", 100, 250, 16),
-        ("buckets", 100, 250, 16),
-        ("redis_lock", 20, 40, 8),
     ],
 )
 def test_many_threads_on_one_item_leave_exactly_none_and_that_many_reservations(
     by, units, buyers, threads, stock
 ):
     item = stock(units)
-    purchases = [wish(item) for _ in range(buyers)]
-    answers = crowd(partial(sell, by=by), purchases, threads)
-    assert kinds(answers) == {"Granted": units, "SoldOut": buyers - units}
-    assert (book(item).available, book(item).held, reserved(item)) == (0, units, units)
-    told = {answer.purchase.key for answer in answers if isinstance(answer, Granted)}
-    assert told == keys_of(item)
+    sell_in_a_crowd(by, item, units, buyers, threads)
 
 
 def test_two_thousand_buyers_at_the_same_moment_buy_a_hundred_units(stock):
@@ -354,48 +352,12 @@ def test_there_must_be_such_an_item(by):
 # --- controls: what the guards above prevent does happen without them --------------------------
 
 
-def meet_between_check_and_write(monkeypatch):
-    """Make `naive` wait, between its check and its write, until two buyers are there."""
-    both = threading.Barrier(2)
-    save = Item.save
-
-    def wait_and_save(self, **how):
-        both.wait(PATIENCE)
-        return save(self, **how)
-
-    monkeypatch.setattr(Item, "save", wait_and_save)
-
-
-def test_naive_oversells_when_two_buyers_check_before_either_writes(stock, monkeypatch):
-    item = stock(1)
-    meet_between_check_and_write(monkeypatch)
-    answers = at_once([partial(sell, wish(item), "naive") for _ in range(2)])
-    assert kinds(answers) == {"Granted": 2}
-    assert audit([item]).items[0].oversold == 1
-    assert any("oversold by 1: 2 of 1" in problem for problem in problems(item))
-
-
 def test_row_lock_sells_to_one_of_two_who_would_check_before_either_writes(stock):
     """The same meeting cannot happen: the second one waits for the row before it checks."""
     item = stock(1)
     answers = at_once([partial(sell, wish(item), "row_lock") for _ in range(2)])
     assert kinds(answers) == {"Granted": 1, "SoldOut": 1}
     assert book(item).available == 0
-
-
-def test_naive_oversells_in_a_crowd_and_the_audit_says_so(stock):
-    item = stock(20)
-    answers = crowd(partial(sell, by="naive"), [wish(item) for _ in range(200)], 12)
-    assert kinds(answers)["Granted"] > 20
-    assert audit([item]).items[0].oversold == kinds(answers)["Granted"] - 20
-    assert problems(item) != []
-
-
-def test_naive_without_a_race_is_right_which_is_why_it_is_written(stock):
-    item = stock(3)
-    answers = [sell(wish(item), "naive") for _ in range(5)]
-    assert kinds(answers) == {"Granted": 3, "SoldOut": 2}
-    assert problems(item) == []
 
 
 def test_without_the_condition_on_the_quota_two_items_together_exceed_a_limit(stock):

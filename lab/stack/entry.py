@@ -37,9 +37,7 @@ _private = False
 _own = ExitStack()
 
 
-NEED_NO_SERVER = {
-    *("help", "version", "check", "makemigrations", "makemessages", "compilemessages"),
-    *("collectstatic", "diffsettings", "startapp", "startproject", "findstatic", "test"),
+NEED_NO_SERVER = environment.OFFLINE_COMMANDS | {
     *("lesson", "explore", "bench_locks", "reset", "soak"),
 }
 """Commands that touch neither database nor Redis, or look after the servers themselves."""
@@ -98,7 +96,6 @@ def _prepare(arguments: Sequence[str]) -> None:
         if command in NEED_SCHEMA:
             django.setup()
             call_command("migrate", verbosity=0, interactive=False)
-    environment.refuse_unsafe_start()
 
 
 def has_private_servers() -> bool:

@@ -11,6 +11,8 @@ from django.utils import timezone
 from inventory import outbox
 from inventory.audit import audit
 from inventory.models import Item, OutboxMessage, Reservation, StockMovement
+from inventory.selling.strategies import CLASSES
+from inventory.selling.strategies.guarded import Guard
 from inventory.sold_out.hint import hint
 from shop.catalogue.models import Product, Sale
 from shop.mails.models import Mail
@@ -189,14 +191,18 @@ def test_a_sale_is_created(admin_client):
     assert Sale.objects.get(product__slug="kettle").price == 2500
 
 
-def test_a_strategy_that_oversells_is_refused_unless_it_is_allowed(admin_client, settings):
-    form = sale_form(strategy="naive")
+def test_a_strategy_that_oversells_is_refused_unless_it_is_allowed(
+    admin_client, settings, monkeypatch
+):
+    careless = type("Careless", (Guard,), {"name": "careless", "safe": False})
+    monkeypatch.setitem(CLASSES, "careless", careless)
+    form = sale_form(strategy="careless")
     settings.SHOP_ALLOW_UNSAFE_STRATEGIES = False
     answer = admin_client.post(url(Sale, "add"), form)
     assert "it is for demonstrations only" in answer.content.decode()
     settings.SHOP_ALLOW_UNSAFE_STRATEGIES = True
     admin_client.post(url(Sale, "add"), form)
-    assert Sale.objects.get(product__slug="kettle").strategy == "naive"
+    assert Sale.objects.get(product__slug="kettle").strategy == "careless"
 
 
 def test_a_sale_keeps_its_item(admin_client, rows):

@@ -94,13 +94,6 @@ def test_a_value_of_the_wrong_kind_is_named_with_its_variable(monkeypatch, read,
         read(name)
 
 
-def test_the_readme_lists_every_variable_with_its_default_and_meaning():
-    readme = (environment.PROJECT / "README.md").read_text(encoding="utf-8")
-    for each in environment.VARIABLES:
-        default = f"`{each.default}`" if each.default else ""
-        assert f"| `{each.name}` | {default} | {each.meaning} |" in readme
-
-
 def test_a_secret_may_be_a_files_content(monkeypatch, tmp_path):
     (tmp_path / "secret").write_text("from the file\n")
     monkeypatch.delenv("SECRET_KEY", raising=False)
