@@ -153,12 +153,11 @@ def controls(
 def _faults(plan: Plan, came_out: Result) -> Table:
     """Which faults there were, how soon the shop sold again after each, and how well."""
     table = Table(expand=False)
-    table.add_column("Fault", no_wrap=True)
-    table.add_column("Times", justify="right")
+    table.add_column("Fault")
+    table.add_column("Times", justify="right", no_wrap=True)
     table.add_column("First ok after", justify="right", no_wrap=True)
     for kind in RATES:
         table.add_column(f"{kind} from 3 s", justify="right", no_wrap=True)
-    table.add_column("What was done, the last time")
     found: dict[str, list[tuple[Injected, float | None]]] = {}
     for fault, recovery in zip(came_out.faults, came_out.recoveries, strict=True):
         found.setdefault(fault.fault, []).append((fault, recovery))
@@ -170,11 +169,10 @@ def _faults(plan: Plan, came_out: Result) -> Table:
             str(len(times)) if times else Text("0", style="yellow"),
             f"{max(waits):.2f} s" if waits else "-",
             *(_worst(came_out, kind, [fault for fault, _ in times]) for kind in RATES),
-            Text(_done(times[-1][0]) if times else "", style="dim"),
         )
     for name, what in plan.left_out.items():
-        left_out = Text(f"left out: needs {what}")
-        table.add_row(Text(name, style="yellow"), "0", "-", *("-" for _ in RATES), left_out)
+        left_out = Text(f"{name} (left out: needs {what})", style="yellow")
+        table.add_row(left_out, "0", "-", *("-" for _ in RATES))
     return table
 
 
@@ -183,14 +181,6 @@ def _worst(came_out: Result, kind: str, faults: Sequence[Injected]) -> str:
     rates = [rates[kind] for fault in faults if (rates := came_out.rates(fault))]
     known = [rate for rate in rates if rate.answers]
     return str(max(known, key=lambda rate: rate.bad / rate.answers)) if known else "-"
-
-
-def _done(fault: Injected) -> str:
-    """What was really done, in a few words: lists by their length."""
-    return ", ".join(
-        f"{name}: {len(what) if isinstance(what, list) else what}"
-        for name, what in fault.did.items()
-    )
 
 
 def _summary(plan: Plan, came_out: Result) -> list[Text]:
