@@ -10,6 +10,12 @@ The event of the second line is what the client may conclude (see `classify`). A
 second line was cut short, which is to say *unknown*. Times are nanoseconds of the machine's
 monotonic clock, which all its processes share. In an open loop a first line may also say when the
 buyer meant to ask (`due`), which can be earlier than when they did.
+
+Where a call is about a part of an order, `quantity` is the part's units (0: all of it), `key` its
+own and `sale` its line's; the lines of a cart share `cart`, the cart's key. Where an answer shows
+an order, its second line repeats what it shows:
+
+    "shown":{"amount":99900,"currency":"CNY","status":"paid","refunded":0}
 """
 
 from __future__ import annotations
@@ -23,7 +29,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from json.encoder import encode_basestring_ascii as _quote
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 OK, FAIL, INFO = "ok", "fail", "info"
 INVOKE = "invoke"
@@ -67,6 +73,15 @@ def combine(outcomes: Iterable[str]) -> str:
     return OK if OK in seen else INFO if INFO in seen else FAIL
 
 
+class Shown(NamedTuple):
+    """What an answer shows of an order; amounts in minor units of the currency."""
+
+    amount: int
+    currency: str
+    status: str
+    refunded: int
+
+
 class Recorder:
     """Writes one history file; one a process, shared by its greenlets or threads.
 
@@ -100,12 +115,15 @@ class Recorder:
         quantity: int = 0,
         order: str | None = None,
         due: int | None = None,
+        cart: str = "",
     ) -> None:
         """Record that a request is about to be sent; `call` must be unique in the whole run.
 
         `due` is when a buyer of an open loop meant to ask, in ns of the monotonic clock.
         """
-        meant = "" if due is None else f',"due":{due}'
+        more = "" if due is None else f',"due":{due}'
+        if cart:
+            more += f',"cart":{_quote(cart)}'
         with self._lock:
             # Put together by hand: an encoder of whole objects costs five times as much, and
             # recording must not slow down what it records.
@@ -113,19 +131,35 @@ class Recorder:
                 f'{{"event":"invoke","time":{time.monotonic_ns()},"call":{_quote(call)},'
                 f'"op":{_quote(op)},"client":{_quote(client)},"buyer":{_quote(buyer)},'
                 f'"key":{_quote(key)},"attempt":{attempt},"sale":{_text(sale)},'
-                f'"item":{_text(item)},"quantity":{quantity},"order":{_text(order)}{meant}}}\n'
+                f'"item":{_text(item)},"quantity":{quantity},"order":{_text(order)}{more}}}\n'
             ).encode()
             self._write()
 
     def complete(
-        self, call: str, op: str, *, status: int, code: str = "", order: str | None = None
+        self,
+        call: str,
+        op: str,
+        *,
+        status: int,
+        code: str = "",
+        order: str | None = None,
+        shown: Shown | None = None,
     ) -> str:
-        """Record how a call ended and return its outcome; the arguments are those of `classify`."""
+        """Record how a call ended and return its outcome; the arguments are those of `classify`.
+
+        `shown` is what the answer shows of the order.
+        """
+        more = ""
+        if shown is not None:
+            more = (
+                f',"shown":{{"amount":{shown.amount},"currency":{_quote(shown.currency)},'
+                f'"status":{_quote(shown.status)},"refunded":{shown.refunded}}}'
+            )
         outcome = classify(status, code, order, op=op)
         with self._lock:
             self._unwritten += (
                 f'{{"event":"{outcome}","time":{time.monotonic_ns()},"call":{_quote(call)},'
-                f'"status":{status},"code":{_quote(code)},"order":{_text(order)}}}\n'
+                f'"status":{status},"code":{_quote(code)},"order":{_text(order)}{more}}}\n'
             ).encode()
         return outcome
 
@@ -171,6 +205,11 @@ class Operation:
     code: str = ""
     order: str | None = None
     due: int | None = None
+    cart: str = ""
+    amount: int | None = None
+    currency: str = ""
+    order_status: str = ""
+    refunded: int | None = None
 
 
 def events(*paths: str | Path) -> Iterator[dict[str, Any]]:
@@ -240,9 +279,20 @@ def _parse(raw: bytes, path: Path, number: int) -> dict[str, Any]:
                 raise TypeError(f"{name} is not a count")
         if type(line.get("due", 0)) is not int:
             raise TypeError("due is not a time")
+        line.get("cart", "") + ""
+        if "shown" in line:
+            line["shown"] = _shown(line["shown"])
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise HistoryError(f"{path}:{number}: not a history line: {error!r}") from error
     return line
+
+
+def _shown(values: dict[str, Any]) -> Shown:
+    shown = Shown(**values)
+    shown.currency + shown.status
+    if type(shown.amount) is not int or type(shown.refunded) is not int:
+        raise TypeError("an amount is not a whole number")
+    return shown
 
 
 def _invoked(line: dict[str, Any]) -> Operation:
@@ -259,6 +309,7 @@ def _invoked(line: dict[str, Any]) -> Operation:
         start=line["time"],
         order=line["order"],
         due=line.get("due"),
+        cart=line.get("cart", ""),
     )
 
 
@@ -269,4 +320,7 @@ def _completed(operation: Operation, line: dict[str, Any]) -> Operation:
     operation.code = line["code"]
     # What the answer names wins over what was asked about (a read of an order that is not there).
     operation.order = line["order"] or operation.order
+    if shown := line.get("shown"):
+        operation.amount, operation.currency = shown.amount, shown.currency
+        operation.order_status, operation.refunded = shown.status, shown.refunded
     return operation

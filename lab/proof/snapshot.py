@@ -35,7 +35,8 @@ FROM inventory_reservation WHERE scope = ANY(%s)
 ORDERS = """
 SELECT shop_order.id::text, reservation_id::text, sale_id::text, reservation.item_id::text,
        buyer_id::text, reservation.key::text, line.quantity,
-       line.amount, status, shop_order.created::text, shop_order.currency
+       line.amount, status, (extract(epoch FROM shop_order.created) * 1000000)::bigint,
+       shop_order.currency
 FROM shop_orderline AS line
 JOIN shop_order ON shop_order.id = line.order_id
 JOIN inventory_reservation AS reservation ON reservation.id = line.reservation_id

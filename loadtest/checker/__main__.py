@@ -16,6 +16,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--snapshot", help="the final snapshot")
     parser.add_argument("--during", nargs="*", default=[], help="snapshots taken during the run")
     parser.add_argument("--ledger", help="the payment provider's ledger")
+    parser.add_argument("--deliveries", help="what the mail server took")
+    parser.add_argument("--terms", help="how the sales' terms changed")
     parser.add_argument("--faults", help="the log of injected faults")
     parser.add_argument("--properties", nargs="*", default=list(NAMES), help="those to judge")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -26,6 +28,8 @@ def main(arguments: list[str] | None = None) -> int:
             options.snapshot,
             during=options.during,
             ledger=options.ledger,
+            deliveries=options.deliveries,
+            terms=options.terms,
             faults=options.faults,
             properties=options.properties,
         )

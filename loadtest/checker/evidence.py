@@ -45,6 +45,7 @@ class Evidence:
         self.recovery_ns = int(recovery_seconds * 1e9)
         self.settled_ns = int(settled_seconds * 1e9)
         self.has_ledger = False
+        self.has_deliveries = False
         self.has_faults = False
         self.follow_up: tuple[str, ...] = ()
         # An empty name is a private database on disk that goes away with the connection.
@@ -70,7 +71,7 @@ class Evidence:
     def load_history(self, paths: Sequence[Path]) -> None:
         """Read the files of one run. Raises `HistoryError` if they cannot be understood."""
         try:
-            self._insert("call", 12, map(_call, operations(*paths)))
+            self._insert("call", 17, map(_call, operations(*paths)))
         except (UnicodeEncodeError, OverflowError) as error:
             raise HistoryError(f"a value that cannot be stored: {error}") from error
 
@@ -79,7 +80,8 @@ class Evidence:
         header, rows = snapshots.read(path)
         if number == FINAL:
             self.follow_up = header.follow_up
-        self._database.execute("INSERT INTO snapshot VALUES (?, ?)", (number, header.taken_at))
+        row = (number, header.taken_at, header.clock)
+        self._database.execute("INSERT INTO snapshot VALUES (?, ?, ?)", row)
         self._load_rows(path, rows, number)
 
     def load_ledger(self, path: Path) -> None:
@@ -87,6 +89,17 @@ class Evidence:
         _, rows = snapshots.read(path)
         self._load_rows(path, rows, FINAL)
         self.has_ledger = True
+
+    def load_deliveries(self, path: Path) -> None:
+        """Read what the mail server took, in the form of a snapshot."""
+        _, rows = snapshots.read(path)
+        self._load_rows(path, rows, FINAL)
+        self.has_deliveries = True
+
+    def load_terms(self, path: Path) -> None:
+        """Read how the sales' terms changed, in the form of a snapshot."""
+        _, rows = snapshots.read(path)
+        self._load_rows(path, rows, FINAL)
 
     def load_faults(self, path: Path) -> None:
         """Read `{"fault": name, "start": ns, "end": ns}` lines. Raises `FaultLogError`."""
@@ -139,6 +152,11 @@ def _call(operation: Operation) -> tuple[Any, ...]:
         operation.status,
         operation.code,
         operation.order,
+        operation.cart,
+        operation.amount,
+        operation.currency,
+        operation.order_status,
+        operation.refunded,
     )
 
 

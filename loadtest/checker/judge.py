@@ -21,6 +21,8 @@ def judge(
     *,
     during: Sequence[str | Path] = (),
     ledger: str | Path | None = None,
+    deliveries: str | Path | None = None,
+    terms: str | Path | None = None,
     faults: str | Path | None = None,
     properties: Sequence[str] = tuple(NAMES),
     enough: Mapping[str, int] = ENOUGH,
@@ -31,12 +33,13 @@ def judge(
 
     `histories` are the files of all its recorders and `snapshot` the final one, taken when
     everything had come to rest; without it every property is unknown. `during` are snapshots from
-    the run, `ledger` the payment provider's, `faults` the log of what was injected. `properties`
-    names those that the run can say something about: leaving one out is a decision of the caller,
-    while one that is asked for and cannot be judged is unknown, and so is then the whole.
-    `enough` is what P13 asks for (`ok`, `sold_out`, `duplicate`, `info`); under faults at least
-    one unknown answer too. `recovery_seconds` is what P12 allows from a fault's end to the first
-    ok, `settled_seconds` the time after which it asks for 99 % of good answers.
+    the run, `ledger` the payment provider's, `deliveries` what the mail server took, `terms` how
+    the sales' terms were and changed, `faults` the log of what was injected. `properties` names
+    those that the run can say something about: leaving one out is a decision of the caller, while
+    one that is asked for and cannot be judged is unknown, and so is then the whole. `enough` is
+    what P13 asks for (`ok`, `sold_out`, `duplicate`, `info`); under faults at least one unknown
+    answer too. `recovery_seconds` is what P12 allows from a fault's end to the first ok,
+    `settled_seconds` the time after which it asks for 99 % of good answers.
 
     Raises `HistoryError`, `SnapshotError`, `FaultLogError` for files that cannot be understood,
     `OSError` for those that cannot be read, `ValueError` for a property that does not exist.
@@ -54,6 +57,10 @@ def judge(
             evidence.load_snapshot(Path(path), number)
         if ledger is not None:
             evidence.load_ledger(Path(ledger))
+        if deliveries is not None:
+            evidence.load_deliveries(Path(deliveries))
+        if terms is not None:
+            evidence.load_terms(Path(terms))
         if faults is not None:
             evidence.load_faults(Path(faults))
         evidence.derive()

@@ -4,24 +4,38 @@
 -- The history: one row a call. "end" is 2^63 - 1 where no end was seen.
 CREATE TABLE call (
     op TEXT, buyer TEXT, key TEXT, sale TEXT, item TEXT, quantity INTEGER,
-    start INTEGER, "end" INTEGER, outcome TEXT, status INTEGER, code TEXT, order_id TEXT
+    start INTEGER, "end" INTEGER, outcome TEXT, status INTEGER, code TEXT, order_id TEXT,
+    cart TEXT, amount INTEGER, currency TEXT, order_status TEXT, refunded INTEGER
 );
 
 -- Snapshots: number 0 is the final one, the others were taken during the run.
-CREATE TABLE snapshot (number INTEGER PRIMARY KEY, taken_at INTEGER);
+CREATE TABLE snapshot (number INTEGER PRIMARY KEY, taken_at INTEGER, clock INTEGER);
 CREATE TABLE item (
     snapshot INTEGER, id TEXT, total INTEGER, available INTEGER, held INTEGER, confirmed INTEGER,
     ledger_sum INTEGER, fence INTEGER
 );
-CREATE TABLE sale (snapshot INTEGER, id TEXT, item TEXT, "limit" INTEGER);
+CREATE TABLE sale (
+    snapshot INTEGER, id TEXT, item TEXT, "limit" INTEGER, price INTEGER, currency TEXT,
+    hold INTEGER, restock_cancelled INTEGER, restock_returned INTEGER
+);
+CREATE TABLE terms (
+    snapshot INTEGER, sale TEXT, asked INTEGER, done INTEGER, price INTEGER, starts_at INTEGER,
+    ends_at INTEGER, paused INTEGER
+);
 CREATE TABLE reservation (
     snapshot INTEGER, id TEXT, item TEXT, buyer TEXT, key TEXT, quantity INTEGER, state TEXT,
-    returned INTEGER
+    returned INTEGER, deadline INTEGER
 );
 CREATE TABLE "order" (
     snapshot INTEGER, id TEXT, reservation TEXT, sale TEXT, item TEXT, buyer TEXT, key TEXT,
-    quantity INTEGER, amount INTEGER, status TEXT, created TEXT, currency TEXT
+    quantity INTEGER, amount INTEGER, status TEXT, created INTEGER, currency TEXT, to_pay INTEGER,
+    refunded INTEGER, pay_before INTEGER
 );
+CREATE TABLE event (
+    snapshot INTEGER, id INTEGER, order_id TEXT, name TEXT, at INTEGER, amount INTEGER,
+    quantity INTEGER, sale TEXT
+);
+CREATE TABLE buyer (snapshot INTEGER, id TEXT, email TEXT);
 CREATE TABLE movement (
     snapshot INTEGER, id INTEGER, item TEXT, delta INTEGER, reason TEXT, token INTEGER
 );
@@ -29,6 +43,11 @@ CREATE TABLE effect (snapshot INTEGER, order_id TEXT, name TEXT, count INTEGER);
 CREATE TABLE outbox (snapshot INTEGER, id TEXT, topic TEXT, done INTEGER);
 CREATE TABLE payment (
     snapshot INTEGER, id TEXT, order_id TEXT, operation TEXT, amount INTEGER, currency TEXT
+);
+-- Mails as the mail server took them.
+CREATE TABLE delivery (
+    snapshot INTEGER, message TEXT, recipient TEXT, subject TEXT, text TEXT, name TEXT,
+    order_id TEXT
 );
 
 -- What was injected: when each fault began and when it was healed.

@@ -19,7 +19,7 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 VERSION = 1
 HELD, CONFIRMED, RELEASED = "held", "confirmed", "released"
@@ -50,12 +50,41 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Sale:
-    """Which item a sale sells, and how many units one buyer may have (0: no limit)."""
+    """What a sale sells and on which terms, at the moment of the snapshot.
+
+    `limit` is the units that one buyer may have (0: no limit), `price` is of one unit in minor
+    units of `currency`, `hold` the time to pay in microseconds. `restock_cancelled` and
+    `restock_returned` say whether units of cancelled and of returned orders are sold again; if not,
+    they are written off. Price, window and pause may have changed during the run: see `Terms`.
+    """
 
     kind: ClassVar[str] = "sale"
     id: str
     item: str
     limit: int
+    price: int = 0
+    currency: str = ""
+    hold: int = 0
+    restock_cancelled: bool = True
+    restock_returned: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """The price, the window and the pause that a sale has from some moment on.
+
+    The change took effect between `asked` and `done`; `done` is 0 if nobody knows whether it did.
+    All times are microseconds since 1970 by the database's clock.
+    """
+
+    kind: ClassVar[str] = "terms"
+    sale: str
+    asked: int
+    done: int
+    price: int
+    starts_at: int
+    ends_at: int
+    paused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +92,8 @@ class Reservation:
     """Stock held for a buyer; `state` is held, confirmed or released.
 
     `quantity` is what was granted, `returned` how much of it was given back while the rest is kept;
-    a released one has given back all of it.
+    a released one has given back all of it. `deadline` is when a held one may be released
+    (microseconds since 1970 by the database's clock; 0: not known).
     """
 
     kind: ClassVar[str] = "reservation"
@@ -74,13 +104,17 @@ class Reservation:
     quantity: int
     state: str
     returned: int = 0
+    deadline: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A reservation with a price; `amount` in minor units of `currency`, `created` as shown.
+    """A reservation with a price; `amount` in minor units of `currency`.
 
     An order of several reservations is several rows with the same id, each with its own amount.
+    `to_pay` is the amount of the whole order, less what was cancelled, and `refunded` what was
+    given back of it; both are the same in all rows of an order. `created` and `pay_before` are
+    microseconds since 1970 by the database's clock; 0: not known.
     """
 
     kind: ClassVar[str] = "order"
@@ -93,8 +127,56 @@ class Order:
     quantity: int
     amount: int = 0
     status: str = ""
-    created: str = ""
+    created: int = 0
     currency: str = ""
+    to_pay: int = 0
+    refunded: int = 0
+    pay_before: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What happened to an order after it was opened, such as `paid` or `part_cancelled`.
+
+    `amount` (minor units), `quantity` and `sale` (of the line) are those of a part; 0 and empty
+    where an event has none. `at` is in microseconds since 1970 by the database's clock, and ids
+    grow in the order of an order's events.
+    """
+
+    kind: ClassVar[str] = "event"
+    id: int
+    order: str
+    name: str
+    at: int
+    amount: int = 0
+    quantity: int = 0
+    sale: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Buyer:
+    """A buyer of the shop, and the address to which their mails must go."""
+
+    kind: ClassVar[str] = "buyer"
+    id: str
+    email: str
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A mail as the mail server took it: once for each time that it was sent.
+
+    `message` is its Message-ID, `name` the occasion and `order` the order as that names them
+    (`<confirmation.17@shop>`), empty if it cannot be read. `text` is the plain text.
+    """
+
+    kind: ClassVar[str] = "delivery"
+    message: str
+    recipient: str
+    subject: str
+    text: str
+    name: str = ""
+    order: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,10 +229,21 @@ class Payment:
     currency: str = ""
 
 
-Row = Item | Sale | Reservation | Order | Movement | Effect | Outbox | Payment
-KINDS: dict[str, type[Row]] = {
-    each.kind: each for each in (Item, Sale, Reservation, Order, Movement, Effect, Outbox, Payment)
-}
+Row = (
+    Item
+    | Sale
+    | Terms
+    | Reservation
+    | Order
+    | Event
+    | Buyer
+    | Movement
+    | Effect
+    | Outbox
+    | Payment
+    | Delivery
+)
+KINDS: dict[str, type[Row]] = {each.kind: each for each in get_args(Row)}
 _TYPES: dict[type[Row], dict[str, type]] = {
     each: {f.name: {"str": str, "int": int, "bool": bool}[str(f.type)] for f in fields(each)}
     for each in KINDS.values()
@@ -159,10 +252,15 @@ _TYPES: dict[type[Row], dict[str, type]] = {
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """When the snapshot was taken (monotonic ns), and which follow-ups every order must have."""
+    """When the snapshot was taken, and which follow-ups every order must have.
+
+    `taken_at` is the machine's monotonic clock in ns, `clock` the database's at the same moment, in
+    microseconds since 1970 (0: not known): the pair translates times of the history.
+    """
 
     taken_at: int
     follow_up: tuple[str, ...] = ()
+    clock: int = 0
 
 
 def to_json(row: Row) -> str:
@@ -230,11 +328,14 @@ def _header(path: Path) -> Header:
         if values["kind"] != "snapshot" or values["version"] != VERSION:
             raise SnapshotError(f"not a snapshot of version {VERSION}")
         taken_at, follow_up = values["taken_at"], values["follow_up"]
-        if type(taken_at) is not int or not all(isinstance(each, str) for each in follow_up):
-            raise TypeError("a field is of the wrong type")
+        clock = values.get("clock", 0)
+        if type(taken_at) is not int or type(clock) is not int:
+            raise TypeError("a time is not a whole number")
+        if not all(isinstance(each, str) for each in follow_up):
+            raise TypeError("a follow-up is not text")
     except (SnapshotError, KeyError, TypeError) as error:
         raise SnapshotError(f"{path}:1: {error}") from error
-    return Header(taken_at, tuple(follow_up))
+    return Header(taken_at, tuple(follow_up), clock)
 
 
 def _rows(path: Path) -> Iterator[Row]:

@@ -6,12 +6,14 @@ from pathlib import Path
 
 
 class RunFiles:
-    """The folder of one run: histories, snapshots, the provider's ledger, faults, the report."""
+    """The folder of one run: histories, snapshots, ledger, mails, terms, faults, the report."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.final = path / "final.snapshot"
         self.ledger = path / "ledger.snapshot"
+        self.deliveries = path / "deliveries.snapshot"
+        self.terms = path / "terms.snapshot"
         # Not among the histories, which are all `*.jsonl`.
         self.faults = path / "faults.log"
         self.report = path / "report.html"

@@ -30,6 +30,8 @@ def judge_run(
             files.final,
             during=files.during(),
             ledger=_existing(files.ledger),
+            deliveries=_existing(files.deliveries),
+            terms=_existing(files.terms),
             faults=_existing(files.faults),
             properties=properties,
         )

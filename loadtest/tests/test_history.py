@@ -24,6 +24,7 @@ from loadtest.history import (
     HistoryError,
     Operation,
     Recorder,
+    Shown,
     classify,
     combine,
     events,
@@ -123,6 +124,22 @@ def test_a_completion_rides_along_with_the_next_invocation_or_a_flush(tmp_path: 
     recorder.flush()
     assert len(list(events(recorder.path))) == 2
     recorder.close()
+
+
+def test_what_an_answer_shows_and_the_cart_of_a_line_are_read(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "h.jsonl")
+    invoke(recorder, "c#1", cart="k")
+    shown = Shown(99_900, "CNY", "awaiting_payment", 0)
+    recorder.complete("c#1", "order", status=201, order="91", shown=shown)
+    recorder.close()
+    (operation,) = operations(recorder.path)
+    assert operation.cart == "k"
+    assert shown == (
+        operation.amount,
+        operation.currency,
+        operation.order_status,
+        operation.refunded,
+    )
 
 
 def test_a_call_without_an_end_is_unknown_and_never_over(tmp_path: Path) -> None:
