@@ -15,7 +15,10 @@ from shop.accounts import tokens
 from shop.catalogue.models import Sale
 from shop.catalogue.sales import open_sale
 from shop.payments.provider import provider
+from shop.tests import client
 from shop.tests.provider import Till
+
+client.install()
 
 
 class Buyer:

@@ -7,4 +7,8 @@ from shop import environment
 environment.choose_settings()
 environment.refuse_unsafe_start()
 
-application = get_wsgi_application()
+_pages = get_wsgi_application()  # sets Django up, which what follows needs
+
+from shop.api.handler import ApiHandler  # noqa: E402
+
+application = ApiHandler(_pages)

@@ -1,6 +1,6 @@
-"""Settings: the view that does nothing, alone. The ceiling."""
+"""Settings: a view of Django that does nothing, without middleware."""
 
-from shop.settings import *  # noqa: F403
+from lab.settings import *  # noqa: F403
 
 ROOT_URLCONF = "lab.bench.urls"
 MIDDLEWARE = []

@@ -25,7 +25,7 @@ class Row:
 
     name: str
     concurrency: int
-    settings: str = "shop.settings"
+    settings: str = "lab.settings"
     strategy: str | None = None
     stock: int = ENOUGH_STOCK
     expected: int = 201
@@ -38,10 +38,10 @@ def rows(concurrency: int, crowd: int) -> list[Row]:
         concurrency: connections of most rows.
         crowd: connections of the rows that show a rush.
     """
-    bare, under = "lab.bench.bare", "lab.bench.under_middleware"
+    bare, api = "lab.bench.bare", "lab.bench.api"
     found = [
         Row("noop", concurrency, settings=bare),
-        Row("noop_middleware", concurrency, settings=under),
+        Row("noop_api", concurrency, settings=api),
         Row("sold_out", concurrency, strategy="combining", stock=0, expected=409),
         *(Row(name, concurrency, strategy=name) for name in CLASSES),
     ]
@@ -57,6 +57,6 @@ RATIOS = (
     ("combining", "noop"),
     ("combining", "guard"),
     ("combining", "redis_lock"),
-    ("sold_out", "noop_middleware"),
+    ("sold_out", "noop_api"),
 )
 """Rows whose rates are compared."""

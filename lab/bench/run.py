@@ -16,6 +16,7 @@ import psutil
 from django.db import connection
 
 from inventory.audit import audit
+from lab.bench.cpu import CpuClock
 from lab.bench.rows import RATIOS, Row
 from lab.demo.buyers import create_synthetic_buyers
 from lab.stack.stack import Stack
@@ -39,6 +40,7 @@ class Sample:
         errors: answers of another status than expected, and requests without one.
         oversold: units, by the audit.
         lost: promised orders that are not there, or orders that nobody was promised.
+        web_us, database_us, redis_us: CPU time per right answer, in microseconds.
     """
 
     rps: float
@@ -47,6 +49,9 @@ class Sample:
     errors: int
     oversold: int
     lost: int
+    web_us: float
+    database_us: float
+    redis_us: float
 
 
 @dataclass(slots=True)
@@ -73,6 +78,9 @@ class Measured:
             "oversold": sum(sample.oversold for sample in self.samples),
             "lost": sum(sample.lost for sample in self.samples),
             "worker_mb": round(self.worker_mb, 1),
+            "web_us": self.median("web_us"),
+            "database_us": self.median("database_us"),
+            "redis_us": self.median("redis_us"),
             "rounds": [sample.rps for sample in self.samples],
         }
 
@@ -88,6 +96,7 @@ class Bench:
     def __init__(self, stacks: dict[str, Stack], seconds: float) -> None:
         self._stacks = stacks
         self._seconds = seconds
+        self._clocks = {name: CpuClock(stack) for name, stack in stacks.items()}
         self._tokens = create_synthetic_buyers(BUYERS)
         open_files.raise_limit()
 
@@ -112,6 +121,8 @@ class Bench:
         row = measured.row
         stack = self._stacks[row.settings]
         sale = self._sale(row)
+        clock = self._clocks[row.settings]
+        before = clock.read()
         load = bench_client.run(
             "127.0.0.1",
             stack.port,
@@ -120,6 +131,7 @@ class Bench:
             seconds=self._seconds,
             timeout=DRAIN,
         )
+        after = clock.read()
         summary = load.summary()
         right = load.statuses.get(row.expected, 0)
         wrong = sum(load.statuses.values()) - right + load.errors
@@ -127,7 +139,18 @@ class Bench:
         oversold, lost = self._check(row, sale, right, load.errors)
         # Only right answers count: a fast refusal is no purchase.
         rate = right / load.seconds
-        return Sample(round(rate, 1), summary["p50_ms"], summary["p99_ms"], wrong, oversold, lost)
+        cpu = after.per(before, right)
+        return Sample(
+            round(rate, 1),
+            summary["p50_ms"],
+            summary["p99_ms"],
+            wrong,
+            oversold,
+            lost,
+            web_us=cpu.web,
+            database_us=cpu.database,
+            redis_us=cpu.redis,
+        )
 
     def _sale(self, row: Row) -> Sale | None:
         if row.strategy is None:

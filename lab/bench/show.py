@@ -8,7 +8,10 @@ from rich.table import Table
 
 from lab.bench.run import Measured, ratios
 
-COLUMNS = ("Row", "Connections", "Right answers/s", "p50 ms", "p99 ms", "Errors", "Oversold", "MB")
+COLUMNS = (
+    *("Row", "Conns", "Right/s", "p50 ms", "p99 ms", "Errors", "Oversold", "MB"),
+    *("Web µs", "DB µs", "Redis µs"),
+)
 
 
 def cells(each: Measured) -> tuple[str, ...]:
@@ -23,6 +26,7 @@ def cells(each: Measured) -> tuple[str, ...]:
         str(figures["errors"]),
         str(figures["oversold"]),
         f"{figures['worker_mb']:.0f}",
+        *(f"{figures[name]:,.0f}" for name in ("web_us", "database_us", "redis_us")),
     )
 
 

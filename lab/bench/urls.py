@@ -1,4 +1,4 @@
-"""The view that does nothing: what a request costs before the shop does anything."""
+"""A view of Django that does nothing: what most people compare with."""
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import path

@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
-from django.urls import URLPattern, URLResolver, get_resolver
+from django.urls import get_resolver
 from django.utils.translation import override
 
 from shop.api import problems
 from shop.api.operations import JSON_LINES, Answer, Operation
+from shop.api.routes import routes
 from shop.api.schemas import Id, Key, Problem, Request
 from shop.refusals import PROBLEMS
 
@@ -66,13 +67,10 @@ RETRY_AFTER = {
     "schema": {"type": "integer", "minimum": 1},
 }
 
-Routed = tuple[str, Callable[..., Any], Operation]
-"""An operation's path, its view and its description."""
-
 
 def document() -> Json:
     """Describe every operation that a URL leads to."""
-    routed = list(_routed(get_resolver().url_patterns))
+    routed = list(routes(get_resolver().url_patterns))
     schemas = _Schemas([kind for _, _, operation in routed for kind in _types(operation)])
     codes = [_codes(path, operation) for path, _, operation in routed]
     return {
@@ -115,15 +113,6 @@ class _Schemas:
 
     def __getitem__(self, kind: Any) -> Json:
         return self._found[kind]
-
-
-def _routed(patterns: list[Any], prefix: str = "") -> Iterator[Routed]:
-    for each in patterns:
-        path = prefix + str(each.pattern)
-        if isinstance(each, URLResolver):
-            yield from _routed(each.url_patterns, path)
-        elif isinstance(each, URLPattern) and hasattr(each.callback, "operation"):
-            yield "/" + path, each.callback, each.callback.operation
 
 
 def _types(operation: Operation) -> Iterator[Any]:

@@ -22,7 +22,7 @@ def problem(request: HttpRequest, code: str, *, detail: str = "", **more: int) -
         detail: what exactly is wrong, in English.
         more: further members, such as ``available``.
     """
-    # The API is outside LocaleMiddleware, so that only refusals pay for finding the language.
+    # No middleware has found the language: only a refusal pays for it.
     language = get_language_from_request(request)
     if detail or more:
         body = msgspec.json.encode(document(code, language=language, detail=detail, **more))

@@ -10,7 +10,7 @@ from django.template.loader import render_to_string
 from django.views import defaults
 
 from shop.api.problems import problem
-from shop.middleware import API
+from shop.api.routes import API
 from shop.refusals import PROBLEMS
 
 

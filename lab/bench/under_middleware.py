@@ -1,5 +1,0 @@
-"""Settings: the view that does nothing, under all of the shop's middleware."""
-
-from shop.settings import *  # noqa: F403
-
-ROOT_URLCONF = "lab.bench.urls"

@@ -1,0 +1,86 @@
+"""The API's handler: what Django does around a view, less what only pages need.
+
+A purchase spends more CPU time in sessions, cookies, languages, signals and URL patterns, none of
+which it uses, than in the database. So calls of the API go past Django's handler and its
+middleware. What they do need of it is here: the route, the security headers, and the database
+connection's return to the pool. Errors are answered and logged by the operation itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from http import HTTPStatus
+from io import BytesIO
+from typing import Any
+
+from django.conf import settings
+from django.core.handlers.wsgi import WSGIRequest
+from django.http import HttpResponse
+from django.http.response import HttpResponseBase
+from django.middleware.security import SecurityMiddleware
+from django.urls import get_resolver
+
+from inventory.selling.commit import lend_connections
+from shop.api.routes import API, RouteTable, routes
+
+Environ = dict[str, Any]
+Application = Callable[[Environ, Callable[..., Any]], Iterable[bytes]]
+
+_STATUS_LINES = {status.value: f"{status.value} {status.phrase}" for status in HTTPStatus}
+
+
+class ApiHandler:
+    """A WSGI application that answers the API's calls, and passes on everything else.
+
+    Args:
+        pages: the application for everything else.
+    """
+
+    def __init__(self, pages: Application) -> None:
+        self._pages = pages
+        self._routes = RouteTable(routes(get_resolver().url_patterns))
+        self._headers = _security_headers()
+        self._https_only = settings.SECURE_SSL_REDIRECT
+
+    def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
+        """Answer one request."""
+        if not environ["PATH_INFO"].startswith(API):
+            return self._pages(environ, start_response)
+        try:
+            # A copy: the request changes its environ, which Django may be given after it.
+            response = self.respond(WSGIRequest(environ.copy()))
+        finally:
+            # As at the end of every request of Django's; what an answer streams takes another.
+            lend_connections()
+        if response is None:
+            return self._pages(environ, start_response)
+        start_response(_STATUS_LINES[response.status_code], list(response.items()))
+        # The server closes what is streamed, by which Django gives its connection back.
+        return response if response.streaming else (response.content,)  # type: ignore[attr-defined]
+
+    def respond(self, request: WSGIRequest) -> HttpResponseBase | None:
+        """Answer a call of the API.
+
+        Returns:
+            The response; None if Django is to answer: there is no such path, or the call came by
+            plain HTTP where only HTTPS is served.
+        """
+        found = self._routes.find(request.path_info)
+        if found is None or (self._https_only and not request.is_secure()):
+            return None
+        view, ids = found
+        response = view(request, **ids)
+        for name, value in self._headers:
+            response.headers[name] = value
+        return response
+
+
+def _security_headers() -> list[tuple[str, str]]:
+    """Return the headers that Django's SecurityMiddleware sets, which are the same every time."""
+    request = WSGIRequest(
+        {"REQUEST_METHOD": "GET", "wsgi.url_scheme": "https", "wsgi.input": BytesIO()}
+    )
+    response = HttpResponse()
+    SecurityMiddleware(lambda _: response)(request)
+    del response.headers["Content-Type"]
+    return list(response.headers.items())

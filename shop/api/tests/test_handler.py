@@ -1,0 +1,150 @@
+"""The API's handler: what it must do although Django's own handler is not there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from io import BytesIO
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.core.handlers.wsgi import WSGIHandler
+from django.db import connection, connections
+from django.http import HttpRequest
+from django.test import Client
+from django.urls import path
+
+from inventory import failpoints
+from shop.api.handler import ApiHandler
+from shop.api.operations import Operation, Result
+from shop.catalogue.models import Sale
+from shop.conftest import Buyer
+
+
+def call(handler: ApiHandler, method: str, path: str, body: bytes = b"", **headers: str) -> Any:
+    """Call a WSGI application as a server does; returns status line, headers, content."""
+    environ = {
+        "REQUEST_METHOD": method,
+        "PATH_INFO": path,
+        "SCRIPT_NAME": "",
+        "QUERY_STRING": "",
+        "SERVER_NAME": "127.0.0.1",
+        "SERVER_PORT": "80",
+        "CONTENT_LENGTH": str(len(body)),
+        "wsgi.url_scheme": "http",
+        "wsgi.input": BytesIO(body),
+        **headers,
+    }
+    started: list[Any] = []
+    answer: Iterable[bytes] = handler(environ, lambda *said: started.extend(said))
+    content = b"".join(answer)
+    if hasattr(answer, "close"):
+        answer.close()
+    return started[0], dict(started[1]), content
+
+
+@pytest.fixture
+def handler() -> ApiHandler:
+    """The application that gunicorn serves."""
+    return ApiHandler(WSGIHandler())
+
+
+def test_a_purchase_is_answered_with_the_headers_of_every_page(
+    handler: ApiHandler, ann: Buyer, sale: Sale, client: Client
+) -> None:
+    status, headers, content = call(
+        handler,
+        "POST",
+        f"/api/v1/sales/{sale.pk}/orders",
+        b'{"quantity": 1}',
+        HTTP_AUTHORIZATION=f"Bearer {ann.token}",
+        HTTP_IDEMPOTENCY_KEY=str(uuid4()),
+    )
+    assert status == "201 Created"
+    assert json.loads(content)["quantity"] == 1
+    assert headers["Content-Length"] == str(len(content))
+    page = client.get("/healthz").headers
+    for name in ("X-Content-Type-Options", "Referrer-Policy", "Cross-Origin-Opener-Policy"):
+        assert headers[name] == page[name]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/v1/nothing",
+        "/api/v1/sales/x",
+        f"/api/v1/sales/{'9' * 5000}",
+        "/api/v1/sales/1/",
+        "/api/v1/orders/\xc3\xa9/refund",
+    ],
+)
+def test_a_path_of_the_api_that_is_not_there_is_a_problem(
+    handler: ApiHandler, db: None, path: str
+) -> None:
+    status, headers, content = call(handler, "GET", path)
+    assert status == "404 Not Found"
+    assert headers["Content-Type"] == "application/problem+json"
+    assert json.loads(content)["code"] == "not_found"
+
+
+def test_everything_else_is_left_to_django(handler: ApiHandler) -> None:
+    status, headers, _ = call(handler, "GET", "/healthz")
+    assert status == "200 OK"
+    assert headers["X-Frame-Options"] == "DENY"
+
+
+def test_where_only_https_is_served_a_call_by_http_is_redirected(settings: Any) -> None:
+    settings.SECURE_SSL_REDIRECT = True
+    settings.SECURE_HSTS_SECONDS = 3600
+    settings.SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+    handler = ApiHandler(WSGIHandler())
+    status, _, _ = call(handler, "POST", "/api/v1/tokens", HTTP_HOST="testserver")
+    assert status == "301 Moved Permanently"
+    status, headers, _ = call(handler, "POST", "/api/v1/tokens", HTTP_X_FORWARDED_PROTO="https")
+    assert status == "422 Unprocessable Entity"
+    assert headers["Strict-Transport-Security"] == "max-age=3600"
+
+
+@Operation(method="GET", tag="Sales", answers={})
+def fails(request: HttpRequest) -> Result:
+    """Query, then fail."""
+    connection.ensure_connection()
+    raise RuntimeError("a defect")
+
+
+urlpatterns = [path("api/v1/fails", fails)]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_view_that_fails_is_logged_and_gives_its_connection_back(
+    settings: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings.ROOT_URLCONF = __name__
+    handler = ApiHandler(WSGIHandler())
+    status, _, content = call(handler, "GET", "/api/v1/fails")
+    assert status == "500 Internal Server Error"
+    assert json.loads(content)["code"] == "internal_error"
+    assert "a defect" in caplog.text
+    assert connections["default"].connection is None
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_purchase_gives_its_connection_back_also_when_its_greenlet_is_ended(
+    handler: ApiHandler, ann: Buyer, sale: Sale, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def end(name: str) -> None:
+        connection.ensure_connection()
+        raise SystemExit
+
+    monkeypatch.setattr(failpoints, "hit", end)
+    with pytest.raises(SystemExit):
+        call(
+            handler,
+            "POST",
+            f"/api/v1/sales/{sale.pk}/orders",
+            b'{"quantity": 1}',
+            HTTP_AUTHORIZATION=f"Bearer {ann.token}",
+            HTTP_IDEMPOTENCY_KEY=str(uuid4()),
+        )
+    assert connections["default"].connection is None
