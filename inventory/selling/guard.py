@@ -52,6 +52,11 @@ WITH changed AS (
 SELECT available, version FROM changed
 """
 
+TAKE_OR_FAIL: LiteralString = TAKE.replace(
+    "SELECT available, version FROM changed", "SELECT 1 / count(*) FROM changed"
+)
+"""The same, with a division by zero where it takes nothing."""
+
 # Up to the total: of an item that was oversold, which only a demonstration can do, what was never
 # there does not come back. Units that are returned twice are refused at the commit all the same,
 # for the ledger has both movements.

@@ -16,6 +16,7 @@ from inventory.outcomes import Busy, Granted, OutcomeUnknown, StaleToken
 from inventory.selling import batch, commit
 from inventory.selling.commit import CommitUnknown, LimitRaced, commit_with_retry
 from inventory.selling.strategies.guarded import Guard
+from inventory.selling.strategies.row_lock import RowLock
 from inventory.tests.helpers import at_once, book, kinds, open_nothing, wish
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -129,10 +130,11 @@ def test_a_raced_limit_is_decided_anew(stock, monkeypatch):
     assert told == set(Reservation.objects.values_list("pk", flat=True))
 
 
-def test_a_commit_that_ends_late_is_not_told_as_sold_out(stock, monkeypatch):
+@pytest.mark.parametrize("kind", [Guard, RowLock])
+def test_a_commit_that_ends_late_is_not_told_as_sold_out(kind, stock, monkeypatch):
     """The first attempt's commit becomes visible only after the second has looked for the key."""
     item = stock(1)
-    strategy, mine = Guard(), wish(item)
+    strategy, mine = kind(), wish(item)
     sell_once = strategy._sell_once
     committed: list[object] = []
 
@@ -141,7 +143,7 @@ def test_a_commit_that_ends_late_is_not_told_as_sold_out(stock, monkeypatch):
             committed.append(sell_once(purchase, on_granted))
             raise CommitUnknown("the answer was cut off")
         with monkeypatch.context() as too_early:
-            too_early.setattr("inventory.selling.strategies.single.find", lambda purchase: None)
+            too_early.setattr(f"{sell_once.__module__}.find", lambda purchase: None)
             return sell_once(purchase, on_granted)
 
     monkeypatch.setattr(strategy, "_sell_once", commit_unseen)

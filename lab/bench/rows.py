@@ -56,6 +56,7 @@ def rows(concurrency: int, crowd: int) -> list[Row]:
 RATIOS = (
     ("combining", "noop"),
     ("combining", "guard"),
+    ("guard", "guard_orm"),
     ("combining", "redis_lock"),
     ("sold_out", "noop_api"),
 )

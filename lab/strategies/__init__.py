@@ -6,6 +6,7 @@ To add one, add a module here and a line in ``COMPARISON``.
 from inventory.selling.strategies.base import Strategy
 from lab.strategies.advisory import Advisory
 from lab.strategies.buckets import Buckets
+from lab.strategies.guard_orm import GuardOrm
 from lab.strategies.naive import Naive
 from lab.strategies.preload import Preload
 from lab.strategies.redis_lock import RedisPyLock
@@ -15,6 +16,7 @@ from lab.strategies.version import Version
 
 COMPARISON: tuple[type[Strategy], ...] = (
     Preload,
+    GuardOrm,
     Advisory,
     Version,
     UnitRows,
