@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rich import box
 from rich.table import Table
 
 from lab.bench.run import Measured, ratios
 
 COLUMNS = (
-    *("Row", "Conns", "Right/s", "p50 ms", "p99 ms", "Errors", "Oversold", "MB"),
+    *("Row", "Conns", "Per s", "p50 ms", "p99 ms", "Err", "Over", "MB"),
     *("Web µs", "DB µs", "Redis µs"),
 )
+"""Right answers per second; errors; units oversold; CPU time of each server per right answer."""
 
 
 def cells(each: Measured) -> tuple[str, ...]:
@@ -32,9 +34,9 @@ def cells(each: Measured) -> tuple[str, ...]:
 
 def table(measured: Sequence[Measured]) -> Table:
     """The table on a terminal."""
-    found = Table(title="Medians over all rounds")
+    found = Table(title="Medians over all rounds", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for number, name in enumerate(COLUMNS):
-        found.add_column(name, justify="right" if number else "left")
+        found.add_column(name, justify="right" if number else "left", no_wrap=True)
     for each in measured:
         style = "red" if each.to_json()["oversold"] else None
         found.add_row(*cells(each), style=style)
