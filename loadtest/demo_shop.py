@@ -9,6 +9,8 @@ from typing import Any
 from urllib3 import BaseHTTPResponse, HTTPConnectionPool
 from urllib3.exceptions import HTTPError
 
+from loadtest.checker.snapshot import Terms
+
 # Seconds for an answer; a snapshot may take longer to come than to begin.
 _TIMEOUT = 30.0
 
@@ -33,10 +35,42 @@ class DemoShop:
         found: list[dict[str, Any]] = self._ask("GET", "strategies")["strategies"]
         return found
 
-    def open_sale(self, *, stock: int, limit: int, strategy: str, starts_in: float) -> str:
-        """Open a fresh sale: its id. Raises `ShopRefused`."""
-        wish = {"stock": stock, "limit": limit, "strategy": strategy, "starts_in": starts_in}
+    def open_sale(
+        self,
+        *,
+        stock: int,
+        limit: int,
+        strategy: str,
+        starts_in: float,
+        price: int = 99_900,
+        hold: float = 900.0,
+        restock_cancelled: bool = True,
+        restock_returned: bool = True,
+    ) -> str:
+        """Open a fresh sale: its id.
+
+        `starts_in` and `hold` are seconds, `price` is of a unit in minor units; units of cancelled
+        and of returned orders are sold again or not. Raises `ShopRefused`.
+        """
+        wish = {
+            "stock": stock,
+            "limit": limit,
+            "strategy": strategy,
+            "starts_in": starts_in,
+            "price": price,
+            "hold": hold,
+            "restock_cancelled": restock_cancelled,
+            "restock_returned": restock_returned,
+        }
         return str(self._ask("POST", "sales", wish)["sale"])
+
+    def change(self, sale: str, **changes: Any) -> Terms:
+        """Change a sale: the terms in force after it; without changes, those there are.
+
+        `changes` are `price` in minor units, `paused`, and `starts_in` and `ends_in` in seconds
+        from now. Raises `ShopRefused`, after which they may have been made.
+        """
+        return Terms(**{**self._ask("POST", f"sales/{sale}/terms", changes), "sale": sale})
 
     def figures(self, sale: str) -> dict[str, Any]:
         """What the sale has come to. Raises `ShopRefused`."""
