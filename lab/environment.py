@@ -21,6 +21,9 @@ from shop.environment import VARIABLES as SHOP_VARIABLES
 PSP_PORT = 8790
 """Where the demo's payment provider listens, if that port is free."""
 
+MAIL_PORT = 8791
+"""Where the demo's mail server listens, if that port is free."""
+
 VARIABLES = declare(
     Variable("PSP_WEBHOOK_URL", "", "demo provider: the shop's address for webhooks"),
     Variable(
@@ -49,6 +52,7 @@ def data_folder() -> Path:
 
 __all__ = [
     "ALL_VARIABLES",
+    "MAIL_PORT",
     "OFFLINE_COMMANDS",
     "PROJECT",
     "PSP_PORT",

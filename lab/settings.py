@@ -6,7 +6,7 @@ Chosen by `shop.environment.choose_settings` where `SHOP_DEMO=1`.
 from lab import environment as demo
 from lab.stack.folder import kept_secret
 from shop.settings import *  # noqa: F403
-from shop.settings import EMAIL_BACKEND, EMAIL_HOST, INSTALLED_APPS, LOGGING
+from shop.settings import INSTALLED_APPS, LOGGING
 
 DATA_DIR = demo.data_folder()
 
@@ -35,9 +35,8 @@ SHOP_RATE_LIMIT = demo.number("RATE_LIMIT") if demo.is_set("RATE_LIMIT") else 0
 SHOP_ALLOW_UNSAFE_STRATEGIES = True
 SHOP_SHOW_MAILS = True
 
-EMAIL_FILE_PATH = DATA_DIR / "mail"
-if not EMAIL_HOST:
-    EMAIL_BACKEND = "django.core.mail.backends.filebased.EmailBackend"
+# Where the mail server keeps what it takes; proofs read there (lab/mail_server.py).
+MAIL_FOLDER = DATA_DIR / "mail"
 
 # Static files are served from where they are: nothing to collect, nothing that can be stale.
 STATIC_ROOT = None
