@@ -8,17 +8,20 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from itertools import count
 from pathlib import Path
 from random import Random
 from urllib.parse import urlsplit
 
 from loadtest.arrivals import Arrivals
+from loadtest.caller import Report
 from loadtest.client import Answer, Connection
 from loadtest.history import Recorder
+from loadtest.known_orders import KnownOrders
+from loadtest.roles import MAIN
 from loadtest.sale import Sale, SaleUnusable
-from loadtest.shopper import Report, Shopper
+from loadtest.shopper import Shopper
 from loadtest.tally import Tally
 
 # A load test is an attack on anybody else's shop: other hosts have to be named on purpose.
@@ -106,7 +109,7 @@ class Run:
         *,
         host: str,
         sale: str,
-        beside: Sequence[str] = (),
+        beside: Mapping[str, str] | None = None,
         weights: dict[str, int],
         seed: int,
         worker: int,
@@ -116,13 +119,14 @@ class Run:
         arrivals: float = 0.0,
         run: str = "",
     ) -> None:
-        """`beside`: ids of sales that go into carts too.
+        """`beside`: ids of further sales, by their roles.
 
         `arrivals`: buyers that come to this process each second; 0 for a closed loop.
         """
         self.address = address_of(host)
         self.sale = find_sale(self.address, sale)
-        self.others = [find_sale(self.address, each) for each in beside]
+        others = {role: find_sale(self.address, each) for role, each in (beside or {}).items()}
+        self.sales = {MAIN: self.sale, **others}
         self.weights = weights
         self.seed, self.worker, self.rounds = seed, worker, rounds
         self.tokens = Tokens(self.address)
@@ -131,6 +135,7 @@ class Run:
         self._report = report
         self._users = count()
         self._users_begun = 0
+        self._known = KnownOrders()
         self._name = f"{os.getpid()}.{next(_runs)}"
         self._recorder = Recorder(Path(history) / f"{self._name}.jsonl") if history else None
         if self._recorder is not None:
@@ -183,8 +188,8 @@ class Run:
         shopper = Shopper(
             name=f"{self._name}.{user}.{turn}",
             token=token,
-            sale=self.sale,
-            others=self.others,
+            sales=self.sales,
+            known=self._known,
             connection=connection,
             recorder=self._recorder,
             report=self._tell,

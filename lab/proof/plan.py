@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from inventory.selling.strategies import CLASSES
 from lab.proof.load_profile import LoadProfile
 from loadtest.faults.chaos import BETWEEN
-from loadtest.orchestrator import RunPlan
-from loadtest.scenarios import sales_for
+from loadtest.orchestrator import RunPlan, refills_of
+from loadtest.roles import MAIN, SaleTerms, roles_for, terms_of
 
 AFTERWARDS = 8.0
 """Seconds that the buyers stay after the last fault: the 3 s that the shop may take to recover,
@@ -52,9 +52,18 @@ class Plan:
         return bool(self.minutes or self.faults)
 
     @property
-    def sales(self) -> int:
-        """The number of sales."""
-        return sales_for(self.profile.mix)
+    def sales(self) -> dict[str, SaleTerms]:
+        """The sales to open, by role; the main one comes first."""
+        main = SaleTerms(self.stock, self.limit, self.strategy)
+        return {role: terms_of(role, main) for role in roles_for(self.profile.mix)}
+
+    @property
+    def restocks(self) -> dict[str, tuple[int, int | None]]:
+        """The units of a restock and how often there is one at most, by the sale's role."""
+        if self.lasts:
+            return {role: (terms.stock, None) for role, terms in self.sales.items()}
+        refills = refills_of(self.profile.mix, self.stock)
+        return {MAIN: refills} if refills else {}
 
     @property
     def about_seconds(self) -> float:

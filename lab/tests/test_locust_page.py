@@ -18,7 +18,7 @@ from lab.stack.ports import next_free, release
 from lab.stack.private import private_folder
 from lab.stack.stack import Stack, serves
 from lab.stack.tests.test_stack import migrate
-from loadtest.scenarios import IN_CARTS
+from loadtest.roles import roles_for
 from shop.pages.tests.test_browser import ARGUMENTS, CHROMIUM
 from shop.tests.processes import wait_for
 
@@ -134,7 +134,7 @@ def test_carts_are_filled_from_several_sales_and_all_of_them_are_judged(shop, pa
     rows = [json.loads(line) for line in final.read_text().splitlines()]
     items = {row["item"] for row in rows if row["kind"] == "order"}
     carts = Counter(row["id"] for row in rows if row["kind"] == "order")
-    assert len(items) == IN_CARTS
+    assert len(items) == len(roles_for("carts"))
     assert max(carts.values()) > 1
 
 

@@ -9,8 +9,9 @@ from loadtest.orchestrator.files import RunFiles
 from loadtest.orchestrator.judge import Judged, judge_run
 from loadtest.orchestrator.plan import RunPlan
 from loadtest.orchestrator.report import write_report
-from loadtest.orchestrator.restock import Restocks
+from loadtest.orchestrator.restock import Restocks, refills_of
 from loadtest.orchestrator.run import Orchestrator
+from loadtest.orchestrator.schedule import Schedule, opening_of, write_terms
 
 __all__ = [
     "Books",
@@ -19,7 +20,11 @@ __all__ = [
     "Restocks",
     "RunFiles",
     "RunPlan",
+    "Schedule",
     "drain",
     "judge_run",
+    "opening_of",
+    "refills_of",
     "write_report",
+    "write_terms",
 ]

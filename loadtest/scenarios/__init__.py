@@ -44,14 +44,6 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
 MIXES = ("rush", "payers", "refunders", "doubles", "bots", "carts", "all")
 # Behaviours that do not wait for the opening.
 IMPATIENT = frozenset({hammer.__name__})
-# Mixes that fill carts, and the number of sales from which they do.
-CART_MIXES = frozenset({"carts", "all"})
-IN_CARTS = 3
-
-
-def sales_for(mix: str) -> int:
-    """The number of sales that a mix needs: several for carts; other buyers use the first."""
-    return IN_CARTS if mix in CART_MIXES else 1
 
 
 def parse_weights(text: str) -> dict[str, int]:
