@@ -39,6 +39,7 @@ VARIABLES = declare(
         "INVENTORY_LINES", "admission,lock,guard,connections", "demo only: safeguards that are on"
     ),
     Variable("SHOP_FAILPOINTS", "", "demo only: folder through which a proof arms failpoints"),
+    Variable("LAB_SABOTAGE", "", "demo only: a bug for a negative control (lab/proof/sabotage.py)"),
 )
 
 ALL_VARIABLES = (*SHOP_VARIABLES, *VARIABLES)

@@ -29,6 +29,7 @@ PUBLIC_URL = demo.text("PUBLIC_URL").rstrip("/") or (f"http://127.0.0.1:{demo.nu
 LAB_GUARD = "guard" in demo.names("INVENTORY_LINES")
 INVENTORY_LINES = [name for name in demo.names("INVENTORY_LINES") if name != "guard"]
 LAB_FAILPOINTS = demo.text("SHOP_FAILPOINTS")
+LAB_SABOTAGE = demo.text("LAB_SABOTAGE")
 
 # A load test plays thousands of buyers with few tokens, so the demo limits nobody by itself.
 SHOP_RATE_LIMIT = demo.number("RATE_LIMIT") if demo.is_set("RATE_LIMIT") else 0
