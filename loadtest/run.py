@@ -35,8 +35,11 @@ TOKEN_PAUSE = 0.5
 _runs = count(1)
 
 
-# Plays one buyer, with the source of their choices.
-Act = Callable[[Shopper, Random], None]
+# Plays one buyer, with the source of their choices, and their place from 0 to 1 in the mix.
+Act = Callable[[Shopper, Random, float], None]
+# Steps from a buyer's place to the next user's and to the same user's next one. By these irrational
+# steps the places lie evenly, however many there are: also few buyers of a mix play all its parts.
+NEXT_USER, NEXT_TURN = 0.6180339887498949, 0.4142135623730951
 
 
 class RunImpossible(RuntimeError):
@@ -174,17 +177,19 @@ class Run:
 
     def _buyer(
         self, user: int, turn: int, connection: Connection, *, scheduled: bool
-    ) -> tuple[Shopper, Random]:
-        """The next buyer, when they are to act, and the source of their choices."""
+    ) -> tuple[Shopper, Random, float]:
+        """The next buyer, when they are to act, the source of their choices, and their place."""
         token = self.tokens.take()
         self.everyone_is_here.wait()
         due = None
         place = f"{user}/{turn}"
+        steps = user * NEXT_USER + turn * NEXT_TURN
         if self._arrivals is not None and scheduled:
             number, due = self._arrivals.wait()
             self.tally.late = self._arrivals.late
             # Any free user plays the next buyer; the choices belong to the buyer.
             place = f"arrival/{number}"
+            steps = number * NEXT_USER
         shopper = Shopper(
             name=f"{self._name}.{user}.{turn}",
             token=token,
@@ -195,7 +200,8 @@ class Run:
             report=self._tell,
             due=due,
         )
-        return shopper, Random(f"{self.seed}/{self.worker}/{place}")
+        first = Random(f"{self.seed}/{self.worker}").random()
+        return shopper, Random(f"{self.seed}/{self.worker}/{place}"), (first + steps) % 1.0
 
     def _tell(
         self,

@@ -35,3 +35,17 @@ def order_with_retries(
     if answer.order is not None and random.random() < ASK_AGAIN:
         shopper.order(purchase)
     return answer
+
+
+def pay_until_paid(shopper: Shopper, order: str, random: Random) -> bool:
+    """Pay until the payment provider has decided, and try again what it declined: whether it is
+    paid.
+    """
+    for _ in range(ATTEMPTS):
+        answer = shopper.pay(order, expects=["payment_declined"])
+        if answer.shown is not None and answer.shown.status != "awaiting_payment":
+            return answer.shown.status in ("paid", "fulfilled")
+        if answer.shown is None and answer.code != "payment_declined" and not unknown(answer):
+            return False
+        shopper.sleep(LONGEST_WAIT / 2 * (0.5 + random.random() / 2))
+    return False
