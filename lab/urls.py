@@ -18,6 +18,7 @@ urlpatterns = [
                 path("sales/<int:sale>/figures", api.show_figures),
                 path("sales/<int:sale>/snapshot", api.show_snapshot),
                 path("sales/<int:sale>/ledger", api.show_ledger),
+                path("sales/<int:sale>/deliveries", api.show_deliveries),
             ]
         ),
     ),

@@ -16,7 +16,11 @@ _TIMEOUT = 30.0
 
 
 class ShopRefused(RuntimeError):
-    """The shop did not do it; says why."""
+    """The shop did not do it; says why. `status` is its answer's, 0 if there was none."""
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class DemoShop:
@@ -95,6 +99,14 @@ class DemoShop:
         """
         self._fetch(f"sales/{sale}/ledger{self._beside}", path)
 
+    def deliveries(self, sale: str, path: Path) -> None:
+        """Write the mails that the shop's mail server took about the sale to `path`, if all of
+        them have come.
+
+        Raises `ShopRefused`; its status is 404 where the shop's mails go elsewhere.
+        """
+        self._fetch(f"sales/{sale}/deliveries{self._beside}", path)
+
     def _fetch(self, what: str, path: Path) -> None:
         unfinished = path.with_suffix(".part")
         with self._send("GET", what, None) as response, unfinished.open("wb") as file:
@@ -126,5 +138,7 @@ class DemoShop:
             with response:
                 said = response.read(500).decode(errors="replace")
             hint = "; has it SHOP_DEMO=1?" if response.status == 404 else ""
-            raise ShopRefused(f"{method} demo/{path}: {response.status} {said}{hint}")
+            raise ShopRefused(
+                f"{method} demo/{path}: {response.status} {said}{hint}", response.status
+            )
         return response

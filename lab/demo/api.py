@@ -21,7 +21,7 @@ from inventory.models import Reservation
 from inventory.selling.strategies import CLASSES, DEFAULT
 from lab.demo import metrics_export, schemas
 from lab.demo.buyers import create_synthetic_buyers
-from lab.proof import provider_ledger, snapshot, terms
+from lab.proof import deliveries, provider_ledger, snapshot, terms
 from shop.api.operations import JSON_LINES, Answer, Operation, Result
 from shop.catalogue.models import Sale
 from shop.catalogue.sales import open_sale
@@ -39,6 +39,7 @@ AFTER_SALE = {
     "show_figures": ("sale", "sale"),
     "show_snapshot": ("sale", "sale"),
     "show_ledger": ("sale", "sale"),
+    "show_deliveries": ("sale", "sale"),
 }
 """What can be done with a sale once it is made."""
 
@@ -234,6 +235,25 @@ def show_ledger(request: HttpRequest, sale: int, *, query: schemas.Beside) -> Re
         lines = provider_ledger.lines(set(orders))
     except PaymentUnknown:
         raise Refusal("busy") from None
+    return StreamingHttpResponse(lines, content_type=JSON_LINES)
+
+
+@Operation(
+    method="GET",
+    tag=TAG,
+    query=schemas.Beside,
+    answers={200: Answer(str, "One line per mail; the last says how many there were.")},
+)
+def show_deliveries(request: HttpRequest, sale: int, *, query: schemas.Beside) -> Result:
+    """Show the mails about a sale's orders, as the mail server took them.
+
+    As JSON lines, for the checker of the load test; also mails that nobody asked for. Not found
+    where the shop's mails go elsewhere.
+    """
+    try:
+        lines = deliveries.lines(_sales(sale, query))
+    except deliveries.NoMailServer:
+        raise Refusal("not_found") from None
     return StreamingHttpResponse(lines, content_type=JSON_LINES)
 
 

@@ -8,7 +8,7 @@ from django.db import Error
 
 from inventory.selling.commit import forget_connection
 from lab.proof import snapshot
-from lab.stack.stack import Stack
+from lab.stack.stack import WITHOUT_LOAD, Stack
 from loadtest import orchestrator
 from loadtest.orchestrator import Books
 
@@ -29,7 +29,7 @@ def restart(stack: Stack, tell: Callable[[str], None]) -> None:
     # one, which would take effect after the final read.
     stack.supervisor.stop_program("web")
     stack.supervisor.start_program("web")
-    for name in ("psp", "web", "celery", "beat"):
+    for name in WITHOUT_LOAD:
         tell(f"waiting for {name}")
         stack.wait_until_ready(name, READY)
 

@@ -16,7 +16,7 @@ from lab import environment
 from lab.stack.embedded import private_servers
 from lab.stack.ports import next_free, release
 from lab.stack.private import private_folder
-from lab.stack.stack import Stack, serves
+from lab.stack.stack import WITHOUT_LOAD, Stack, serves
 from lab.stack.tests.test_stack import migrate
 from loadtest.roles import roles_for
 from shop.pages.tests.test_browser import ARGUMENTS, CHROMIUM
@@ -35,7 +35,7 @@ def shop() -> Iterator[Stack]:
         Stack(folder / "shop", servers.urls, extra={"SHOP_DATA": str(folder)}) as stack,
     ):
         migrate(servers.urls)
-        stack.start("psp", "web", "celery", "beat")
+        stack.start(*WITHOUT_LOAD)
         yield stack
 
 

@@ -175,6 +175,8 @@ class PageRun(Orchestrator):
         self.reason = self.reason or problem
         # Without the provider's ledger, P11 is unknown.
         self._get(self.shop.ledger, self.folder.ledger)
+        # There are none where the shop's mails go to another server.
+        self._get(self.shop.deliveries, self.folder.deliveries)
 
     def judge(self) -> None:
         """Have the run judged in a process of its own, so that the page goes on responding."""
@@ -249,7 +251,7 @@ class PageRun(Orchestrator):
             try:
                 fetch(self.chosen.sale, path)
             except ShopRefused as error:
-                if time.monotonic() < give_up:
+                if error.status != 404 and time.monotonic() < give_up:
                     time.sleep(LOOK)
                     continue
                 return f"no final read: {error}"

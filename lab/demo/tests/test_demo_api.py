@@ -29,7 +29,7 @@ def test_a_number_of_buyers_that_is_none_is_refused(count, ann):
     refused(ann.call("POST", "demo/buyers", {"count": count}), 422, "invalid_request")
 
 
-def test_a_load_tests_sale_is_made_and_watched_as_documented(call, client, settings):
+def test_a_load_tests_sale_is_made_and_watched_as_documented(call, client, settings, tmp_path):
     wish = {"stock": 7, "limit": 2, "strategy": "guard", "starts_in": 0.5, "hold": 60}
     made = call("post", "/api/v1/demo/sales", wish).json()
     path = f"/api/v1/demo/sales/{made['sale']}"
@@ -46,7 +46,7 @@ def test_a_load_tests_sale_is_made_and_watched_as_documented(call, client, setti
     assert sorted(map(int, sales)) == sorted([made["sale"], other])
     assert call("get", f"{path}/figures?beside={other}").json() == figures
     for beside, code in (("999999999", "not_found"), ("x", "invalid_request")):
-        for name in ("figures", "snapshot", "ledger"):
+        for name in ("figures", "snapshot", "ledger", "deliveries"):
             assert code_of(call("get", f"{path}/{name}?beside={beside}")) == code
     assert call("post", f"{path}/restock", {"units": 3}).json() == {"available": 10}
     assert code_of(call("post", f"{path}/restock", {"units": 0})) == "invalid_request"
@@ -55,8 +55,12 @@ def test_a_load_tests_sale_is_made_and_watched_as_documented(call, client, setti
     )
     strategies = call("get", "/api/v1/demo/strategies").json()["strategies"]
     assert strategies[0]["name"] == "combining"
-    for name in ("figures", "snapshot", "ledger"):
+    for name in ("figures", "snapshot", "ledger", "deliveries"):
         assert code_of(call("get", f"/api/v1/demo/sales/999999999/{name}")) == "not_found"
+    settings.MAIL_FOLDER = tmp_path
+    assert b"".join(client.get(f"{path}/deliveries").streaming_content).endswith(b'"rows":0}\n')
+    settings.MAIL_FOLDER = tmp_path / "nowhere"
+    assert code_of(call("get", f"{path}/deliveries")) == "not_found"
     settings.PSP_KEY = "wrong"
     assert code_of(call("get", f"{path}/ledger")) == "busy"
 
