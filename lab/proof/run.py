@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
-from lab.proof import drain
+from lab.proof import direct, drain, provider
 from lab.proof.during import During
 from lab.proof.fault_run import FaultRun
 from lab.proof.judge import judge
@@ -76,17 +76,23 @@ class Proof(Orchestrator):
 
         Raises:
             LoadFailed: the load could not be generated.
+            StackError: the payment provider does not answer.
         """
+        plan, stack, folder = self._plan, self._testbed.stack, self._files.path
         ids = {role: opened.sale.pk for role, opened in self._sales.items()}
-        self._load = Load(self._plan.profile, self._testbed.url, ids, self._files.path)
-        if self._schedule is not None:
-            self._schedule.start()
-        try:
-            yield
-        finally:
+        if stack is not None:
+            # Also where it is to behave: the run before may have had another one.
+            provider.misbehave(stack.psp_url, **plan.provider)
+        with ExitStack() as cleanup:
+            self._load = Load(plan.profile, self._testbed.url, ids, folder)
+            cleanup.callback(self._load.stop)
+            if plan.profile.mix in direct.MIXES:
+                client = direct.Direct(ids, self._opening, plan.profile.seed, folder, stack)
+                cleanup.callback(client.stop)
             if self._schedule is not None:
-                self._schedule.stop()
-            self._load.stop()
+                self._schedule.start()
+                cleanup.callback(self._schedule.stop)
+            yield
         self._totals = self._load.totals()
 
     def faults(self) -> AbstractContextManager[None]:
