@@ -136,6 +136,8 @@ def test_carts_are_filled_from_several_sales_and_all_of_them_are_judged(shop, pa
     carts = Counter(row["id"] for row in rows if row["kind"] == "order")
     assert len(items) == len(roles_for("carts"))
     assert max(carts.values()) > 1
+    mails = (final.parent / "deliveries.snapshot").read_text().splitlines()
+    assert {row["order"] for row in map(json.loads, mails[1:-1])} == set(carts)
 
 
 def test_figures_of_two_processes_are_summed_and_combining_is_proved(shop, page, tmp_path):
