@@ -32,7 +32,7 @@ class Direct:
         sales: ids by role.
         opening: of the main sale, in seconds of the monotonic clock.
         seed: repeats what they want.
-        folder: for their history.
+        folder: for their history, and for what goes wrong.
         stack: the shop's processes, whose servers and secrets these buyers use; None: those of this
             command.
     """
@@ -46,12 +46,15 @@ class Direct:
         stack: Stack | None,
     ) -> None:
         wanted = {"sales": sales, "opening": opening, "seed": seed, "folder": str(folder)}
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", START, json.dumps(wanted)],
-            cwd=environment.PROJECT,
-            env=_environment(stack),
-            stdin=subprocess.PIPE,
-        )
+        with (folder / "direct.log").open("w") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", START, json.dumps(wanted)],
+                cwd=environment.PROJECT,
+                env=_environment(stack),
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
 
     def stop(self) -> None:
         """Let them finish the purchases that they are at."""
