@@ -32,6 +32,7 @@ class DemoShop:
     def __init__(self, address: tuple[str, int], beside: Sequence[str] = ()) -> None:
         # Nothing is tried again: units that were added once must not be added twice.
         self._shop = HTTPConnectionPool(*address, timeout=_TIMEOUT, retries=False)
+        self.address = address
         self._beside = f"?beside={','.join(beside)}" if beside else ""
 
     def strategies(self) -> list[dict[str, Any]]:

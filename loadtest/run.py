@@ -23,6 +23,7 @@ from loadtest.roles import MAIN
 from loadtest.sale import Sale, SaleUnusable
 from loadtest.shopper import Shopper
 from loadtest.tally import Tally
+from loadtest.tokens import MOST, leave_tokens
 
 # A load test is an attack on anybody else's shop: other hosts have to be named on purpose.
 ALLOWED_HOST = "LOADTEST_ALLOW_HOST"
@@ -139,6 +140,7 @@ class Run:
         self._users = count()
         self._users_begun = 0
         self._known = KnownOrders()
+        self._tokens_of: dict[str, str] = {}
         self._name = f"{os.getpid()}.{next(_runs)}"
         self._recorder = Recorder(Path(history) / f"{self._name}.jsonl") if history else None
         if self._recorder is not None:
@@ -174,6 +176,7 @@ class Run:
             self._arrivals = None
         if self._recorder is not None:
             self._recorder.close()
+            leave_tokens(self._recorder.path, self._tokens_of)
 
     def _buyer(
         self, user: int, turn: int, connection: Connection, *, scheduled: bool
@@ -190,8 +193,11 @@ class Run:
             # Any free user plays the next buyer; the choices belong to the buyer.
             place = f"arrival/{number}"
             steps = number * NEXT_USER
+        name = f"{self._name}.{user}.{turn}"
+        if self._recorder is not None and len(self._tokens_of) < MOST:
+            self._tokens_of[name] = token
         shopper = Shopper(
-            name=f"{self._name}.{user}.{turn}",
+            name=name,
             token=token,
             sales=self.sales,
             known=self._known,

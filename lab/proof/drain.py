@@ -34,8 +34,8 @@ def restart(stack: Stack, tell: Callable[[str], None]) -> None:
         stack.wait_until_ready(name, READY)
 
 
-def drain(sales: Sequence[int], seconds: float, tell: Callable[[float, int], None]) -> None:
-    """Wait until nothing is owed for these sales, for so many seconds at most.
+def drain(sales: Sequence[int], seconds: float, tell: Callable[[float, int], None]) -> bool:
+    """Wait until nothing is owed for these sales, for so many seconds at most: whether it is so.
 
     Args:
         tell: called with the seconds so far and what is owed; -1 if the database does not say.
@@ -50,4 +50,4 @@ def drain(sales: Sequence[int], seconds: float, tell: Callable[[float, int], Non
         tell(since, books.owed if books else -1)
         return books
 
-    orchestrator.drain(look, seconds, LOOK)
+    return orchestrator.drain(look, seconds, LOOK)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from inventory.selling.strategies import CLASSES
 from lab.proof.load_profile import LoadProfile
@@ -17,6 +18,18 @@ and enough answers after them to judge the rate of good ones."""
 
 DRAIN = 120
 """Seconds for the follow-up to come to rest."""
+
+PAYING = frozenset({"holds", "parts", "all"})
+"""Mixes in which the payment provider misbehaves."""
+
+PROVIDER: Mapping[str, Any] = {
+    "processing": 250,
+    "decline": 0.1,
+    "lost": 0.05,
+    "copies": 2,
+    "shuffle": 400,
+}
+"""It takes its time, declines some, answers some not at all, repeats and shuffles its events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +69,13 @@ class Plan:
         """The sales to open, by role; the main one comes first."""
         main = SaleTerms(self.stock, self.limit, self.strategy)
         return {role: terms_of(role, main) for role in roles_for(self.profile.mix)}
+
+    @property
+    def provider(self) -> Mapping[str, Any]:
+        """How the payment provider misbehaves; not at all while faults break the shop."""
+        if self.faults or self.profile.mix not in PAYING:
+            return {}
+        return {**PROVIDER, "seed": self.profile.seed}
 
     @property
     def restocks(self) -> dict[str, tuple[int, int | None]]:

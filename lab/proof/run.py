@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
-from lab.proof import drain
+from lab.proof import direct, drain, provider
 from lab.proof.during import During
 from lab.proof.fault_run import FaultRun
 from lab.proof.judge import judge
@@ -22,7 +22,7 @@ from lab.proof.server_errors import ServerErrors
 from lab.proof.tally import Tally
 from lab.proof.testbed import Testbed
 from loadtest.demo_shop import DemoShop, ShopRefused
-from loadtest.orchestrator import Orchestrator, RunFiles, Schedule, write_terms
+from loadtest.orchestrator import Orchestrator, RunFiles, Schedule, ask_again, write_terms
 from loadtest.roles import MAIN, TIMED
 from loadtest.run import address_of
 from shop.catalogue.sales import database_time
@@ -76,17 +76,23 @@ class Proof(Orchestrator):
 
         Raises:
             LoadFailed: the load could not be generated.
+            StackError: the payment provider does not answer.
         """
+        plan, stack, folder = self._plan, self._testbed.stack, self._files.path
         ids = {role: opened.sale.pk for role, opened in self._sales.items()}
-        self._load = Load(self._plan.profile, self._testbed.url, ids, self._files.path)
-        if self._schedule is not None:
-            self._schedule.start()
-        try:
-            yield
-        finally:
+        if stack is not None:
+            # Also where it is to behave: the run before may have had another one.
+            provider.misbehave(stack.psp_url, **plan.provider)
+        with ExitStack() as cleanup:
+            self._load = Load(plan.profile, self._testbed.url, ids, folder)
+            cleanup.callback(self._load.stop)
+            if plan.profile.mix in direct.MIXES:
+                client = direct.Direct(ids, self._opening, plan.profile.seed, folder, stack)
+                cleanup.callback(client.stop)
             if self._schedule is not None:
-                self._schedule.stop()
-            self._load.stop()
+                self._schedule.start()
+                cleanup.callback(self._schedule.stop)
+            yield
         self._totals = self._load.totals()
 
     def faults(self) -> AbstractContextManager[None]:
@@ -108,18 +114,18 @@ class Proof(Orchestrator):
             time.sleep(LOOK)
 
     def drain(self) -> None:
-        """Wait until every process serves and nothing is owed.
+        """Wait until every process serves and nothing is owed, and ask for some keys once more.
 
         Raises:
             StackError: a process did not come up again.
         """
         if self._plan.lasts and self._testbed.stack is not None:
             drain.restart(self._testbed.stack, lambda phase: self._say(phase))
-        drain.drain(
-            self._ids,
-            self._plan.drain,
-            lambda since, owed: self._say("waiting for the follow-up", since, owed),
-        )
+        if self._comes_to_rest():
+            self._say("asking again")
+            address = address_of(self._testbed.url)
+            ask_again(self._files, self._files.histories(), address, self._plan.profile.seed)
+            self._comes_to_rest()
 
     def judge(self) -> None:
         """Compare every answer with the database."""
@@ -127,7 +133,8 @@ class Proof(Orchestrator):
         self._write_terms()
         judged = judge(self._plan, self._ids, self._files)
         injected = self._fault_run.injected
-        statistics = run_statistics(self._files.histories(), injected)
+        during = [each for each in self._files.histories() if each != self._files.again]
+        statistics = run_statistics(during, injected)
         self.result = Result(
             sale=self._ids[0],
             verdict=judged.verdict,
@@ -149,6 +156,13 @@ class Proof(Orchestrator):
         """Write the report, if one is wanted."""
         if self._report_to is not None:
             write_report(self._report_to, self._plan, self.result, self._files)
+
+    def _comes_to_rest(self) -> bool:
+        return drain.drain(
+            self._ids,
+            self._plan.drain,
+            lambda since, owed: self._say("waiting for the follow-up", since, owed),
+        )
 
     def _scheduled(self) -> Schedule | None:
         """The changes of the sale that has any."""

@@ -4,6 +4,7 @@ plan, load, faults, drain, judge, report: `run.py` holds their order, the other 
 each. This package knows a shop by HTTP only; `lab/proof` adds what needs processes and a database.
 """
 
+from loadtest.orchestrator.again import ask_again
 from loadtest.orchestrator.drain import Books, drain
 from loadtest.orchestrator.files import RunFiles
 from loadtest.orchestrator.judge import Judged, judge_run
@@ -21,6 +22,7 @@ __all__ = [
     "RunFiles",
     "RunPlan",
     "Schedule",
+    "ask_again",
     "drain",
     "judge_run",
     "opening_of",

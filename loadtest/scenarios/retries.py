@@ -6,6 +6,7 @@ from random import Random
 
 from loadtest.client import Answer
 from loadtest.history import INFO, classify
+from loadtest.sale import Sale
 from loadtest.shopper import Shopper
 from loadtest.wishes import Purchase
 
@@ -34,6 +35,17 @@ def order_with_retries(
         shopper.sleep(min(answer.retry_after or 0.2, LONGEST_WAIT) * (0.5 + random.random() / 2))
     if answer.order is not None and random.random() < ASK_AGAIN:
         shopper.order(purchase)
+    return answer
+
+
+def order_when_back(shopper: Shopper, sale: Sale, quantity: int, random: Random) -> Answer:
+    """Order, and while it is sold out come again for units that others have given back."""
+    for _ in range(ATTEMPTS):
+        purchase = shopper.wants(quantity, sale)
+        answer = order_with_retries(shopper, purchase, random, also_unknown=True)
+        if answer.code != "sold_out":
+            break
+        shopper.sleep(LONGEST_WAIT * (0.5 + random.random() / 2))
     return answer
 
 

@@ -19,6 +19,7 @@ from loadtest.orchestrator import (
     Orchestrator,
     Restocks,
     Schedule,
+    ask_again,
     drain,
     opening_of,
     refills_of,
@@ -163,9 +164,11 @@ class PageRun(Orchestrator):
             self._load_ended.wait(max(LOOK, time.monotonic() - began))
 
     def drain(self) -> None:
-        """Wait until nothing moves and nothing is owed; then get the final read."""
-        drain(lambda _: self._books(), DRAIN, LOOK)
+        """Wait until nothing moves and nothing is owed, ask again, and get the final read."""
         assert self.folder is not None
+        if drain(lambda _: self._books(), DRAIN, LOOK):
+            ask_again(self.folder, self._here(), self.shop.address, self.chosen.seed)
+            drain(lambda _: self._books(), DRAIN, LOOK)
         changed = self._schedule.rows[1:] if self._schedule else []
         write_terms(self.folder.terms, [*self._terms.values(), *changed])
         problem = self._get(self.shop.snapshot, self.folder.final)
@@ -178,13 +181,15 @@ class PageRun(Orchestrator):
     def judge(self) -> None:
         """Have the run judged in a process of its own, so that the page goes on responding."""
         assert self.folder is not None
-        here = [path for path in self._histories if Path(path).exists()]
+        here = self._here()
         missing = self._processes - len(here)
         if missing > 0:
             self.reason = self.reason or (
                 f"the history of {missing} of {self._processes} load-generating processes is not "
                 "on this machine"
             )
+        if self.folder.again.exists():
+            here.append(str(self.folder.again))
         if self._fault_run is not None:
             here.append(self._fault_run.history)
         if self._restocks is not None:
@@ -210,6 +215,10 @@ class PageRun(Orchestrator):
         if self.phase == RUNNING and self.folder is not None:
             self.folder.look(self.figures, time.monotonic_ns())
         return True
+
+    def _here(self) -> list[str]:
+        """The histories of load-generating processes that are on this machine."""
+        return [path for path in self._histories if Path(path).exists()]
 
     def _refills(self) -> Restocks | None:
         """The restocks of a sale that need not last."""
