@@ -22,7 +22,8 @@ def misbehave(url: str, **behaviour: Any) -> None:
 
     Args:
         url: of the provider.
-        behaviour: by field; what is not named is as the provider's environment has it.
+        behaviour: by field; what is not named is as the provider's environment has it. So without
+            any it behaves again.
 
     Raises:
         StackError: it does not answer, or knows no such behaviour.
@@ -39,12 +40,3 @@ def misbehave(url: str, **behaviour: Any) -> None:
     if answer.status != 200:
         said = answer.data.decode(errors="replace")
         raise StackError(f"The payment provider refuses {behaviour}: {said}")
-
-
-def behave(url: str) -> None:
-    """Let it behave as its environment says again.
-
-    Raises:
-        StackError: it does not answer.
-    """
-    misbehave(url)

@@ -46,6 +46,7 @@ ORDER_CONTROLS = (
         "the pause of a sale",
         ("P15",),
         mix="windows",
+        units=4,  # left when the sale is closed
         before=_trigger("UPDATE", "shop_sale", "NEW.paused := false;"),
         after=_UNDONE,
     ),
@@ -54,6 +55,7 @@ ORDER_CONTROLS = (
         "the end of a sale",
         ("P15",),
         mix="windows",
+        units=4,  # left when the sale is closed
         before=_trigger(
             "UPDATE", "shop_sale", "NEW.ends_at := greatest(NEW.ends_at, OLD.ends_at);"
         ),

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from lab.proof.provider import behave, misbehave
+from lab.proof.provider import misbehave
 from lab.stack.errors import StackError
 from lab.tests.psp import Psp
 
@@ -19,7 +19,7 @@ def test_the_provider_misbehaves_until_it_is_told_to_behave(psp: Psp) -> None:
     assert (told["decline"], told["copies"], told["lost"]) == (0.05, 2, 0)
     misbehave(psp.url, lost=0.03)
     assert json.loads(psp.call("behaviour"))["decline"] == 0, "replaced, not added to"
-    behave(psp.url)
+    misbehave(psp.url)
     assert json.loads(psp.call("behaviour"))["lost"] == 0
 
 
