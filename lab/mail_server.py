@@ -16,9 +16,12 @@ from argparse import ArgumentParser
 from email.parser import BytesHeaderParser
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from aiosmtpd.smtp import SMTP, Envelope, Session
+if TYPE_CHECKING:
+    # At run time only where it serves: the demo's image, which reads the names below, has none.
+    from aiosmtpd.smtp import SMTP, Envelope, Session
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +66,8 @@ class Keeper:
 
 async def serve(port: int, folder: Path) -> None:
     """Serve on a port of 127.0.0.1 until SIGTERM or SIGINT."""
+    from aiosmtpd.smtp import SMTP
+
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)
     loop, ends = asyncio.get_running_loop(), asyncio.Event()
