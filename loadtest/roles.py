@@ -44,9 +44,9 @@ _ROLES: Mapping[str, tuple[float, Mapping[str, Any]]] = {
     CART_A: (0.5, {"price": 1_237}),
     CART_B: (0.5, {"price": 50_049}),
     # Quantities race for it, and parts of it come back.
-    LIMITED: (3.0, {"limit": 10, "price": 333, "restock_returned": False}),
+    LIMITED: (2.0, {"limit": 10, "price": 333, "restock_returned": False}),
     # So few that buyers have to wait for what others do not pay for.
-    BRIEF: (0.75, {"limit": 3, "price": 2_501, "hold": 3.0, "restock_cancelled": False}),
+    BRIEF: (0.4, {"limit": 3, "price": 2_501, "hold": 3.0, "restock_cancelled": False}),
     # So many that it is closed while units are left.
     TIMED: (12.0, {"limit": 10, "price": 7_919}),
 }

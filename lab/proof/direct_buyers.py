@@ -27,8 +27,12 @@ from shop.refusals import PROBLEMS, Refusal
 
 log = logging.getLogger(__name__)
 
-BUYERS, ROUNDS = 12, 36
+BUYERS, ROUNDS = 20, 40
 """Each buyer comes in several rounds, so that what they have already counts."""
+
+MAIN_EVERY = 3
+"""One round in so many is about the main sale; no divisor of the buyers, or few would come to it.
+"""
 
 PAUSE = 0.3
 """Seconds between two rounds."""
@@ -78,7 +82,9 @@ class DirectBuyers:
     def race(self, number: int) -> None:
         """Let one buyer make several requests at once, and wait for the answers."""
         name = f"direct.{number % BUYERS}"
-        sale = self._sales[MAIN if number % 3 == 0 or LIMITED not in self._sales else LIMITED]
+        sale = self._sales[
+            MAIN if number % MAIN_EVERY == 0 or LIMITED not in self._sales else LIMITED
+        ]
         most = max(1, sale.limit // 2)
         clicks = [
             Click(name, self._ids[name], sale, new_key(), self._random.randint(1, most))

@@ -27,7 +27,7 @@ MAIN_TERMS = SaleTerms(40, 2, "guard")
 def test_the_terms_of_a_role_are_those_of_the_main_sale_but_for_its_own() -> None:
     assert terms_of(MAIN, MAIN_TERMS) == MAIN_TERMS
     brief = terms_of(BRIEF, MAIN_TERMS)
-    assert (brief.stock, brief.limit, brief.hold, brief.strategy) == (30, 3, 3.0, "guard")
+    assert (brief.stock, brief.limit, brief.hold, brief.strategy) == (16, 3, 3.0, "guard")
     assert (brief.restock_cancelled, brief.restock_returned) == (False, True)
     assert terms_of(BRIEF, SaleTerms(1, 1, "guard")).stock == 1
     assert terms_of(LIMITED, MAIN_TERMS).limit == 10
