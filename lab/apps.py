@@ -11,9 +11,9 @@ class LabConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Register the comparison strategies and arm the failpoints."""
+        """Register the comparison strategies, arm the failpoints, commit a control's sabotage."""
         from inventory.selling import strategies
-        from lab.proof import failpoints
+        from lab.proof import failpoints, sabotage
         from lab.strategies import COMPARISON
         from lab.strategies.unguarded_combining import UnguardedCombining
 
@@ -22,3 +22,4 @@ class LabConfig(AppConfig):
         if not settings.LAB_GUARD:
             strategies.CLASSES[UnguardedCombining.name] = UnguardedCombining
         failpoints.obey(settings.LAB_FAILPOINTS)
+        sabotage.commit(settings.LAB_SABOTAGE)

@@ -21,6 +21,9 @@ from shop.environment import VARIABLES as SHOP_VARIABLES
 PSP_PORT = 8790
 """Where the demo's payment provider listens, if that port is free."""
 
+MAIL_PORT = 8791
+"""Where the demo's mail server listens, if that port is free."""
+
 VARIABLES = declare(
     Variable("PSP_WEBHOOK_URL", "", "demo provider: the shop's address for webhooks"),
     Variable(
@@ -36,6 +39,7 @@ VARIABLES = declare(
         "INVENTORY_LINES", "admission,lock,guard,connections", "demo only: safeguards that are on"
     ),
     Variable("SHOP_FAILPOINTS", "", "demo only: folder through which a proof arms failpoints"),
+    Variable("LAB_SABOTAGE", "", "demo only: a bug for a negative control (lab/proof/sabotage.py)"),
 )
 
 ALL_VARIABLES = (*SHOP_VARIABLES, *VARIABLES)
@@ -49,6 +53,7 @@ def data_folder() -> Path:
 
 __all__ = [
     "ALL_VARIABLES",
+    "MAIL_PORT",
     "OFFLINE_COMMANDS",
     "PROJECT",
     "PSP_PORT",

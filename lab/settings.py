@@ -6,7 +6,7 @@ Chosen by `shop.environment.choose_settings` where `SHOP_DEMO=1`.
 from lab import environment as demo
 from lab.stack.folder import kept_secret
 from shop.settings import *  # noqa: F403
-from shop.settings import EMAIL_BACKEND, EMAIL_HOST, INSTALLED_APPS, LOGGING
+from shop.settings import INSTALLED_APPS, LOGGING
 
 DATA_DIR = demo.data_folder()
 
@@ -29,15 +29,15 @@ PUBLIC_URL = demo.text("PUBLIC_URL").rstrip("/") or (f"http://127.0.0.1:{demo.nu
 LAB_GUARD = "guard" in demo.names("INVENTORY_LINES")
 INVENTORY_LINES = [name for name in demo.names("INVENTORY_LINES") if name != "guard"]
 LAB_FAILPOINTS = demo.text("SHOP_FAILPOINTS")
+LAB_SABOTAGE = demo.text("LAB_SABOTAGE")
 
 # A load test plays thousands of buyers with few tokens, so the demo limits nobody by itself.
 SHOP_RATE_LIMIT = demo.number("RATE_LIMIT") if demo.is_set("RATE_LIMIT") else 0
 SHOP_ALLOW_UNSAFE_STRATEGIES = True
 SHOP_SHOW_MAILS = True
 
-EMAIL_FILE_PATH = DATA_DIR / "mail"
-if not EMAIL_HOST:
-    EMAIL_BACKEND = "django.core.mail.backends.filebased.EmailBackend"
+# Where the mail server keeps what it takes; proofs read there (lab/mail_server.py).
+MAIL_FOLDER = DATA_DIR / "mail"
 
 # Static files are served from where they are: nothing to collect, nothing that can be stale.
 STATIC_ROOT = None

@@ -14,9 +14,11 @@ urlpatterns = [
                 path("strategies", api.list_strategies),
                 path("sales", api.make_sale),
                 path("sales/<int:sale>/restock", api.restock_sale),
+                path("sales/<int:sale>/terms", api.change_terms),
                 path("sales/<int:sale>/figures", api.show_figures),
                 path("sales/<int:sale>/snapshot", api.show_snapshot),
                 path("sales/<int:sale>/ledger", api.show_ledger),
+                path("sales/<int:sale>/deliveries", api.show_deliveries),
             ]
         ),
     ),

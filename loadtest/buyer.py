@@ -48,11 +48,11 @@ class Buyer(User):
         except RunImpossible as error:
             session.give_up(error)
 
-    def act(self, shopper: Shopper, random: Random) -> None:
+    def act(self, shopper: Shopper, random: Random, place: float) -> None:
         """Play one buyer: choose a behaviour by weight and carry it out."""
         self.shopper, self.random = shopper, random
         weights = Session.of(self.environment).running.weights
-        name = choose(self._behaviours, weights, random)
+        name = choose(self._behaviours, weights, place)
         if name not in IMPATIENT:
             shopper.wait_for_opening(random)
         getattr(self, name)()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from loadtest.client import Answer
@@ -29,16 +29,16 @@ class Cart(NamedTuple):
     lines: tuple[Line, ...]
 
     @classmethod
-    def of(cls, sales: Sequence[Sale], quantity: int = 1) -> Cart:
+    def of(cls, wanted: Mapping[Sale, int]) -> Cart:
         """So many of each sale. The lines' keys are made as the API says that the shop makes them.
 
         A sale's id must be a whole number: lines are numbered in the order of these.
         """
         key = uuid.uuid4()
-        ordered = sorted(sales, key=lambda sale: int(sale.id))
+        ordered = sorted(wanted, key=lambda sale: int(sale.id))
         keys = [key, *(uuid.uuid5(key, str(place)) for place in range(1, len(ordered)))]
         lines = zip(ordered, keys, strict=True)
-        return cls(str(key), tuple(Line(sale, quantity, str(each)) for sale, each in lines))
+        return cls(str(key), tuple(Line(sale, wanted[sale], str(each)) for sale, each in lines))
 
     def body(self) -> bytes:
         """What is sent."""

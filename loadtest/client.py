@@ -13,7 +13,7 @@ import time
 from typing import Any, NamedTuple
 
 from loadtest.framing import READ_SIZE, BadResponse, Response, parse, request_bytes
-from loadtest.history import CONNECTION_REFUSED
+from loadtest.history import CONNECTION_REFUSED, Shown
 
 # Servers drop idle connections after seconds; one that rested this long is looked at before use.
 _RESTED = 0.5
@@ -33,6 +33,20 @@ class Answer(NamedTuple):
         """The id of the order in the answer, if it names one."""
         identity = self.body.get("id")
         return None if identity is None else str(identity)
+
+    @property
+    def shown(self) -> Shown | None:
+        """What the answer shows of an order; None if it shows none."""
+        try:
+            amount, refunded = self.body["amount"], self.body["refunded"]
+            return Shown(
+                int(amount["amount"]),
+                str(amount["currency"]),
+                str(self.body["status"]),
+                int(refunded["amount"]),
+            )
+        except (KeyError, TypeError, ValueError):
+            return None
 
 
 class Connection:

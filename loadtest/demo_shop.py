@@ -9,12 +9,18 @@ from typing import Any
 from urllib3 import BaseHTTPResponse, HTTPConnectionPool
 from urllib3.exceptions import HTTPError
 
+from loadtest.checker.snapshot import Terms
+
 # Seconds for an answer; a snapshot may take longer to come than to begin.
 _TIMEOUT = 30.0
 
 
 class ShopRefused(RuntimeError):
-    """The shop did not do it; says why."""
+    """The shop did not do it; says why. `status` is its answer's, 0 if there was none."""
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class DemoShop:
@@ -26,6 +32,7 @@ class DemoShop:
     def __init__(self, address: tuple[str, int], beside: Sequence[str] = ()) -> None:
         # Nothing is tried again: units that were added once must not be added twice.
         self._shop = HTTPConnectionPool(*address, timeout=_TIMEOUT, retries=False)
+        self.address = address
         self._beside = f"?beside={','.join(beside)}" if beside else ""
 
     def strategies(self) -> list[dict[str, Any]]:
@@ -33,10 +40,42 @@ class DemoShop:
         found: list[dict[str, Any]] = self._ask("GET", "strategies")["strategies"]
         return found
 
-    def open_sale(self, *, stock: int, limit: int, strategy: str, starts_in: float) -> str:
-        """Open a fresh sale: its id. Raises `ShopRefused`."""
-        wish = {"stock": stock, "limit": limit, "strategy": strategy, "starts_in": starts_in}
+    def open_sale(
+        self,
+        *,
+        stock: int,
+        limit: int,
+        strategy: str,
+        starts_in: float,
+        price: int = 99_900,
+        hold: float = 900.0,
+        restock_cancelled: bool = True,
+        restock_returned: bool = True,
+    ) -> str:
+        """Open a fresh sale: its id.
+
+        `starts_in` and `hold` are seconds, `price` is of a unit in minor units; units of cancelled
+        and of returned orders are sold again or not. Raises `ShopRefused`.
+        """
+        wish = {
+            "stock": stock,
+            "limit": limit,
+            "strategy": strategy,
+            "starts_in": starts_in,
+            "price": price,
+            "hold": hold,
+            "restock_cancelled": restock_cancelled,
+            "restock_returned": restock_returned,
+        }
         return str(self._ask("POST", "sales", wish)["sale"])
+
+    def change(self, sale: str, **changes: Any) -> Terms:
+        """Change a sale: the terms in force after it; without changes, those there are.
+
+        `changes` are `price` in minor units, `paused`, and `starts_in` and `ends_in` in seconds
+        from now. Raises `ShopRefused`, after which they may have been made.
+        """
+        return Terms(**{**self._ask("POST", f"sales/{sale}/terms", changes), "sale": sale})
 
     def figures(self, sale: str) -> dict[str, Any]:
         """What the sale has come to. Raises `ShopRefused`."""
@@ -59,6 +98,14 @@ class DemoShop:
         Raises `ShopRefused`.
         """
         self._fetch(f"sales/{sale}/ledger{self._beside}", path)
+
+    def deliveries(self, sale: str, path: Path) -> None:
+        """Write the mails that the shop's mail server took about the sale to `path`, if all of
+        them have come.
+
+        Raises `ShopRefused`; its status is 404 where the shop's mails go elsewhere.
+        """
+        self._fetch(f"sales/{sale}/deliveries{self._beside}", path)
 
     def _fetch(self, what: str, path: Path) -> None:
         unfinished = path.with_suffix(".part")
@@ -91,5 +138,7 @@ class DemoShop:
             with response:
                 said = response.read(500).decode(errors="replace")
             hint = "; has it SHOP_DEMO=1?" if response.status == 404 else ""
-            raise ShopRefused(f"{method} demo/{path}: {response.status} {said}{hint}")
+            raise ShopRefused(
+                f"{method} demo/{path}: {response.status} {said}{hint}", response.status
+            )
         return response

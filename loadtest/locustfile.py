@@ -124,7 +124,95 @@ class Carts(Buyer):
         scenarios.send_twice(self.shopper, self.random)
 
 
-class All(Payers, Refunders, Bots, Carts, Rush, Doubles):
+class Limits(Buyer):
+    """Buyers who want more than the limit, several times at once."""
+
+    @task(70)
+    def race_limit(self) -> None:
+        scenarios.race_limit(self.shopper, self.random)
+
+    @task(15)
+    def buy_once(self) -> None:
+        scenarios.buy_once(self.shopper, self.random)
+
+    @task(15)
+    def send_twice(self) -> None:
+        scenarios.send_twice(self.shopper, self.random)
+
+
+class Windows(Buyer):
+    """Buyers who go on while a sale is paused, closed and opened again."""
+
+    @task(80)
+    def outlast(self) -> None:
+        scenarios.outlast(self.shopper, self.random)
+
+    @task(10)
+    def buy_once(self) -> None:
+        scenarios.buy_once(self.shopper, self.random)
+
+    @task(10)
+    def send_twice(self) -> None:
+        scenarios.send_twice(self.shopper, self.random)
+
+
+class Holds(Buyer):
+    """Buyers who do not pay in time, and those who wait for what comes back."""
+
+    @task(24)
+    def let_expire(self) -> None:
+        scenarios.let_expire(self.shopper, self.random)
+
+    @task(24)
+    def pay_at_deadline(self) -> None:
+        scenarios.pay_at_deadline(self.shopper, self.random)
+
+    @task(24)
+    def cancel_late(self) -> None:
+        scenarios.cancel_late(self.shopper, self.random)
+
+    @task(28)
+    def come_again(self) -> None:
+        scenarios.come_again(self.shopper, self.random)
+
+
+class Parts(Buyer):
+    """Buyers who give parts of their orders back."""
+
+    @task(40)
+    def cancel_parts(self) -> None:
+        scenarios.cancel_parts(self.shopper, self.random)
+
+    @task(40)
+    def refund_parts(self) -> None:
+        scenarios.refund_parts(self.shopper, self.random)
+
+    @task(20)
+    def send_twice(self) -> None:
+        scenarios.send_twice(self.shopper, self.random)
+
+
+class Peepers(Buyer):
+    """Buyers who try other buyers' orders."""
+
+    @task(40)
+    def peep(self) -> None:
+        scenarios.peep(self.shopper, self.random)
+
+    @task(25)
+    def buy_and_pay(self) -> None:
+        scenarios.buy_and_pay(self.shopper, self.random)
+
+    @task(20)
+    def pay_and_refund(self) -> None:
+        scenarios.pay_and_refund(self.shopper, self.random)
+
+    @task(15)
+    def send_twice(self) -> None:
+        scenarios.send_twice(self.shopper, self.random)
+
+
+class All(Payers, Refunders, Bots, Carts, Rush, Doubles, Limits, Windows, Holds, Parts, Peepers):
     """The buyers of every mix in equal parts."""
 
 

@@ -51,7 +51,7 @@ def add_options(parser: Any, strategies: list[str], faults: list[str]) -> None:
         default=1,
     )
     add("seed", "Repeats the behaviour of a run; 0 draws a seed and logs it", type=int, default=0)
-    add_hidden("beside", "Ids of sales that go into carts beside the sale, such as 7,8", default="")
+    add_hidden("beside", "Further sales by role, such as cart_a=7,brief=8", default="")
     add_hidden("history", "Folder for the history of every call; empty for none", default="")
     add_hidden("totals", "File for the counts of all buyers together; empty for none", default="")
     add_hidden("runs", "Folder in which the page keeps the last runs and their reports", default="")

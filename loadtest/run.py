@@ -8,18 +8,22 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from itertools import count
 from pathlib import Path
 from random import Random
 from urllib.parse import urlsplit
 
 from loadtest.arrivals import Arrivals
+from loadtest.caller import Report
 from loadtest.client import Answer, Connection
 from loadtest.history import Recorder
+from loadtest.known_orders import KnownOrders
+from loadtest.roles import MAIN
 from loadtest.sale import Sale, SaleUnusable
-from loadtest.shopper import Report, Shopper
+from loadtest.shopper import Shopper
 from loadtest.tally import Tally
+from loadtest.tokens import MOST, leave_tokens
 
 # A load test is an attack on anybody else's shop: other hosts have to be named on purpose.
 ALLOWED_HOST = "LOADTEST_ALLOW_HOST"
@@ -32,8 +36,11 @@ TOKEN_PAUSE = 0.5
 _runs = count(1)
 
 
-# Plays one buyer, with the source of their choices.
-Act = Callable[[Shopper, Random], None]
+# Plays one buyer, with the source of their choices, and their place from 0 to 1 in the mix.
+Act = Callable[[Shopper, Random, float], None]
+# Steps from a buyer's place to the next user's and to the same user's next one. By these irrational
+# steps the places lie evenly, however many there are: also few buyers of a mix play all its parts.
+NEXT_USER, NEXT_TURN = 0.6180339887498949, 0.4142135623730951
 
 
 class RunImpossible(RuntimeError):
@@ -106,7 +113,7 @@ class Run:
         *,
         host: str,
         sale: str,
-        beside: Sequence[str] = (),
+        beside: Mapping[str, str] | None = None,
         weights: dict[str, int],
         seed: int,
         worker: int,
@@ -116,13 +123,14 @@ class Run:
         arrivals: float = 0.0,
         run: str = "",
     ) -> None:
-        """`beside`: ids of sales that go into carts too.
+        """`beside`: ids of further sales, by their roles.
 
         `arrivals`: buyers that come to this process each second; 0 for a closed loop.
         """
         self.address = address_of(host)
         self.sale = find_sale(self.address, sale)
-        self.others = [find_sale(self.address, each) for each in beside]
+        others = {role: find_sale(self.address, each) for role, each in (beside or {}).items()}
+        self.sales = {MAIN: self.sale, **others}
         self.weights = weights
         self.seed, self.worker, self.rounds = seed, worker, rounds
         self.tokens = Tokens(self.address)
@@ -131,6 +139,8 @@ class Run:
         self._report = report
         self._users = count()
         self._users_begun = 0
+        self._known = KnownOrders()
+        self._tokens_of: dict[str, str] = {}
         self._name = f"{os.getpid()}.{next(_runs)}"
         self._recorder = Recorder(Path(history) / f"{self._name}.jsonl") if history else None
         if self._recorder is not None:
@@ -166,31 +176,38 @@ class Run:
             self._arrivals = None
         if self._recorder is not None:
             self._recorder.close()
+            leave_tokens(self._recorder.path, self._tokens_of)
 
     def _buyer(
         self, user: int, turn: int, connection: Connection, *, scheduled: bool
-    ) -> tuple[Shopper, Random]:
-        """The next buyer, when they are to act, and the source of their choices."""
+    ) -> tuple[Shopper, Random, float]:
+        """The next buyer, when they are to act, the source of their choices, and their place."""
         token = self.tokens.take()
         self.everyone_is_here.wait()
         due = None
         place = f"{user}/{turn}"
+        steps = user * NEXT_USER + turn * NEXT_TURN
         if self._arrivals is not None and scheduled:
             number, due = self._arrivals.wait()
             self.tally.late = self._arrivals.late
             # Any free user plays the next buyer; the choices belong to the buyer.
             place = f"arrival/{number}"
+            steps = number * NEXT_USER
+        name = f"{self._name}.{user}.{turn}"
+        if self._recorder is not None and len(self._tokens_of) < MOST:
+            self._tokens_of[name] = token
         shopper = Shopper(
-            name=f"{self._name}.{user}.{turn}",
+            name=name,
             token=token,
-            sale=self.sale,
-            others=self.others,
+            sales=self.sales,
+            known=self._known,
             connection=connection,
             recorder=self._recorder,
             report=self._tell,
             due=due,
         )
-        return shopper, Random(f"{self.seed}/{self.worker}/{place}")
+        first = Random(f"{self.seed}/{self.worker}").random()
+        return shopper, Random(f"{self.seed}/{self.worker}/{place}"), (first + steps) % 1.0
 
     def _tell(
         self,

@@ -15,12 +15,17 @@ class SaleUnusable(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Sale:
-    """What a buyer needs to know of a sale; `opens_at` is on this process's monotonic clock."""
+    """What a buyer needs to know of a sale.
+
+    `opens_at` is on this process's monotonic clock; `clock` is what to add to a time of the server
+    (in seconds since 1970) to have it on that clock.
+    """
 
     id: str
     item: str | None
     limit: int
     opens_at: float
+    clock: float = 0.0
 
     @classmethod
     def from_json(cls, sale: str, body: dict[str, Any], *, answered: float) -> Sale:
@@ -41,6 +46,7 @@ class Sale:
             item=None if item is None else str(item),
             limit=limit,
             opens_at=answered + (opens - now).total_seconds(),
+            clock=answered - now.timestamp(),
         )
 
     def wait_for_opening(self, sleep: Callable[[float], None] = time.sleep) -> None:

@@ -27,6 +27,7 @@ from loadtest.demo_shop import DemoShop, ShopRefused
 from loadtest.dispatch import MixDispatcher, goes_on
 from loadtest.fresh_sale import beside, open_beside, open_for_run
 from loadtest.options import FRESH, add_options
+from loadtest.roles import format_sales
 from loadtest.run import Run, RunImpossible, address_of, find_sale
 from loadtest.scenarios import parse_weights
 from loadtest.tally import Tally
@@ -199,7 +200,7 @@ class Session:
             shop = DemoShop(address)
             shown = self.page.take_opened(options) if self.page else None
             options.opened = shown or open_for_run(shop, options)
-            options.others = options.others or ",".join(open_beside(shop, options))
+            options.others = options.others or format_sales(open_beside(shop, options))
         limit = find_sale(address, options.opened).limit
         options.recording = options.history
         options.endless = getattr(options, "fault", NONE) != NONE

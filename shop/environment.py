@@ -61,7 +61,7 @@ VARIABLES = (
     Variable("HSTS_SECONDS", "3600", "how long browsers insist on HTTPS; 0: they do not"),
     Variable("HSTS_SUBDOMAINS", "0", "1: on the shop's subdomains too"),
     Variable("HSTS_PRELOAD", "0", "1: allow browsers to ship with that rule; hard to take back"),
-    Variable("EMAIL_HOST", "", "mail server; unset: mails go to a folder (demo) or the log"),
+    Variable("EMAIL_HOST", "", "mail server; unset: mails go to the log; the demo brings its own"),
     Variable("EMAIL_PORT", "587", "mail server's port"),
     Variable("EMAIL_HOST_USER", "", "user at the mail server"),
     Variable("EMAIL_HOST_PASSWORD", "", "password at the mail server"),

@@ -13,10 +13,17 @@ import pytest
 from inventory import services
 from inventory.audit import audit
 from inventory.models import BuyerQuota, StockMovement
-from inventory.outcomes import Granted, KeyReused, LimitReached, SoldOut
+from inventory.outcomes import (
+    Declined,
+    Granted,
+    KeyReused,
+    LimitReached,
+    PurchaseTicket,
+    SoldOut,
+)
 from inventory.selling import guard
 from inventory.selling.strategies import CLASSES, strategy
-from inventory.selling.strategies.combining import Combining
+from inventory.selling.strategies.combining import Combining, Line
 from inventory.tests.helpers import (
     PATIENCE,
     at_once,
@@ -324,6 +331,25 @@ def test_the_poisoned_do_not_eat_the_stock_of_those_behind_them(stock):
     assert len(bought) == 5
     assert min(bought) > 20
     assert book(item).available == 0
+
+
+def test_a_granted_key_is_replayed_beside_purchases_that_are_declined(stock):
+    item = stock(5)
+    first = wish(item)
+    sell(first)
+
+    def decline(granted):
+        raise Declined({each.purchase.scope for each in granted})
+
+    tickets = [PurchaseTicket(wish(item)), PurchaseTicket(first), PurchaseTicket(wish(item))]
+    selling = Combining.make()
+    selling._sell(Line(item, decline), tickets, None)
+    before, replayed, after = (ticket.answer for ticket in tickets)
+    assert isinstance(before, Declined)
+    assert isinstance(after, Declined)
+    assert isinstance(replayed, Granted)
+    assert replayed.replayed
+    assert (book(item).available, reserved(item)) == (4, 1)
 
 
 @pytest.mark.parametrize("by", SAFE)

@@ -13,6 +13,7 @@ from django.db.models import Count, Max, Min
 from lab.bench.rows import ENOUGH_STOCK
 from lab.proof.load_profile import Load, LoadProfile
 from lab.stack.private import private_folder
+from loadtest.roles import MAIN
 from shop.catalogue.sales import open_sale
 from shop.orders.models import Order
 
@@ -63,7 +64,7 @@ def _sample(url: str, profile: LoadProfile, seconds: float, records: bool) -> fl
         starts_in=timedelta(seconds=profile.gathers_in),
     )
     with private_folder() as folder:
-        load = Load(profile, url, [sale.pk], folder, records=records)
+        load = Load(profile, url, {MAIN: sale.pk}, folder, records=records)
         try:
             end = time.monotonic() + profile.gathers_in + seconds
             while load.running() and time.monotonic() < end:

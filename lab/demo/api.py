@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import timedelta
 from itertools import chain
 
@@ -20,7 +21,7 @@ from inventory.models import Reservation
 from inventory.selling.strategies import CLASSES, DEFAULT
 from lab.demo import metrics_export, schemas
 from lab.demo.buyers import create_synthetic_buyers
-from lab.proof import provider_ledger, snapshot
+from lab.proof import deliveries, provider_ledger, snapshot, terms
 from shop.api.operations import JSON_LINES, Answer, Operation, Result
 from shop.catalogue.models import Sale
 from shop.catalogue.sales import open_sale
@@ -28,18 +29,17 @@ from shop.orders.models import Order
 from shop.payments.provider import PaymentUnknown
 from shop.refusals import Refusal
 
-PRICE = 99_900
-"""Of one unit, in minor units."""
-
 TAG = "Load tests"
 
 AFTER_SALE = {
     "show_sale": ("sale", "sale"),
     "place_order": ("sale", "sale"),
     "restock_sale": ("sale", "sale"),
+    "change_terms": ("sale", "sale"),
     "show_figures": ("sale", "sale"),
     "show_snapshot": ("sale", "sale"),
     "show_ledger": ("sale", "sale"),
+    "show_deliveries": ("sale", "sale"),
 }
 """What can be done with a sale once it is made."""
 
@@ -117,11 +117,13 @@ def make_sale(request: HttpRequest, *, body: schemas.SaleWanted) -> Result:
     try:
         sale = open_sale(
             stock=body.stock,
-            price=PRICE,
+            price=body.price,
             limit=body.limit,
             strategy=body.strategy,
             starts_in=timedelta(seconds=body.starts_in),
             hold=timedelta(seconds=body.hold),
+            restock_cancelled=body.restock_cancelled,
+            restock_returned=body.restock_returned,
         )
     except ValidationError:
         raise Refusal("invalid_request") from None
@@ -141,6 +143,24 @@ def restock_sale(request: HttpRequest, sale: int, *, body: schemas.UnitsAdded) -
     """
     level = services.restock(_sale(sale).item_id, body.units)
     return 200, schemas.Level(level.available)
+
+
+@Operation(
+    method="POST",
+    tag=TAG,
+    body=schemas.TermsWanted,
+    answers={200: Answer(schemas.Terms, "The terms in force after it.")},
+)
+def change_terms(request: HttpRequest, sale: int, *, body: schemas.TermsWanted) -> Result:
+    """Change the price, the window or the pause of a sale, as its administrator does.
+
+    Without any member, only show the terms.
+    """
+    try:
+        after = terms.change(_sale(sale).pk, **body.changes())
+    except ValidationError:
+        raise Refusal("invalid_request") from None
+    return 200, schemas.Terms(**{**asdict(after), "sale": sale})
 
 
 @Operation(
@@ -215,6 +235,25 @@ def show_ledger(request: HttpRequest, sale: int, *, query: schemas.Beside) -> Re
         lines = provider_ledger.lines(set(orders))
     except PaymentUnknown:
         raise Refusal("busy") from None
+    return StreamingHttpResponse(lines, content_type=JSON_LINES)
+
+
+@Operation(
+    method="GET",
+    tag=TAG,
+    query=schemas.Beside,
+    answers={200: Answer(str, "One line per mail; the last says how many there were.")},
+)
+def show_deliveries(request: HttpRequest, sale: int, *, query: schemas.Beside) -> Result:
+    """Show the mails about a sale's orders, as the mail server took them.
+
+    As JSON lines, for the checker of the load test; also mails that nobody asked for. Not found
+    where the shop's mails go elsewhere.
+    """
+    try:
+        lines = deliveries.lines(_sales(sale, query))
+    except deliveries.NoMailServer:
+        raise Refusal("not_found") from None
     return StreamingHttpResponse(lines, content_type=JSON_LINES)
 
 

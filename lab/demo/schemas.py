@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec.structs import asdict
 
 from inventory.selling.strategies import CLASSES, DEFAULT
 from shop.api.schemas import Count, Document, Id, Request
@@ -13,6 +14,16 @@ MOST_UNITS = 1_000_000
 MOST_BUYERS = 20_000
 LONGEST = 24 * 60 * 60
 """Seconds until a sale opens, or to pay in it."""
+HIGHEST_PRICE = 10**9
+"""Of a unit, in minor units: with the most units of a purchase still far from what columns hold."""
+
+Price = Annotated[int, Meta(ge=0, le=HIGHEST_PRICE, description="Of a unit, in minor units.")]
+FromNow = Annotated[
+    float, Meta(ge=-LONGEST, le=LONGEST, description="Seconds from now; negative: in the past.")
+]
+Microseconds = Annotated[
+    int, Meta(ge=0, description="Microseconds since 1970, by the database's clock.")
+]
 
 
 class BuyersWanted(Request):
@@ -35,6 +46,13 @@ class SaleWanted(Request):
     strategy: Annotated[str, Meta(extra_json_schema={"enum": [*CLASSES]})] = DEFAULT
     starts_in: Annotated[float, Meta(ge=0, le=LONGEST, description="Seconds.")] = 0
     hold: Annotated[float, Meta(ge=0.001, le=LONGEST, description="Seconds to pay.")] = 900
+    price: Price = 99_900
+    restock_cancelled: Annotated[
+        bool, Meta(description="Units of cancelled orders are sold again.")
+    ] = True
+    restock_returned: Annotated[
+        bool, Meta(description="Units of returned orders are sold again.")
+    ] = True
 
 
 class SaleMade(Document):
@@ -42,6 +60,31 @@ class SaleMade(Document):
 
     sale: Id
     item: Id
+
+
+class TermsWanted(Request):
+    """How a sale is changed; what is left out stays as it is."""
+
+    price: Price | UnsetType = UNSET
+    paused: Annotated[bool, Meta(description="Nothing is sold meanwhile.")] | UnsetType = UNSET
+    starts_in: FromNow | UnsetType = UNSET
+    ends_in: FromNow | UnsetType = UNSET
+
+    def changes(self) -> dict[str, Any]:
+        """Return what is to be changed, by name."""
+        return {name: value for name, value in asdict(self).items() if value is not UNSET}
+
+
+class Terms(Document):
+    """The terms of a sale, in force from a moment between `asked` and `done` on."""
+
+    sale: Id
+    asked: Microseconds
+    done: Microseconds
+    price: Price
+    starts_at: Microseconds
+    ends_at: Microseconds
+    paused: bool
 
 
 class UnitsAdded(Request):

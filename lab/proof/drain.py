@@ -8,7 +8,7 @@ from django.db import Error
 
 from inventory.selling.commit import forget_connection
 from lab.proof import snapshot
-from lab.stack.stack import Stack
+from lab.stack.stack import WITHOUT_LOAD, Stack
 from loadtest import orchestrator
 from loadtest.orchestrator import Books
 
@@ -29,13 +29,13 @@ def restart(stack: Stack, tell: Callable[[str], None]) -> None:
     # one, which would take effect after the final read.
     stack.supervisor.stop_program("web")
     stack.supervisor.start_program("web")
-    for name in ("psp", "web", "celery", "beat"):
+    for name in WITHOUT_LOAD:
         tell(f"waiting for {name}")
         stack.wait_until_ready(name, READY)
 
 
-def drain(sales: Sequence[int], seconds: float, tell: Callable[[float, int], None]) -> None:
-    """Wait until nothing is owed for these sales, for so many seconds at most.
+def drain(sales: Sequence[int], seconds: float, tell: Callable[[float, int], None]) -> bool:
+    """Wait until nothing is owed for these sales, for so many seconds at most: whether it is so.
 
     Args:
         tell: called with the seconds so far and what is owed; -1 if the database does not say.
@@ -50,4 +50,4 @@ def drain(sales: Sequence[int], seconds: float, tell: Callable[[float, int], Non
         tell(since, books.owed if books else -1)
         return books
 
-    orchestrator.drain(look, seconds, LOOK)
+    return orchestrator.drain(look, seconds, LOOK)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
@@ -10,6 +10,7 @@ from lab.proof.plan import Plan
 from lab.proof.restock import Restocker
 from loadtest.faults import Chaos, Fault, Injected, Target
 from loadtest.orchestrator import RunFiles
+from loadtest.roles import MAIN
 from shop.catalogue.models import Sale
 
 
@@ -28,17 +29,19 @@ class FaultRun:
         self._restockers: list[Restocker] = []
 
     @contextmanager
-    def open(self, sales: Sequence[Sale]) -> Iterator[None]:
+    def open(self, sales: Mapping[str, Sale]) -> Iterator[None]:
         """Restock these sales if they have to last; on exit, heal the last fault."""
         plan = self._plan
         with ExitStack() as cleanup:
-            for sale in sales if plan.lasts else ():
-                restocker = Restocker(sale, plan.stock, self._files.path, tells=plan.restock_tells)
+            for role, (units, most) in plan.restocks.items():
+                restocker = Restocker(
+                    sales[role], units, self._files.path, tells=plan.restock_tells, most=most
+                )
                 restocker.start()
                 cleanup.callback(restocker.stop)
                 self._restockers.append(restocker)
             if plan.faults and self._target is not None:
-                target = replace(self._target, sale=sales[0].pk)
+                target = replace(self._target, sale=sales[MAIN].pk)
                 target.write(self._files.path / "target.json")
                 self._chaos = Chaos(
                     plan.faults,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from django.db import Error
 
-from lab.proof import provider_ledger, snapshot
+from lab.proof import deliveries, provider_ledger, snapshot
 from lab.proof.plan import Plan
 from loadtest.orchestrator import Judged, RunFiles, judge_run
 from shop.orders.models import Order
@@ -24,6 +24,7 @@ def judge(plan: Plan, sales: Sequence[int], files: RunFiles) -> Judged:
         files.final.unlink(missing_ok=True)
         return Judged(None, f"no final read: {error}")
     _write_ledger(sales, files)
+    _write_deliveries(sales, files)
     return judge_run(files, files.histories(), plan.of_run.properties)
 
 
@@ -34,4 +35,13 @@ def _write_ledger(sales: Sequence[int], files: RunFiles) -> None:
         provider_ledger.write(files.ledger, set(orders))
     except PaymentUnknown as error:
         files.ledger.unlink(missing_ok=True)
+        log.warning("%s", error)
+
+
+def _write_deliveries(sales: Sequence[int], files: RunFiles) -> None:
+    """Write which mails were delivered, or nothing if they go elsewhere: P19 is then unknown."""
+    try:
+        deliveries.write(files.deliveries, sales)
+    except (deliveries.NoMailServer, Error) as error:
+        files.deliveries.unlink(missing_ok=True)
         log.warning("%s", error)

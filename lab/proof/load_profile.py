@@ -6,13 +6,14 @@ import json
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from lab import environment
 from lab.stack.ports import next_free, release
+from loadtest.roles import MAIN, format_sales
 
 MASTER_PORT = 5557
 """Where Locust's master listens for its workers, or the next free one."""
@@ -67,7 +68,7 @@ class Load:
     Args:
         profile: which buyers come.
         url: of the shop.
-        sales: ids; the first is what most want, the others go into carts too.
+        sales: ids by role.
         folder: for the history and for what Locust says.
         records: whether the history is written.
     """
@@ -76,7 +77,7 @@ class Load:
         self,
         profile: LoadProfile,
         url: str,
-        sales: Sequence[int],
+        sales: Mapping[str, int],
         folder: Path,
         *,
         records: bool = True,
@@ -86,10 +87,10 @@ class Load:
         self._port = next_free(MASTER_PORT) if profile.processes > 1 else 0
         command = [
             *(sys.executable, "-m", "locust", "-f", "loadtest/locustfile.py", "--headless"),
-            *("--host", url, "--sale", str(sales[0])),
+            *("--host", url, "--sale", str(sales[MAIN])),
             *("--mix", profile.mix, "--seed", str(profile.seed)),
             *("--users", str(profile.buyers), "--spawn-rate", str(profile.spawn_rate)),
-            *("--beside", ",".join(map(str, sales[1:]))),
+            *("--beside", format_sales({r: str(pk) for r, pk in sales.items() if r != MAIN})),
             *("--history", str(folder) if records else "", "--arrivals", str(profile.arrivals)),
             *("--totals", str(self._totals)),
             *(

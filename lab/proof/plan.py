@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from inventory.selling.strategies import CLASSES
 from lab.proof.load_profile import LoadProfile
 from loadtest.faults.chaos import BETWEEN
-from loadtest.orchestrator import RunPlan
-from loadtest.scenarios import sales_for
+from loadtest.orchestrator import RunPlan, refills_of
+from loadtest.roles import MAIN, SaleTerms, roles_for, terms_of
 
 AFTERWARDS = 8.0
 """Seconds that the buyers stay after the last fault: the 3 s that the shop may take to recover,
@@ -17,6 +18,18 @@ and enough answers after them to judge the rate of good ones."""
 
 DRAIN = 120
 """Seconds for the follow-up to come to rest."""
+
+PAYING = frozenset({"holds", "parts", "all"})
+"""Mixes in which the payment provider misbehaves."""
+
+PROVIDER: Mapping[str, Any] = {
+    "processing": 250,
+    "decline": 0.1,
+    "lost": 0.05,
+    "copies": 2,
+    "shuffle": 400,
+}
+"""It takes its time, declines some, answers some not at all, repeats and shuffles its events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +65,25 @@ class Plan:
         return bool(self.minutes or self.faults)
 
     @property
-    def sales(self) -> int:
-        """The number of sales."""
-        return sales_for(self.profile.mix)
+    def sales(self) -> dict[str, SaleTerms]:
+        """The sales to open, by role; the main one comes first."""
+        main = SaleTerms(self.stock, self.limit, self.strategy)
+        return {role: terms_of(role, main) for role in roles_for(self.profile.mix)}
+
+    @property
+    def provider(self) -> Mapping[str, Any]:
+        """How the payment provider misbehaves; not at all while faults break the shop."""
+        if self.faults or self.profile.mix not in PAYING:
+            return {}
+        return {**PROVIDER, "seed": self.profile.seed}
+
+    @property
+    def restocks(self) -> dict[str, tuple[int, int | None]]:
+        """The units of a restock and how often there is one at most, by the sale's role."""
+        if self.lasts:
+            return {role: (terms.stock, None) for role, terms in self.sales.items()}
+        refills = refills_of(self.profile.mix, self.stock)
+        return {MAIN: refills} if refills else {}
 
     @property
     def about_seconds(self) -> float:

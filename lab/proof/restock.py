@@ -30,14 +30,19 @@ class Restocker:
         units: each time.
         folder: for the history.
         tells: whether a restock removes the sold-out hint; off in a negative control.
+        most: how often, at most.
 
     Attributes:
         plenty: whether to restock at once, while a fault needs a shop that sells.
     """
 
-    def __init__(self, sale: Sale, units: int, folder: Path, *, tells: bool = True) -> None:
+    def __init__(
+        self, sale: Sale, units: int, folder: Path, *, tells: bool = True, most: int | None = None
+    ) -> None:
         self._sale, self._units, self._tells = sale, units, tells
-        self._restocks = Restocks(str(sale.pk), units, folder, self._add, (Error, RedisError))
+        self._restocks = Restocks(
+            str(sale.pk), units, folder, self._add, (Error, RedisError), most=most
+        )
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"restocks-{sale.pk}", daemon=True)
         self.plenty = False

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from datetime import timedelta
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
-from lab.proof import drain
+from lab.proof import direct, drain, provider
 from lab.proof.during import During
 from lab.proof.fault_run import FaultRun
 from lab.proof.judge import judge
@@ -18,21 +17,18 @@ from lab.proof.progress import Progress
 from lab.proof.report import write_report
 from lab.proof.result import Result
 from lab.proof.run_statistics import run_statistics
+from lab.proof.sales import open_sales
 from lab.proof.server_errors import ServerErrors
 from lab.proof.tally import Tally
 from lab.proof.testbed import Testbed
-from loadtest.orchestrator import Orchestrator, RunFiles
-from shop.catalogue.models import Sale
-from shop.catalogue.sales import database_time, open_sale
+from loadtest.demo_shop import DemoShop, ShopRefused
+from loadtest.orchestrator import Orchestrator, RunFiles, Schedule, ask_again, write_terms
+from loadtest.roles import MAIN, TIMED
+from loadtest.run import address_of
+from shop.catalogue.sales import database_time
 
 LOOK = 0.5
 """Seconds between two looks at the stock; each is judged as well."""
-
-SALE_LASTS = timedelta(hours=3)
-"""Less than a faulty clock is stepped by: a sale judged by it would be over, or not begun."""
-
-PRICE = 99_900
-"""In minor units."""
 
 
 class Proof(Orchestrator):
@@ -66,30 +62,42 @@ class Proof(Orchestrator):
     def plan(self) -> None:
         """Open the sales."""
         plan = self._plan
-        self._sales = [self._open() for _ in range(plan.sales)]
-        self._ids = [sale.pk for sale in self._sales]
-        opens_in = (self._sales[0].starts_at - database_time()).total_seconds()
+        self._sales = open_sales(plan)
+        self._ids = [opened.sale.pk for opened in self._sales.values()]
+        opens_in = (self._sales[MAIN].sale.starts_at - database_time()).total_seconds()
         # The history is on this machine's monotonic clock.
         self._opening = time.monotonic() + opens_in
         self._during = During(self._ids, self._files, plan.about_seconds)
+        self._schedule = self._scheduled()
 
     @contextmanager
     def load(self) -> Iterator[None]:
-        """Run Locust in a process of its own.
+        """Run Locust in a process of its own, and take a sale through its changes beside it.
 
         Raises:
             LoadFailed: the load could not be generated.
+            StackError: the payment provider does not answer.
         """
-        self._load = Load(self._plan.profile, self._testbed.url, self._ids, self._files.path)
-        try:
+        plan, stack, folder = self._plan, self._testbed.stack, self._files.path
+        ids = {role: opened.sale.pk for role, opened in self._sales.items()}
+        if stack is not None:
+            # Also where it is to behave: the run before may have had another one.
+            provider.misbehave(stack.psp_url, **plan.provider)
+        with ExitStack() as cleanup:
+            self._load = Load(plan.profile, self._testbed.url, ids, folder)
+            cleanup.callback(self._load.stop)
+            if plan.profile.mix in direct.MIXES:
+                client = direct.Direct(ids, self._opening, plan.profile.seed, folder, stack)
+                cleanup.callback(client.stop)
+            if self._schedule is not None:
+                self._schedule.start()
+                cleanup.callback(self._schedule.stop)
             yield
-        finally:
-            self._load.stop()
         self._totals = self._load.totals()
 
     def faults(self) -> AbstractContextManager[None]:
-        """Inject the planned faults, and restock a sale that has to last."""
-        return self._fault_run.open(self._sales)
+        """Inject the planned faults, and restock sales that have to last."""
+        return self._fault_run.open({role: each.sale for role, each in self._sales.items()})
 
     def watch(self) -> None:
         """Take snapshots until the buyers have finished, or the last fault is long enough ago."""
@@ -106,25 +114,27 @@ class Proof(Orchestrator):
             time.sleep(LOOK)
 
     def drain(self) -> None:
-        """Wait until every process serves and nothing is owed.
+        """Wait until every process serves and nothing is owed, and ask for some keys once more.
 
         Raises:
             StackError: a process did not come up again.
         """
         if self._plan.lasts and self._testbed.stack is not None:
             drain.restart(self._testbed.stack, lambda phase: self._say(phase))
-        drain.drain(
-            self._ids,
-            self._plan.drain,
-            lambda since, owed: self._say("waiting for the follow-up", since, owed),
-        )
+        if self._comes_to_rest():
+            self._say("asking again")
+            address = address_of(self._testbed.url)
+            ask_again(self._files, self._files.histories(), address, self._plan.profile.seed)
+            self._comes_to_rest()
 
     def judge(self) -> None:
         """Compare every answer with the database."""
         self._say("judging")
+        self._write_terms()
         judged = judge(self._plan, self._ids, self._files)
         injected = self._fault_run.injected
-        statistics = run_statistics(self._files.histories(), injected)
+        during = [each for each in self._files.histories() if each != self._files.again]
+        statistics = run_statistics(during, injected)
         self.result = Result(
             sale=self._ids[0],
             verdict=judged.verdict,
@@ -147,16 +157,29 @@ class Proof(Orchestrator):
         if self._report_to is not None:
             write_report(self._report_to, self._plan, self.result, self._files)
 
-    def _open(self) -> Sale:
-        plan = self._plan
-        return open_sale(
-            stock=plan.stock,
-            price=PRICE,
-            limit=plan.limit,
-            strategy=plan.strategy,
-            starts_in=timedelta(seconds=plan.profile.gathers_in),
-            lasts=SALE_LASTS,
+    def _comes_to_rest(self) -> bool:
+        return drain.drain(
+            self._ids,
+            self._plan.drain,
+            lambda since, owed: self._say("waiting for the follow-up", since, owed),
         )
+
+    def _scheduled(self) -> Schedule | None:
+        """The changes of the sale that has any."""
+        timed = self._sales.get(TIMED)
+        if timed is None:
+            return None
+        return Schedule(
+            timed.terms,
+            self._opening,
+            DemoShop(address_of(self._testbed.url)).change,
+            (ShopRefused,),
+            repeats=self._plan.lasts,
+        )
+
+    def _write_terms(self) -> None:
+        changed = self._schedule.rows[1:] if self._schedule else []
+        write_terms(self._files.terms, [*(each.terms for each in self._sales.values()), *changed])
 
     def _look(self, since: float) -> None:
         fault = self._fault_run.look()

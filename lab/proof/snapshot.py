@@ -9,6 +9,7 @@ from typing import Any, LiteralString
 
 from django.db import connection, transaction
 
+from lab.proof import terms
 from loadtest.checker import snapshot
 from shop.mails.models import Mail
 
@@ -27,20 +28,42 @@ LEFT JOIN inventory_reservation AS reservation ON reservation.item_id = item.id
 WHERE item.id IN (SELECT item_id FROM shop_sale WHERE id = ANY(%s))
 GROUP BY item.id
 """
-SALE = 'SELECT id::text, item_id::text, "limit" FROM shop_sale WHERE id = ANY(%s)'
+# Times and durations are exact: extract() is of type numeric.
+SALE = """
+SELECT id::text, item_id::text, "limit", price, currency,
+       (extract(epoch FROM hold) * 1000000)::bigint, restock_cancelled, restock_returned
+FROM shop_sale WHERE id = ANY(%s)
+"""
 RESERVATIONS = """
-SELECT id::text, item_id::text, buyer::text, key::text, quantity, state, returned
+SELECT id::text, item_id::text, buyer::text, key::text, quantity, state, returned,
+       (extract(epoch FROM deadline) * 1000000)::bigint
 FROM inventory_reservation WHERE scope = ANY(%s)
 """
 ORDERS = """
 SELECT shop_order.id::text, reservation_id::text, sale_id::text, reservation.item_id::text,
        buyer_id::text, reservation.key::text, line.quantity,
        line.amount, status, (extract(epoch FROM shop_order.created) * 1000000)::bigint,
-       shop_order.currency
+       shop_order.currency, shop_order.amount, shop_order.refunded,
+       (extract(epoch FROM pay_before) * 1000000)::bigint
 FROM shop_orderline AS line
 JOIN shop_order ON shop_order.id = line.order_id
 JOIN inventory_reservation AS reservation ON reservation.id = line.reservation_id
 WHERE sale_id = ANY(%s)
+"""
+EVENTS = """
+SELECT event.id, event.order_id::text, event.kind,
+       (extract(epoch FROM event.created) * 1000000)::bigint,
+       COALESCE(event.amount, 0), COALESCE(event.quantity, 0), COALESCE(line.sale_id::text, '')
+FROM shop_orderevent AS event
+LEFT JOIN shop_orderline AS line ON line.reservation_id = event.line_id
+WHERE event.order_id IN (SELECT order_id FROM shop_orderline WHERE sale_id = ANY(%s))
+"""
+# The address is the one that the shop falls back to where a buyer has none.
+BUYERS = """
+SELECT id::text, COALESCE(NULLIF(email, ''), username || '@localhost')
+FROM auth_user
+WHERE id IN (SELECT buyer_id FROM shop_order JOIN shop_orderline ON order_id = shop_order.id
+              WHERE sale_id = ANY(%s))
 """
 MOVEMENTS = """
 SELECT id, item_id::text, delta, reason, COALESCE(token, 0)
@@ -61,12 +84,17 @@ JOIN shop_orderline AS line ON line.order_id = told.id::bigint
 WHERE sale_id = ANY(%s)
 """
 # Money too: what the payment provider says later moves an order, and that has its own follow-up.
+# And orders that expire before the final read can have been made: their mails follow.
 OWED = """
 WITH own AS (SELECT DISTINCT order_id AS id FROM shop_orderline WHERE sale_id = ANY(%s))
 SELECT
     (SELECT count(*) FROM own WHERE NOT EXISTS (
         SELECT FROM shop_mail
         WHERE order_id = own.id AND kind = 'confirmation' AND sent IS NOT NULL))
+    + (SELECT count(*) FROM shop_mail JOIN own ON own.id = order_id
+        WHERE kind <> 'confirmation' AND sent IS NULL AND dead IS NULL)
+    + (SELECT count(*) FROM shop_order JOIN own USING (id)
+        WHERE status = 'awaiting_payment' AND pay_before < now() + interval '5 seconds')
     + (SELECT count(*) FROM shop_payment JOIN own ON own.id = order_id WHERE state = 'pending')
     + (SELECT count(*) FROM shop_refund AS refund
         JOIN shop_payment AS payment ON payment.id = refund.payment_id
@@ -81,6 +109,8 @@ TABLES: tuple[tuple[type[Any], LiteralString], ...] = (
     (snapshot.Sale, SALE),
     (snapshot.Reservation, RESERVATIONS),
     (snapshot.Order, ORDERS),
+    (snapshot.Event, EVENTS),
+    (snapshot.Buyer, BUYERS),
     (snapshot.Movement, MOVEMENTS),
     (snapshot.Effect, EFFECTS),
     (snapshot.Outbox, OUTBOX),
@@ -105,8 +135,7 @@ def lines(sales: Sequence[int], *, items_only: bool = False) -> Iterator[str]:
     with transaction.atomic():
         with connection.cursor() as cursor:
             cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        header = snapshot.Header(time.monotonic_ns(), FOLLOW_UP)
-        yield from snapshot.lines(header, _rows(tables, sales))
+        yield from snapshot.lines(_header(), _rows(tables, sales))
 
 
 def read_item(sale: int) -> snapshot.Item:
@@ -115,10 +144,17 @@ def read_item(sale: int) -> snapshot.Item:
 
 
 def owed(sales: Sequence[int]) -> int:
-    """What is still to come for sales: confirmations, payments, refunds, messages."""
+    """What is still to come for sales: mails, payments, refunds, messages, expiries."""
     with connection.cursor() as cursor:
         cursor.execute(OWED, [list(sales)])
         return int(cursor.fetchone()[0])
+
+
+def _header() -> snapshot.Header:
+    before = time.monotonic_ns()
+    clock = terms.clock()
+    # Between the two, as far as anybody knows.
+    return snapshot.Header((before + time.monotonic_ns()) // 2, FOLLOW_UP, clock)
 
 
 def _rows(

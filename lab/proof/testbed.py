@@ -24,7 +24,7 @@ from lab.stack.embedded import EmbeddedServers, ServerUrls
 from lab.stack.errors import StackError
 from lab.stack.folder import make_folder
 from lab.stack.private import private_folder
-from lab.stack.stack import Stack
+from lab.stack.stack import WITHOUT_LOAD, Stack
 from loadtest.faults import FAULTS, Target
 from loadtest.faults.target import CLOCK, DATABASE_PROXY, DISK, FAILPOINTS, REDIS_PROXY
 
@@ -75,8 +75,8 @@ def plain(extra: Mapping[str, str] | None = None) -> Iterator[Testbed]:
             # Mails and secrets of a private shop end with it.
             own["SHOP_DATA"] = str(make_folder(folder / "data"))
         with Stack(folder, _urls(), extra={**own, **(extra or {})}) as stack:
-            stack.start("psp", "celery", "beat", "web")
-            settings.PSP_URL = stack.psp_url
+            stack.start(*WITHOUT_LOAD)
+            settings.PSP_URL, settings.MAIL_FOLDER = stack.psp_url, stack.mail_folder
             yield Testbed(stack.url, stack, log=stack.supervisor.log_file("web"))
 
 
@@ -108,8 +108,8 @@ def breakable(faults: Iterable[str], extra: Mapping[str, str] | None = None) -> 
         }
         of = {"web": _under_clock(clock)} if CLOCK in needs else {}
         stack = cleanup.enter_context(Stack(folder, urls, extra=environment_, of=of))
-        stack.start("psp", "celery", "beat", "web")
-        settings.PSP_URL = stack.psp_url
+        stack.start(*WITHOUT_LOAD)
+        settings.PSP_URL, settings.MAIL_FOLDER = stack.psp_url, stack.mail_folder
         servers = _servers()
         yield Testbed(
             stack.url,

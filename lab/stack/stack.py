@@ -1,14 +1,15 @@
 """The shop itself as processes: gunicorn, Celery worker and beat, Locust; and whom it asks for
-money, the demo's payment provider.
+money and gives its mails, the demo's payment provider and mail server.
 
 with private_folder() as folder, Stack(folder / "shop", urls) as stack:
-    stack.start("psp", "web", "celery")
+    stack.start("psp", "mail", "web", "celery")
     ... stack.url ...
 """
 
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -29,7 +30,8 @@ from shop.background.ping import worker_answers
 
 READY_SECONDS = 60
 TARGET = "target.json"
-ALL = ("psp", "web", "celery", "beat", "locust")
+ALL = ("psp", "mail", "web", "celery", "beat", "locust")
+WITHOUT_LOAD = ALL[:-1]
 
 
 class Stack:
@@ -59,6 +61,7 @@ class Stack:
         self.port = port or next_free(environment.number("SHOP_PORT"))
         self.locust_port = locust_port or next_free(environment.number("LOCUST_PORT"))
         self.psp_port = next_free(environment.PSP_PORT)
+        self.mail_port = next_free(environment.MAIL_PORT)
         self.extra = dict(extra or {})
         self.of = dict(of or {})
 
@@ -76,6 +79,11 @@ class Stack:
     def psp_url(self) -> str:
         """The payment provider's address."""
         return f"http://127.0.0.1:{self.psp_port}"
+
+    @property
+    def mail_folder(self) -> Path:
+        """Where the mail server keeps what it takes."""
+        return Path(self.extra.get("SHOP_DATA") or environment.data_folder()) / "mail"
 
     def start(self, *names: str) -> None:
         """Start the processes `names` (of `ALL`) and return when every one of them serves.
@@ -96,13 +104,17 @@ class Stack:
             "PSP_KEY": environment.text("PSP_KEY") or kept_secret("psp-key"),
             "PSP_WEBHOOK_SECRET": environment.text("PSP_WEBHOOK_SECRET")
             or kept_secret("psp-webhook-secret"),
+            # Never to a real one: the buyers of load tests have made-up addresses.
+            "EMAIL_HOST": "127.0.0.1",
+            "EMAIL_PORT": str(self.mail_port),
+            "EMAIL_HOST_USER": "",
             "PYTHONUNBUFFERED": "1",
             **self.extra,
         }
         self.supervisor.start([self._program(name) for name in names], everything)
         for name in names:
             self.wait_until_ready(name, may_die=False)
-        release(self.port, self.locust_port, self.psp_port)
+        release(*self._ports)
 
     def wait_until_ready(
         self, name: str, seconds: float = READY_SECONDS, *, may_die: bool = True
@@ -114,6 +126,7 @@ class Stack:
         """
         probes: dict[str, Callable[[], bool]] = {
             "psp": partial(serves, f"{self.psp_url}/healthz"),
+            "mail": partial(listens, self.mail_port),
             "web": partial(serves, f"{self.url}/readyz"),
             "locust": partial(serves, f"{self.locust_url}/"),
             "celery": partial(worker_answers, self.urls.broker, self._node),
@@ -125,7 +138,7 @@ class Stack:
         """Stop all processes at once: each may be cut off anywhere, and the books still balance."""
         with shielded():
             self.supervisor.stop()
-            release(self.port, self.locust_port, self.psp_port)
+            release(*self._ports)
 
     def __enter__(self) -> Self:
         return self
@@ -137,6 +150,10 @@ class Stack:
         trace: TracebackType | None,
     ) -> None:
         self.stop()
+
+    @property
+    def _ports(self) -> tuple[int, ...]:
+        return self.port, self.locust_port, self.psp_port, self.mail_port
 
     @property
     def _node(self) -> str:
@@ -152,6 +169,10 @@ class Stack:
             ),
             "beat": ("celery", "-A", "shop", "beat", "-s", str(schedule), "--pidfile="),
             "psp": ("lab.psp", "--bind", f"127.0.0.1:{self.psp_port}"),
+            "mail": (
+                *("lab.mail_server", "--port", str(self.mail_port)),
+                *("--folder", str(self.mail_folder)),
+            ),
             "web": ("gunicorn", "-c", "gunicorn.conf.py", "shop.wsgi"),
             "locust": (
                 *("locust", "-f", "loadtest/locustfile.py", "--host", self.url),
@@ -183,4 +204,13 @@ def serves(url: str) -> bool:
         )
         return answer.status == 200
     except urllib3.exceptions.HTTPError:
+        return False
+
+
+def listens(port: int) -> bool:
+    """Does a server greet on a port of this machine?"""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+            return bool(connection.recv(1))
+    except OSError:
         return False

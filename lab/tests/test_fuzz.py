@@ -67,4 +67,4 @@ def test_the_document_and_the_api_agree(shop, tmp_path):
     print(run.stdout, run.stderr)
     assert run.returncode == 0
     # All operations, the links between them, and what was made up of them.
-    assert "Tested: 17" in run.stdout
+    assert "Tested: 19" in run.stdout

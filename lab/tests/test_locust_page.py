@@ -16,9 +16,11 @@ from lab import environment
 from lab.stack.embedded import private_servers
 from lab.stack.ports import next_free, release
 from lab.stack.private import private_folder
-from lab.stack.stack import Stack, serves
+from lab.stack.stack import WITHOUT_LOAD, Stack, serves
 from lab.stack.tests.test_stack import migrate
-from loadtest.scenarios import IN_CARTS
+from loadtest.checker.snapshot import Terms, read
+from loadtest.history import FAIL, OK, operations
+from loadtest.roles import roles_for
 from shop.pages.tests.test_browser import ARGUMENTS, CHROMIUM
 from shop.tests.processes import wait_for
 
@@ -35,7 +37,7 @@ def shop() -> Iterator[Stack]:
         Stack(folder / "shop", servers.urls, extra={"SHOP_DATA": str(folder)}) as stack,
     ):
         migrate(servers.urls)
-        stack.start("psp", "web", "celery", "beat")
+        stack.start(*WITHOUT_LOAD)
         yield stack
 
 
@@ -134,8 +136,26 @@ def test_carts_are_filled_from_several_sales_and_all_of_them_are_judged(shop, pa
     rows = [json.loads(line) for line in final.read_text().splitlines()]
     items = {row["item"] for row in rows if row["kind"] == "order"}
     carts = Counter(row["id"] for row in rows if row["kind"] == "order")
-    assert len(items) == IN_CARTS
+    assert len(items) == len(roles_for("carts"))
     assert max(carts.values()) > 1
+    mails = (final.parent / "deliveries.snapshot").read_text().splitlines()
+    assert {row["order"] for row in map(json.loads, mails[1:-1])} == set(carts)
+
+
+def test_a_sale_is_changed_under_its_buyers_and_keys_are_asked_for_again(shop, page, tmp_path):
+    run = tmp_path / "0001"
+    with locust(shop, str(tmp_path)) as address:
+        start(page, address, "combining", mix="windows")
+        # The sale was paused long before it is closed.
+        wait_for(lambda: any('"ended"' in each.read_text() for each in run.glob("*.jsonl")))
+        assert verdict(page) == "PROVED"
+    terms = [row for row in read(run / "terms.snapshot")[1] if isinstance(row, Terms)]
+    opened, *changes = (row for row in terms if row.price != 99_900)
+    assert [row.paused for row in changes[:3]] == [True, False, False]
+    assert changes[0].price == opened.price != changes[1].price
+    assert changes[-1].ends_at <= changes[-1].done
+    assert {each.outcome for each in operations(run / "again.jsonl")} >= {OK, FAIL}
+    assert not list(run.glob("*.tokens"))
 
 
 def test_figures_of_two_processes_are_summed_and_combining_is_proved(shop, page, tmp_path):

@@ -12,6 +12,7 @@ import random
 import re
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
 
@@ -23,6 +24,7 @@ from inventory.models import OutboxMessage
 from inventory.outcomes import Purchase, PurchaseTicket
 from inventory.redis import client
 from inventory.selling import batch
+from lab.tests.mail_server import mail_server
 from shop.background import expiry
 from shop.catalogue.models import Sale
 from shop.mails.models import Mail
@@ -68,17 +70,25 @@ def done() -> int:
 
 def sent(folder: Path) -> Counter[str]:
     """How often each mail was sent, by its Message-ID."""
-    files = (path.read_text() for path in folder.glob("*.log"))
+    files = (path.read_text() for path in folder.glob("*.eml"))
     return Counter(
         found for text in files for found in re.findall(r"^Message-ID: (.*)$", text, re.M)
     )
 
 
+@pytest.fixture
+def mails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder of a mail server to which the workers send."""
+    with mail_server(tmp_path / "mail") as port:
+        monkeypatch.setenv("EMAIL_HOST", "127.0.0.1")
+        monkeypatch.setenv("EMAIL_PORT", str(port))
+        yield tmp_path / "mail"
+
+
 def test_no_follow_up_is_lost_or_doubled_though_workers_are_killed_again_and_again(
-    tmp_path, monkeypatch
+    tmp_path, monkeypatch, mails
 ):
     client().flushdb()
-    monkeypatch.setenv("SHOP_DATA", str(tmp_path))
     monkeypatch.setattr(outbox, "listeners", [])
     broker, log = os.environ["CELERY_BROKER_URL"], tmp_path / "log"
     seed = int(os.environ.get("SEED", time.time_ns() % 1_000_000))
@@ -107,7 +117,7 @@ def test_no_follow_up_is_lost_or_doubled_though_workers_are_killed_again_and_aga
     assert confirmations.count() == FOLLOW_UPS
     assert confirmations.values("order").distinct().count() == FOLLOW_UPS
     assert len(expiry.queue()) + expiry.queue().in_flight() == FOLLOW_UPS
-    copies = sent(tmp_path / "mail")
+    copies = sent(mails)
     assert len(copies) == FOLLOW_UPS, "sent, each under one Message-ID"
     twice = sum(count - 1 for count in copies.values())
     print(

@@ -8,6 +8,7 @@ from loadtest.faults.celery import BrokerEmptied, CeleryKilled
 from loadtest.faults.clock import ClockStepped
 from loadtest.faults.disk import DiskFull
 from loadtest.faults.fault import Fault
+from loadtest.faults.mail import MailKilled
 from loadtest.faults.postgres import (
     BackendsTerminated,
     CommitLost,
@@ -54,6 +55,7 @@ FAULTS: dict[str, type[Fault]] = {
         CommitLost,
         CeleryKilled,
         BrokerEmptied,
+        MailKilled,
         ClockStepped,
         DiskFull,
     )

@@ -20,8 +20,9 @@ class Target:
     Attributes:
         web: the shop's address.
         sale: id of the sale that is going on.
-        shop: pid of the supervisor that starts web and Celery again when they die.
+        shop: pid of the supervisor that starts web, Celery and mail server again when they die.
         web_word: a word of the command line of the web processes' master, and of no other's.
+        mail_word: likewise of the mail server.
         database: URL of PostgreSQL itself, past any proxy; its supervisor starts it again.
         database_folder: its data directory, on this machine.
         redis: URL of Redis itself, past any proxy; its supervisor starts it again.
@@ -41,6 +42,7 @@ class Target:
     broker: str
     sale: int = 0
     web_word: str = "shop.wsgi"
+    mail_word: str = "lab.mail_server"
     redis_proxy: int = 0
     database_proxy: int = 0
     failpoints: str = ""

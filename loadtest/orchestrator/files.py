@@ -14,6 +14,8 @@ class RunFiles:
         self.ledger = path / "ledger.snapshot"
         self.deliveries = path / "deliveries.snapshot"
         self.terms = path / "terms.snapshot"
+        # The history of what was asked when all was at rest.
+        self.again = path / "again.jsonl"
         # Not among the histories, which are all `*.jsonl`.
         self.faults = path / "faults.log"
         self.report = path / "report.html"

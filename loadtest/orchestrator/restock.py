@@ -10,6 +10,14 @@ from loadtest.history import Recorder
 
 # Seconds that the item stays empty, so that buyers are told so and those who give up can leave.
 EMPTY = 1.5
+# In a sale that does not have to last, how often it is restocked all the same while buyers come
+# back, and with how much of its stock: who is refused then is refused on an old hint.
+REFILLS, REFILL = 2, 0.25
+
+
+def refills_of(mix: str, stock: int) -> tuple[int, int] | None:
+    """The units and the number of restocks of a main sale that need not last; None: it has none."""
+    return (max(1, round(stock * REFILL)), REFILLS) if mix == "all" else None
 
 
 class Restocks:
@@ -27,12 +35,18 @@ class Restocks:
         folder: Path,
         add: Callable[[], None],
         errors: tuple[type[Exception], ...],
+        *,
+        most: int | None = None,
     ) -> None:
-        """`add` adds the units and may raise `errors`, after which they may have been added."""
+        """`add` adds the units and may raise `errors`, after which they may have been added.
+
+        `most` is how often this is done at most.
+        """
         self.times = 0
         self._name = f"restocks-{sale}"
         self._sale, self._units, self._add, self._errors = sale, units, add, errors
         self._calls = 0
+        self._most = most
         self._empty_since: float | None = None
         self._recorder = Recorder(folder / f"{self._name}.jsonl")
         self.path = self._recorder.path
@@ -43,7 +57,7 @@ class Restocks:
         `available` is None if the shop does not say.
         """
         now = time.monotonic()
-        if available != 0:
+        if available != 0 or self._calls == self._most:
             self._empty_since = None
             return
         if self._empty_since is None:

@@ -3,12 +3,15 @@
 A behaviour is a function of a shopper and a random generator. It acts once, from the opening on;
 how it acts follows from the generator alone, which is seeded by the run's seed and the buyer's
 place, so that a run can be repeated. To add one, write its file, list it in `BEHAVIOURS` and give
-it a weight in `loadtest/locustfile.py`.
+it a weight in `loadtest/locustfile.py`. None goes on without end: each has a number of times or of
+seconds.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Mapping
+from itertools import accumulate
 from random import Random
 
 from loadtest.scenarios.abandoner import abandon
@@ -17,12 +20,21 @@ from loadtest.scenarios.browser import look_around
 from loadtest.scenarios.canceller import cancel
 from loadtest.scenarios.cart_buyer import fill_cart
 from loadtest.scenarios.doubler import send_twice
+from loadtest.scenarios.expirer import let_expire
 from loadtest.scenarios.greedy import want_more
+from loadtest.scenarios.late_canceller import cancel_late
+from loadtest.scenarios.late_payer import pay_at_deadline
+from loadtest.scenarios.limit_racer import race_limit
 from loadtest.scenarios.once import buy_once
+from loadtest.scenarios.part_canceller import cancel_parts
+from loadtest.scenarios.part_refunder import refund_parts
 from loadtest.scenarios.payer import buy_and_pay
+from loadtest.scenarios.peeper import peep
 from loadtest.scenarios.refunder import pay_and_refund
 from loadtest.scenarios.retrier import insist
+from loadtest.scenarios.returner import come_again
 from loadtest.scenarios.visitor import browse as browse
+from loadtest.scenarios.window_watcher import outlast
 from loadtest.shopper import Shopper
 
 Behaviour = Callable[[Shopper, Random], None]
@@ -40,18 +52,32 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
     pay_and_refund,
     hammer,
     fill_cart,
+    race_limit,
+    outlast,
+    let_expire,
+    pay_at_deadline,
+    cancel_late,
+    come_again,
+    cancel_parts,
+    refund_parts,
+    peep,
 )
-MIXES = ("rush", "payers", "refunders", "doubles", "bots", "carts", "all")
+MIXES = (
+    "rush",
+    "payers",
+    "refunders",
+    "doubles",
+    "bots",
+    "carts",
+    "limits",
+    "windows",
+    "holds",
+    "parts",
+    "peepers",
+    "all",
+)
 # Behaviours that do not wait for the opening.
 IMPATIENT = frozenset({hammer.__name__})
-# Mixes that fill carts, and the number of sales from which they do.
-CART_MIXES = frozenset({"carts", "all"})
-IN_CARTS = 3
-
-
-def sales_for(mix: str) -> int:
-    """The number of sales that a mix needs: several for carts; other buyers use the first."""
-    return IN_CARTS if mix in CART_MIXES else 1
 
 
 def parse_weights(text: str) -> dict[str, int]:
@@ -69,9 +95,13 @@ def parse_weights(text: str) -> dict[str, int]:
     return weights
 
 
-def choose(mix: Mapping[str, int], weights: Mapping[str, int], random: Random) -> str:
-    """Choose a behaviour of a mix by weight; `weights` replace those of the mix.
+def choose(mix: Mapping[str, int], weights: Mapping[str, int], at: float) -> str:
+    """Choose the behaviour of a mix that lies at a place from 0 to 1, each as wide as its weight.
 
-    Raises `ValueError` if every weight is zero.
+    `weights` replace those of the mix. Raises `ValueError` if every weight is zero.
     """
-    return random.choices(list(mix), [weights.get(name, mix[name]) for name in mix])[0]
+    widths = [weights.get(name, weight) for name, weight in mix.items()]
+    *ends, total = accumulate(widths)
+    if not total:
+        raise ValueError("every weight is zero")
+    return list(mix)[bisect_right(ends, at * total)]

@@ -8,14 +8,24 @@ from loadtest.cart import Cart
 from loadtest.history import INFO, classify
 from loadtest.shopper import Shopper
 
+# Lines of a cart, at most.
+MOST_LINES = 3
+# Of the lines, how many are for more than one unit.
+SEVERAL = 0.25
+
 
 def fill_cart(shopper: Shopper, random: Random) -> None:
-    """Buy one of each of some sales, and sometimes pay."""
-    sales = [shopper.sale, *shopper.others]
-    cart = Cart.of(random.sample(sales, random.randint(min(2, len(sales)), len(sales))))
+    """Buy some of each of some sales, and sometimes pay."""
+    sales = list(shopper.sales.values())
+    number = random.randint(min(2, len(sales)), min(MOST_LINES, len(sales)))
+    cart = Cart.of({sale: _quantity(random) for sale in random.sample(sales, number)})
     answer = shopper.check_out(cart)
     if classify(answer.status, answer.code, answer.order) == INFO or random.random() < 0.3:
         shopper.sleep(max(answer.retry_after, 0.1))
         answer = shopper.check_out(cart)
     if answer.order is not None and random.random() < 0.5:
         shopper.pay(answer.order)
+
+
+def _quantity(random: Random) -> int:
+    return random.randint(2, 3) if random.random() < SEVERAL else 1

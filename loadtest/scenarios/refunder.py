@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import threading
+from functools import partial
 from random import Random
 
+from loadtest.scenarios.at_once import at_once
 from loadtest.scenarios.retries import order_with_retries
 from loadtest.shopper import Shopper
 
@@ -16,18 +17,5 @@ def pay_and_refund(shopper: Shopper, random: Random) -> None:
         return
     shopper.pay(answer.order)
     shopper.sleep(random.random() / 2)
-    if random.random() < 0.5:
-        shopper.refund(answer.order)
-    else:
-        _refund_twice(shopper, answer.order)
-
-
-def _refund_twice(shopper: Shopper, order: str) -> None:
-    second = shopper.beside()
-    click = threading.Thread(target=shopper.refund, args=[order], kwargs={"connection": second})
-    click.start()
-    try:
-        shopper.refund(order)
-    finally:
-        click.join()
-        second.close()
+    clicks = 1 if random.random() < 0.5 else 2
+    at_once(shopper, [partial(shopper.refund, answer.order)] * clicks)

@@ -6,7 +6,9 @@ from random import Random
 
 from loadtest.client import Answer
 from loadtest.history import INFO, classify
-from loadtest.shopper import Purchase, Shopper
+from loadtest.sale import Sale
+from loadtest.shopper import Shopper
+from loadtest.wishes import Purchase
 
 # A shop that is still busy after this many attempts is given up on.
 ATTEMPTS = 8
@@ -34,3 +36,28 @@ def order_with_retries(
     if answer.order is not None and random.random() < ASK_AGAIN:
         shopper.order(purchase)
     return answer
+
+
+def order_when_back(shopper: Shopper, sale: Sale, quantity: int, random: Random) -> Answer:
+    """Order, and while it is sold out come again for units that others have given back."""
+    for _ in range(ATTEMPTS):
+        purchase = shopper.wants(quantity, sale)
+        answer = order_with_retries(shopper, purchase, random, also_unknown=True)
+        if answer.code != "sold_out":
+            break
+        shopper.sleep(LONGEST_WAIT * (0.5 + random.random() / 2))
+    return answer
+
+
+def pay_until_paid(shopper: Shopper, order: str, random: Random) -> bool:
+    """Pay until the payment provider has decided, and try again what it declined: whether it is
+    paid.
+    """
+    for _ in range(ATTEMPTS):
+        answer = shopper.pay(order, expects=["payment_declined"])
+        if answer.shown is not None and answer.shown.status != "awaiting_payment":
+            return answer.shown.status in ("paid", "fulfilled")
+        if answer.shown is None and answer.code != "payment_declined" and not unknown(answer):
+            return False
+        shopper.sleep(LONGEST_WAIT / 2 * (0.5 + random.random() / 2))
+    return False

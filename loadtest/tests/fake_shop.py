@@ -70,6 +70,8 @@ class FakeShop:
             if datetime.now(UTC) < self.opens:
                 return 403, {"code": "not_started"}
             if (known := self.by_key.get((buyer, key))) and self.bug != "duplicate":
+                if known.quantity != quantity:
+                    return 422, {"code": "idempotency_key_reused"}
                 return 200, known.json()
             if self._bought(buyer) + quantity > self.limit and self.bug != "duplicate":
                 return 409, {"code": "limit_reached"}

@@ -54,7 +54,7 @@ def run_locust(url: str, folder: Path, *arguments: str) -> subprocess.CompletedP
 
 def judged(shop: FakeShop, folder: Path) -> Verdict:
     s.write(folder.parent / "final", s.Header(time.monotonic_ns(), ("confirmation",)), shop.rows())
-    return judge(sorted(folder.iterdir()), folder.parent / "final", properties=JUDGED)
+    return judge(sorted(folder.glob("*.jsonl")), folder.parent / "final", properties=JUDGED)
 
 
 def test_a_rush_on_a_right_shop_sells_everything_and_is_proved(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_a_rush_on_a_right_shop_sells_everything_and_is_proved(tmp_path: Path) -
     assert "All users have finished" in done.stderr
     assert "Closed loop" in done.stderr
     assert (len(shop.orders), shop.available) == (10, 0)
-    calls = list(operations(*folder.iterdir()))
+    calls = list(operations(*folder.glob("*.jsonl")))
     assert Counter(each.status for each in calls if each.op == "order")[201] == 10
     assert not [each for each in calls if each.outcome == INFO]
     assert not [each for each in calls if each.code == "not_started"], "somebody came too early"
@@ -81,8 +81,8 @@ def test_several_processes_have_buyers_and_histories_of_their_own(tmp_path: Path
     with serving(shop) as url:
         done = run_locust(url, folder, "--processes", "2", "--mix", "all")
     assert done.returncode == 0, done.stderr
-    assert len(list(folder.iterdir())) == 2
-    calls = list(operations(*folder.iterdir()))
+    assert len(list(folder.glob("*.jsonl"))) == 2
+    calls = list(operations(*folder.glob("*.jsonl")))
     buyers = {each.buyer for each in calls}
     assert len(buyers) <= 60
     assert len({each.buyer.split(".")[0] for each in calls}) == 2
@@ -123,7 +123,7 @@ def test_every_mix_does_what_it_is_named_for(mix: str, tmp_path: Path) -> None:
     with serving(shop) as url:
         done = run_locust(url, folder, "--mix", mix)
     assert done.returncode == 0, done.stderr
-    calls = list(operations(*folder.iterdir()))
+    calls = list(operations(*folder.glob("*.jsonl")))
     ok = {each.op for each in calls if each.outcome == OK}
     assert {"payers": {"payment", "cancel"}, "refunders": {"refund"}}.get(mix, {"order"}) <= ok
     if mix == "doubles":
@@ -143,7 +143,7 @@ def test_in_an_open_loop_buyers_come_at_times_of_their_own(tmp_path: Path) -> No
     told = json.loads(totals.read_text())
     assert (told["finished"], told["unstarted"]) == (60, 0)
     assert "Open loop: 100 buyers came each second" in done.stderr
-    calls = [each for each in operations(*folder.iterdir()) if each.due is not None]
+    calls = [each for each in operations(*folder.glob("*.jsonl")) if each.due is not None]
     dues = sorted(each.due for each in calls if each.due is not None)
     # One a buyer: what they do next follows from what they are told.
     assert len(calls) == len({each.buyer for each in calls}) == len(set(dues)) == 60
@@ -159,7 +159,7 @@ def test_the_same_seed_makes_the_same_buyers(tmp_path: Path) -> None:
         folder = tmp_path / str(number)
         with serving(FakeShop(stock=1000, limit=3)) as url:
             assert run_locust(url, folder).returncode == 0
-        calls = operations(*folder.iterdir())
+        calls = operations(*folder.glob("*.jsonl"))
         # What a buyer does, in their own order; buyers of different runs have other names.
         return sorted((each.buyer.split(".", 2)[2], f"{each.op} {each.quantity}") for each in calls)
 

@@ -124,6 +124,14 @@ def test_a_rightful_refusal_is_a_good_answer(
     assert recovered(world, tmp_path, ("postgres killed", 9, 10)).verdict == PASS
 
 
+def test_a_page_of_somebody_elses_order_is_rightly_not_found(tmp_path: Path) -> None:
+    world = served_after(13.0)
+    for number in range(50):
+        start = 13 * SECOND + number * 10_000_000
+        world.call(start, start + 5_000_000, "page", 404, order="another buyer's")
+    assert recovered(world, tmp_path, ("postgres killed", 9, 10)).verdict == PASS
+
+
 def test_bad_answers_during_a_fault_and_until_three_seconds_later_are_allowed(
     tmp_path: Path,
 ) -> None:

@@ -12,8 +12,9 @@ import gevent
 from locust.env import Environment
 
 from loadtest.demo_shop import DemoShop, ShopRefused
-from loadtest.fresh_sale import SaleTerms, beside, open_now
+from loadtest.fresh_sale import beside, main_terms, open_now
 from loadtest.options import FRESH
+from loadtest.roles import SaleTerms
 from loadtest.run import RunImpossible, address_of
 from loadtest.tally import Tally
 from loadtest.ui.faults import NONE
@@ -54,7 +55,7 @@ class Page:
 
     def begin(self, options: Namespace, limit: int) -> Path:
         """Follow a run from now on; returns the folder for its history."""
-        shop = DemoShop(self._address, beside(options))
+        shop = DemoShop(self._address, [*beside(options).values()])
         return self._referee.begin(_plan(shop, options, limit), shop).path
 
     def end(self, processes: int) -> None:
@@ -64,7 +65,7 @@ class Page:
     def take_opened(self, options: Namespace) -> str | None:
         """The sale that was opened from the page, once, if it is like the one that is wanted."""
         opened, self._opened = self._opened, None
-        return opened[1] if opened is not None and opened[0] == SaleTerms.of(options) else None
+        return opened[1] if opened is not None and opened[0] == main_terms(options) else None
 
     def open_sale(self) -> None:
         """Open a sale that can be looked at before the next run begins in it.
@@ -74,7 +75,7 @@ class Page:
         options, shop = self._options, DemoShop(self._address)
         options.sale, options.others = FRESH, ""
         options.opened = open_now(shop, options)
-        self._opened = SaleTerms.of(options), options.opened
+        self._opened = main_terms(options), options.opened
         self._tallies.clear()
         self._referee.shown(_plan(shop, options, int(options.limit)), shop)
 
@@ -123,4 +124,6 @@ def _plan(shop: DemoShop, options: Namespace, limit: int) -> Plan:
         fenced=fenced,
         fault=options.fault,
         target=options.target,
+        endless=int(options.rounds) == 0,
+        beside=beside(options),
     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from loadtest.orchestrator import RunPlan
@@ -14,7 +15,11 @@ REPEATED_MINUTES = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What was chosen for a run; the attributes are those of `RunPlan`, as the form has them."""
+    """What was chosen for a run; the attributes are those of `RunPlan`, as the form has them.
+
+    `beside` are the ids of the further sales by their roles; `endless`: each user plays buyers
+    without end.
+    """
 
     sale: str
     strategy: str
@@ -26,6 +31,13 @@ class Plan:
     fenced: bool = False
     fault: str = NONE
     target: str = ""
+    endless: bool = False
+    beside: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def lasts(self) -> bool:
+        """Whether buyers keep arriving until the run is stopped."""
+        return self.endless or bool(self.faults)
 
     @property
     def faults(self) -> tuple[str, ...]:

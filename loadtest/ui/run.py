@@ -12,8 +12,20 @@ from typing import Any
 
 from gevent.event import Event
 
+from loadtest.checker.snapshot import Terms
 from loadtest.demo_shop import DemoShop, ShopRefused
-from loadtest.orchestrator import Books, Orchestrator, drain
+from loadtest.orchestrator import (
+    Books,
+    Orchestrator,
+    Restocks,
+    Schedule,
+    ask_again,
+    drain,
+    opening_of,
+    refills_of,
+    write_terms,
+)
+from loadtest.roles import TIMED
 from loadtest.ui.faults import FaultRun
 from loadtest.ui.plan import Plan
 from loadtest.ui.runs import RunFolder
@@ -62,6 +74,9 @@ class PageRun(Orchestrator):
         self._processes = 1
         self._histories: list[str] = []
         self._fault_run: FaultRun | None = None
+        self._restocks: Restocks | None = None
+        self._terms: dict[str, Terms] = {}
+        self._schedule: Schedule | None = None
         self._load_ended = Event()
 
     @property
@@ -91,6 +106,8 @@ class PageRun(Orchestrator):
         """Look at the sale before any buyer acts."""
         try:
             self.figures = self.shop.figures(self.chosen.sale)
+            for sale in (self.chosen.sale, *self.chosen.beside.values()):
+                self._terms[sale] = self.shop.change(sale)
         except ShopRefused as error:
             self.reason = f"the shop shows no figures: {error}"
             return
@@ -104,14 +121,27 @@ class PageRun(Orchestrator):
 
     @contextmanager
     def load(self) -> Iterator[None]:
-        """Locust itself starts and stops the buyers; see `end_load`."""
+        """Locust itself starts and stops the buyers; take a sale through its changes meanwhile."""
+        opened = self._terms.get(self.chosen.beside.get(TIMED, ""))
+        if opened is None:
+            yield
+            return
+        opens_at = opening_of(self._terms[self.chosen.sale])
+        self._schedule = Schedule(
+            opened, opens_at, self.shop.change, (ShopRefused,), repeats=self.chosen.lasts
+        )
+        self._schedule.start()
         yield
+        self._schedule.stop()
 
     @contextmanager
     def faults(self) -> Iterator[None]:
-        """Inject the chosen faults until the load has ended."""
+        """Inject the chosen faults until the load has ended, or only restock."""
         if not self.chosen.faults or self.folder is None:
+            self._restocks = self._refills()
             yield
+            if self._restocks is not None:
+                self._restocks.close()
             return
         self._fault_run = FaultRun(
             faults=self.chosen.faults,
@@ -129,31 +159,41 @@ class PageRun(Orchestrator):
         """Look at the shop until the load has ended."""
         while self.phase == RUNNING:
             began = time.monotonic()
-            if self._look() and self._fault_run is not None and self.phase == RUNNING:
-                self._fault_run.look(self.figures)
+            if self._look() and self.phase == RUNNING:
+                self._restock()
             self._load_ended.wait(max(LOOK, time.monotonic() - began))
 
     def drain(self) -> None:
-        """Wait until nothing moves and nothing is owed; then get the final read."""
-        drain(lambda _: self._books(), DRAIN, LOOK)
+        """Wait until nothing moves and nothing is owed, ask again, and get the final read."""
         assert self.folder is not None
+        if drain(lambda _: self._books(), DRAIN, LOOK):
+            ask_again(self.folder, self._here(), self.shop.address, self.chosen.seed)
+            drain(lambda _: self._books(), DRAIN, LOOK)
+        changed = self._schedule.rows[1:] if self._schedule else []
+        write_terms(self.folder.terms, [*self._terms.values(), *changed])
         problem = self._get(self.shop.snapshot, self.folder.final)
         self.reason = self.reason or problem
         # Without the provider's ledger, P11 is unknown.
         self._get(self.shop.ledger, self.folder.ledger)
+        # There are none where the shop's mails go to another server.
+        self._get(self.shop.deliveries, self.folder.deliveries)
 
     def judge(self) -> None:
         """Have the run judged in a process of its own, so that the page goes on responding."""
         assert self.folder is not None
-        here = [path for path in self._histories if Path(path).exists()]
+        here = self._here()
         missing = self._processes - len(here)
         if missing > 0:
             self.reason = self.reason or (
                 f"the history of {missing} of {self._processes} load-generating processes is not "
                 "on this machine"
             )
+        if self.folder.again.exists():
+            here.append(str(self.folder.again))
         if self._fault_run is not None:
             here.append(self._fault_run.history)
+        if self._restocks is not None:
+            here.append(str(self._restocks.path))
         self.phase = JUDGING_NOW
         described = self.chosen.describe(self._units)
         self.folder.describe({**described, "histories": here, "reason": self.reason})
@@ -176,6 +216,28 @@ class PageRun(Orchestrator):
             self.folder.look(self.figures, time.monotonic_ns())
         return True
 
+    def _here(self) -> list[str]:
+        """The histories of load-generating processes that are on this machine."""
+        return [path for path in self._histories if Path(path).exists()]
+
+    def _refills(self) -> Restocks | None:
+        """The restocks of a sale that need not last."""
+        refills = refills_of(self.chosen.mix, self._units)
+        if refills is None or self.folder is None:
+            return None
+        (units, most), sale = refills, self.chosen.sale
+        return Restocks(
+            *(sale, units, self.folder.path, lambda: self.shop.restock(sale, units)),
+            (ShopRefused,),
+            most=most,
+        )
+
+    def _restock(self) -> None:
+        if self._fault_run is not None:
+            self._fault_run.look(self.figures)
+        elif self._restocks is not None:
+            self._restocks.look(str(self.figures["item"]), self.figures["available"])
+
     def _books(self) -> Books | None:
         if not self._look():
             return None
@@ -189,7 +251,7 @@ class PageRun(Orchestrator):
             try:
                 fetch(self.chosen.sale, path)
             except ShopRefused as error:
-                if time.monotonic() < give_up:
+                if error.status != 404 and time.monotonic() < give_up:
                     time.sleep(LOOK)
                     continue
                 return f"no final read: {error}"

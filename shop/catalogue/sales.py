@@ -31,6 +31,8 @@ def open_sale(
     starts_in: timedelta = timedelta(0),
     lasts: timedelta = timedelta(days=1),
     hold: timedelta = timedelta(minutes=15),
+    restock_cancelled: bool = True,
+    restock_returned: bool = True,
 ) -> Sale:
     """Create a sale with an item of its own.
 
@@ -44,6 +46,8 @@ def open_sale(
         starts_in: from now, by the database's clock.
         lasts: from the start on.
         hold: time to pay.
+        restock_cancelled: whether units of cancelled orders are sold again.
+        restock_returned: whether units of returned orders are sold again.
 
     Raises:
         ValidationError: something does not fit; nothing was created.
@@ -63,6 +67,8 @@ def open_sale(
             starts_at=starts_at,
             ends_at=starts_at + lasts,
             hold=hold,
+            restock_cancelled=restock_cancelled,
+            restock_returned=restock_returned,
         )
         sale.full_clean()
         sale.save()

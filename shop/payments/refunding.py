@@ -64,6 +64,17 @@ def retry(failed: Refund) -> None:
 
 
 def _return_all(order: Order) -> None:
+    released = _release_all(order)
+    order.refresh_from_db()
+    if not released and order.status == Status.PAID:
+        # The payment arrived between the two looks.
+        released = _release_all(order)
+        order.refresh_from_db()
+    if not released and order.status not in RETURNED:
+        raise WrongState(order.status)
+
+
+def _release_all(order: Order) -> bool:
     lines = list(order.lines.select_related("sale"))
     released = services.release(
         [line.pk for line in lines],
@@ -71,9 +82,7 @@ def _return_all(order: Order) -> None:
         was=CONFIRMED,
         written_off=written_off(lines, "restock_returned"),
     )
-    order.refresh_from_db()
-    if not released and order.status not in RETURNED:
-        raise WrongState(order.status)
+    return bool(released)
 
 
 def _return_part(order: Order, line: OrderLine, quantity: int, key: UUID) -> bool:

@@ -16,6 +16,8 @@ from inventory.metrics import metrics
 from inventory.outcomes import (
     Busy,
     Declined,
+    Granted,
+    KeyReused,
     Level,
     OnGranted,
     Outcome,
@@ -145,11 +147,18 @@ class Combining(Strategy):
     def _sell_without(
         self, declined: Declined, line: Line, tickets: Sequence[PurchaseTicket], token: int | None
     ) -> None:
-        """Sell to those whose scope was not declined; halving would try each alone."""
-        others = [ticket for ticket in tickets if ticket.request.scope not in declined.scopes]
-        if len(others) == len(tickets):
+        """Sell to those whose scope was not declined; halving would try each alone.
+
+        A key that was granted before is answered as ever: nothing is opened for it.
+        """
+        turned_away: list[PurchaseTicket] = []
+        others: list[PurchaseTicket] = []
+        for ticket in tickets:
+            closed = ticket.request.scope in declined.scopes and not _is_known(ticket)
+            (turned_away if closed else others).append(ticket)
+        if not turned_away:
             raise AssertionError("declined, but none of these") from declined
-        fail((each for each in tickets if each.request.scope in declined.scopes), declined)
+        fail(turned_away, declined)
         if others:
             self._sell_or_split(line, others, token)
 
@@ -158,3 +167,9 @@ class Combining(Strategy):
         if level.available == 0:
             self._ran_out.add(item)
             self._hint.publish(item, level)
+
+
+def _is_known(ticket: PurchaseTicket) -> bool:
+    """Whether a decided ticket's key had been used before its batch, or twice in it."""
+    answer = ticket.answer
+    return isinstance(answer, KeyReused) or (isinstance(answer, Granted) and answer.replayed)

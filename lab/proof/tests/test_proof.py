@@ -12,9 +12,11 @@ from lab.models import UnenforcedItem
 from lab.proof import controls
 from lab.proof.restock import Restocker
 from lab.proof.run_statistics import run_statistics
+from lab.proof.sabotage import SABOTAGE
 from lab.proof.tally import Tally
 from loadtest.faults import FAULTS, Injected
 from loadtest.history import Recorder, operations
+from loadtest.scenarios import MIXES
 from shop.catalogue.models import Sale
 from shop.tests.processes import wait_for
 
@@ -80,7 +82,10 @@ def test_the_controls_name_what_they_switch_off_and_what_must_turn_red() -> None
     assert set(controls.QUICK) <= set(names)
     assert [control.name for control in controls.CONTROLS if not control.reddens] == ["nothing"]
     reddened = {each for control in controls.CONTROLS for each in control.reddens}
-    assert reddened >= {"P1", "P2", "P3", "P5", "P7", "P9", "P10", "P11", "P12"}
+    assert {f"P{number}" for number in range(1, 21)} - reddened == {"P4", "P6", "P8", "P13"}
     for control in controls.CONTROLS:
         assert bool(control.before) == bool(control.after)
         assert set(control.faults) <= set(FAULTS)
+        assert control.mix in MIXES
+        assert not control.sabotage or control.sabotage in SABOTAGE
+    assert {control.sabotage for control in controls.CONTROLS} - {""} == set(SABOTAGE)

@@ -12,7 +12,7 @@ from loadtest.history import CONNECTION_REFUSED, FAIL, NEVER, OK
 # Calls that need the database; a page from a cache would prove nothing.
 WRITES = ("order", "payment", "cancel", "refund")
 # What a shop in the best of health says to some of them.
-RIGHTLY_REFUSED = ("sold_out", "limit_reached", "not_started", "ended")
+RIGHTLY_REFUSED = ("sold_out", "limit_reached", "not_started", "paused", "ended", "not_found")
 # Refusals that are an overload or an outage, and not an answer.
 NOT_SERVED = ("busy", CONNECTION_REFUSED)
 # The op of page loads. The operator's restocks are no calls of a client.
@@ -85,9 +85,16 @@ def _rates(evidence: Evidence, since: int, until: int) -> dict[str, Rate]:
     rows = evidence.rows(
         f"""
         SELECT op = '{PAGE}', count(*), sum(NOT (ended AND (
-            outcome = '{OK}'
+            outcome = '{OK}' OR not_theirs
             OR (outcome = '{FAIL}' AND op <> '{PAGE}' AND code NOT IN {NOT_SERVED}))))
-        FROM (SELECT *, "end" < ?2 AS ended FROM call WHERE start >= ?1 AND start < ?2)
+        FROM (
+            SELECT *, "end" < ?2 AS ended,
+                status = 404 AND order_id IS NOT NULL AND NOT EXISTS (
+                    SELECT 1 FROM wish
+                    WHERE wish.order_id = call.order_id AND wish.buyer = call.buyer
+                ) AS not_theirs
+            FROM call WHERE start >= ?1 AND start < ?2
+        )
         WHERE op <> '{RESTOCK}' AND (ended OR start < ?2 - ?3)
         GROUP BY 1
         """,

@@ -8,6 +8,7 @@ from uuid import uuid4
 import pytest
 from django.db import IntegrityError, connection, transaction
 
+from inventory import services
 from inventory.models import StockMovement
 from inventory.tests.helpers import at_once, book, kinds
 from shop import orders, payments
@@ -293,6 +294,25 @@ def test_a_crash_in_a_refund_is_healed_by_the_sweep(when, sale, till):
     assert book(sale.item_id).available == 10
     come_to_rest(till)
     assert status(mine) == "refunded"
+    check(sale, till)
+
+
+def test_a_refund_that_meets_the_arriving_payment_is_given(sale, till, monkeypatch):
+    till.slow = True
+    mine = an_order(sale)
+    payments.pay(mine)
+    release = services.release
+
+    def paid_meanwhile(*arguments, **named):
+        released = release(*arguments, **named)
+        if not released:
+            deliver(till)
+        return released
+
+    monkeypatch.setattr(services, "release", paid_meanwhile)
+    assert payments.refund(mine).status in (Status.REFUND_PENDING, Status.REFUNDED)
+    deliver(till)
+    assert status(mine) == Status.REFUNDED
     check(sale, till)
 
 

@@ -1,0 +1,137 @@
+"""Running negative controls, each against an empty shop."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from django.db import connection
+
+from lab.proof import testbed
+from lab.proof.controls.catalogue import CONTROLS
+from lab.proof.controls.control import Control
+from lab.proof.load_profile import LoadProfile
+from lab.proof.plan import Plan
+from lab.proof.progress import Progress
+from lab.proof.result import Result
+from lab.proof.run import Proof
+from lab.proof.testbed import Testbed
+
+EMPTY = """
+TRUNCATE inventory_item, inventory_reservation, inventory_stockmovement, inventory_buyerquota,
+         inventory_outboxmessage CASCADE
+"""
+"""Between two controls, so that constraints can be put back over what broke them."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a control came to.
+
+    Attributes:
+        red: properties that failed.
+        result: of the proof.
+    """
+
+    control: Control
+    result: Result
+    red: list[str] = field(default_factory=list)
+
+    @property
+    def caught(self) -> bool:
+        """Whether the checker saw what it had to see."""
+        if not self.control.reddens:
+            return self.result.outcome == "pass"
+        return bool(set(self.red) & set(self.control.reddens))
+
+    def to_json(self) -> dict[str, Any]:
+        """A line of ``prove --controls --json``."""
+        return {
+            "control": self.control.name,
+            "off": self.control.off,
+            "expected": list(self.control.reddens),
+            "red": self.red,
+            "details": {
+                each.id: each.detail
+                for each in (self.result.verdict.properties if self.result.verdict else [])
+                if each.id in self.control.reddens
+            },
+            "caught": self.caught,
+            "counts": self.result.verdict.counts if self.result.verdict else {},
+        }
+
+
+def run(
+    names: tuple[str, ...], seed: int, buyers: int, tell: Callable[[Control, Progress], None]
+) -> Iterator[Outcome]:
+    """Run controls one after the other, each against an empty shop.
+
+    Args:
+        names: of ``CONTROLS``.
+        seed: of the buyers.
+        buyers: at once.
+        tell: called with the progress.
+
+    Raises:
+        StackError, LoadFailed: a shop could not be started or a load not generated.
+    """
+    with ExitStack() as shops:
+        where: dict[tuple[object, ...], Testbed] = {}
+        for control in CONTROLS:
+            if control.name not in names:
+                continue
+            with _switched_off(control):
+                if control.shop not in where:
+                    # One shop for all that differ in the database alone.
+                    shops.close()
+                    extra = dict(control.environment)
+                    if control.lines:
+                        extra["INVENTORY_LINES"] = control.lines
+                    if control.sabotage:
+                        extra["LAB_SABOTAGE"] = control.sabotage
+                    shop = shops.enter_context(testbed.breakable(control.faults, extra))
+                    where = {control.shop: shop}
+                yield _one(control, where[control.shop], seed, control.buyers or buyers, tell)
+
+
+def _one(
+    control: Control,
+    shop: Testbed,
+    seed: int,
+    buyers: int,
+    tell: Callable[[Control, Progress], None],
+) -> Outcome:
+    stays = bool(control.minutes or control.faults)
+    profile = LoadProfile(buyers, control.mix, seed, stays=stays)
+    stock = round(buyers * control.units)
+    plan = Plan(profile, stock, control.limit, control.strategy, control.minutes, control.faults)
+    plan = replace(plan, drain=control.drain, restock_tells=control.tells)
+    with tempfile.TemporaryDirectory(prefix="control-") as folder:
+        proof = Proof(plan, shop, Path(folder), lambda now: tell(control, now))
+        proof.run()
+    result = proof.result
+    findings = result.verdict.properties if result.verdict else []
+    return Outcome(control, result, [each.id for each in findings if each.verdict == "fail"])
+
+
+@contextmanager
+def _switched_off(control: Control) -> Iterator[None]:
+    _execute(control.before)
+    try:
+        yield
+    finally:
+        _execute((EMPTY, *control.after))
+
+
+def _execute(statements: tuple[str, ...]) -> None:
+    # One by one: ALTER SYSTEM refuses to share a transaction.
+    with connection.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+    # The next session is a new one: it may be among those that were just ended.
+    connection.close()
+    connection.close_pool()  # type: ignore[attr-defined]  # PostgreSQL's backend has it

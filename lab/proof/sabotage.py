@@ -1,0 +1,92 @@
+"""Bugs for negative controls: one function of the product, replaced when a process starts.
+
+For what cannot be switched off in the database. `LAB_SABOTAGE` names one; only a negative control
+sets it, and only demo mode reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from importlib import import_module
+from itertools import count
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Sabotage:
+    """A bug.
+
+    Attributes:
+        module, name: of the function.
+        bug: makes the replacement of the function.
+    """
+
+    module: str
+    name: str
+    bug: Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+SHARE = 10
+"""One of so many calls is hit, where not all are."""
+
+
+def strangers_order(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Find an order without asking whose it is."""
+    from shop.orders.models import Order
+
+    def own_order(order: int, buyer: int) -> Any:
+        found = Order.objects.filter(pk=order).first()
+        return original(order, found.buyer_id if found is not None else buyer)
+
+    return own_order
+
+
+def wrong_address(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Address some mails to another buyer."""
+    from django.contrib.auth.models import User
+
+    def letter(mail: Any) -> Any:
+        written = original(mail)
+        if mail.order_id % SHARE:
+            return written
+        others = User.objects.exclude(pk=mail.order.buyer_id).exclude(email="")
+        return replace(written, recipient=others.latest("pk").email)
+
+    return letter
+
+
+def busy_after_commit(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Say of some orders that the shop was too busy to open them."""
+    from inventory.outcomes import Busy, Granted
+
+    calls = count()
+
+    def reserve(*arguments: Any, **named: Any) -> Any:
+        outcome = original(*arguments, **named)
+        opened = isinstance(outcome, Granted) and not outcome.replayed
+        if opened and next(calls) % SHARE == 0:
+            raise Busy
+        return outcome
+
+    return reserve
+
+
+SABOTAGE: Mapping[str, Sabotage] = {
+    "stranger": Sabotage("shop.api.views", "_own_order", strangers_order),
+    "address": Sabotage("shop.mails.rendering", "letter", wrong_address),
+    "busy": Sabotage("inventory.services", "reserve", busy_after_commit),
+}
+
+
+def commit(name: str) -> None:
+    """Replace the function that a sabotage is about, in this process; no name: nothing.
+
+    Raises:
+        KeyError: there is no such sabotage.
+    """
+    if not name:
+        return
+    sabotage = SABOTAGE[name]
+    module = import_module(sabotage.module)
+    setattr(module, sabotage.name, sabotage.bug(getattr(module, sabotage.name)))

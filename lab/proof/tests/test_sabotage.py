@@ -1,0 +1,70 @@
+"""Each sabotage is the bug that its control needs, in a shop that otherwise works."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from importlib import import_module
+
+import pytest
+from django.contrib.auth.models import User
+
+from lab.proof import sabotage
+from lab.proof.sabotage import SABOTAGE, SHARE
+from shop.catalogue.models import Sale
+from shop.conftest import Buyer
+from shop.mails import rendering
+from shop.mails.models import Mail
+from shop.tests.catalogue import a_sale, an_order
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def commit(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Commit a sabotage that ends with the test."""
+
+    def one(name: str) -> None:
+        module = import_module(SABOTAGE[name].module)
+        # Restored afterwards.
+        monkeypatch.setattr(module, SABOTAGE[name].name, getattr(module, SABOTAGE[name].name))
+        sabotage.commit(name)
+
+    return one
+
+
+def test_without_a_name_nothing_is_sabotaged(ann: Buyer, bob: Buyer, sale: Sale) -> None:
+    sabotage.commit("")
+    assert bob.get(f"orders/{ann.order(sale)}").status_code == 404
+
+
+def test_a_stranger_sees_and_cancels_an_order(
+    commit: Callable[[str], None], ann: Buyer, bob: Buyer, sale: Sale
+) -> None:
+    commit("stranger")
+    order = ann.order(sale)
+    assert bob.get(f"orders/{order}").json()["id"] == order
+    assert bob.call("POST", f"orders/{order}/cancel", {}).status_code == 200
+    assert bob.get("orders/999999999").status_code == 404
+
+
+def test_some_mails_go_to_another_buyer(commit: Callable[[str], None]) -> None:
+    commit("address")
+    buyer = User.objects.create(username="ann", email="ann@example.com")
+    User.objects.create(username="bob", email="bob@example.com")
+    sale = a_sale(limit=SHARE, stock=SHARE)
+    orders = [an_order(sale, buyer) for _ in range(SHARE)]
+    mails = [Mail(order=order, kind="confirmation") for order in orders]
+    recipients = Counter(rendering.letter(mail).recipient for mail in mails)
+    assert recipients == {"ann@example.com": SHARE - 1, "bob@example.com": 1}
+
+
+def test_an_order_is_opened_and_its_buyer_told_that_the_shop_is_busy(
+    commit: Callable[[str], None], ann: Buyer, sale: Sale
+) -> None:
+    commit("busy")
+    key = "0b7e4f1c-3a57-4d0e-9f0a-0b9a6f1f2c3d"
+    first, second = (ann.buy(sale, key=key) for _ in range(2))
+    assert (first.status_code, first.json()["code"]) == (503, "busy")
+    assert second.status_code == 200, "it was opened"
+    assert ann.buy(sale).status_code == 201, "most are told the truth"

@@ -1,0 +1,138 @@
+"""What a buyer's calls have in common: the history is told before and after, Locust afterwards."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+from itertools import count
+
+from loadtest.client import Answer, Connection
+from loadtest.history import INFO, OK, Recorder, classify
+from loadtest.sale import Sale
+
+# Refusals that a healthy shop gives in a rush. Any other answer that is not ok is a failure.
+EXPECTED_REFUSALS = frozenset(
+    {"sold_out", "limit_reached", "not_started", "paused", "ended", "rate_limited", "busy"}
+)
+# Refusals of an order's next step that depend on who was first.
+EXPECTED_STATE_REFUSALS = 409
+# Calls whose answers show an order.
+SHOW_ORDER = frozenset({"order", "read", "payment", "cancel", "refund"})
+
+# `report(op, outcome, name, milliseconds, bytes, problem)`: one finished call, with what is wrong
+# with it.
+Report = Callable[[str, str, str, float, int, Exception | None], None]
+
+
+class UnexpectedAnswer(Exception):
+    """An answer that a healthy shop does not give."""
+
+
+class Caller:
+    """One buyer's calls.
+
+    Attributes:
+        name: of the buyer.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        token: str,
+        connection: Connection,
+        recorder: Recorder | None,
+        report: Report,
+        client: str = "",
+        due: int | None = None,
+    ) -> None:
+        """`client` is who asks in the buyer's name, in the history; the buyer, if empty.
+
+        `due` is when this buyer meant to come, in an open loop (ns of the monotonic clock).
+        """
+        self.name = name
+        self._client = client or name
+        self._token = token
+        self._connection = connection
+        self._recorder = recorder
+        self._report = report
+        self._due = due
+        self._calls = count(1)
+        self._cookie = ""
+
+    def _call(
+        self,
+        op: str,
+        method: str,
+        path: str,
+        *,
+        body: bytes = b"",
+        key: str = "",
+        attempt: int = 1,
+        sale: Sale | None = None,
+        quantity: int = 0,
+        order: str | None = None,
+        connection: Connection | None = None,
+        expects: Collection[str] = (),
+    ) -> Answer:
+        call = f"{self._client}#{next(self._calls)}"
+        # Only the first call has a time of its own; the others follow from its answer.
+        due, self._due = self._due, None
+        headers = self._headers(key, body=bool(body))
+        if self._recorder is not None:
+            self._recorder.invoke(
+                call,
+                op,
+                client=self._client,
+                buyer=self.name,
+                sale=sale.id if sale else None,
+                item=sale.item if sale else None,
+                key=key,
+                attempt=attempt,
+                quantity=quantity,
+                order=order,
+                due=due,
+            )
+        started = due or time.monotonic_ns()
+        answer = (connection or self._connection).request(method, path, headers, body)
+        milliseconds = (time.monotonic_ns() - started) / 1e6
+        # An answer that shows another order than was asked for must be seen as that.
+        named = (answer.order if op in SHOW_ORDER else None) or order
+        shown = answer.shown if op in SHOW_ORDER else None
+        if self._recorder is not None:
+            outcome = self._recorder.complete(
+                call, op, status=answer.status, code=answer.code, order=named, shown=shown
+            )
+        else:
+            outcome = classify(answer.status, answer.code, named, op=op)
+        self._tell(op, answer, outcome, milliseconds, expects=expects)
+        return answer
+
+    def _headers(self, key: str, *, body: bool) -> dict[str, str]:
+        headers = {"Authorization": f"Bearer {self._token}"}
+        if self._cookie:
+            headers["Cookie"] = self._cookie
+        if body:
+            headers["Content-Type"] = "application/json"
+        if key:
+            headers["Idempotency-Key"] = key
+        return headers
+
+    def _tell(
+        self,
+        op: str,
+        answer: Answer,
+        outcome: str,
+        milliseconds: float,
+        *,
+        name: str = "",
+        expects: Collection[str] = (),
+    ) -> None:
+        said = str(answer.status) if outcome == OK else answer.code or str(answer.status)
+        expected = (
+            outcome == OK
+            or (outcome != INFO and (answer.code in EXPECTED_REFUSALS or said in expects))
+            or (op != "order" and answer.status == EXPECTED_STATE_REFUSALS)
+        )
+        problem = None if expected else UnexpectedAnswer(f"{answer.status} {answer.code}".strip())
+        self._report(op, outcome, f"{name or op}: {said}", milliseconds, answer.length, problem)

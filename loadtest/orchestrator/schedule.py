@@ -1,0 +1,137 @@
+"""Changes of a sale's terms while buyers want it: pauses, other prices, closings, reopenings."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from loadtest.checker.snapshot import Header, Terms, write
+
+HOURS = 3 * 3600.0
+"""Seconds until a sale ends that is open."""
+
+RETRY = 0.5
+"""Seconds between two tries, while the shop does not answer."""
+
+CLOSING = 30.0
+"""Seconds in which a sale has to be closed for good. What it is then is judged as it is."""
+
+
+class Step(NamedTuple):
+    """A change, and the seconds from the one before, or from the opening.
+
+    It names all terms, so that it may be repeated: a try without an answer may have succeeded.
+    """
+
+    after: float
+    price: int
+    paused: bool = False
+    ends_in: float = HOURS
+
+    def changes(self) -> dict[str, Any]:
+        """What the shop is asked for."""
+        return {"price": self.price, "paused": self.paused, "ends_in": self.ends_in}
+
+
+PRICE, OTHER_PRICE = 7_919, 8_887
+CYCLE = (
+    Step(2.5, PRICE, paused=True),
+    Step(2.0, OTHER_PRICE),
+    Step(2.5, OTHER_PRICE, ends_in=0.0),
+    Step(2.0, PRICE),
+)
+LAST = Step(2.5, PRICE, ends_in=0.0)
+
+Change = Callable[..., Terms]
+
+
+class Schedule:
+    """Takes a sale through its changes, from a thread of its own, and closes it for good.
+
+    Attributes:
+        rows: the terms that the sale was opened with, and those after each change.
+    """
+
+    def __init__(
+        self,
+        opened: Terms,
+        opens_at: float,
+        change: Change,
+        errors: tuple[type[Exception], ...],
+        *,
+        repeats: bool,
+    ) -> None:
+        """`opened` are the terms that the sale was opened with a moment ago.
+
+        `opens_at` is on the monotonic clock. `change(sale, **changes)` changes the sale; where it
+        raises one of `errors`, the sale may have been changed. `repeats`: until `stop`; otherwise
+        the sale goes through its changes once.
+        """
+        self.rows = [opened]
+        self._opens_at, self._change, self._errors = opens_at, change, errors
+        self._repeats = repeats
+        # The database's clock was there at this moment, or further.
+        self._known = opened.done, time.monotonic_ns()
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="schedule", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Close the sale for good, if it is not, and wait for that."""
+        self._end.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        self._end.wait(max(0.0, self._opens_at - time.monotonic()))
+        again = True
+        while again:
+            for step in CYCLE:
+                if not self._end.wait(step.after):
+                    self._take(step, self._end.wait)
+            again = self._repeats and not self._end.is_set()
+        self._end.wait(LAST.after)
+        until = time.monotonic() + CLOSING
+
+        def is_late(pause: float) -> bool:
+            time.sleep(pause)
+            return time.monotonic() > until
+
+        self._take(LAST, is_late)
+
+    def _take(self, step: Step, gives_up: Callable[[float], bool]) -> None:
+        """Try until the shop confirms it; `gives_up` waits for so long and says when to end."""
+        while True:
+            clock, at = self._known
+            asked = clock + (time.monotonic_ns() - at) // 1000
+            try:
+                row = self._change(self.rows[0].sale, **step.changes())
+            except self._errors:
+                self.rows.append(self._perhaps(step, asked))
+                if gives_up(RETRY):
+                    return
+                continue
+            self.rows.append(row)
+            self._known = row.done, time.monotonic_ns()
+            return
+
+    def _perhaps(self, step: Step, asked: int) -> Terms:
+        """The terms that were asked for, if they were set at all; at `asked` or later."""
+        opened = self.rows[0]
+        ends_at = asked + int(step.ends_in * 1e6)
+        return Terms(opened.sale, asked, 0, step.price, opened.starts_at, ends_at, step.paused)
+
+
+def opening_of(terms: Terms) -> float:
+    """When a sale opens that has these terms since a moment ago, on the monotonic clock."""
+    return time.monotonic() + max(0, terms.starts_at - terms.done) / 1e6
+
+
+def write_terms(path: Path, rows: Iterable[Terms]) -> None:
+    """Write how the terms of a run's sales were and changed."""
+    write(path, Header(time.monotonic_ns()), rows)

@@ -1,0 +1,21 @@
+"""The time that is left to pay an order."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime
+
+from loadtest.client import Answer
+from loadtest.sale import Sale
+
+# Seconds where the shop does not say, or gives more than anybody waits in a load test.
+LONGEST = 5.0
+
+
+def seconds_to_pay(sale: Sale, answer: Answer) -> float:
+    """Seconds from now to the deadline of an order in a sale; 0 if it has passed."""
+    try:
+        deadline = datetime.fromisoformat(answer.body["pay_before"]).timestamp()
+    except (KeyError, TypeError, ValueError):
+        return LONGEST
+    return max(0.0, min(deadline + sale.clock - time.monotonic(), LONGEST))

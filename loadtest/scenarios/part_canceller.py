@@ -1,0 +1,34 @@
+"""A buyer who cancels an unpaid order bit by bit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from random import Random
+
+from loadtest.roles import BRIEF, LIMITED
+from loadtest.scenarios.at_once import at_once
+from loadtest.scenarios.several import buy_several
+from loadtest.shopper import Shopper
+from loadtest.wishes import Part
+
+TIMES = 2
+
+
+def cancel_parts(shopper: Shopper, random: Random) -> None:
+    """Cancel single units under equal and different keys at once, too many, and all of it."""
+    for _ in range(TIMES):
+        bought = buy_several(shopper, random, random.choice([LIMITED, BRIEF]))
+        if bought is None:
+            continue
+        order, sale, quantity = bought
+        one, other = Part(1, sale), Part(1, sale, named=random.random() < 0.5)
+        cancel = partial(shopper.cancel, order)
+        at_once(shopper, [partial(cancel, one), partial(cancel, one), partial(cancel, other)])
+        cancel(Part(quantity, sale))
+        cancel(replace(one, quantity=2))
+        ending = random.choice([[cancel, cancel], [cancel, partial(shopper.pay, order)], []])
+        at_once(shopper, ending)
+        shopper.sleep(random.random() / 2)
+        cancel(one)
+        shopper.read(order)

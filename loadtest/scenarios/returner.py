@@ -1,0 +1,24 @@
+"""A buyer who is told that all is sold out, and comes again until units have come back."""
+
+from __future__ import annotations
+
+import time
+from random import Random
+
+from loadtest.roles import BRIEF
+from loadtest.shopper import Shopper
+
+# Seconds in which they come again, and between two times.
+PATIENCE, PAUSE = 16.0, 0.8
+
+
+def come_again(shopper: Shopper, random: Random) -> None:
+    """Ask for one unit of each of two sales, with a new key each time, until there is one."""
+    wanted = {shopper.sale, shopper.sale_of(BRIEF)}
+    end = time.monotonic() + PATIENCE
+    while wanted and time.monotonic() < end:
+        for sale in sorted(wanted, key=lambda each: each.id):
+            answer = shopper.order(shopper.wants(1, sale))
+            if answer.order is not None or answer.code == "limit_reached":
+                wanted.remove(sale)
+        shopper.sleep(PAUSE * (0.5 + random.random()))
