@@ -11,7 +11,7 @@ SELECT
     min(CASE WHEN outcome = 'ok' THEN "end" END) AS answered,
     min(CASE WHEN outcome = 'ok' THEN order_id END) AS order_id,
     max(CASE WHEN outcome = 'ok' THEN order_id END) AS other_order_id,
-    sum(outcome = 'ok') AS oks,
+    count(*) AS attempts, sum(outcome = 'ok') AS oks,
     sum(outcome = 'fail' AND code = 'sold_out') AS sold_outs
 FROM call WHERE op = 'order' AND key <> '' GROUP BY key;
 
@@ -62,7 +62,9 @@ SELECT taken.item, taken.back AS quantity,
 FROM taken
 LEFT JOIN (
     SELECT *, max(outcome = 'ok') OVER (PARTITION BY order_id) AS done FROM call
-    WHERE op = 'cancel' AND outcome <> 'fail' AND order_id IS NOT NULL
+    WHERE op = 'cancel' AND outcome <> 'fail' AND order_id IS NOT NULL AND order_id NOT IN (
+        SELECT order_id FROM call WHERE op IN ('cancel', 'refund') AND quantity > 0
+        AND outcome <> 'fail' AND order_id IS NOT NULL)
 ) AS call ON call.order_id = taken.order_id AND taken.back = taken.quantity
 WHERE taken.back > 0
 GROUP BY taken.key

@@ -38,12 +38,20 @@ class Evidence:
     """The evidence of one run; properties query it, and nothing changes it after loading."""
 
     def __init__(
-        self, *, enough: Mapping[str, int], recovery_seconds: float, settled_seconds: float
+        self,
+        *,
+        enough: Mapping[str, int],
+        recovery_seconds: float,
+        settled_seconds: float,
+        expiry_seconds: float,
+        refund_seconds: float,
     ) -> None:
-        """What P13 and P12 ask for; see `judge`."""
+        """What P13, P12, P16 and P14 ask for; see `judge`."""
         self.enough = dict(enough)
         self.recovery_ns = int(recovery_seconds * 1e9)
         self.settled_ns = int(settled_seconds * 1e9)
+        self.expiry_us = int(expiry_seconds * 1e6)
+        self.refund_us = int(refund_seconds * 1e6)
         self.has_ledger = False
         self.has_deliveries = False
         self.has_faults = False
@@ -117,7 +125,8 @@ class Evidence:
 
     def derive(self) -> None:
         """Work out what all properties need. Raises `HistoryError` for a key of two buyers."""
-        self._database.executescript((_HERE / "derived.sql").read_text())
+        for name in ("derived.sql", "orders.sql"):
+            self._database.executescript((_HERE / name).read_text())
         shared = self.rows("SELECT key, buyer, other_buyer FROM wish WHERE buyer <> other_buyer")
         for key, one, other in shared:
             raise HistoryError(f"key {key} was used by {one} and by {other}")

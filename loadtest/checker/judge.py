@@ -28,6 +28,8 @@ def judge(
     enough: Mapping[str, int] = ENOUGH,
     recovery_seconds: float = 5.0,
     settled_seconds: float = 3.0,
+    expiry_seconds: float = 15.0,
+    refund_seconds: float = 30.0,
 ) -> Verdict:
     """Judge one run.
 
@@ -39,7 +41,9 @@ def judge(
     one that is asked for and cannot be judged is unknown, and so is then the whole. `enough` is
     what P13 asks for (`ok`, `sold_out`, `duplicate`, `info`); under faults at least one unknown
     answer too. `recovery_seconds` is what P12 allows from a fault's end to the first ok,
-    `settled_seconds` the time after which it asks for 99 % of good answers.
+    `settled_seconds` the time after which it asks for 99 % of good answers. `expiry_seconds` is
+    what P16 allows from an order's deadline to its expiry, `refund_seconds` what P14 allows until
+    money is back.
 
     Raises `HistoryError`, `SnapshotError`, `FaultLogError` for files that cannot be understood,
     `OSError` for those that cannot be read, `ValueError` for a property that does not exist.
@@ -48,7 +52,11 @@ def judge(
         raise ValueError(f"no such property: {', '.join(sorted(strange))}")
     wanted = [identity for identity in NAMES if identity in properties]
     with Evidence(
-        enough=enough, recovery_seconds=recovery_seconds, settled_seconds=settled_seconds
+        enough=enough,
+        recovery_seconds=recovery_seconds,
+        settled_seconds=settled_seconds,
+        expiry_seconds=expiry_seconds,
+        refund_seconds=refund_seconds,
     ) as evidence:
         evidence.load_history([Path(path) for path in histories])
         if snapshot is not None:

@@ -22,6 +22,13 @@ NAMES = {
     "P11": "at most one charge",
     "P12": "recovery",
     "P13": "not vacuous",
+    "P14": "price",
+    "P15": "window and pause",
+    "P16": "hold and expiry",
+    "P17": "all or nothing",
+    "P18": "privacy",
+    "P19": "delivery",
+    "P20": "true refusals",
 }
 
 

@@ -1,111 +1,28 @@
-"""A correct shop and its clients in simulated time: the histories that a checker must pass.
+"""Clients of the simulated shop: runs that a checker must pass.
 
-The shop is linearizable by construction: every call takes effect at one moment between its begin
-and its end. Requests and replies get lost, clients time out and ask again, time out before the
-request takes effect, or die; reservations run out, orders are cancelled, stock is restocked.
+Requests and replies get lost, clients time out and ask again, time out before the request takes
+effect, or die; terms change, holds expire, orders are paid (late, too), given back in parts, and
+peeped at by other buyers.
 """
 
 from __future__ import annotations
 
 import heapq
-import json
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import count
-from pathlib import Path
 from random import Random
 from typing import Any
 
 from loadtest.checker import snapshot as s
-from loadtest.history import INVOKE, classify
+from loadtest.history import classify
+from loadtest.tests.simulated_order import CURRENCY, Order, Part, Reply, Sale, clock
+from loadtest.tests.simulated_shop import Shop
+from loadtest.tests.simulated_world import ITEM, SALE, Line, World, ending, invocation
 
-SALE, ITEM = "1", "7"
-FIRST_TOKEN = 1_000
-
-
-@dataclass
-class Line:
-    """A history line with its place in time; `call` pairs it with the other one."""
-
-    time: int
-    call: str
-    values: dict[str, Any]
-
-    def json(self) -> str:
-        return json.dumps({"time": self.time, "call": self.call, **self.values})
-
-
-@dataclass
-class World:
-    """What a run leaves behind, ready to be damaged by a test before it is judged."""
-
-    lines: list[Line] = field(default_factory=list)
-    rows: list[s.Row] = field(default_factory=list)
-    during: list[tuple[int, list[s.Row]]] = field(default_factory=list)
-    ledger: list[s.Payment] = field(default_factory=list)
-    end: int = 0
-
-    def of(self, kind: type) -> list[Any]:
-        return [row for row in self.rows if isinstance(row, kind)]
-
-    def change(self, row: s.Row, **values: Any) -> None:
-        self.rows[self.rows.index(row)] = replace(row, **values)
-
-    def answers(self, event: str, op: str = "order") -> list[Line]:
-        invoked = {line.call: line for line in self.lines if line.values["event"] == INVOKE}
-        return [
-            line
-            for line in self.lines
-            if line.values["event"] == event and invoked[line.call].values["op"] == op
-        ]
-
-    def call(
-        self, start: int, end: int, op: str, status: int, code: str = "", **values: Any
-    ) -> str:
-        """Add a call that nobody made; returns its key."""
-        call = f"planted#{len(self.lines)}"
-        key = f"planted-{len(self.lines)}"
-        asked = {"order": None, "buyer": call, "key": key, "quantity": 1, **values}
-        self.lines.append(Line(start, call, _invocation(op, 1, asked)))
-        order = asked["order"]
-        event = classify(status, code, order, op=op)
-        ending = {"event": event, "status": status, "code": code, "order": order}
-        self.lines.append(Line(end, call, ending))
-        return key
-
-    def write(self, folder: Path) -> dict[str, Any]:
-        """Write all files; returns the arguments of `judge`."""
-        folder.mkdir(parents=True, exist_ok=True)
-        # An invocation before an answer of the same moment, as any recorder writes them.
-        lines = sorted(self.lines, key=lambda line: (line.time, line.values["event"] != INVOKE))
-        histories = [folder / "a.jsonl", folder / "b.jsonl"]
-        for parity, path in enumerate(histories):
-            path.write_text(
-                "".join(f"{each.json()}\n" for each in lines if len(each.call) % 2 == parity)
-            )
-        s.write(folder / "final", s.Header(self.end, ("confirmation",)), self.rows)
-        during = [folder / f"during-{number}" for number, _ in enumerate(self.during)]
-        for path, (taken_at, rows) in zip(during, self.during, strict=True):
-            s.write(path, s.Header(taken_at), rows)
-        s.write(folder / "ledger", s.Header(0), self.ledger)
-        return {
-            "histories": histories,
-            "snapshot": folder / "final",
-            "during": during,
-            "ledger": folder / "ledger",
-        }
-
-
-def _invocation(op: str, attempt: int, asked: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "event": INVOKE,
-        "op": op,
-        "client": asked["buyer"],
-        "attempt": attempt,
-        "sale": SALE,
-        "item": ITEM,
-        **asked,
-    }
+PRICE = 999
+NEVER = clock(10**6)
 
 
 class Simulation:
@@ -121,9 +38,11 @@ class Simulation:
         trouble: float = 0.2,
         returns: bool = True,
     ) -> None:
-        """`trouble` is the share of calls that get lost; without `returns` stock only leaves."""
+        """`trouble` is the share of calls that get lost.
+
+        Without `returns` there is one sale, and stock only leaves.
+        """
         self.random = random
-        self.limit = limit
         self.trouble = trouble
         self.returns = returns
         self.world = World()
@@ -131,33 +50,94 @@ class Simulation:
         self.order_of = count()
         self.calls = count()
         self.keys = count()
-        self.total = self.available = 0
-        self.reservations: dict[str, s.Reservation] = {}
-        self.movements: list[s.Movement] = []
-        self._move(stock, "restock")
+        self.time = 0
+        self.shop = Shop(random, list(self._open_sales(stock, limit)), self._later)
+        for sale in self.shop.sales.values():
+            self.shop.restock(sale, stock if sale.id == SALE else random.randint(3, 30))
         for number in range(clients):
             self._at(random.randint(0, 50), self._shopping(f"c{number}", random.randint(1, 4)))
         if returns:
-            for _ in range(random.choice([0, 0, 1])):
-                self._at(random.randint(20, 120), self._restock)
-            for _ in range(random.choice([0, 0, 1, 3])):
-                self._at(random.randint(20, 120), self._expire)
+            self._returns()
         for _ in range(2):
             self._at(random.randint(10, 150), self._snapshot)
 
     def run(self) -> World:
-        time = 0
         while self.events:
-            time, _, event = heapq.heappop(self.events)
-            event(time)
-        self.world.end = time + 1
+            self.time, _, event = heapq.heappop(self.events)
+            event(self.time)
+        self.shop.now = self.time
+        self.shop.expire()
+        self.world.end = self.time + 1
         self.world.rows = self._rows()
-        for order in self.world.of(s.Order):
-            self.world.ledger.append(s.Payment(f"c{order.id}", order.id, "capture", order.amount))
+        self.world.ledger = self.shop.ledger
+        self.world.deliveries = self.shop.deliveries
         return self.world
 
     def _at(self, time: int, event: Callable[[int], None]) -> None:
         heapq.heappush(self.events, (time, next(self.order_of), event))
+
+    def _later(self, ticks: int, event: Callable[[], None]) -> None:
+        def go(time: int) -> None:
+            self.shop.now = time
+            event()
+
+        self._at(self.time + ticks, go)
+
+    # The sales, and what happens to them.
+
+    def _open_sales(self, stock: int, limit: int) -> Sequence[Sale]:
+        sales = [Sale(SALE, ITEM, limit, hold=900)]
+        if self.returns:
+            brief = self.random.randint(5, 40)
+            sales += [
+                Sale("2", "8", 6, brief, restock_cancelled=False),
+                Sale("3", "9", 10, 600, restock_returned=False),
+            ]
+        for number, sale in enumerate(sales):
+            starts_at = clock(self.random.choice([-100, -100, 10]) if number else -100)
+            first = s.Terms(sale.id, clock(-9), clock(-8), PRICE + number, starts_at, NEVER)
+            sale.terms.append((0, first))
+            self.world.terms.append(first)
+        return sales
+
+    def _returns(self) -> None:
+        for _ in range(self.random.choice([0, 0, 1])):
+            self._at(self.random.randint(20, 120), self._restock)
+        for _ in range(self.random.randint(0, 4)):
+            self._at(self.random.randint(5, 150), self._change)
+        for time in range(5, 300, 5):
+            self._later(time, self.shop.expire)
+        if self.random.random() < 0.3:
+            self._later(120, self.shop.fulfil)
+
+    def _change(self, time: int) -> None:
+        """Change the terms of a sale; whoever asked for it may not learn whether it was done."""
+        sale = self.shop.sales[self.random.choice(["2", "3"])]
+        new: dict[str, Any] = self.random.choice(
+            [
+                {"paused": True},
+                {"paused": False, "price": self.random.randint(1, 5_000)},
+                {"ends_at": clock(time + self.random.randint(-5, 5))},
+                {"starts_at": clock(time + self.random.randint(0, 15)), "ends_at": NEVER},
+            ]
+        )
+        if clock(time) - 500_000 <= max(each.asked for each in self.world.terms):
+            return
+        unknown, happens = self.random.random() < 0.2, self.random.random() < 0.7
+        asked = clock(time) - 500_000
+        done = 0 if unknown else clock(time) + 500_000
+        self.shop.now = time
+        row = replace(sale.terms[-1][1], **new, asked=asked, done=done)
+        self.world.terms.append(row)
+        if happens or not unknown:
+            sale.terms.append((time, row))
+
+    def _restock(self, time: int) -> None:
+        quantity = self.random.randint(1, 3)
+        asked = {"buyer": "shop", "key": "", "quantity": quantity, "order": None}
+        sale = self.shop.sales[SALE]
+        effect = partial(self.shop.restock, sale, quantity)
+        self._call(time, "restock", [asked], effect, lambda *_: None)
 
     # The clients.
 
@@ -169,178 +149,201 @@ class Simulation:
         return go
 
     def _wish(self, time: int, buyer: str, then: Callable[[int], None]) -> None:
-        key, quantity = f"k{next(self.keys)}", self.random.randint(1, max(1, self.limit))
+        key = f"k{next(self.keys)}"
+        wanted = self._wanted()
+        asked = [
+            {
+                "buyer": buyer,
+                "key": f"{key}.{place}" if place else key,
+                "quantity": quantity,
+                "order": None,
+                "sale": sale,
+                "item": self.shop.sales[sale].item,
+                **({"cart": key} if len(wanted) > 1 else {}),
+            }
+            for place, (sale, quantity) in enumerate(wanted)
+        ]
         tries = self.random.randint(1, 3)
-        double = self.random.random() < 0.2
+
+        def effect() -> Reply:
+            busy = self.random.random() < self.trouble / 4
+            return self.shop.buy(buyer, key, wanted, busy)
 
         def ask(now: int, attempt: int) -> None:
-            def done(later: int, status: int, code: str, order: str | None) -> None:
-                outcome = classify(status, code, order)
-                if attempt < tries and (outcome != "fail" or code == "busy"):
+            def done(later: int, reply: Reply) -> None:
+                outcome = classify(reply.status, reply.code, reply.order)
+                if attempt < tries and (outcome != "fail" or reply.code == "busy"):
                     ask(later + self.random.randint(0, 5), attempt + 1)
-                elif order is not None:
-                    self._after(later, buyer, order, then)
+                elif reply.order is not None:
+                    self._after(later, buyer, self.shop.orders[reply.order], then, 4)
                 else:
                     then(later + self.random.randint(0, 20))
 
-            self._call(
-                now,
-                "order",
-                buyer,
-                lambda: self._order(buyer, key, quantity),
-                done,
-                key=key,
-                quantity=quantity,
-                attempt=attempt,
-            )
+            self._call(now, "order", asked, effect, done, attempt)
 
         ask(time, 1)
-        if double:
-            self._call(
-                time,
-                "order",
-                buyer,
-                lambda: self._order(buyer, key, quantity),
-                lambda *_: None,
-                key=key,
-                quantity=quantity,
-                attempt=9,
-            )
+        if self.random.random() < 0.2:
+            self._call(time, "order", asked, effect, lambda *_: None, 9)
 
-    def _after(self, time: int, buyer: str, order: str, then: Callable[[int], None]) -> None:
-        what = self.random.choice(["read", "nothing", "cancel" if self.returns else "read"])
-        if what == "nothing":
+    def _wanted(self) -> list[tuple[str, int]]:
+        sales = list(self.shop.sales)
+        lines = self.random.choice([1, 1, 2, 3]) if len(sales) > 1 else 1
+        chosen = sorted(self.random.sample(sales, lines))
+        return [(sale, self.random.randint(1, self.shop.sales[sale].limit)) for sale in chosen]
+
+    def _after(
+        self, time: int, buyer: str, order: Order, then: Callable[[int], None], steps: int
+    ) -> None:
+        """What a buyer does with an order, one thing after the other."""
+        ops = ["read", "payment"]
+        if self.returns:
+            ops += (
+                3 * ["payment"] + ["cancel", "refund", "peep"] + 2 * ["part cancel", "part refund"]
+            )
+        what = self.random.choice([*ops, "nothing"])
+        if what == "nothing" or not steps:
             then(time)
             return
 
-        def done(later: int, *_: Any) -> None:
-            then(later + self.random.randint(0, 10))
+        def done(later: int, _: Reply) -> None:
+            self._after(later + self.random.randint(0, 10), buyer, order, then, steps - 1)
 
-        effect = (lambda: self._read(order)) if what == "read" else (lambda: self._cancel(order))
-        self._call(time + self.random.randint(0, 20), what, buyer, effect, done, order=order)
+        start = time + self.random.randint(0, 20)
+        if what == "peep":
+            found = self.random.choice(list(self.shop.orders.values()))
+            op = self.random.choice(["read", "payment", "cancel", "refund"])
+            self._step(start, op, buyer, found, None, done)
+        elif what.startswith("part "):
+            line = self.random.choice(order.lines)
+            quantity = self.random.randint(1, line.quantity)
+            part = Part(f"k{next(self.keys)}", line.sale.id, quantity)
+            for _ in range(self.random.choice([0, 0, 1])):
+                self._step(start, what[5:], buyer, order, part, lambda *_: None)
+            self._step(start, what[5:], buyer, order, part, done)
+        else:
+            self._step(start, what, buyer, order, None, done)
+
+    def _step(
+        self,
+        time: int,
+        op: str,
+        buyer: str,
+        order: Order,
+        part: Part | None,
+        done: Callable[[int, Reply], None],
+    ) -> None:
+        shop = self.shop
+        effects: dict[str, Callable[[], Reply]] = {
+            "read": partial(shop.read, buyer, order.id),
+            "payment": partial(shop.pay, buyer, order.id),
+            "cancel": partial(shop.cancel, buyer, order.id, part),
+            "refund": partial(shop.refund, buyer, order.id, part),
+        }
+        asked: dict[str, Any] = {"buyer": buyer, "key": "", "quantity": 0, "order": order.id}
+        if part is not None:
+            asked |= {"key": part.key, "quantity": part.quantity, "sale": part.sale}
+        self._call(time, op, [asked], effects[op], done)
 
     def _call(
         self,
         time: int,
         op: str,
-        buyer: str,
-        effect: Callable[[], tuple[int, str, str | None]],
-        done: Callable[..., None],
-        *,
-        key: str = "",
-        quantity: int = 0,
+        asked: Sequence[dict[str, Any]],
+        effect: Callable[[], Reply],
+        done: Callable[[int, Reply], None],
         attempt: int = 1,
-        order: str | None = None,
     ) -> None:
-        call = f"{buyer}#{next(self.calls)}"
-        asked = {"buyer": buyer, "key": key, "quantity": quantity, "order": order}
-        self.world.lines.append(Line(time, call, _invocation(op, attempt, asked)))
+        """Send a request, recorded once for each of its lines."""
+        number = next(self.calls)
+        calls = [f"{each['buyer']}#{number}.{place}" for place, each in enumerate(asked)]
+        for call, line in zip(calls, asked, strict=True):
+            self.world.lines.append(Line(time, call, invocation(op, attempt, line)))
         happens = time + self.random.randint(0, 15)
+        began = self.random.choice([happens, self.random.randint(time, happens)])
         ends = happens + self.random.randint(0, 15)
         fate = self.random.random()
 
-        def finish(now: int, answer: tuple[int, str, str | None]) -> None:
-            status, code, named = answer
-            event = classify(status, code, named, op=op)
-            ending = {"event": event, "status": status, "code": code, "order": named}
-            self.world.lines.append(Line(now, call, ending))
-            done(now, status, code, named)
+        def take_effect(now: int) -> Reply:
+            self.shop.now, self.shop.began = now, began
+            return effect()
+
+        def finish(reply: Reply, now: int) -> None:
+            for call, line in zip(calls, asked, strict=True):
+                another = reply.about and reply.about != line.get("sale")
+                code = "not_without_another_line" if another and len(asked) > 1 else reply.code
+                named = reply.order or line["order"]
+                told = ending(op, reply.status, code, named, reply.shown)
+                self.world.lines.append(Line(now, call, told))
+            done(now, reply)
 
         if fate > self.trouble:
-            self._at(happens, lambda _: self._at(ends, _finishing(finish, effect())))
+            self._at(happens, lambda now: self._at(ends, partial(finish, take_effect(now))))
             return
         # The request got lost, or the reply did, or the client went first and it happened later.
         if self.random.random() < 0.7:
-            self._at(happens, lambda _: _ignore(effect()))
+            self._at(happens, lambda now: _ignore(take_effect(now)))
         if self.random.random() < 0.8:
             gives_up = time + self.random.randint(0, 40)
-            self._at(gives_up, _finishing(finish, (0, "timeout", None)))
+            self._at(gives_up, partial(finish, Reply(0, "timeout")))
 
-    # The shop.
-
-    def _move(self, delta: int, reason: str) -> None:
-        number = len(self.movements) + 1
-        token = FIRST_TOKEN + number // 2
-        self.movements.append(s.Movement(number, ITEM, delta, reason, token))
-        self.available += delta
-        if reason == "restock":
-            self.total += delta
-
-    def _order(self, buyer: str, key: str, quantity: int) -> tuple[int, str, str | None]:
-        if key in self.reservations:
-            return 200, "", f"o{self.reservations[key].id}"
-        if self.random.random() < self.trouble / 4:
-            return 503, "busy", None
-        if self._bought(buyer) + quantity > self.limit:
-            return 409, "limit_reached", None
-        if self.available < quantity:
-            return 409, "sold_out", None
-        self._move(-quantity, "sell")
-        number = str(len(self.reservations) + 1)
-        self.reservations[key] = s.Reservation(
-            number, ITEM, f"user {buyer}", key, quantity, self.random.choice([s.HELD, s.CONFIRMED])
-        )
-        return 201, "", f"o{number}"
-
-    def _bought(self, buyer: str) -> int:
-        live = [r for r in self.reservations.values() if r.state != s.RELEASED]
-        return sum(r.quantity for r in live if r.buyer == f"user {buyer}")
-
-    def _read(self, order: str) -> tuple[int, str, str | None]:
-        return 200, "", order
-
-    def _cancel(self, order: str) -> tuple[int, str, str | None]:
-        for reservation in self.reservations.values():
-            if f"o{reservation.id}" == order and self._release(reservation):
-                return 200, "", order
-        return 409, "wrong_state", order
-
-    def _release(self, reservation: s.Reservation) -> bool:
-        if reservation.state != s.HELD:
-            return False
-        self.reservations[reservation.key] = replace(reservation, state=s.RELEASED)
-        self._move(reservation.quantity, "return")
-        return True
-
-    def _expire(self, _: int) -> None:
-        held = [r for r in self.reservations.values() if r.state == s.HELD]
-        if held:
-            self._release(self.random.choice(held))
-
-    def _restock(self, time: int) -> None:
-        quantity = self.random.randint(1, 3)
-
-        def effect() -> tuple[int, str, str | None]:
-            self._move(quantity, "restock")
-            return 200, "", None
-
-        self._call(time, "restock", "shop", effect, lambda *_: None, quantity=quantity)
+    # What is left.
 
     def _snapshot(self, time: int) -> None:
-        self.world.during.append((time, [self._item()]))
+        self.world.during.append((time, list(self._items())))
 
-    def _item(self) -> s.Item:
-        def sum_of(state: str) -> int:
-            return sum(r.quantity for r in self.reservations.values() if r.state == state)
+    def _items(self) -> Sequence[s.Item]:
+        def sum_of(sale: Sale, state: str) -> int:
+            lines = (line for order in self.shop.orders.values() for line in order.lines)
+            return sum(each.live for each in lines if each.sale is sale and each.state == state)
 
-        ledger, fence = sum(m.delta for m in self.movements), self.movements[-1].token
-        return s.Item(
-            ITEM, self.total, self.available, sum_of(s.HELD), sum_of(s.CONFIRMED), ledger, fence
-        )
+        def item(sale: Sale) -> s.Item:
+            mine = [each for each in self.shop.movements if each.item == sale.item]
+            ledger, fence = sum(each.delta for each in mine), mine[-1].token
+            held, confirmed = sum_of(sale, s.HELD), sum_of(sale, s.CONFIRMED)
+            return s.Item(sale.item, sale.total, sale.available, held, confirmed, ledger, fence)
+
+        return [item(sale) for sale in self.shop.sales.values()]
 
     def _rows(self) -> list[s.Row]:
-        rows: list[s.Row] = [self._item(), s.Sale(SALE, ITEM, self.limit), *self.movements]
-        for r in self.reservations.values():
-            order = f"o{r.id}"
-            rows.append(r)
-            rows.append(s.Order(order, r.id, SALE, ITEM, r.buyer, r.key, r.quantity, 999))
-            rows.append(s.Effect(order, "confirmation", 1))
-            rows.append(s.Outbox(r.id, "order_opened", True))
+        rows: list[s.Row] = [*self._items(), *self.shop.movements, *self.shop.events]
+        for sale in self.shop.sales.values():
+            price, hold = sale.terms[-1][1].price, 1_000_000 * sale.hold
+            rules = sale.restock_cancelled, sale.restock_returned
+            rows.append(s.Sale(sale.id, sale.item, sale.limit, price, CURRENCY, hold, *rules))
+        buyers = {order.buyer for order in self.shop.orders.values()}
+        rows += [s.Buyer(f"user {buyer}", f"{buyer}@example.com") for buyer in sorted(buyers)]
+        for order in self.shop.orders.values():
+            rows += _order_rows(order)
+            rows.append(s.Effect(order.id, "confirmation", 1))
+            rows.append(s.Outbox(order.id, "order_opened", True))
         return rows
 
 
-def _finishing(finish: Callable[..., None], answer: Any) -> Callable[[int], None]:
-    return lambda now: finish(now, answer)
+def _order_rows(order: Order) -> list[s.Row]:
+    rows: list[s.Row] = []
+    buyer, deadline = f"user {order.buyer}", clock(order.pay_before)
+    for line in order.lines:
+        item, sale = line.sale.item, line.sale.id
+        rows.append(
+            s.Reservation(
+                *(line.number, item, buyer, line.key, line.quantity, line.state),
+                returned=line.returned,
+                deadline=deadline,
+            )
+        )
+        rows.append(
+            s.Order(
+                *(order.id, line.number, sale, item, buyer, line.key, line.quantity),
+                amount=line.price * line.quantity,
+                status=order.status,
+                created=clock(order.created),
+                currency=CURRENCY,
+                to_pay=order.amount,
+                refunded=order.refunded,
+                pay_before=deadline,
+            )
+        )
+    return rows
 
 
 def _ignore(_: object) -> None:

@@ -16,34 +16,18 @@ from hypothesis import strategies as st
 from loadtest.checker import FAIL, NAMES, PASS, UNKNOWN, Verdict, judge
 from loadtest.checker import snapshot as s
 from loadtest.checker.verdict import overall
-from loadtest.tests.simulated_run import ITEM, SALE, Simulation, World
+from loadtest.tests.simulated_run import Simulation
+from loadtest.tests.simulated_world import ITEM, SALE, World
 
-# What every simulated run can be judged by; P12 needs faults and P13 luck.
-JUDGED = [name for name in NAMES if name not in ("P12", "P13")]
+# What the runs here are judged by: P12 needs faults, P13 luck, and the others more than one sale
+# (`test_checker_promises.py`).
+JUDGED = [f"P{number}" for number in range(1, 12)]
 
 
 def judged(world: World, **arguments: Any) -> Verdict:
     with TemporaryDirectory() as folder:
         files = world.write(Path(folder))
         return judge(**{**files, "properties": JUDGED, **arguments})
-
-
-@st.composite
-def worlds(draw: st.DrawFn, trouble: float = 0.2) -> World:
-    return Simulation(
-        draw(st.randoms(use_true_random=False)),
-        stock=draw(st.integers(0, 8)),
-        limit=draw(st.integers(1, 3)),
-        clients=draw(st.integers(1, 10)),
-        trouble=trouble,
-    ).run()
-
-
-@settings(max_examples=300, deadline=None)
-@given(worlds())
-def test_every_correct_history_passes(world: World) -> None:
-    verdict = judged(world)
-    assert verdict.verdict == PASS, [each for each in verdict.properties if each.verdict != PASS]
 
 
 def sold_out_run(seed: int) -> World:
@@ -265,7 +249,7 @@ def test_a_planted_violation_turns_its_property_red(
     identity: str, plant: Callable[[World], None], seed: int
 ) -> None:
     world = sold_out_run(seed)
-    assume(len(world.of(s.Order)) == 4 and world.answers("fail"))
+    assume(len(world.of(s.Order)) == 4 and world.answers("fail") and world.ledger)
     assume(judged(world).verdict == PASS)
     plant(world)
     verdict = judged(world)
@@ -337,21 +321,13 @@ def test_a_refusal_after_a_finished_restock_is_not_justified_by_the_old_stock() 
     assert early not in finding.detail
 
 
-@settings(max_examples=50, deadline=None)
-@given(worlds())
-def test_without_a_final_snapshot_everything_is_unknown(world: World) -> None:
-    verdict = judged(world, snapshot=None, properties=list(NAMES))
-    assert {each.verdict for each in verdict.properties} == {UNKNOWN}
-    assert verdict.verdict == UNKNOWN
-
-
 def test_what_is_missing_makes_its_property_unknown_and_the_whole_not_a_pass() -> None:
     world = sold_out_run(3)
     for movement in world.of(s.Movement):
         world.change(movement, token=0)
     verdict = judged(world, ledger=None, properties=list(NAMES))
     unknown = {each.id for each in verdict.properties if each.verdict == UNKNOWN}
-    assert unknown == {"P9", "P11", "P12"}
+    assert unknown == {"P9", "P11", "P12", "P14", "P17", "P18"}
     assert verdict.verdict == UNKNOWN
 
 
@@ -425,6 +401,8 @@ def test_units_that_were_written_off_lower_the_total_and_the_ledger() -> None:
         s.Movement(last + 1, item.id, 1, "restock", item.fence),
         s.Movement(last + 2, item.id, -1, "write_off", item.fence),
     ]
+    # How units came back is not told here, so that they may be of an order that was given back.
+    world.rows = [row for row in world.rows if not isinstance(row, s.Event)]
     assert judged(world, properties=["P2"]).verdict == PASS
     world.change(item, total=item.total + 1)
     assert judged(world, properties=["P2"]).verdict == FAIL

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from loadtest.checker import FAIL, PASS, UNKNOWN, Rate, Verdict
-from loadtest.tests.simulated_run import World
+from loadtest.tests.simulated_world import World
 from loadtest.tests.test_checker import judged, sold_out_run
 
 SECOND = 10**9
@@ -16,6 +16,7 @@ SECOND = 10**9
 
 def recovered(world: World, folder: Path, *faults: tuple[str, float, float]) -> Verdict:
     """Judge P12 of a world with these faults: name, first and last second."""
+    world.tick = 1
     path = folder / "faults"
     path.write_text(
         "".join(

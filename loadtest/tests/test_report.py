@@ -19,7 +19,8 @@ from loadtest.report.__main__ import main
 from loadtest.report.bins import BINS, Latencies, Timeline
 from loadtest.report.meanings import MEANINGS
 from loadtest.report.svg import ticks
-from loadtest.tests.simulated_run import Simulation, World
+from loadtest.tests.simulated_run import Simulation
+from loadtest.tests.simulated_world import World
 
 JUDGED = [name for name in NAMES if name not in ("P12", "P13")]
 # What would make a browser ask somebody.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
 
 from loadtest.checker.verdict import FAIL, PASS, UNKNOWN, Finding
 
@@ -27,3 +28,11 @@ def judged(identity: str, problems: Iterable[str], good: str) -> Finding:
 def unknown(identity: str, why: str) -> Finding:
     """The property could not be judged, which is never a pass."""
     return Finding(identity, UNKNOWN, why)
+
+
+def moment(microseconds: int) -> str:
+    """Write a time of the database's clock: `10:20:30.123456`, in UTC."""
+    try:
+        return f"{datetime.fromtimestamp(microseconds / 1e6, UTC):%H:%M:%S.%f}"
+    except (ValueError, OverflowError, OSError):
+        return f"{microseconds} µs"

@@ -10,7 +10,7 @@ from loadtest.checker.verdict import Finding
 
 
 def no_lost_order(evidence: Evidence) -> Finding:
-    """P3: every key that was answered ok has its order, as it was asked for."""
+    """P3: every key that was answered ok has its order, or its part, as it was asked for."""
     number = evidence.value("SELECT count(*) FROM wish WHERE outcome = 'ok'")
     return judged("P3", _lost(evidence), f"all {number} promised orders are there")
 
@@ -31,6 +31,31 @@ def _lost(evidence: Evidence) -> Iterator[str]:
                 f"key {key} asked for {quantity} of sale {sale}, order {found} is for "
                 f"{found_quantity} of sale {found_sale}"
             )
+
+    for order, op, quantity, told, found in _parts(evidence, "outcome = 'ok'"):
+        if told > found:
+            yield (
+                f"order {order}: {told} different parts of {quantity} were answered ok ({op}), "
+                f"and {found} were given back"
+            )
+
+
+def _parts(evidence: Evidence, outcomes: str) -> Iterator[tuple[str, str, int, int, int]]:
+    """Parts of an order, of one size: asked for under different keys, and given back."""
+    yield from evidence.rows(
+        f"""
+        SELECT order_id, op, quantity, sum(asked), sum(found) FROM (
+            SELECT order_id, op, quantity, count(DISTINCT key) AS asked, 0 AS found FROM call
+            WHERE op IN ('cancel', 'refund') AND quantity > 0 AND {outcomes}
+            GROUP BY order_id, op, quantity
+            UNION ALL
+            SELECT order_id, iif(name = 'part_cancelled', 'cancel', 'refund'), quantity, 0,
+                   count(*)
+            FROM event WHERE name IN ('part_cancelled', 'part_returned')
+            GROUP BY order_id, name, quantity
+        ) GROUP BY order_id, op, quantity HAVING sum(asked) <> sum(found)
+        """
+    )
 
 
 def no_phantom_order(evidence: Evidence) -> Finding:
@@ -62,7 +87,7 @@ def _phantoms(evidence: Evidence) -> Iterator[str]:
 
 
 def no_duplicate(evidence: Evidence) -> Finding:
-    """P5: one order a key, one answer a key, one buyer a buyer, and nobody above the limit."""
+    """P5: one order, part and answer a key, one buyer a buyer, and nobody above the limit."""
     replays = evidence.value("SELECT coalesce(sum(oks - 1), 0) FROM wish WHERE oks > 1")
     return judged("P5", _duplicates(evidence), f"{replays} repeated answers, all the same")
 
@@ -96,11 +121,17 @@ def _duplicates(evidence: Evidence) -> Iterator[str]:
     for key, order, code in evidence.rows(
         """
         SELECT call.key, wish.order_id, call.code FROM call JOIN wish ON wish.key = call.key
-        WHERE call.op = 'order' AND call.outcome = 'fail' AND call.status IN (403, 409, 410)
-            AND call.start > wish.answered
+        WHERE call.op = 'order' AND call.outcome = 'fail'
+            AND call.status IN (403, 404, 409, 410, 422) AND call.start > wish.answered
         """
     ):
         yield f"key {key} was refused ({code}) after it had been answered with order {order}"
+    for order, op, quantity, asked, found in _parts(evidence, "outcome <> 'fail'"):
+        if found > asked:
+            yield (
+                f"order {order}: {found} parts of {quantity} were given back ({op}), and asked "
+                f"for under {asked} different keys"
+            )
     yield from _mixed_up_buyers(evidence)
     yield from _above_limit(evidence)
 

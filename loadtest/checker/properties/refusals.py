@@ -18,6 +18,12 @@ from loadtest.checker.evidence import Evidence
 from loadtest.checker.properties.finding import judged
 from loadtest.checker.verdict import Finding
 
+# How far an order has come in each status.
+_RANKS = """
+    ('awaiting_payment', 0), ('expired', 1), ('cancelled', 1), ('paid', 2), ('fulfilled', 3),
+    ('refund_pending', 3), ('refunded', 4)
+"""
+
 _REFUSALS = """
     SELECT call.start, call."end", call.quantity, call.key FROM call
     JOIN sale ON sale.snapshot = 0 AND sale.id = call.sale
@@ -123,6 +129,31 @@ def _out_of_order(evidence: Evidence) -> Iterator[str]:
         """
     ):
         yield f"order {order} was promised at {answered} and not found at {start}"
+    yield from _gone_back(evidence)
+
+
+def _gone_back(evidence: Evidence) -> Iterator[str]:
+    """Orders only go forward: who has been told of a step is not told of an earlier one later.
+
+    A refusal tells of a status too (`order_paid`); past its deadline an order may be called expired
+    before it is, so that says nothing.
+    """
+    for order, status, start, after, told in evidence.rows(
+        f"""
+        WITH rank (status, number) AS (VALUES {_RANKS}),
+        seen AS (
+            SELECT order_id, rank.status, number, start, "end" FROM call
+            JOIN rank ON rank.status = iif(outcome = 'ok', order_status, substr(code, 7))
+            WHERE outcome = 'ok' OR (code LIKE 'order~_%' ESCAPE '~' AND code <> 'order_expired')
+        ),
+        first AS (SELECT order_id, status, number, min("end") AS told FROM seen
+            GROUP BY order_id, number)
+        SELECT seen.order_id, seen.status, seen.start, first.status, told FROM seen
+        JOIN first ON first.order_id = seen.order_id AND first.number > seen.number
+            AND told < seen.start
+        """
+    ):
+        yield f"order {order} was told to be {status} at {start}, after {after} at {told}"
 
 
 def _served_after_sold_out(evidence: Evidence, item: str) -> Iterator[str]:

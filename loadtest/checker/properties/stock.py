@@ -76,6 +76,42 @@ def _unbalanced(evidence: Evidence) -> Iterator[str]:
             f"item {item}: movements add up to {moved} where the ledger says {ledger}, and to "
             f"{restocked or 0} restocked and not written off, of {total}"
         )
+    yield from _wrongly_written_off(evidence)
+
+
+def _wrongly_written_off(evidence: Evidence) -> Iterator[str]:
+    """What comes back is sold again or written off, as its sale wants for the way it came back.
+
+    Parts have an event each; a whole order gives back what its parts have left. What expires is
+    always sold again. Without events nothing is known of how units came back.
+    """
+    for item, wanted, written_off in evidence.rows(
+        """
+        WITH gone AS (
+            SELECT o.item,
+                iif(restock_cancelled, 0, coalesce(parts.cancelled, 0)
+                    + iif(ended.event = 'cancelled', o.quantity - coalesce(parts.units, 0), 0))
+                + iif(restock_returned, 0, coalesce(parts.returned, 0)
+                    + iif(ended.event = 'returned', o.quantity - coalesce(parts.units, 0), 0))
+                AS units
+            FROM "order" AS o JOIN sale ON sale.snapshot = 0 AND sale.id = o.sale
+            LEFT JOIN parts ON parts.order_id = o.id AND parts.sale = o.sale
+            LEFT JOIN state AS ended ON ended.order_id = o.id
+                AND ended.event IN ('cancelled', 'returned')
+            WHERE o.snapshot = 0
+        )
+        SELECT item.id, coalesce((SELECT sum(units) FROM gone WHERE gone.item = item.id), 0)
+                AS wanted,
+            coalesce((SELECT -sum(delta) FROM movement AS m WHERE m.snapshot = 0
+                AND m.item = item.id AND reason = 'write_off'), 0) AS written_off
+        FROM item WHERE item.snapshot = 0 AND wanted <> written_off
+            AND EXISTS (SELECT 1 FROM event)
+        """
+    ):
+        yield (
+            f"item {item}: {written_off} units were written off; by the sales' rules and what "
+            f"was given back it should be {wanted}"
+        )
 
 
 def bounds(evidence: Evidence) -> Finding:

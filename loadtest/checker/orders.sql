@@ -1,0 +1,119 @@
+-- What the orders went through, derived once everything is loaded. Times are the database's (µs).
+
+-- What to add to a time of the history (in µs) to get the database's: between these two. NULL if no
+-- snapshot has both clocks. A quarter of a second for what passed between reading one and the other.
+CREATE TABLE skew AS
+SELECT min(clock - taken_at / 1000) - 250000 AS low, max(clock - taken_at / 1000) + 250000 AS high
+FROM snapshot WHERE clock > 0;
+
+-- One row an order, whose lines are rows of "order".
+CREATE TABLE opened AS
+SELECT id, min(buyer) AS buyer, min(status) AS status, min(created) AS created,
+       min(pay_before) AS pay_before, min(currency) AS currency, min(to_pay) AS to_pay,
+       min(refunded) AS refunded, sum(amount) AS total, count(*) AS lines
+FROM "order" WHERE snapshot = 0 GROUP BY id;
+CREATE UNIQUE INDEX opened_id ON opened (id);
+CREATE INDEX event_order ON event (order_id, id);
+CREATE INDEX call_order ON call (order_id) WHERE order_id IS NOT NULL;
+CREATE INDEX payment_order ON payment (order_id);
+
+-- The steps of an order; other events leave its status as it is.
+CREATE TABLE step (event TEXT PRIMARY KEY, before TEXT, after TEXT);
+INSERT INTO step VALUES
+    ('paid', 'awaiting_payment', 'paid'), ('paid_late', 'expired', 'paid'),
+    ('fulfilled', 'paid', 'fulfilled'), ('expired', 'awaiting_payment', 'expired'),
+    ('cancelled', 'awaiting_payment', 'cancelled'), ('returned', 'paid', 'refund_pending'),
+    ('refunded', 'refund_pending', 'refunded');
+
+-- Every status that an order had, from `entered` until `left` (NULL: it still has it), and the
+-- event that led to it. An event is a little older than the commit that shows its effect.
+CREATE TABLE state AS
+SELECT order_id, number, event, before, status, entered,
+       lead(entered) OVER history AS "left", lag(status) OVER history AS came_from
+FROM (
+    SELECT id AS order_id, -1 AS number, '' AS event, '' AS before, 'awaiting_payment' AS status,
+           created AS entered FROM opened
+    UNION ALL
+    SELECT order_id, event.id, event, before, after, at FROM event JOIN step ON event = event.name
+)
+WINDOW history AS (PARTITION BY order_id ORDER BY number);
+CREATE INDEX state_order ON state (order_id, status);
+
+-- Every amount that an order had: less with each part that was cancelled. And every amount that had
+-- been given back of it.
+CREATE TABLE amounts AS
+SELECT id AS order_id, total AS amount FROM opened UNION
+SELECT order_id, total - sum(event.amount) OVER (PARTITION BY order_id ORDER BY event.id)
+FROM event JOIN opened ON opened.id = order_id WHERE name = 'part_cancelled';
+CREATE INDEX amounts_order ON amounts (order_id, amount);
+CREATE TABLE given_back AS
+SELECT id AS order_id, 0 AS amount FROM opened UNION
+SELECT order_id, sum(event.amount) OVER (PARTITION BY order_id ORDER BY event.id)
+FROM event WHERE name = 'money_back';
+CREATE INDEX given_back_order ON given_back (order_id, amount);
+
+-- Units of each line that were given back in parts.
+CREATE TABLE parts AS
+SELECT order_id, sale, sum(quantity) FILTER (WHERE name = 'part_cancelled') AS cancelled,
+       sum(quantity) FILTER (WHERE name = 'part_returned') AS returned, sum(quantity) AS units
+FROM event WHERE name IN ('part_cancelled', 'part_returned') GROUP BY order_id, sale;
+CREATE UNIQUE INDEX parts_line ON parts (order_id, sale);
+
+-- The terms that a sale may have had from `since` until `until`. A change that nobody knows the
+-- outcome of (done = 0) leaves both the terms before it and its own possible. What was told first
+-- held before. A sale of which nothing was told kept the price that it has; its window is unknown.
+CREATE TABLE possible AS
+SELECT sale, price, starts_at, ends_at, paused,
+       CASE WHEN lag(asked) OVER by_time IS NULL THEN 0 ELSE asked END AS since,
+       coalesce(min(CASE WHEN done > 0 THEN done END) OVER (
+           PARTITION BY sale ORDER BY asked ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING
+       ), 9223372036854775807) AS until
+FROM terms WINDOW by_time AS (PARTITION BY sale ORDER BY asked)
+UNION ALL
+SELECT id, price, NULL, NULL, NULL, 0, 9223372036854775807 FROM sale
+WHERE snapshot = 0 AND currency <> '' AND id NOT IN (SELECT sale FROM terms);
+CREATE INDEX possible_sale ON possible (sale, since);
+
+-- Every line, with the stretch in which its transaction looked at its sale: it had begun at
+-- `created` and, after waiting for locks, was over when a client was told. Nobody was told: 30 s.
+CREATE TABLE sold AS
+SELECT o.id AS order_id, o.sale, o.key, o.quantity, o.amount, o.currency, o.created,
+       max(o.created, coalesce(min(wish.answered / 1000 + skew.high, o.created + 30000000),
+           o.created + 30000000)) AS latest
+FROM "order" AS o CROSS JOIN skew LEFT JOIN wish ON wish.key = o.key WHERE o.snapshot = 0;
+
+-- Whose order it is, by the client's own name.
+CREATE TABLE owner AS
+SELECT o.id AS order_id, min(wish.buyer) AS buyer FROM "order" AS o
+JOIN wish ON wish.key = o.key WHERE o.snapshot = 0 GROUP BY o.id;
+CREATE UNIQUE INDEX owner_order ON owner (order_id);
+CREATE INDEX delivery_order ON delivery (order_id, name);
+CREATE INDEX buyer_id ON buyer (id);
+
+-- The units of a sale that a buyer may have had, by the history's clock (ns): at most these, from
+-- `since` until `until`, by which time the whole order had certainly ended. A part that had
+-- certainly been given back counts against them (negative) from then on. Certainly: a client was
+-- told so, or two seconds after the event.
+CREATE TABLE holding AS
+WITH line AS (
+    SELECT wish.buyer, o.sale, o.id AS order_id, taken.quantity, taken.start AS since, min(
+        coalesce((
+            SELECT min(1000 * (entered - skew.low) + 2000000000) FROM state, skew
+            WHERE order_id = o.id AND event IN ('expired', 'cancelled', 'returned')
+        ), 9223372036854775807), coalesce((
+            SELECT min("end") FROM call WHERE call.order_id = o.id AND op IN ('cancel', 'refund')
+            AND call.quantity = 0 AND outcome = 'ok'
+        ), 9223372036854775807)) AS ended,
+        EXISTS (SELECT 1 FROM state WHERE order_id = o.id AND event = 'paid_late') AS again
+    FROM "order" AS o JOIN wish ON wish.key = o.key JOIN taken ON taken.key = o.key
+    WHERE o.snapshot = 0
+)
+SELECT buyer, sale, quantity AS units, since,
+       CASE WHEN again THEN 9223372036854775807 ELSE ended END AS until FROM line
+UNION ALL
+SELECT buyer, line.sale, -event.quantity, 1000 * (at - skew.low) + 2000000000,
+       CASE WHEN again THEN 9223372036854775807 ELSE ended END
+FROM line JOIN event ON event.order_id = line.order_id AND event.sale = line.sale
+    AND name IN ('part_cancelled', 'part_returned')
+CROSS JOIN skew WHERE skew.low IS NOT NULL;
+CREATE INDEX holding_buyer ON holding (buyer, sale);

@@ -1,0 +1,37 @@
+"""P17: a cart is bought as a whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from loadtest.checker.evidence import Evidence
+from loadtest.checker.properties.finding import judged, unknown
+from loadtest.checker.verdict import Finding
+
+
+def all_or_nothing(evidence: Evidence) -> Finding:
+    """P17: of the lines of a cart none has a reservation, or all have one, in one order."""
+    carts = evidence.value("SELECT count(DISTINCT cart) FROM call WHERE cart <> ''")
+    if not carts:
+        return unknown("P17", "nobody bought a cart")
+    return judged("P17", _torn(evidence), f"{carts} carts, each bought as a whole or not at all")
+
+
+def _torn(evidence: Evidence) -> Iterator[str]:
+    for cart, lines, reserved, ordered, orders, first in evidence.rows(
+        """
+        WITH line AS (SELECT DISTINCT cart, key FROM call WHERE op = 'order' AND cart <> '')
+        SELECT cart, count(*) AS lines, count(r.id) AS reserved, count(o.id) AS ordered,
+               count(DISTINCT o.id) AS orders, min(o.id) AS first
+        FROM line
+        LEFT JOIN reservation AS r ON r.snapshot = 0 AND r.key = line.key
+        LEFT JOIN "order" AS o ON o.snapshot = 0 AND o.key = line.key
+        GROUP BY cart HAVING reserved NOT IN (0, lines) OR ordered NOT IN (0, lines)
+            OR ordered <> reserved OR orders > 1
+            OR (orders = 1 AND lines <> (SELECT opened.lines FROM opened WHERE opened.id = first))
+        """
+    ):
+        yield (
+            f"cart {cart} of {lines} lines: {reserved} are reserved, and {ordered} are in "
+            f"{orders} orders ({first})"
+        )

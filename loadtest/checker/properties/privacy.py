@@ -1,0 +1,43 @@
+"""P18: what a buyer sees is their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from loadtest.checker.evidence import Evidence
+from loadtest.checker.properties.finding import judged, unknown
+from loadtest.checker.verdict import Finding
+
+# What a buyer can do with an order, or see of it.
+_OPS = ("order", "read", "page", "payment", "cancel", "refund", "mail")
+
+
+def privacy(evidence: Evidence) -> Finding:
+    """P18: nobody was shown another buyer's order or changed it, or was told how it stands."""
+    attempts = evidence.value(
+        f"""
+        SELECT count(*) FROM call JOIN owner ON owner.order_id = call.order_id
+        WHERE op IN {_OPS} AND call.buyer <> owner.buyer AND outcome <> 'info'
+        """
+    )
+    if not attempts:
+        return unknown("P18", "nobody asked for another buyer's order")
+    good = f"{attempts} requests for other buyers' orders, all refused"
+    return judged("P18", _seen(evidence), good)
+
+
+def _seen(evidence: Evidence) -> Iterator[str]:
+    """To a stranger an order does not exist: a refusal that names its state has told of it."""
+    for buyer, op, status, code, order, owner in evidence.rows(
+        f"""
+        SELECT call.buyer, op, status, code, call.order_id, owner.buyer
+        FROM call JOIN owner ON owner.order_id = call.order_id
+        WHERE op IN {_OPS} AND call.buyer <> owner.buyer AND (
+            outcome = 'ok' OR (outcome = 'fail' AND (code LIKE 'order~_%' ESCAPE '~'
+                OR code IN ('payment_declined', 'idempotency_key_reused'))))
+        """
+    ):
+        yield (
+            f"{buyer} was answered {status} {code}".rstrip()
+            + f" ({op}) about order {order}, which is {owner}'s"
+        )

@@ -1,0 +1,199 @@
+"""P20: whether what a refusal said was so.
+
+`sold_out` is judged by P7, and a purchase that was refused and yet opened an order by P4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from loadtest.checker.evidence import Evidence
+from loadtest.checker.properties.finding import judged, moment
+from loadtest.checker.verdict import Finding
+
+# Processes remember a sale for a second, and longer while they wait for a connection (µs).
+_REMEMBERED = 3_000_000
+# A step of an order is told of this much later at most, and a refusal may still say how it stood
+# before (µs).
+_COMMIT = 5_000_000
+# After a fault a process may know no better for a while (ns).
+_BROKEN = 5_000_000_000
+
+
+def true_refusals(evidence: Evidence) -> Finding:
+    """P20: each refusal was true at some moment of its request, and none hides an order."""
+    refusals = evidence.value("SELECT count(*) FROM call WHERE outcome = 'fail' AND code <> ''")
+    return judged("P20", _untrue(evidence), f"{refusals} refusals, none of them untrue")
+
+
+def _untrue(evidence: Evidence) -> Iterator[str]:
+    yield from _refused_and_opened(evidence)
+    yield from _opened_before(evidence)
+    yield from _limit_not_reached(evidence)
+    yield from _not_closed(evidence)
+    yield from _declined_and_captured(evidence)
+    yield from _never_in_that_state(evidence)
+    yield from _not_found(evidence)
+    yield from _key_not_reused(evidence)
+
+
+def _refused_and_opened(evidence: Evidence) -> Iterator[str]:
+    """A key's first good answer repeats an order (200), and all requests before it were refused.
+
+    Under faults a request may find the order that it has opened itself, when the reply to its
+    commit was lost. When the order was opened tells more then; see `_opened_before`.
+    """
+    if evidence.has_faults:
+        return
+    for key, order, times, codes in evidence.rows(
+        """
+        WITH first AS (
+            SELECT call.rowid AS number, call.key, call.order_id, call."end" FROM wish
+            JOIN call ON call.key = wish.key AND call.op = 'order' AND call.outcome = 'ok'
+                AND call."end" = wish.answered AND call.status = 200
+            WHERE wish.attempts > 1
+        )
+        SELECT first.key, first.order_id, count(*), group_concat(DISTINCT other.code) FROM first
+        JOIN call AS other ON other.key = first.key AND other.op = 'order'
+            AND other.rowid <> first.number AND other.start < first."end"
+        GROUP BY first.number HAVING sum(other.outcome <> 'fail') = 0
+        """
+    ):
+        yield (
+            f"key {key} was refused {times} times ({codes}), and then answered with order "
+            f"{order} as if with one that was there"
+        )
+
+
+def _opened_before(evidence: Evidence) -> Iterator[str]:
+    """An order is older than all requests for it that were not refused."""
+    for key, order, created, start, codes in evidence.rows(
+        """
+        SELECT wish.key, sold.order_id, created,
+               min(call.start) FILTER (WHERE call.outcome <> 'fail') / 1000 + skew.low AS earliest,
+               group_concat(DISTINCT call.code)
+        FROM wish JOIN sold ON sold.key = wish.key JOIN call ON call.key = wish.key
+            AND call.op = 'order'
+        CROSS JOIN skew
+        WHERE wish.attempts > 1 AND created < wish.answered / 1000 + skew.low
+        GROUP BY wish.key HAVING created < earliest AND sum(call.outcome = 'fail') > 0
+        """
+    ):
+        yield (
+            f"order {order} of key {key} was opened at {moment(created)}; what was asked before "
+            f"{moment(start)} was refused ({codes.strip(',')})"
+        )
+
+
+def _limit_not_reached(evidence: Evidence) -> Iterator[str]:
+    """A buyer is refused for what they have, or may have had while the request lasted."""
+    for key, buyer, quantity, sale, limit, most in evidence.rows(
+        """
+        SELECT call.key, call.buyer, call.quantity, call.sale, "limit",
+               coalesce(sum(units), 0) AS most
+        FROM call JOIN sale ON sale.snapshot = 0 AND sale.id = call.sale
+        LEFT JOIN holding ON holding.buyer = call.buyer AND holding.sale = call.sale
+            AND until >= call.start AND since <= iif(units > 0, call."end", call.start)
+        WHERE op = 'order' AND code = 'limit_reached' AND outcome = 'fail'
+        GROUP BY call.rowid HAVING "limit" = 0 OR most + call.quantity <= "limit"
+        """
+    ):
+        yield (
+            f"{buyer} was refused {quantity} of sale {sale} (key {key}) for its limit of {limit}, "
+            f"and had at most {most}"
+        )
+
+
+def _not_closed(evidence: Evidence) -> Iterator[str]:
+    """Closed at some moment of the request, or shortly before it.
+
+    Where a sale opens just when the database is asked, the reason is told afterwards, when there
+    is none any more; it is then called paused. So paused may stand for any reason.
+    """
+    for key, code, sale, start, end in evidence.rows(
+        """
+        SELECT key, code, sale, since_then, until_then FROM (
+            SELECT call.*, call.start / 1000 + skew.low - ?1 AS since_then,
+                   call."end" / 1000 + skew.high AS until_then
+            FROM call CROSS JOIN skew
+            WHERE op = 'order' AND outcome = 'fail' AND code IN ('not_started', 'ended', 'paused')
+        ) AS call
+        WHERE sale IN (SELECT sale FROM terms) AND NOT EXISTS (
+            SELECT 1 FROM fault
+            WHERE fault.start <= call."end" AND fault."end" + ?2 >= call.start
+        ) AND NOT EXISTS (
+            SELECT 1 FROM possible
+            WHERE possible.sale = call.sale AND since <= until_then AND until >= since_then AND (
+                (code <> 'ended' AND max(since, since_then) < starts_at)
+                OR (code <> 'not_started' AND min(until, until_then) >= ends_at)
+                OR (code = 'paused' AND paused)))
+        """,
+        _REMEMBERED,
+        _BROKEN,
+    ):
+        yield (
+            f"key {key} was refused ({code}) between {moment(start)} and {moment(end)}, when "
+            f"sale {sale} was not"
+        )
+
+
+def _declined_and_captured(evidence: Evidence) -> Iterator[str]:
+    if not evidence.has_ledger:
+        return
+    for order, captured in evidence.rows(
+        """
+        SELECT call.order_id, (SELECT sum(payment.amount) FROM payment
+            WHERE payment.order_id = call.order_id AND operation = 'capture') AS captured
+        FROM call JOIN owner ON owner.order_id = call.order_id AND owner.buyer = call.buyer
+        WHERE op = 'payment' GROUP BY call.order_id
+        HAVING sum(code = 'payment_declined') > 0 AND sum(outcome <> 'fail') = 0
+            AND captured IS NOT NULL
+        """
+    ):
+        yield f"every payment of order {order} was declined, and {captured} was captured for it"
+
+
+def _never_in_that_state(evidence: Evidence) -> Iterator[str]:
+    """`order_paid` and the like; past its deadline an order may be called expired."""
+    for op, order, code, status in evidence.rows(
+        """
+        SELECT op, call.order_id, code, opened.status FROM call
+        JOIN opened ON opened.id = call.order_id
+        JOIN owner ON owner.order_id = call.order_id AND owner.buyer = call.buyer
+        CROSS JOIN skew
+        WHERE outcome = 'fail' AND code LIKE 'order~_%' ESCAPE '~' AND NOT (
+            code = 'order_expired' AND (
+                skew.high IS NULL OR pay_before <= call."end" / 1000 + skew.high)
+        ) AND NOT EXISTS (
+            SELECT 1 FROM state WHERE state.order_id = call.order_id
+            AND state.status = substr(code, 7) AND (skew.low IS NULL OR (
+                entered <= call."end" / 1000 + skew.high
+                AND ("left" IS NULL OR "left" + ? >= call.start / 1000 + skew.low))))
+        """,
+        _COMMIT,
+    ):
+        yield f"a {op} of order {order} was refused ({code}), which it was not; it is {status}"
+
+
+def _not_found(evidence: Evidence) -> Iterator[str]:
+    for op, order, answered in evidence.rows(
+        """
+        SELECT op, call.order_id, answered FROM call
+        JOIN wish ON wish.order_id = call.order_id AND wish.buyer = call.buyer
+        WHERE op IN ('page', 'payment', 'cancel', 'refund') AND call.status = 404
+            AND call.start > answered
+        """
+    ):
+        yield f"order {order} was promised at {answered} and not found by its buyer's {op}"
+
+
+def _key_not_reused(evidence: Evidence) -> Iterator[str]:
+    for (key,) in evidence.rows(
+        """
+        SELECT key FROM call WHERE op = 'order' AND key IN (
+            SELECT key FROM call WHERE op = 'order' AND code = 'idempotency_key_reused')
+        GROUP BY key
+        HAVING count(DISTINCT quantity) = 1 AND count(DISTINCT sale) = 1 AND max(cart) = ''
+        """
+    ):
+        yield f"key {key} was refused as used for another purchase, and was used for one only"

@@ -1,0 +1,77 @@
+"""Simulated runs in which everything happens, and how to find things in them."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import replace
+from functools import cache
+from random import Random
+from typing import Any
+
+from loadtest.checker import snapshot as s
+from loadtest.tests.simulated_order import clock
+from loadtest.tests.simulated_run import Simulation
+from loadtest.tests.simulated_world import Line, World
+
+SECOND = 1_000_000
+
+
+@cache
+def _busy_run(seed: int) -> World:
+    return Simulation(Random(seed), stock=60, limit=4, clients=60, trouble=0.1).run()
+
+
+def busy_run(seed: int) -> World:
+    """A run in which everything happens: carts, parts, late payments, expiry, peeping."""
+    return deepcopy(_busy_run(seed))
+
+
+# Chosen so that each has what the plants need.
+SEEDS = (1, 5)
+
+
+def event(world: World, *names: str) -> s.Event:
+    return next(each for each in world.of(s.Event) if each.name in names)
+
+
+def lines_of(world: World, order: str) -> list[s.Order]:
+    return [each for each in world.of(s.Order) if each.id == order]
+
+
+def order_in(world: World, *statuses: str, **wanted: Any) -> s.Order:
+    """An order of one line."""
+    return next(
+        each
+        for each in world.of(s.Order)
+        if each.status in statuses
+        and len(lines_of(world, each.id)) == 1
+        and all(getattr(each, name) == value for name, value in wanted.items())
+    )
+
+
+def cart_in(world: World, *statuses: str) -> list[s.Order]:
+    """The lines of a cart of which nothing was given back in parts."""
+    parts = {each.order for each in world.of(s.Event) if each.name.startswith("part_")}
+    orders = (o.id for o in world.of(s.Order) if o.status in statuses and o.id not in parts)
+    return next(lines for lines in (lines_of(world, each) for each in orders) if len(lines) > 1)
+
+
+def reservation_of(world: World, order: s.Order) -> s.Reservation:
+    return next(each for each in world.of(s.Reservation) if each.id == order.reservation)
+
+
+def change_ledger(world: World, payment: s.Payment, **values: Any) -> None:
+    world.ledger[world.ledger.index(payment)] = replace(payment, **values)
+
+
+def answer(world: World, op: str, status: int, /, **shown: Any) -> tuple[Line, dict[str, Any]]:
+    """An answer that shows an order like this, and what it shows."""
+    for _, end in world.calls(op):
+        found = end.values.get("shown")
+        if end.values["status"] == status and found and shown.items() <= found.items():
+            return end, found
+    raise LookupError(op)
+
+
+def tick_of(microseconds: int) -> int:
+    return (microseconds - clock(0)) // SECOND

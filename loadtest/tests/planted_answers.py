@@ -1,0 +1,309 @@
+"""Violations of P17 to P20, and of what other properties say of parts and later requests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from loadtest.checker import snapshot as s
+from loadtest.tests.busy_run import (
+    SECOND,
+    answer,
+    cart_in,
+    event,
+    lines_of,
+    order_in,
+    reservation_of,
+    tick_of,
+)
+from loadtest.tests.simulated_order import clock
+from loadtest.tests.simulated_world import SALE, Line, World
+
+# Carts.
+
+
+def part_of_a_cart_opened(world: World) -> None:
+    line = cart_in(world, "awaiting_payment", "paid")[-1]
+    world.rows.remove(reservation_of(world, line))
+    world.rows.remove(line)
+
+
+def cart_without_a_line(world: World) -> None:
+    line = cart_in(world, "awaiting_payment", "paid")[-1]
+    world.rows.remove(line)
+
+
+def cart_in_two_orders(world: World) -> None:
+    world.change(cart_in(world, "awaiting_payment", "paid")[-1], id="o999")
+
+
+# Privacy.
+
+
+def other_buyers_order_readable(world: World) -> None:
+    order = world.of(s.Order)[0]
+    world.call(world.end, world.end + 1, "read", 200, key="", quantity=0, order=order.id)
+
+
+def other_buyers_order_cancelled(world: World) -> None:
+    order = world.of(s.Order)[0]
+    world.call(world.end, world.end + 1, "cancel", 200, key="", quantity=0, order=order.id)
+
+
+def stranger_told_that_it_is_paid(world: World) -> None:
+    order = world.of(s.Order)[0]
+    world.call(world.end, world.end + 1, "cancel", 409, "order_paid", key="", order=order.id)
+
+
+# Mails.
+
+
+def change_mail(world: World, name: str, **values: Any) -> None:
+    mail = next(each for each in world.deliveries if each.name == name)
+    world.deliveries[world.deliveries.index(mail)] = replace(mail, **values)
+
+
+def confirmation_to_another_buyer(world: World) -> None:
+    change_mail(world, "confirmation", recipient="somebody@example.com")
+
+
+def mail_marked_as_sent_that_never_arrived(world: World) -> None:
+    del world.deliveries[0]
+
+
+def paid_mail_never(world: World) -> None:
+    world.deliveries = [each for each in world.deliveries if each.name != "paid"]
+
+
+def two_confirmations(world: World) -> None:
+    mail = world.deliveries[0]
+    world.deliveries.append(replace(mail, message="<another@shop>"))
+
+
+def mail_sent_again_though_nothing_broke(world: World) -> None:
+    world.deliveries.append(world.deliveries[0])
+
+
+def mail_that_nobody_is_owed(world: World) -> None:
+    order = order_in(world, "awaiting_payment", "expired")
+    (mail,) = (d for d in world.deliveries if (d.order, d.name) == (order.id, "confirmation"))
+    world.deliveries.append(replace(mail, name="refunded", message="<refunded@shop>"))
+
+
+def mail_about_another_order(world: World) -> None:
+    change_mail(world, "confirmation", subject="Order o998")
+
+
+def mail_with_another_amount(world: World) -> None:
+    change_mail(world, "confirmation", text="Total: ¥0.01")
+
+
+# Refusals.
+
+
+def bought_once(world: World) -> tuple[Line, Line]:
+    """A purchase of one request that was answered 201."""
+    asked: dict[str, int] = {}
+    for each in world.lines:
+        if key := each.values.get("key"):
+            asked[key] = asked.get(key, 0) + 1
+    return next(
+        (start, end)
+        for start, end in world.calls("order")
+        if end.values["status"] == 201 and asked[start.values["key"]] == 1
+    )
+
+
+def refuse(end: Line, status: int, code: str) -> None:
+    end.values = {"event": "fail", "status": status, "code": code, "order": None}
+
+
+def busy_after_the_commit(world: World) -> None:
+    start, end = bought_once(world)
+    order = end.values["order"]
+    refuse(end, 503, "busy")
+    again = {name: start.values[name] for name in ("buyer", "key", "sale", "quantity")}
+    world.call(end.time + 2, end.time + 3, "order", 200, order=order, **again)
+
+
+def unknown_told_as_refusal(world: World) -> None:
+    _, end = bought_once(world)
+    refuse(end, 503, "busy")
+
+
+def limit_reached_with_nothing_bought(world: World) -> None:
+    world.call(5, 6, "order", 409, "limit_reached", quantity=4)
+
+
+def limit_reached_one_too_early(world: World) -> None:
+    order = order_in(world, "paid", "awaiting_payment", sale=SALE)
+    buyer = world.buyer_of(order)
+    mine = [o.quantity for o in world.of(s.Order) if (o.buyer, o.sale) == (order.buyer, SALE)]
+    (sale,) = (each for each in world.of(s.Sale) if each.id == SALE)
+    world.change(sale, limit=sum(mine) + 2)
+    world.call(5, 6, "order", 409, "limit_reached", buyer=buyer, quantity=2)
+
+
+def limit_not_given_back(world: World) -> None:
+    buyer = next(
+        world.buyer_of(o)
+        for o in world.of(s.Order)
+        if o.sale == SALE
+        and not any(
+            other.buyer == o.buyer and other.sale == SALE and other.status != "cancelled"
+            for other in world.of(s.Order)
+        )
+    )
+    end = world.end
+    world.call(end + 5, end + 6, "order", 409, "limit_reached", buyer=buyer, quantity=4)
+
+
+def paused_that_was_not(world: World) -> None:
+    world.call(20, 21, "order", 403, "paused", quantity=1)
+
+
+def ended_that_was_not(world: World) -> None:
+    world.call(20, 21, "order", 410, "ended", quantity=1)
+
+
+def not_started_that_was(world: World) -> None:
+    world.call(20, 21, "order", 403, "not_started", quantity=1)
+
+
+def paused_long_after(world: World) -> None:
+    (first,) = [each for each in world.terms if each.sale == SALE]
+    for time, paused in ((world.end + 10, True), (world.end + 20, False)):
+        at = clock(time)
+        world.terms.append(replace(first, asked=at, done=at + SECOND, paused=paused))
+    world.call(world.end + 30, world.end + 31, "order", 403, "paused", quantity=1)
+
+
+def declined_and_captured(world: World) -> None:
+    order = order_in(world, "paid").id
+    for start, end in world.calls("payment"):
+        if start.values["order"] == order:
+            end.values |= {"event": "fail", "status": 409, "code": "payment_declined"}
+            end.values.pop("shown", None)
+    world.lines = [
+        each
+        for each in world.lines
+        if each.call in {end.call for _, end in world.calls("payment", "order", "read")}
+    ]
+
+
+def refused_for_a_state_it_never_had(world: World) -> None:
+    order = order_in(world, "awaiting_payment")
+    buyer, at = world.buyer_of(order), world.end
+    world.call(at, at + 1, "cancel", 409, "order_paid", key="", buyer=buyer, order=order.id)
+
+
+def called_expired_before_its_deadline(world: World) -> None:
+    order = order_in(world, "paid", "awaiting_payment", sale=SALE)
+    buyer, at = world.buyer_of(order), tick_of(order.created) + 9
+    world.call(at, at + 1, "payment", 409, "order_expired", key="", buyer=buyer, order=order.id)
+
+
+def promised_order_not_found_by_its_payment(world: World) -> None:
+    _, end = bought_once(world)
+    order = lines_of(world, end.values["order"])[0]
+    buyer, at = world.buyer_of(order), end.time + 1
+    world.call(at, at + 1, "payment", 404, "not_found", key="", buyer=buyer, order=order.id)
+
+
+def key_not_reused(world: World) -> None:
+    world.call(5, 6, "order", 422, "idempotency_key_reused")
+
+
+# What the other properties say of parts, of limits above one, and of what comes after.
+
+
+def units_of_a_cancelled_part_sold_again(world: World) -> None:
+    """As a returned part of that sale would be."""
+    item = next(i for i in world.of(s.Item) if i.id == "8")
+    gone = next(m for m in world.of(s.Movement) if (m.item, m.reason) == ("8", "write_off"))
+    world.rows.remove(gone)
+    world.change(
+        item,
+        total=item.total - gone.delta,
+        available=item.available - gone.delta,
+        ledger_sum=item.ledger_sum - gone.delta,
+    )
+
+
+def part_given_back_twice_under_one_key(world: World) -> None:
+    part = event(world, "part_cancelled", "part_returned")
+    number = max(each.id for each in world.of(s.Event)) + 1
+    world.rows.append(replace(part, id=number))
+
+
+def part_promised_and_not_given_back(world: World) -> None:
+    part = event(world, "part_cancelled", "part_returned")
+    op = "cancel" if part.name == "part_cancelled" else "refund"
+    buyer = world.buyer_of(lines_of(world, part.order)[0])
+    asked: dict[str, Any] = {
+        "order": part.order,
+        "quantity": part.quantity,
+        "sale": part.sale,
+        "buyer": buyer,
+    }
+    for _ in range(3):
+        world.call(world.end, world.end + 1, op, 200, **asked)
+
+
+def limit_exceeded_by_quantities_above_one(world: World) -> None:
+    order = order_in(world, "paid", "awaiting_payment", sale=SALE)
+    each = reservation_of(world, order)
+    world.change(each, quantity=5 + each.returned)
+
+
+def promised_order_refused_after_the_end(world: World) -> None:
+    start, _ = bought_once(world)
+    again = {name: start.values[name] for name in ("buyer", "key", "sale", "quantity")}
+    world.call(world.end + 9, world.end + 10, "order", 410, "ended", **again)
+
+
+def paid_and_awaiting_again(world: World) -> None:
+    end, shown = answer(world, "payment", 200, status="paid")
+    order = lines_of(world, end.values["order"])[0]
+    asked = {"key": "", "order": order.id, "buyer": world.buyer_of(order)}
+    before = shown | {"status": "awaiting_payment"}
+    world.call(end.time + 5, end.time + 6, "read", 200, shown=before, **asked)
+
+
+PLANTS: list[tuple[str, Callable[[World], None]]] = [
+    ("P17", part_of_a_cart_opened),
+    ("P17", cart_without_a_line),
+    ("P17", cart_in_two_orders),
+    ("P18", other_buyers_order_readable),
+    ("P18", other_buyers_order_cancelled),
+    ("P18", stranger_told_that_it_is_paid),
+    ("P19", confirmation_to_another_buyer),
+    ("P19", mail_marked_as_sent_that_never_arrived),
+    ("P19", paid_mail_never),
+    ("P19", two_confirmations),
+    ("P19", mail_sent_again_though_nothing_broke),
+    ("P19", mail_that_nobody_is_owed),
+    ("P19", mail_about_another_order),
+    ("P19", mail_with_another_amount),
+    ("P20", busy_after_the_commit),
+    ("P4", unknown_told_as_refusal),
+    ("P20", limit_reached_with_nothing_bought),
+    ("P20", limit_reached_one_too_early),
+    ("P20", limit_not_given_back),
+    ("P20", paused_that_was_not),
+    ("P20", ended_that_was_not),
+    ("P20", not_started_that_was),
+    ("P20", paused_long_after),
+    ("P20", declined_and_captured),
+    ("P20", refused_for_a_state_it_never_had),
+    ("P20", called_expired_before_its_deadline),
+    ("P20", promised_order_not_found_by_its_payment),
+    ("P20", key_not_reused),
+    ("P2", units_of_a_cancelled_part_sold_again),
+    ("P5", part_given_back_twice_under_one_key),
+    ("P3", part_promised_and_not_given_back),
+    ("P5", limit_exceeded_by_quantities_above_one),
+    ("P5", promised_order_refused_after_the_end),
+    ("P8", paid_and_awaiting_again),
+]

@@ -1,0 +1,137 @@
+"""What a simulated run leaves behind: its history, and the shop's books."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from loadtest.checker import snapshot as s
+from loadtest.history import INVOKE, classify
+from loadtest.tests.simulated_order import clock
+
+SALE, ITEM = "1", "7"
+SECOND = 10**9
+
+
+@dataclass
+class Line:
+    """A history line with its place in time; `call` pairs it with the other one."""
+
+    time: int
+    call: str
+    values: dict[str, Any]
+
+    def json(self, tick: int) -> str:
+        return json.dumps({"time": self.time * tick, "call": self.call, **self.values})
+
+
+@dataclass
+class World:
+    """What a run leaves behind, ready to be damaged by a test before it is judged.
+
+    Times are counted in ticks of so many ns.
+    """
+
+    lines: list[Line] = field(default_factory=list)
+    rows: list[s.Row] = field(default_factory=list)
+    during: list[tuple[int, list[s.Row]]] = field(default_factory=list)
+    ledger: list[s.Payment] = field(default_factory=list)
+    deliveries: list[s.Delivery] = field(default_factory=list)
+    terms: list[s.Terms] = field(default_factory=list)
+    end: int = 0
+    tick: int = SECOND
+
+    def of(self, kind: type) -> list[Any]:
+        return [row for row in self.rows if isinstance(row, kind)]
+
+    def change(self, row: s.Row, **values: Any) -> None:
+        self.rows[self.rows.index(row)] = replace(row, **values)
+
+    def calls(self, *ops: str) -> list[tuple[Line, Line]]:
+        """Calls that were answered, with their answers."""
+        invoked = {each.call: each for each in self.lines if each.values["event"] == INVOKE}
+        ends = [each for each in self.lines if each.values["event"] != INVOKE]
+        pairs = [(invoked[each.call], each) for each in ends]
+        return [pair for pair in pairs if pair[0].values["op"] in ops]
+
+    def answers(self, event: str, op: str = "order") -> list[Line]:
+        return [end for _, end in self.calls(op) if end.values["event"] == event]
+
+    def buyer_of(self, order: s.Order) -> str:
+        """The client's name of an order's buyer."""
+        asked = (each.values for each in self.lines if each.values.get("key") == order.key)
+        return str(next(asked)["buyer"])
+
+    def call(
+        self,
+        start: int,
+        end: int,
+        op: str,
+        status: int,
+        code: str = "",
+        *,
+        shown: dict[str, Any] | None = None,
+        **values: Any,
+    ) -> str:
+        """Add a call that nobody made; returns its key."""
+        call = f"planted#{len(self.lines)}"
+        key = f"planted-{len(self.lines)}"
+        asked = {"order": None, "buyer": call, "key": key, "quantity": 1, **values}
+        self.lines.append(Line(start, call, invocation(op, 1, asked)))
+        self.lines.append(Line(end, call, ending(op, status, code, asked["order"], shown)))
+        return str(asked["key"])
+
+    def write(self, folder: Path) -> dict[str, Any]:
+        """Write all files; returns the arguments of `judge`."""
+        folder.mkdir(parents=True, exist_ok=True)
+        # An invocation before an answer of the same moment, as any recorder writes them.
+        lines = sorted(self.lines, key=lambda line: (line.time, line.values["event"] != INVOKE))
+        histories = [folder / "a.jsonl", folder / "b.jsonl"]
+        for parity, path in enumerate(histories):
+            mine = (each.json(self.tick) for each in lines if len(each.call) % 2 == parity)
+            path.write_text("".join(f"{each}\n" for each in mine))
+        s.write(folder / "final", self._header(self.end, "confirmation"), self.rows)
+        during = [folder / f"during-{number}" for number, _ in enumerate(self.during)]
+        for path, (taken_at, rows) in zip(during, self.during, strict=True):
+            s.write(path, self._header(taken_at), rows)
+        files: dict[str, Sequence[s.Row]] = {
+            "ledger": self.ledger,
+            "deliveries": self.deliveries,
+            "terms": self.terms,
+        }
+        for name, kept in files.items():
+            s.write(folder / name, s.Header(0), kept)
+        return {
+            "histories": histories,
+            "snapshot": folder / "final",
+            "during": during,
+            **{name: folder / name for name in files},
+        }
+
+    def _header(self, taken_at: int, *follow_up: str) -> s.Header:
+        return s.Header(taken_at * self.tick, follow_up, clock(taken_at))
+
+
+def invocation(op: str, attempt: int, asked: dict[str, Any]) -> dict[str, Any]:
+    """The first line of a call, of the first sale if it does not say which."""
+    return {
+        "event": INVOKE,
+        "op": op,
+        "client": asked["buyer"],
+        "attempt": attempt,
+        "sale": SALE,
+        "item": ITEM,
+        **asked,
+    }
+
+
+def ending(
+    op: str, status: int, code: str, order: str | None, shown: dict[str, Any] | None
+) -> dict[str, Any]:
+    """The last line of a call."""
+    event = classify(status, code, order, op=op)
+    told = {"event": event, "status": status, "code": code, "order": order}
+    return told | ({"shown": shown} if shown else {})
