@@ -97,8 +97,8 @@ def test_a_broken_property_shows_its_evidence_and_the_units_that_do_not_exist(
     tmp_path: Path,
 ) -> None:
     world = a_run()
-    (item,) = world.of(s.Item)
-    world.change(item, held=item.held + 3)
+    item = world.of(s.Item)[0]
+    world.change(item, held=item.total + 3)
     files = world.write(tmp_path / "run")
     verdict = judge(**files, properties=JUDGED)
     assert verdict.verdict == FAIL
