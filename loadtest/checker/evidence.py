@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from loadtest.checker import snapshot as snapshots
-from loadtest.history import NEVER, HistoryError, Operation, operations
+from loadtest.history import AGAIN, NEVER, HistoryError, Operation, operations
 
 # Rows handed to SQLite at once: more gains nothing, and fewer must fit into memory.
 _BATCH = 5_000
@@ -79,7 +79,7 @@ class Evidence:
     def load_history(self, paths: Sequence[Path]) -> None:
         """Read the files of one run. Raises `HistoryError` if they cannot be understood."""
         try:
-            self._insert("call", 17, map(_call, operations(*paths)))
+            self._insert("call", 18, map(_call, operations(*paths)))
         except (UnicodeEncodeError, OverflowError) as error:
             raise HistoryError(f"a value that cannot be stored: {error}") from error
 
@@ -166,6 +166,7 @@ def _call(operation: Operation) -> tuple[Any, ...]:
         operation.currency,
         operation.order_status,
         operation.refunded,
+        operation.client.startswith(AGAIN),
     )
 
 

@@ -5,7 +5,8 @@
 CREATE TABLE call (
     op TEXT, buyer TEXT, key TEXT, sale TEXT, item TEXT, quantity INTEGER,
     start INTEGER, "end" INTEGER, outcome TEXT, status INTEGER, code TEXT, order_id TEXT,
-    cart TEXT, amount INTEGER, currency TEXT, order_status TEXT, refunded INTEGER
+    cart TEXT, amount INTEGER, currency TEXT, order_status TEXT, refunded INTEGER,
+    asked_again INTEGER
 );
 
 -- Snapshots: number 0 is the final one, the others were taken during the run.

@@ -17,7 +17,7 @@ from zlib import crc32
 
 from loadtest.cart import Cart, Line
 from loadtest.client import Connection
-from loadtest.history import OK, Operation, Recorder, combine, operations
+from loadtest.history import AGAIN, OK, Operation, Recorder, combine, operations
 from loadtest.orchestrator.files import RunFiles
 from loadtest.roles import MAIN
 from loadtest.sale import Sale
@@ -119,7 +119,7 @@ def _ask(
     lines = sorted(asked.lines.values(), key=lambda line: int(line.sale.id))
     shopper = Shopper(
         name=asked.buyer,
-        client=f"again.{key}",
+        client=f"{AGAIN}{key}",
         token=tokens[asked.buyer],
         sales={MAIN: lines[0].sale},
         connection=Connection(*address),

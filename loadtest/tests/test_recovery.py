@@ -169,6 +169,15 @@ def test_a_call_that_never_ended_counts_if_it_was_open_for_long(tmp_path: Path) 
     assert recovered(world, tmp_path, ("postgres killed", 9, 10)).verdict == FAIL
 
 
+def test_what_is_asked_again_at_the_end_is_no_part_of_the_load(tmp_path: Path) -> None:
+    world = served_after(13.0)
+    for _ in range(3):
+        world.call(int(14.9 * SECOND), int(30 * SECOND), "page", 200)
+        world.lines.pop()  # the answer: the load was stopped
+    world.call(30 * SECOND, 31 * SECOND, "order", 503, "busy", client="again.key")
+    assert recovered(world, tmp_path, ("postgres killed", 9, 10)).verdict == PASS
+
+
 def test_one_bad_answer_after_each_of_many_faults_is_too_many(tmp_path: Path) -> None:
     world, faults = sold_out_run(3), []
     for number in range(4):

@@ -65,6 +65,7 @@ def aftermaths(evidence: Evidence) -> list[Aftermath]:
         """
         SELECT name, start, "end" + ?, lead(start, 1, (
             SELECT 1 + max(max(start, CASE "end" WHEN ? THEN 0 ELSE "end" END)) FROM call
+            WHERE NOT asked_again
         )) OVER (ORDER BY start) FROM fault ORDER BY start
         """,
         evidence.settled_ns,
@@ -93,7 +94,7 @@ def _rates(evidence: Evidence, since: int, until: int) -> dict[str, Rate]:
                     SELECT 1 FROM wish
                     WHERE wish.order_id = call.order_id AND wish.buyer = call.buyer
                 ) AS not_theirs
-            FROM call WHERE start >= ?1 AND start < ?2
+            FROM call WHERE start >= ?1 AND start < ?2 AND NOT asked_again
         )
         WHERE op <> '{RESTOCK}' AND (ended OR start < ?2 - ?3)
         GROUP BY 1
@@ -133,11 +134,12 @@ def _wait(evidence: Evidence, end: int) -> int | None:
     """From the end of a fault to the first ok; None if nothing was asked for that could be had."""
     asked = evidence.value(
         f"""SELECT min(start) FROM call WHERE op IN {WRITES} AND start >= ?
-        AND code NOT IN {RIGHTLY_REFUSED}""",
+        AND NOT asked_again AND code NOT IN {RIGHTLY_REFUSED}""",
         end,
     )
     served = evidence.value(
-        f"""SELECT min("end") FROM call WHERE op IN {WRITES} AND outcome = 'ok' AND "end" > ?""",
+        f"""SELECT min("end") FROM call WHERE op IN {WRITES} AND outcome = 'ok' AND "end" > ?
+        AND NOT asked_again""",
         end,
     )
     if served is None:
