@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from loadtest.checker import NAMES
 from loadtest.faults import FAULTS
 
-# P9 needs fencing tokens, and P12 faults.
-PROPERTIES = ("P1", "P2", "P3", "P4", "P5", "P6", "P7", "P8", "P9", "P10", "P11", "P12", "P13")
+# Mixes whose buyers fill carts, and those whose buyers ask for orders of others.
+WITH_CARTS = frozenset({"carts", "all"})
+WITH_PEEPERS = frozenset({"peepers", "all"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,7 @@ class RunPlan:
         faults: names of the faults to inject.
         left_out: names of faults that cannot be injected here.
         fenced: whether the strategy uses fencing tokens.
+        mails: whether the mails that the shop sends are received.
     """
 
     strategy: str
@@ -40,12 +43,19 @@ class RunPlan:
     faults: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     fenced: bool = False
+    mails: bool = True
 
     @property
     def properties(self) -> list[str]:
         """The properties that such a run can show."""
-        cannot = {"P9": not self.fenced, "P12": not self.faults}
-        return [each for each in PROPERTIES if not cannot.get(each)]
+        applies = {
+            "P9": self.fenced,
+            "P12": bool(self.faults),
+            "P17": self.mix in WITH_CARTS,
+            "P18": self.mix in WITH_PEEPERS,
+            "P19": self.mails,
+        }
+        return [each for each in NAMES if applies.get(each, True)]
 
     @property
     def title(self) -> str:
