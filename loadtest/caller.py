@@ -96,17 +96,20 @@ class Caller:
         started = due or time.monotonic_ns()
         answer = (connection or self._connection).request(method, path, headers, body)
         milliseconds = (time.monotonic_ns() - started) / 1e6
-        # An answer that shows another order than was asked for must be seen as that.
-        named = (answer.order if op in SHOW_ORDER else None) or order
-        shown = answer.shown if op in SHOW_ORDER else None
-        if self._recorder is not None:
-            outcome = self._recorder.complete(
-                call, op, status=answer.status, code=answer.code, order=named, shown=shown
-            )
-        else:
-            outcome = classify(answer.status, answer.code, named, op=op)
+        outcome = self._record(call, op, answer, order)
         self._tell(op, answer, outcome, milliseconds, expects=expects)
         return answer
+
+    def _record(self, call: str, op: str, answer: Answer, order: str | None) -> str:
+        """Write down how a call about an order ended: its outcome."""
+        # An answer that shows another order than was asked for must be seen as that.
+        named = (answer.order if op in SHOW_ORDER else None) or order
+        if self._recorder is None:
+            return classify(answer.status, answer.code, named, op=op)
+        shown = answer.shown if op in SHOW_ORDER else None
+        return self._recorder.complete(
+            call, op, status=answer.status, code=answer.code, order=named, shown=shown
+        )
 
     def _headers(self, key: str, *, body: bool) -> dict[str, str]:
         headers = {"Authorization": f"Bearer {self._token}"}

@@ -53,7 +53,7 @@ class Page(HTMLParser):
 
 
 def a_run() -> World:
-    return Simulation(Random(3), stock=4, limit=1, clients=20).run()
+    return Simulation(Random(3), stock=4, limit=1, clients=20, returns=False).run()
 
 
 def test_a_report_says_all_that_was_judged_and_asks_nobody(tmp_path: Path) -> None:
