@@ -284,7 +284,7 @@ def test_a_purchase_after_sold_out_is_right_if_stock_came_back_between() -> None
     released = world.of(s.Reservation)[0]
     world.change(released, state=s.RELEASED)
     order = f"o{released.id}"
-    world.call(end + 3, end + 4, "cancel", 200, order=order)
+    world.call(end + 3, end + 4, "cancel", 200, quantity=0, order=order)
     world.call(end + 1, end + 2, "order", 409, "sold_out")
     key = world.call(end + 5, end + 6, "order", 201, order="o99")
     world.rows.append(replace(world.of(s.Order)[0], id="o99", key=key, reservation="99", buyer="x"))
@@ -296,7 +296,7 @@ def test_a_purchase_after_sold_out_is_wrong_if_stock_came_back_before() -> None:
     end = world.end
     released = world.of(s.Reservation)[0]
     world.change(released, state=s.RELEASED)
-    world.call(end + 1, end + 2, "cancel", 200, order=f"o{released.id}")
+    world.call(end + 1, end + 2, "cancel", 200, quantity=0, order=f"o{released.id}")
     world.call(end + 3, end + 4, "order", 409, "sold_out")
     key = world.call(end + 5, end + 6, "order", 201, order="o99")
     world.rows.append(replace(world.of(s.Order)[0], id="o99", key=key, reservation="99", buyer="x"))
