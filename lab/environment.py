@@ -33,7 +33,9 @@ VARIABLES = declare(
     Variable("LOCUST_PORT", "8089", "Locust's port; if unset and taken, the next free one"),
     Variable("CELERY_CONCURRENCY", "2", "Celery worker processes"),
     Variable(
-        "INVENTORY_LINES", "admission,lock,guard,connections", "demo only: safeguards that are on"
+        "INVENTORY_FEATURE_FLAGS",
+        "admission,lock,guard,connections",
+        "demo only: safeguards that are on",
     ),
     Variable("SHOP_FAILPOINTS", "", "demo only: folder through which a proof arms failpoints"),
 )

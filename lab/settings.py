@@ -26,8 +26,10 @@ PSP_WEBHOOK_SECRET = demo.text("PSP_WEBHOOK_SECRET") or kept_secret("psp-webhook
 PUBLIC_URL = demo.text("PUBLIC_URL").rstrip("/") or (f"http://127.0.0.1:{demo.number('SHOP_PORT')}")
 
 # The lab itself turns the guard off: see lab/apps.py.
-LAB_GUARD = "guard" in demo.names("INVENTORY_LINES")
-INVENTORY_LINES = [name for name in demo.names("INVENTORY_LINES") if name != "guard"]
+LAB_GUARD = "guard" in demo.names("INVENTORY_FEATURE_FLAGS")
+INVENTORY_FEATURE_FLAGS = [
+    name for name in demo.names("INVENTORY_FEATURE_FLAGS") if name != "guard"
+]
 LAB_FAILPOINTS = demo.text("SHOP_FAILPOINTS")
 
 # A load test plays thousands of buyers with few tokens, so the demo limits nobody by itself.

@@ -1,8 +1,8 @@
 """The guard: the only place that changes ``Item.available``.
 
-Each function is one statement that changes the row and writes the ledger together, so neither
-can be forgotten. All of them must run inside the caller's transaction, whose row lock then
-keeps every other writer of the item waiting until the commit.
+Each function is one statement that changes the row and writes the ledger, so that neither can be
+forgotten. It runs in the caller's transaction, whose row lock blocks all other writers of the item
+until the commit.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Reason = StockMovement.Reason
 
 
 class OutOfStock(Exception):
-    """Fewer units are available than were to be taken."""
+    """Fewer units are available than requested."""
 
     def __init__(self, available: int) -> None:
         super().__init__(f"only {available} available")
@@ -29,12 +29,11 @@ class OutOfStock(Exception):
 
 
 class NoSuchItem(LookupError):
-    """There is no item of that id."""
+    """No item has this id."""
 
 
-# The condition in WHERE is what decides, in the database and at the moment of the write. The
-# token: a writer that was overtaken by a newer holder of the lock changes nothing; a writer
-# without a lock has no token and is not compared.
+# The WHERE clause decides, in the database, at the moment of the write. The token: a writer that a
+# newer lock holder has overtaken changes nothing; a writer without a lock has no token to compare.
 TAKE: LiteralString = """
 WITH changed AS (
     UPDATE inventory_item
@@ -52,9 +51,8 @@ WITH changed AS (
 SELECT available, version FROM changed
 """
 
-# Up to the total: of an item that was oversold, which only a demonstration can do, what was never
-# there does not come back. Units that are returned twice are refused at the commit all the same,
-# for the ledger has both movements.
+# At most the total: an item that was oversold, which only a demonstration can do, must not gain
+# units. The ledger records both movements, so a double return still fails at the commit.
 PUT_BACK: LiteralString = """
 WITH changed AS (
     UPDATE inventory_item
@@ -68,8 +66,8 @@ WITH changed AS (
 SELECT available, version FROM changed
 """
 
-# Returned units that nobody may have again leave the total. The ledger says both: they came back,
-# and they went. What is available has not moved, and neither has its version.
+# Units that are returned but not sold again leave the total. The ledger records both movements;
+# available and its version do not change.
 WRITE_OFF: LiteralString = """
 WITH changed AS (
     UPDATE inventory_item SET total = total - %(units)s::bigint
@@ -101,13 +99,13 @@ SELECT available, version FROM changed
 
 
 def take(item: int, units: int, *, token: int | None = None, reason: Reason = Reason.SALE) -> Level:
-    """Take units, if that many are there.
+    """Take units if that many are available.
 
     Args:
         item: id of the item.
         units: how many, at least 1.
-        token: fencing token of the item's lock; None when selling without the lock.
-        reason: what the ledger says.
+        token: fencing token of the item's lock; None without the lock.
+        reason: the ledger's reason.
 
     Raises:
         OutOfStock: fewer are available.
@@ -122,16 +120,16 @@ def take(item: int, units: int, *, token: int | None = None, reason: Reason = Re
 def to_take(
     item: int, units: int, token: int | None, reason: Reason = Reason.SALE
 ) -> dict[str, Any]:
-    """Parameters of :data:`TAKE`, for who sends it together with other statements.
+    """Return the parameters of :data:`TAKE`, to send it together with other statements.
 
-    Whoever does must then ask :func:`taken`; only what that returns was taken.
+    The caller must then call :func:`taken`; only what it returns was taken.
     """
     _require(units)
     return {"item": item, "units": units, "token": token, "reason": reason}
 
 
 def taken(cursor: psycopg.Cursor[Any], parameters: Mapping[str, Any]) -> Level:
-    """The item's level after :data:`TAKE`, from the cursor that stands at its result.
+    """Return the item's level after :data:`TAKE`, from a cursor positioned at its result.
 
     Raises:
         OutOfStock: fewer are available.
@@ -145,7 +143,7 @@ def taken(cursor: psycopg.Cursor[Any], parameters: Mapping[str, Any]) -> Level:
 
 
 def put_back(item: int, units: int) -> Level:
-    """Return released units. The caller has moved their reservations in this transaction.
+    """Return released units. The caller updates their reservations in the same transaction.
 
     Raises:
         NoSuchItem: no such item.
@@ -154,7 +152,7 @@ def put_back(item: int, units: int) -> Level:
 
 
 def write_off(item: int, units: int) -> Level:
-    """Drop returned units from the total. The caller has moved their reservations as well.
+    """Remove returned units from the total. The caller updates their reservations likewise.
 
     Raises:
         NoSuchItem: no such item.
@@ -163,7 +161,7 @@ def write_off(item: int, units: int) -> Level:
 
 
 def restock(item: int, units: int) -> Level:
-    """Add new units, which also raises the total.
+    """Add new units, which raises the total too.
 
     Raises:
         NoSuchItem: no such item.
@@ -188,7 +186,7 @@ def _change(statement: LiteralString, item: int, units: int) -> Level:
 
 
 def _why_refused(item: int, token: int | None) -> Exception:
-    """The guard changed nothing: tell the caller which condition failed."""
+    """Return the exception for the condition that failed."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT available, fence FROM inventory_item WHERE id = %s", [item])
         row = cursor.fetchone()

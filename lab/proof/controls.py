@@ -51,7 +51,7 @@ class Control:
         minutes: as in the plan.
         faults: as in the plan.
         tells: whether a restock removes the sold-out hint.
-        lines: safeguards that are on, as in INVENTORY_LINES; empty: all.
+        lines: safeguards that are on, as in INVENTORY_FEATURE_FLAGS; empty: all.
         buyers: at once; 0: as many as were asked for.
         environment: further variables of its shop, and their values.
         before: SQL that switches it off.
@@ -289,7 +289,7 @@ def run(
                     shops.close()
                     extra = dict(control.environment)
                     if control.lines:
-                        extra["INVENTORY_LINES"] = control.lines
+                        extra["INVENTORY_FEATURE_FLAGS"] = control.lines
                     shop = shops.enter_context(testbed.breakable(control.faults, extra))
                     where = {control.shop: shop}
                 yield _one(control, where[control.shop], seed, control.buyers or buyers, tell)

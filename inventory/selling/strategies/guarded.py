@@ -1,4 +1,4 @@
-"""``guard``: the conditional update alone. Right, simple, and one commit a purchase."""
+"""``guard``: the conditional update alone. Correct and simple; one commit per purchase."""
 
 from inventory.outcomes import Purchase
 from inventory.selling import guard
@@ -6,7 +6,7 @@ from inventory.selling.strategies.single import SinglePurchase
 
 
 class Guard(SinglePurchase):
-    """Decrement only where enough is left, and look at whether a row changed."""
+    """Decrement only where enough units are left; check whether a row changed."""
 
     name = "guard"
     summary = "conditional UPDATE, one transaction each"

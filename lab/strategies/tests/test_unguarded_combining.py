@@ -7,7 +7,7 @@ from django.db import transaction
 
 from inventory import services
 from inventory.models import Item, StockMovement
-from inventory.tests.helpers import book, problems, wait_until_blocked, wish
+from inventory.tests.helpers import book, new_purchase, problems, wait_until_blocked
 from inventory.tests.processes import workers
 from lab.strategies.unguarded_combining import take
 
@@ -17,12 +17,12 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def test_with_the_guard_and_the_lock_off_two_processes_oversell_and_the_audit_says_so(stock):
     """The control of `inventory/tests/test_processes.py`: with the guard, this sells to one."""
     item = stock(20)
-    with workers(2, override={"INVENTORY_LINES": [], "LAB_GUARD": False}) as shops:
+    with workers(2, override={"INVENTORY_FEATURE_FLAGS": [], "LAB_GUARD": False}) as shops:
         first, second = shops
         # Both have read before either commits, so no luck is needed for the race.
-        first.start([wish(item, quantity=15)], stop="before_commit")
+        first.start([new_purchase(item, quantity=15)], stop="before_commit")
         assert first.hear() == {"at": "before_commit"}
-        second.start([wish(item, quantity=15)])
+        second.start([new_purchase(item, quantity=15)])
         wait_until_blocked(1)
         first.tell(go="on")
         assert first.kinds() == {"Granted": 1}
