@@ -28,11 +28,11 @@ Status = Order.Status
 def cancel(order: Order, part: Part | None = None) -> Order:
     """Cancel an unpaid order or a part of it. Cancelling again changes nothing.
 
-    A payment that is under way is not waited for: what it takes goes back by itself.
+    It does not wait for a payment in progress: money taken meanwhile is refunded automatically.
 
     Raises:
         WrongState: it is not awaiting payment.
-        NoSuchPart: there is less.
+        NoSuchPart: there are fewer units.
         KeyReused: the part's key was used for another part.
     """
     with order_lock(order.pk):
@@ -60,7 +60,7 @@ def _cancel_all(order: Order) -> None:
 
 def _cancel_part(order: Order, line: OrderLine, quantity: int, key: UUID) -> bool:
     def follow(_: Sequence[services.Released]) -> None:
-        # The order's row is locked by this, and what is left of it is then certain.
+        # This locks the order's row and so makes the remaining units certain.
         worth = line.price * quantity
         waiting = Order.objects.filter(pk=order.pk, status=Status.AWAITING_PAYMENT)
         if not waiting.update(amount=F("amount") - worth):
@@ -82,15 +82,15 @@ def _cancel_part(order: Order, line: OrderLine, quantity: int, key: UUID) -> boo
 
 
 def expire(seconds: float = math.inf) -> int:
-    """Expire orders whose time to pay has passed, some hundreds at a time.
+    """Expire orders whose time to pay has passed, some hundreds per transaction.
 
-    Safe to run anywhere, any time.
+    Safe to run anywhere, at any time.
 
     Args:
-        seconds: begin no more of them after this long.
+        seconds: start no further transaction after this long.
 
     Returns:
-        How many were expired.
+        The number of expired reservations.
     """
     total = 0
     end = time.monotonic() + seconds
@@ -117,16 +117,16 @@ def _expire_or_split(due: Sequence[int]) -> int:
 
 
 def expire_those(orders: Iterable[int]) -> int:
-    """Expire those orders whose deadline has passed; return how many.
+    """Expire those of these orders whose deadline has passed; return how many.
 
-    As safe as :func:`expire`: nothing is believed about them, the database judges each.
+    As safe as :func:`expire`: the database decides on each order.
     """
     due = services.due_of(OrderLine.objects.filter(order__in=orders).values_list("pk", flat=True))
     return _expire(due) if due else 0
 
 
 def _expire(due: Sequence[int]) -> int:
-    """Release due reservations, with those of the same orders: an order expires as a whole."""
+    """Release due reservations and the others of their orders: an order expires as a whole."""
     together = OrderLine.objects.filter(order__lines__in=due).values_list("pk", flat=True)
     released = services.release({*due, *together}, _expire_orders, was=HELD)
     return len(orders_of(released))

@@ -1,4 +1,4 @@
-"""The payment provider's news: told twice, late, out of order or by somebody else."""
+"""The payment provider's webhooks: repeated, late, out of order or forged."""
 
 import hashlib
 import hmac
@@ -29,7 +29,7 @@ shop = HttpProvider()
 
 @pytest.fixture
 def done(monkeypatch, transactional_db):
-    """Each effect leaves a row, in its transaction; returns how often each was done."""
+    """Each effect leaves a row in its transaction; return a function that counts them."""
 
     def leave_a_row(name):
         return lambda news: outbox.emit(name, {"about": news.id})
@@ -46,7 +46,7 @@ def done(monkeypatch, transactional_db):
 
 @pytest.fixture
 def address(live_server):
-    """Where the shop hears news."""
+    """The shop's webhook address."""
     return f"{live_server.url}{PATH}"
 
 
@@ -64,13 +64,13 @@ def event(pk: str, kind: str = "payment_intent.captured") -> bytes:
 def post(body: bytes, signature: str | None = None) -> int:
     signature = signed(body) if signature is None else signature
     headers = {"PSP-Signature": signature} if signature else {}
-    with closing(connection):  # also in a thread of the test's own
+    with closing(connection):  # also in a test's thread
         answer = Client().post(PATH, body, content_type="application/json", headers=headers)
     return answer.status_code
 
 
 def signed(body: bytes, *, ago: float = 0, secret: str = SECRET) -> str:
-    """As the documentation says, and not with the provider's own code."""
+    """Sign as documented, without the provider's code."""
     at = str(int(time.time() - ago))
     digest = hmac.new(secret.encode(), f"{at}.".encode() + body, hashlib.sha256).hexdigest()
     return f"t={at},v1={digest}"
@@ -143,7 +143,7 @@ def test_thirty_copies_at_once_have_one_effect(done, settings):
 @pytest.mark.parametrize(
     "sign",
     [
-        lambda body: signed(body, secret="somebody else's"),
+        lambda body: signed(body, secret="a wrong secret"),
         lambda body: signed(body + b" "),
         lambda body: signed(body, ago=301),
         lambda body: signed(body, ago=-310),

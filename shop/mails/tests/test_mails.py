@@ -1,4 +1,4 @@
-"""Mails: one of each kind says the right thing, in both languages, as text and as HTML."""
+"""Mails of each kind, in both languages, as text and HTML."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def buyer():
 
 @pytest.fixture
 def open_page(chromium, live_server, client, buyer):
-    """Opens pages as the buyer; what the browser complains of fails the test."""
+    """Open pages as the buyer; the browser's complaints fail the test."""
     cache.clear()
     client.force_login(buyer)
     contexts, complaints = [], []
@@ -68,13 +68,13 @@ def open_page(chromium, live_server, client, buyer):
         return page
 
     def complain(text: str) -> None:
-        # A refused purchase is a page with the refusal's status, which Chromium remarks on.
+        # Chromium reports a refused purchase, whose page has the refusal's status.
         if "status of 409" not in text:
             complaints.append(text)
 
     def outside(address: str) -> None:
         if not address.startswith((live_server.url, "data:", "blob:")):
-            complaints.append(f"asked elsewhere: {address}")
+            complaints.append(f"requested elsewhere: {address}")
 
     yield open_page
     for context in contexts:
@@ -218,7 +218,7 @@ def test_the_language_is_switched_on_the_page(open_page):
     expect(buy_button(page)).to_have_text("立即抢购")
 
 
-def test_the_documentation_shows_every_call_and_asks_nobody_else(open_page):
+def test_the_documentation_shows_every_call_and_loads_nothing_from_elsewhere(open_page):
     page = open_page("/api/docs")
     calls = len(json.loads(description())["paths"])
     expect(page.locator(".opblock")).to_have_count(calls)
