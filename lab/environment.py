@@ -19,7 +19,7 @@ from shop.environment import (
 from shop.environment import VARIABLES as SHOP_VARIABLES
 
 PSP_PORT = 8790
-"""Where the demo's payment provider listens, if that port is free."""
+"""Default port of the demo's payment provider, if it is free."""
 
 VARIABLES = declare(
     Variable("PSP_WEBHOOK_URL", "", "demo provider: the shop's address for webhooks"),
@@ -45,7 +45,7 @@ ALL_VARIABLES = (*SHOP_VARIABLES, *VARIABLES)
 
 
 def data_folder() -> Path:
-    """Return the absolute folder in which the demo keeps everything it writes."""
+    """Return the absolute path of the demo's data folder."""
     return (PROJECT / Path(text("SHOP_DATA")).expanduser()).resolve()
 
 

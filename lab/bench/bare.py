@@ -1,4 +1,4 @@
-"""Settings: the view that does nothing, alone. The ceiling."""
+"""Settings for the empty view alone: the ceiling."""
 
 from shop.settings import *  # noqa: F403
 

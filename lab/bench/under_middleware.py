@@ -1,4 +1,4 @@
-"""Settings: the view that does nothing, under all of the shop's middleware."""
+"""Settings for the empty view with all of the shop's middleware."""
 
 from shop.settings import *  # noqa: F403
 

@@ -1,4 +1,4 @@
-"""The comparison strategies, with real races: the safe ones are exact, and `naive` is not."""
+"""The comparison strategies under real races: the safe ones are exact, `naive` is not."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def test_many_threads_on_one_item_leave_exactly_none_and_that_many_reservations(
     sell_in_a_crowd(by, stock(units), units, buyers, threads)
 
 
-def meet_between_check_and_write(monkeypatch):
-    """Make `naive` wait, between its check and its write, until two buyers are there."""
+def race_between_check_and_write(monkeypatch):
+    """Make `naive` wait between its check and its write until two buyers are there."""
     both = threading.Barrier(2)
     save = Item.save
 
@@ -54,7 +54,7 @@ def meet_between_check_and_write(monkeypatch):
 
 def test_naive_oversells_when_two_buyers_check_before_either_writes(stock, monkeypatch):
     item = stock(1)
-    meet_between_check_and_write(monkeypatch)
+    race_between_check_and_write(monkeypatch)
     answers = at_once([partial(sell, new_purchase(item), "naive") for _ in range(2)])
     assert kinds(answers) == {"Granted": 2}
     assert audit([item]).items[0].oversold == 1

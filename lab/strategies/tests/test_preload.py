@@ -1,4 +1,4 @@
-"""The preloaded counter: it may let too many in and must refuse nobody whom it should not."""
+"""The Redis counter: it may admit too many and must refuse no buyer wrongly."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ sell = partial(helpers.sell, by="preload")
 
 
 def left(item: int) -> int:
-    """What the counter says."""
+    """Return the counter's value."""
     return int(client().hget(f"preload:{{{item}}}", "units") or 0)
 
 
@@ -50,7 +50,7 @@ def test_the_counter_follows_what_is_sold_and_refused(stock):
     assert (left(item), tickets(item)) == (9, 0)
     sell(
         new_purchase(item, 1, limit=1)
-    )  # over the limit: the database says so, and the unit goes back
+    )  # over the limit: the database refuses, and the unit is returned
     assert (left(item), tickets(item)) == (9, 0)
     mine = new_purchase(item, 2)
     assert [sell(mine).replayed for _ in range(2)] == [False, True]
@@ -64,7 +64,7 @@ def test_the_sold_out_are_refused_without_the_database(stock, monkeypatch):
     assert sell(new_purchase(item)) == SoldOut(0)
 
     def refuse(*arguments):
-        raise AssertionError("the database was asked")
+        raise AssertionError("the database was queried")
 
     monkeypatch.setattr(batch, "sell", refuse)
     assert kinds([sell(new_purchase(item)) for _ in range(5)]) == {"SoldOut": 5}
@@ -103,7 +103,7 @@ def test_a_redis_that_forgets_everything_again_and_again_sells_exactly_the_stock
         over.set()
         forgetting()
     told = kinds(answers)
-    # A counter that is gone again each time it was loaded is no counter; nobody is oversold to.
+    # A counter that vanishes after each load cannot count; still, nothing is oversold.
     assert told["Granted"] + told["SoldOut"] + told["Busy"] == 400
     assert book(item).held == told["Granted"]
     rest = 150 - told["Granted"]
@@ -121,8 +121,7 @@ def test_a_counter_that_says_too_much_sells_no_more_than_there_is(stock):
 
 
 def test_units_on_the_tickets_of_a_dead_process_are_sold_nevertheless(stock):
-    """The counter has lost them until the tickets end; so as long as there are tickets, it is not
-    believed."""
+    """The counter lacks these units until the tickets expire, so it does not count until then."""
     item = stock(3)
     sell(new_purchase(item))
     with workers(1) as [shop]:
@@ -148,7 +147,7 @@ def test_a_ticket_ends_and_the_next_load_counts_its_units_again(stock, monkeypat
 
 
 def test_a_counter_loaded_between_commit_and_settlement_counts_no_unit_twice(stock):
-    """The load sees the sale in the database, and the ticket besides."""
+    """The load finds both the sale in the database and its ticket."""
     item = stock(10)
     counter().load(item, Level(10, 1))
     mine = new_purchase(item, quantity=2)

@@ -1,4 +1,4 @@
-"""What only some strategies have: rows to claim, buckets to deal out, versions to compare."""
+"""Features of single strategies: claimed rows, filled buckets, compared versions."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from lab.strategies import retrying, unit_rows
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def two_meet_at_the_row(item, by):
-    """Two buyers who have both read the item before either can write it."""
+def two_race_for_the_row(item, by):
+    """Make two buyers read the item before either can write it."""
     with outsider() as session:
         session.execute("BEGIN")
         session.execute("SELECT FROM inventory_item WHERE id = %s FOR UPDATE", [item])
@@ -42,7 +42,7 @@ def two_meet_at_the_row(item, by):
 
 def test_unguarded_oversells_when_two_buyers_check_before_either_decrements(stock):
     item = stock(1)
-    assert kinds(two_meet_at_the_row(item, "unguarded")) == {"Granted": 2}
+    assert kinds(two_race_for_the_row(item, "unguarded")) == {"Granted": 2}
     assert audit([item]).items[0].oversold == 1
     assert any("oversold by 1: 2 of 1" in problem for problem in problems(item))
 
@@ -50,7 +50,7 @@ def test_unguarded_oversells_when_two_buyers_check_before_either_decrements(stoc
 @pytest.mark.parametrize("by", ["version", "guard", "unit_rows", "buckets"])
 def test_the_same_meeting_sells_the_last_unit_once_where_the_write_compares(by, stock):
     item = stock(1)
-    assert kinds(two_meet_at_the_row(item, by)) == {"Granted": 1, "SoldOut": 1}
+    assert kinds(two_race_for_the_row(item, by)) == {"Granted": 1, "SoldOut": 1}
     assert book(item).available == 0
 
 
@@ -111,7 +111,7 @@ def test_what_came_back_is_put_out_when_the_rows_are_used_up(stock):
 
 
 def test_nobody_is_told_sold_out_while_the_last_row_is_only_claimed(stock):
-    """Whoever has claimed it may yet roll back; then it is the next buyer's."""
+    """Its buyer may still roll back; then the next buyer gets it."""
     item = stock(2)
     sell(new_purchase(item), "unit_rows")
     with outsider() as session:
@@ -124,7 +124,7 @@ def test_nobody_is_told_sold_out_while_the_last_row_is_only_claimed(stock):
 
 
 def test_rows_that_are_no_more_than_rows_sell_nothing(stock):
-    """A cart has bought past them. They are a ticket to the counter; the guard decides."""
+    """A cart bought without claiming rows. They only admit; the guard decides."""
     item = stock(3)
     sell(new_purchase(item), "unit_rows")
     sell(new_purchase(item, quantity=2), "guard")

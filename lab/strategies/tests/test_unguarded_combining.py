@@ -1,4 +1,4 @@
-"""Without the guard, what it prevents does happen: the controls of inventory's own tests."""
+"""Without the guard, overselling does happen: the controls of inventory's tests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_with_the_guard_and_the_lock_off_two_processes_oversell_and_the_audit_sa
     item = stock(20)
     with workers(2, override={"INVENTORY_FEATURE_FLAGS": [], "LAB_GUARD": False}) as shops:
         first, second = shops
-        # Both have read before either commits, so no luck is needed for the race.
+        # Both have read before either commits, so the race is certain.
         first.start([new_purchase(item, quantity=15)], stop="before_commit")
         assert first.hear() == {"at": "before_commit"}
         second.start([new_purchase(item, quantity=15)])
@@ -31,7 +31,7 @@ def test_with_the_guard_and_the_lock_off_two_processes_oversell_and_the_audit_sa
 
 
 def test_a_decrement_without_the_condition_is_what_the_guard_prevents():
-    """Two that have read the same number take fourteen of ten, and only the ledger knows."""
+    """Two that read the same number take fourteen of ten, and only the ledger shows it."""
     item = services.stock("phone", 10).pk
     for _ in range(2):
         with transaction.atomic():
