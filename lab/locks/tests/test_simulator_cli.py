@@ -32,8 +32,8 @@ def test_a_lesson_is_shown_broken_and_mended(capsys, lesson):
     out = capsys.readouterr().out
     if lesson != "unique-index":
         assert "✗" in out
-        assert "Mended by" in out
-        assert "It does not happen." in out
+        assert "Fixed by" in out
+        assert "The failure does not occur." in out
 
 
 def test_a_lesson_as_json_has_both_histories_and_the_schedule(capsys):
