@@ -78,9 +78,7 @@ def test_a_declined_payment_leaves_the_order_to_be_paid_in_another_way(sale, fak
     check(sale, fake_provider)
 
 
-def test_an_event_during_a_second_request_is_its_answer(
-    sale, fake_provider, monkeypatch
-):
+def test_an_event_during_a_second_request_is_its_answer(sale, fake_provider, monkeypatch):
     fake_provider.slow = True
     mine = an_order(sale)
     payments.pay(mine)
