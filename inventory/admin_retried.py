@@ -10,12 +10,10 @@ from django.db.models.functions import Now
 from django.http import HttpRequest, HttpResponse
 
 
-class ReadOnly(admin.ModelAdmin):  # type: ignore[type-arg]
-    """Rows that only services write."""
+class WrittenByServices:
+    """Rows that only services write: all permissions to edit are denied."""
 
-    show_full_result_count = False
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Deny."""
         return False
 
@@ -26,6 +24,12 @@ class ReadOnly(admin.ModelAdmin):  # type: ignore[type-arg]
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Deny."""
         return False
+
+
+class ReadOnly(WrittenByServices, admin.ModelAdmin):  # type: ignore[type-arg]
+    """A page of rows that only services write."""
+
+    show_full_result_count = False
 
 
 class StateFilter(admin.SimpleListFilter):

@@ -11,7 +11,7 @@ from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.http import HttpRequest
 
-from inventory.admin_retried import ReadOnly, Retried, StateFilter
+from inventory.admin_retried import ReadOnly, Retried, StateFilter, WrittenByServices
 from shop import orders, payments
 from shop.audit.models import Alert
 from shop.background.models import Run
@@ -158,19 +158,10 @@ class SaleAdmin(admin.ModelAdmin):
         self.message_user(request, f"{count} sales are resumed.")
 
 
-class RowsInline(admin.TabularInline):
+class RowsInline(WrittenByServices, admin.TabularInline):
     """Rows of an order that only services write."""
 
     extra = 0
-    can_delete = False
-
-    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Deny."""
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Deny."""
-        return False
 
 
 class LinesInline(Amounts, RowsInline):

@@ -2,7 +2,7 @@
 
 Each function is one statement that changes the row and writes the ledger, so that neither can be
 forgotten. It runs in the caller's transaction, whose row lock blocks all other writers of the item
-until the commit.
+until the commit. All raise :class:`NoSuchItem` for an unknown id.
 """
 
 from __future__ import annotations
@@ -110,7 +110,6 @@ def take(item: int, units: int, *, token: int | None = None, reason: Reason = Re
     Raises:
         OutOfStock: fewer are available.
         StaleToken: a newer holder of the lock has written.
-        NoSuchItem: no such item.
     """
     parameters = to_take(item, units, token, reason)
     with connection.wrap_database_errors, sql.cursor() as cursor:
@@ -134,7 +133,6 @@ def taken(cursor: psycopg.Cursor[Any], parameters: Mapping[str, Any]) -> Level:
     Raises:
         OutOfStock: fewer are available.
         StaleToken: a newer holder of the lock has written.
-        NoSuchItem: no such item.
     """
     row = cursor.fetchone()
     if row is None:
@@ -143,29 +141,17 @@ def taken(cursor: psycopg.Cursor[Any], parameters: Mapping[str, Any]) -> Level:
 
 
 def put_back(item: int, units: int) -> Level:
-    """Return released units. The caller updates their reservations in the same transaction.
-
-    Raises:
-        NoSuchItem: no such item.
-    """
+    """Return released units. The caller updates their reservations in the same transaction."""
     return _change(PUT_BACK, item, units)
 
 
 def write_off(item: int, units: int) -> Level:
-    """Remove returned units from the total. The caller updates their reservations likewise.
-
-    Raises:
-        NoSuchItem: no such item.
-    """
+    """Remove returned units from the total. The caller updates their reservations likewise."""
     return _change(WRITE_OFF, item, units)
 
 
 def restock(item: int, units: int) -> Level:
-    """Add new units, which raises the total too.
-
-    Raises:
-        NoSuchItem: no such item.
-    """
+    """Add new units, which raises the total too."""
     return _change(RESTOCK, item, units)
 
 

@@ -14,8 +14,6 @@ from typing import Any
 from unittest import mock
 from uuid import UUID
 
-STOPS = ("before_commit", "after_commit")
-
 
 def say(**message: Any) -> None:
     """Write an answer."""

@@ -10,7 +10,6 @@ An order enters the queue when its ``orders.opened`` message is followed up.
 
 from __future__ import annotations
 
-import logging
 import math
 import time
 from collections import defaultdict
@@ -18,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from functools import cache, partial
 
-from django.db import InterfaceError, OperationalError, transaction
+from django.db import transaction
 from django.db.models import DurationField, ExpressionWrapper, F
 from django.db.models.functions import Now
 
@@ -26,8 +25,6 @@ from inventory.redis import circuit, client
 from locking.queue import DelayQueue, Due
 from shop import orders
 from shop.orders.models import Order
-
-log = logging.getLogger(__name__)
 
 AT_ONCE = 200
 """Orders expired per transaction."""
@@ -76,34 +73,23 @@ def _pop() -> list[Due]:
 
 
 def _expire(taken: Sequence[Due]) -> int:
-    expired, early = _expire_or_split([int(one.id) for one in taken])
+    done = orders.by_halves("order", _expire_now, [int(one.id) for one in taken])
     # Acknowledge after the commit: after a crash, unacknowledged orders are popped again. Early
     # orders enter again before the acknowledgement, so that no crash loses them.
-    _enter(early)
+    _enter(wait for _, early in done for wait in early)
     circuit().ask(lambda: queue().acknowledge(taken), otherwise=0)
-    return expired
+    return sum(expired for expired, _ in done)
 
 
 Waits = list[tuple[str, timedelta]]
 """Orders, each with the time left to pay."""
 
 
-def _expire_or_split(ids: Sequence[int]) -> tuple[int, Waits]:
-    """Expire orders; an order that cannot be expired does not block the others."""
-    try:
-        with transaction.atomic():
-            # One transaction and so one time: each order is either due or still waits.
-            return orders.expire_those(ids), _waits(ids)
-    except (OperationalError, InterfaceError):
-        raise  # the database is unreachable; the claims end and the orders return
-    except Exception:
-        if len(ids) == 1:
-            log.exception("order %s could not be expired; the sweep will try again", ids[0])
-            return 0, []
-        middle = len(ids) // 2
-        expired, early = _expire_or_split(ids[:middle])
-        more_expired, more_early = _expire_or_split(ids[middle:])
-        return expired + more_expired, early + more_early
+def _expire_now(ids: Sequence[int]) -> tuple[int, Waits]:
+    """Expire the due orders; return their number, and the orders that are not due yet."""
+    with transaction.atomic():
+        # One transaction and so one time: each order is either due or still waits.
+        return orders.expire_those(ids), _waits(ids)
 
 
 def _waits(of: Iterable[int]) -> Waits:
@@ -115,7 +101,7 @@ def _waits(of: Iterable[int]) -> Waits:
     return [(str(order), wait) for order, wait in unpaid.values_list("pk", left)]
 
 
-def _enter(waits: Waits) -> None:
+def _enter(waits: Iterable[tuple[str, timedelta]]) -> None:
     together = defaultdict(list)  # orders of one batch share a deadline
     for order, wait in waits:
         together[wait].append(order)

@@ -1,6 +1,6 @@
 """Change an order: from a parsed request to the changed order or a refusal.
 
-Used by the API and the pages' forms.
+Used by the API and the pages' forms. Every function raises `Refusal` with its code.
 """
 
 from __future__ import annotations
@@ -16,31 +16,19 @@ from shop.refusals import Refusal
 
 
 def pay(order: Order) -> Order:
-    """Pay an order.
-
-    Raises:
-        Refusal: with its code.
-    """
+    """Pay an order."""
     with _refusing():
         return payments.pay(order)
 
 
 def cancel(order: Order, part: Part | None = None) -> Order:
-    """Cancel an unpaid order or a part of it.
-
-    Raises:
-        Refusal: with its code.
-    """
+    """Cancel an unpaid order or a part of it."""
     with _refusing():
         return orders.cancel(order, part)
 
 
 def refund(order: Order, part: Part | None = None) -> Order:
-    """Refund a paid order or a part of it.
-
-    Raises:
-        Refusal: with its code.
-    """
+    """Refund a paid order or a part of it."""
     with _refusing():
         return payments.refund(order, part)
 

@@ -61,9 +61,6 @@ TEXTS: dict[Kind, tuple[Promise, Promise]] = {
 }
 """Heading, which is also the subject, and body, by kind."""
 
-BUTTONS = {Kind.CONFIRMATION: _("Pay now")}
-"""Label of the link to the order, if not the default."""
-
 
 @dataclass(frozen=True, slots=True)
 class Letter:

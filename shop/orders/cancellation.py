@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 from uuid import UUID
 
 from django.db import InterfaceError, OperationalError
@@ -20,6 +21,8 @@ from shop.orders.partial import Part, once, written_off
 from shop.orders.transitions import WrongState, note, orders_of, take
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 HELD = Reservation.State.HELD
 Status = Order.Status
@@ -95,25 +98,25 @@ def expire(seconds: float = math.inf) -> int:
     total = 0
     end = time.monotonic() + seconds
     while due := services.due():
-        expired = _expire_or_split(due)
+        expired = sum(by_halves("reservation", _expire, due))
         total += expired
         if not expired or time.monotonic() >= end:
             break
     return total
 
 
-def _expire_or_split(due: Sequence[int]) -> int:
-    """Expire orders; if one fails, expire the others without it."""
+def by_halves(what: str, expire: Callable[[Sequence[int]], T], ids: Sequence[int]) -> list[T]:
+    """Expire ids together; if one fails, halve them until the others are expired without it."""
     try:
-        return _expire(due)
+        return [expire(ids)]
     except (OperationalError, InterfaceError):
-        raise
+        raise  # the database is unreachable: a later run finds all of them again
     except Exception:
-        if len(due) == 1:
-            log.exception("reservation %s could not be expired", due[0])
-            return 0
-        middle = len(due) // 2
-        return _expire_or_split(due[:middle]) + _expire_or_split(due[middle:])
+        if len(ids) == 1:
+            log.exception("%s %s could not be expired; the sweep will try again", what, ids[0])
+            return []
+        middle = len(ids) // 2
+        return by_halves(what, expire, ids[:middle]) + by_halves(what, expire, ids[middle:])
 
 
 def expire_those(orders: Iterable[int]) -> int:

@@ -2,7 +2,8 @@
 
 Calls are made outside transactions, so that no row is locked while the provider answers. Each call
 was recorded before (see `shop/payments/models.py`): after a crash at any point, it can be repeated
-under the same key.
+under the same key. All but the two `record` functions raise `PaymentUnknown` if no definite answer
+comes.
 """
 
 from __future__ import annotations
@@ -15,20 +16,12 @@ from shop.payments.provider import Intent, PaymentDeclined, PaymentUnknown, prov
 
 
 def advance(payment: Payment) -> None:
-    """Charge a payment while its order can be paid; otherwise make sure that nothing is taken.
-
-    Raises:
-        PaymentUnknown: no definite answer came.
-    """
+    """Charge a payment while its order can be paid; otherwise make sure that nothing is taken."""
     (charge if settlement.payable(payment.order_id) else give_up)(payment)
 
 
 def charge(payment: Payment) -> None:
-    """Take the money, or get the result of an earlier attempt.
-
-    Raises:
-        PaymentUnknown: no definite answer came.
-    """
+    """Take the money, or get the result of an earlier attempt."""
     try:
         intent = _intent(payment)
     except PaymentDeclined:
@@ -47,11 +40,7 @@ def charge(payment: Payment) -> None:
 
 
 def give_up(payment: Payment) -> None:
-    """Make sure that nothing will be taken, or find that it was.
-
-    Raises:
-        PaymentUnknown: no definite answer came.
-    """
+    """Make sure that nothing will be taken, or find that it was."""
     try:
         intent = _intent(payment)
     except PaymentDeclined:
@@ -67,17 +56,13 @@ def give_up(payment: Payment) -> None:
 
 
 def give_back(refund: Refund) -> None:
-    """Refund money, or get the result of an earlier attempt.
-
-    Raises:
-        PaymentUnknown: no definite answer came.
-    """
+    """Refund money, or get the result of an earlier attempt."""
     payment = refund.payment
     try:
         answer = provider().refund(payment.intent, amount=refund.amount, key=refund.provider_key)
     except PaymentDeclined:
         with transaction.atomic():
-            provider_events.bounced(refund)
+            settlement.bounced(refund)
         return
     Refund.objects.filter(pk=refund.pk, number="").update(number=answer.id)
     with transaction.atomic():

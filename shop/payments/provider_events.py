@@ -1,4 +1,7 @@
-"""Apply the provider's events to orders. Each may come twice, late and in any order."""
+"""Apply the provider's events to orders. Each may come twice, late and in any order.
+
+An event of an unknown payment or refund raises `NotYet`.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +19,7 @@ class NotYet(Exception):
 
 
 def captured(intent: Intent) -> None:
-    """Record a capture. Runs in the transaction that marks the event as processed.
-
-    Raises:
-        NotYet: the payment is not known here yet.
-    """
+    """Record a capture. Runs in the transaction that marks the event as processed."""
     payment = _payment(intent)
     # Including payments recorded as failed: captured money is never overlooked.
     missed = Payment.objects.filter(pk=payment.pk).exclude(state=Payment.State.CAPTURED)
@@ -29,11 +28,7 @@ def captured(intent: Intent) -> None:
 
 
 def failed(intent: Intent) -> None:
-    """Record that a payment failed or was cancelled; nothing was taken.
-
-    Raises:
-        NotYet: the payment is not known here yet.
-    """
+    """Record that a payment failed or was cancelled; nothing was taken."""
     declined(_payment(intent))
 
 
@@ -45,11 +40,7 @@ def declined(payment: Payment) -> None:
 
 
 def refunded(refund: ProviderRefund) -> None:
-    """Record that a refund succeeded or failed.
-
-    Raises:
-        NotYet: the refund is not known here yet.
-    """
+    """Record that a refund succeeded or failed."""
     try:
         ours = Refund.objects.select_related("payment").get(number=refund.id)
     except Refund.DoesNotExist:
@@ -57,12 +48,7 @@ def refunded(refund: ProviderRefund) -> None:
     if refund.status == "succeeded":
         settlement.arrived(ours)
     elif refund.status == "failed":
-        bounced(ours)
-
-
-def bounced(refund: Refund) -> None:
-    """Record that a refund failed."""
-    settlement.bounced(refund)
+        settlement.bounced(ours)
 
 
 def _payment(intent: Intent) -> Payment:

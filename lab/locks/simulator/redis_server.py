@@ -204,12 +204,6 @@ class RedisServer:
         self._tell_monitor()
         return "fails over; the replica lacks the last write"
 
-    def restart_empty(self) -> str:
-        """Lose all data."""
-        self.model.restore(({}, {}))
-        self._tell_monitor()
-        return "is restarted without its data"
-
     def _tell_monitor(self) -> None:
         if self.monitor is not None:
             self.monitor.replaced(self)
