@@ -38,7 +38,7 @@ def test_a_right_project_passes(settings):
     assert found(include_deployment_checks=True) == []
 
 
-def test_a_misspelt_setting_is_told_with_the_right_name(settings):
+def test_a_misspelt_setting_is_reported_with_the_right_name(settings):
     settings.INVENTORY_MAX_WAITINGS = 7
     assert found() == ["inventory.W001"]
     [message] = checks.run_checks(tags=["inventory"])
@@ -148,7 +148,7 @@ def test_a_psycopg_that_blocks_all_greenlets_is_told(when, told):
     assert ("psycopg was imported before gevent" in done.stderr) == (when == "late")
 
 
-def test_what_is_right_on_one_machine_only_is_told_before_a_deployment(settings):
+def test_settings_for_one_machine_only_are_reported_before_a_deployment(settings):
     settings.REDIS_URL = ""
     settings.INVENTORY_FEATURE_FLAGS = ["admission", "lock"]
     assert found() == []
@@ -165,6 +165,6 @@ def test_settings_are_read_when_they_are_used(settings):
     assert conf.MAX_BATCH.get() == 3
 
 
-def test_a_strategy_that_is_not_there_is_told_with_those_that_are():
+def test_an_unknown_strategy_is_reported_with_the_known_ones():
     with pytest.raises(KeyError, match="combining"):
         strategy("combinig")

@@ -97,7 +97,7 @@ def test_a_wait_in_vain_for_a_connection_is_not_repeated(clock):
 
 
 @pytest.mark.parametrize("then", [AWAY, UNKNOWN, RACED, Busy("overtaken"), no_connection()])
-def test_after_an_unknown_commit_nothing_is_told_as_a_failure_of_the_load(then, clock):
+def test_after_an_unknown_commit_overload_is_not_reported(then, clock):
     with pytest.raises(OutcomeUnknown):
         commit_with_retry(attempts(clock, 1, UNKNOWN, then))
 
@@ -128,7 +128,7 @@ def test_a_raced_limit_is_decided_anew(stock, monkeypatch):
     assert told == set(Reservation.objects.values_list("pk", flat=True))
 
 
-def test_a_commit_that_ends_late_is_not_told_as_sold_out(stock, monkeypatch):
+def test_a_commit_that_ends_late_is_not_answered_as_sold_out(stock, monkeypatch):
     """The first attempt's commit becomes visible only after the second has looked up the key."""
     item = stock(1)
     strategy, mine = Guard(), new_purchase(item)

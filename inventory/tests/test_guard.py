@@ -87,7 +87,7 @@ def test_stock_that_comes_back_needs_no_token_and_leaves_the_fence(item):
     assert state(item)[:2] == (10, 100)
 
 
-def test_every_change_has_a_number_of_its_own(item):
+def test_every_change_has_its_own_number(item):
     levels = [take(item, 1), take(item, 1)]
     with transaction.atomic():
         levels.append(guard.put_back(item, 1))

@@ -283,7 +283,7 @@ def clock(monkeypatch):
     return clock
 
 
-def test_a_redis_that_failed_is_left_alone_for_a_while_and_then_asked_by_one(clock):
+def test_a_redis_that_failed_is_skipped_for_a_while_and_then_probed_by_one_caller(clock):
     asked = []
     circuit = Circuit()
 

@@ -68,7 +68,7 @@ def test_a_message_without_a_transaction_is_refused():
         outbox.emit("cause", 1)
 
 
-def test_a_message_that_fails_is_put_off_and_the_others_go_on():
+def test_a_message_that_fails_is_put_off_without_delaying_others():
     def handle(payload: object) -> None:
         if payload == "bad":
             raise ValueError("cannot be done")

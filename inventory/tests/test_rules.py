@@ -100,7 +100,7 @@ def test_the_limit_is_a_buyers_own_in_each_scope():
     assert got(sell(batch, 9)) == ["Granted"] * 3
 
 
-def test_a_buyer_at_the_limit_is_told_so_and_not_that_it_is_sold_out():
+def test_a_buyer_at_the_limit_is_not_told_sold_out():
     """The limit is checked before the stock: with stock left, no buyer is told "sold out"."""
     batch = [new_purchase(ITEM, A, limit=1) for _ in range(100)]
     assert got(sell(batch, 100)) == ["Granted"] + ["LimitReached"] * 99

@@ -33,7 +33,7 @@ def release(*reservations: int, **how) -> list[services.Released]:
     return services.release(reservations, lambda released: None, **how)
 
 
-def test_a_release_puts_units_and_allowance_back_exactly_once(stock):
+def test_a_release_returns_units_and_allowance_exactly_once(stock):
     item = stock(5)
     mine = reserve(item, 1, 3)
     assert release(mine) == [services.Released(mine, item, 1, 3)]
@@ -41,7 +41,7 @@ def test_a_release_puts_units_and_allowance_back_exactly_once(stock):
     assert (book(item).available, BuyerQuota.objects.get(buyer=1).used) == (5, 0)
 
 
-def test_a_release_of_several_of_a_buyers_reservations_puts_all_of_their_allowance_back(stock):
+def test_a_release_of_several_reservations_of_a_buyer_returns_their_whole_allowance(stock):
     item = stock(5)
     mine = [reserve(item), reserve(item), reserve(item, quantity=2)]
     kept = reserve(item, 2)

@@ -1,7 +1,7 @@
 """``combining`` without its guard, for the negative control that turns it off.
 
-It reads the item without locking its row and writes back that number minus the units sold, as a shop
-does that combines purchases and trusts its lock.
+It reads the item without locking its row and writes back that number minus the units sold, as in a
+shop that combines purchases and trusts its lock.
 """
 
 from __future__ import annotations

@@ -224,7 +224,7 @@ def test_the_pools_of_three_replicas_and_an_update_fit_the_servers_connections()
     assert web + celery + others <= int(allowed) - kept_for_the_superuser
 
 
-def test_nginx_looks_replicas_up_while_it_runs_and_nobody_else_listens_on_their_port():
+def test_nginx_looks_replicas_up_while_it_runs_and_no_other_service_listens_on_their_port():
     configuration = (environment.PROJECT / "docker/nginx/nginx.conf").read_text()
     [alias] = SERVICES["web"]["networks"]["front"]["aliases"]
     assert f"server {alias}:8000 resolve" in configuration

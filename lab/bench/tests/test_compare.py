@@ -112,7 +112,7 @@ def test_the_verdict_names_what_is_broken_and_what_was_judged():
     ]
 
 
-def test_the_chart_is_a_document_of_its_own():
+def test_the_chart_is_a_complete_document():
     drawn = report.chart([row("combining"), row("naive", oversold=7)], "here")
     assert ElementTree.fromstring(drawn).tag.endswith("svg")
     assert 'class="ours"' in drawn

@@ -77,7 +77,7 @@ def test_where_the_fence_mends_it_the_timeline_shows_its_refusal(scenario):
     assert len(refusals) == played.mended.refused == 1
 
 
-def test_two_refunds_of_one_order_pay_once_whoever_goes_first():
+def test_two_refunds_of_one_order_pay_once_in_any_order():
     (scenario,) = (one for one in scenarios() if one.wrong is None)
     for wrong in Wrong:
         with pytest.raises(NotFound):

@@ -52,6 +52,18 @@ def at_the_provider(order: Order) -> str:
     return intent.id
 
 
+def unsettled(order: Order, state: str = "pending") -> Payment:
+    """Record a payment whose capture at the provider the shop has missed."""
+    return Payment.objects.create(
+        order=order,
+        key="key",
+        intent=at_the_provider(order),
+        amount=order.amount,
+        state=state,
+        not_before="2100-01-01T00:00Z",
+    )
+
+
 def test_a_shop_with_orders_in_every_state_fits_together():
     an_order(a_sale())
     order_actions.cancel(an_order(a_sale()))
@@ -96,26 +108,13 @@ def test_money_that_only_the_provider_knows_of_is_found():
 
 def test_a_payment_that_is_still_being_asked_about_is_no_contradiction():
     order = an_order(a_sale())
-    Payment.objects.create(
-        order=order,
-        key="key",
-        intent=at_the_provider(order),
-        amount=order.amount,
-        not_before="2100-01-01T00:00Z",
-    )
+    unsettled(order)
     assert examine().problems == []
 
 
 def test_a_captured_payment_that_the_shop_took_for_failed_is_found_and_recovered():
     order = an_order(a_sale())
-    payment = Payment.objects.create(
-        order=order,
-        key="key",
-        intent=at_the_provider(order),
-        amount=order.amount,
-        state="failed",
-        not_before="2100-01-01T00:00Z",
-    )
+    payment = unsettled(order, "failed")
     assert examine().problems == [
         (
             f"payment {payment.pk} of order {order.pk} is failed here, 0.00 CNY back; "
@@ -143,13 +142,7 @@ def test_what_is_late_is_said_and_repaired(monkeypatch):
     Reservation.objects.update(deadline="2020-01-01T00:00Z")
     OutboxMessage.objects.update(dead="2020-01-01T00:00Z", attempts=20)
     other = an_order(a_sale())
-    payment = Payment.objects.create(
-        order=other,
-        key="key",
-        intent=at_the_provider(other),
-        amount=other.amount,
-        not_before="2100-01-01T00:00Z",
-    )
+    payment = unsettled(other)
     Payment.objects.update(created="2020-01-01T00:00Z")
     report = examine()
     assert report.balanced

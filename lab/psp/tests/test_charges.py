@@ -54,7 +54,7 @@ def test_thirty_payments_and_thirty_refunds_at_once_move_money_once_each(psp, sa
     assert psp.ledger(order) == [(order, "capture", 99900), (order, "refund", 99900)]
 
 
-def test_answers_that_are_lost_charge_nobody_twice(psp, sale_of, ann):
+def test_lost_answers_charge_no_buyer_twice(psp, sale_of, ann):
     psp.behave(lost=0.5, seed=7)
     sale = sale_of(limit=10)
     bought = [ann.order(sale) for _ in range(8)]

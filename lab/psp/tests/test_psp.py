@@ -148,7 +148,7 @@ def test_a_key_used_for_something_else_is_unknown_for_it_may_have_moved_money(ps
     assert psp.ledger(8) == [(8, "capture", 1000)]
 
 
-def test_nobody_answering_is_unknown(settings):
+def test_no_answer_is_unknown(settings):
     settings.PSP_URL = "http://127.0.0.1:1"
     with pytest.raises(PaymentUnknown):
         announced(9)

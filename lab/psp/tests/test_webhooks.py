@@ -97,7 +97,7 @@ def test_without_the_row_the_same_would_be_done_twice(psp, address, done, monkey
     assert done()["captured", intent] >= 2
 
 
-def test_what_is_not_known_here_yet_is_told_again_and_leaves_nothing(
+def test_an_event_of_an_unknown_payment_is_sent_again_and_leaves_nothing(
     psp, address, done, monkeypatch
 ):
     psp.behave(webhook_url=address)
@@ -125,7 +125,7 @@ def test_a_sender_killed_between_the_effect_and_the_send_has_lost_nothing(psp, a
     assert done() == Counter(("captured", each) for each in intents)
 
 
-def test_a_capture_that_fails_after_a_while_is_told(psp, address, done):
+def test_a_capture_that_fails_later_is_reported(psp, address, done):
     psp.behave(webhook_url=address, processing=50, decline=1.0)
     intent = captured(226)
     wait_for(psp.quiet)
@@ -169,7 +169,7 @@ def test_a_recorded_webhook_that_is_sent_again_changes_nothing(done, settings):
     assert done() == {("captured", "pi_1"): 1}
 
 
-def test_a_kind_of_news_that_is_unknown_here_is_taken(done, settings):
+def test_an_event_of_an_unknown_type_is_accepted(done, settings):
     settings.PSP_WEBHOOK_SECRET = SECRET
     assert post(event("evt_new", "payout.paid")) == 200
     assert not done()

@@ -32,7 +32,7 @@ def test_a_free_port_that_was_asked_for_is_used(monkeypatch, taken_port):
     assert asked_or_free("SHOP_PORT") == free
 
 
-def test_a_port_nobody_asked_for_gives_way_to_what_runs_there(monkeypatch):
+def test_a_default_port_in_use_is_replaced_by_a_free_one(monkeypatch):
     monkeypatch.delenv("SHOP_PORT", raising=False)
     first = asked_or_free("SHOP_PORT")
     with socket.create_server(("127.0.0.1", first)):

@@ -35,7 +35,7 @@ def running(supervisor: Supervisor, name: str) -> bool:
     return supervisor.state(name).state == "RUNNING"
 
 
-def test_a_killed_process_runs_again_and_its_death_is_told_with_its_last_words(supervisor):
+def test_a_killed_process_is_restarted_and_its_death_reported_with_its_last_output(supervisor):
     supervisor.start([python("sleeper", SLEEPER)], os.environ)
     wait_for(lambda: running(supervisor, "sleeper"))
     watch = Watch(supervisor)

@@ -130,7 +130,7 @@ def test_a_port_that_there_is_not_is_named(monkeypatch, port):
 
 
 @pytest.mark.parametrize(("port", "told"), [("x", "a whole number"), ("65536", "from 1 to 65535")])
-def test_a_wrong_port_is_told_before_anything_starts(tmp_path, port, told):
+def test_a_wrong_port_is_reported_before_anything_starts(tmp_path, port, told):
     done = subprocess.run(
         (*MANAGE, "demo"),
         cwd=environment.PROJECT,

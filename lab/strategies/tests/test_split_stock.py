@@ -48,7 +48,7 @@ def test_unguarded_oversells_when_two_buyers_check_before_either_decrements(stoc
 
 
 @pytest.mark.parametrize("by", ["version", "guard", "unit_rows", "buckets"])
-def test_the_same_meeting_sells_the_last_unit_once_where_the_write_compares(by, stock):
+def test_the_same_race_sells_the_last_unit_once_if_the_write_compares(by, stock):
     item = stock(1)
     assert kinds(two_race_for_the_row(item, by)) == {"Granted": 1, "SoldOut": 1}
     assert book(item).available == 0
@@ -110,7 +110,7 @@ def test_what_came_back_is_put_out_when_the_rows_are_used_up(stock):
     assert put_out(item) == book(item).available == 0
 
 
-def test_nobody_is_told_sold_out_while_the_last_row_is_only_claimed(stock):
+def test_no_buyer_is_told_sold_out_while_the_last_row_is_only_claimed(stock):
     """Its buyer may still roll back; then the next buyer gets it."""
     item = stock(2)
     sell(new_purchase(item), "unit_rows")
@@ -149,7 +149,7 @@ def test_the_first_purchase_deals_the_stock_out_and_the_sum_is_what_is_available
     assert sum(in_buckets(item)) == book(item).available == 18
 
 
-def test_units_that_lie_scattered_are_sold_to_one_who_wants_all_of_them(stock):
+def test_scattered_units_are_sold_to_a_buyer_who_wants_all_of_them(stock):
     item = stock(9)
     sell(new_purchase(item), "buckets")
     assert in_buckets(item) == [1] * 8

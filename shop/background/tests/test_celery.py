@@ -207,7 +207,7 @@ def test_a_beat_whose_lock_is_lost_stands_by(beats):
     first.close()
 
 
-def test_a_beat_goes_on_while_redis_is_away(beats, caplog):
+def test_a_beat_continues_while_redis_is_unreachable(beats, caplog):
     make, sent = beats
     only = make("only")
     only._lock = RedisLock(Redis(port=free_port()), "celery beat", lease=beat.LEASE)

@@ -113,7 +113,7 @@ def test_an_order_that_left_the_queue_is_not_in_it():
     assert [one.id for one in expiry.queue().pop(9)] == [str(second.pk)]
 
 
-def test_what_a_crashed_consumer_had_popped_comes_back(monkeypatch):
+def test_orders_popped_by_a_crashed_consumer_return_to_the_queue(monkeypatch):
     order = an_order(a_sale())
     move_deadlines(-LONG)
     make_due(order.pk)
@@ -133,7 +133,7 @@ def test_with_redis_emptied_the_sweep_expires_it():
     assert (status(order), available(order)) == ("expired", 10)
 
 
-def test_one_order_that_cannot_expire_does_not_keep_the_others(monkeypatch, caplog):
+def test_one_order_that_cannot_expire_does_not_block_the_others(monkeypatch, caplog):
     sale = a_sale()
     several = [an_order(sale) for _ in range(5)]
     move_deadlines(-LONG)

@@ -49,7 +49,7 @@ def test_an_order_is_confirmed_by_one_mail_however_often_it_is_followed_up(order
     ]
 
 
-def test_a_message_that_comes_twice_owes_one_mail(order):
+def test_a_repeated_message_owes_one_mail(order):
     for _ in range(2):
         follow_up.HANDLERS["orders.opened"]({"orders": [order.pk]})
     assert Mail.objects.filter(order=order).count() == 1

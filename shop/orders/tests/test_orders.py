@@ -13,7 +13,7 @@ from django.contrib.auth.models import User
 from django.db import connection
 
 from inventory import services
-from inventory.models import BuyerQuota, Item, OutboxMessage, Reservation, StockMovement
+from inventory.models import BuyerQuota, Item, OutboxMessage, StockMovement
 from inventory.tests.helpers import (
     at_once,
     book,
@@ -29,6 +29,7 @@ from shop.checkout.purchase import Bought, buy
 from shop.orders import WrongState, cancellation
 from shop.orders.models import Order
 from shop.refusals import Refusal
+from shop.tests.money import make_due
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -45,12 +46,6 @@ def buyers() -> list[int]:
 def order(sale: Sale, buyer: int, quantity: int = 1) -> Order:
     """Buy, and read the order as another request does."""
     return Order.objects.get(pk=buy(sale.pk, buyer, uuid4(), quantity).order.pk)
-
-
-def make_due(*found: Order) -> None:
-    """Move the orders' deadlines into the past."""
-    reservations = Reservation.objects.filter(orderline__order__in=found)
-    reservations.update(deadline="2020-01-01T00:00Z")
 
 
 def statuses(sale: Sale) -> dict[str, int]:
@@ -79,7 +74,7 @@ def test_a_crowd_of_buyers_gets_exactly_as_many_orders_as_there_are_units(sale_o
     assert told == set(Order.objects.values_list("pk", flat=True))
 
 
-def test_an_order_is_readable_when_its_buyer_is_told_of_it(sale, buyers):
+def test_an_order_is_readable_when_its_buyer_gets_the_answer(sale, buyers):
     opened = order(sale, buyers[0])
     with outsider() as session:
         found = session.execute("SELECT status FROM shop_order WHERE id = %s", [opened.pk])
@@ -93,7 +88,7 @@ def test_the_answer_is_what_the_database_holds(sale, buyers):
         assert getattr(told, name) == getattr(stored, name), name
 
 
-def test_every_order_is_told_to_the_outbox_once(sale_of, buyers):
+def test_every_order_is_in_the_outbox_once(sale_of, buyers):
     sale = sale_of(100)
     crowd(lambda buyer: order(sale, buyer), buyers, 20)  # type: ignore[arg-type]
     told = OutboxMessage.objects.filter(topic=orders.OPENED).values_list("payload", flat=True)

@@ -163,7 +163,7 @@ def test_two_racing_requests_end_as_if_one_had_come_after_the_other(name, hesita
     run(RACES[name], hesitant, PAIRS)
 
 
-def test_of_a_payment_and_a_cancellation_exactly_one_is_told_that_it_happened(hesitant):
+def test_of_a_payment_and_a_cancellation_exactly_one_succeeds(hesitant):
     sale = a_sale(stock=20, limit=1)
     for order in some_orders(sale, 8):
         paid, cancelled = at_once(pay_and_cancel(order, hesitant))
@@ -182,7 +182,7 @@ def no_lock(monkeypatch) -> None:
         monkeypatch.setattr(f"shop.{module}.order_lock", lambda order: nullcontext())
 
 
-def meet_at(fake_provider: FakeProvider, call: str) -> None:
+def race_at(fake_provider: FakeProvider, call: str) -> None:
     """Make two requests race just before a call of the provider."""
     meeting = Barrier(2)
 
@@ -201,7 +201,7 @@ def test_without_the_lock_of_the_order_the_keys_alone_prevent_a_second_refund(
     sale = a_sale(limit=2)
     [order] = some_orders(sale, 1)
     racers = refund_part_twice(order, fake_provider)
-    meet_at(fake_provider, "refund")
+    race_at(fake_provider, "refund")
     at_once(racers)
     assert fake_provider.refunds[order.pk] == [99_900]
     come_to_rest(fake_provider)
@@ -215,7 +215,7 @@ def test_without_lock_and_key_two_refunds_at_once_are_given_twice(
     sale = a_sale(limit=2)
     [order] = some_orders(sale, 1)
     racers = refund_part_twice(order, fake_provider)
-    meet_at(fake_provider, "refund")
+    race_at(fake_provider, "refund")
     at_once(racers)
     assert fake_provider.refunds[order.pk] == [99_900, 99_900]
     with pytest.raises(AssertionError, match="was kept"):

@@ -104,7 +104,7 @@ def test_my_orders_are_mine_the_newest_first_twenty_a_page(browser, buyer):
     assert f"/orders/{other.pk}/" not in first + second
 
 
-def test_nobody_without_orders_sees_a_table(browser):
+def test_a_buyer_without_orders_sees_no_table(browser):
     assert "You have no orders yet." in page(browser.get("/orders/"))
 
 

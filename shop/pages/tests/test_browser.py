@@ -174,7 +174,7 @@ def test_without_javascript_the_sale_opens_by_a_reload(open_page):
     expect(buy_button(page)).to_be_enabled()
 
 
-def test_a_sale_that_sells_out_meanwhile_says_so_and_comes_back(open_page):
+def test_an_open_page_shows_that_the_sale_sells_out_and_becomes_available_again(open_page):
     sale = a_sale(stock=1)
     page = open_page(sale.get_absolute_url())
     an_order(sale)
@@ -226,18 +226,17 @@ def test_the_documentation_shows_every_call_and_loads_nothing_from_elsewhere(ope
     expect(page.get_by_text("Idempotency-Key").first).to_be_visible()
 
 
+def sale_page(order):
+    return order.lines.get().sale.get_absolute_url()
+
+
 @pytest.mark.parametrize("width", [320, 390, 1280])
 def test_no_page_is_wider_than_the_screen(open_page, buyer, width):
     order = an_order(a_sale(), buyer)
     page = open_page("/")
     page.set_viewport_size({"width": width, "height": 700})
     server = page.url.rstrip("/")
-    for path in (
-        "/",
-        order.lines.get().sale.get_absolute_url(),
-        order.get_absolute_url(),
-        "/orders/",
-    ):
+    for path in ("/", sale_page(order), order.get_absolute_url(), "/orders/"):
         page.goto(server + path)
         assert page.evaluate("document.documentElement.scrollWidth") <= width, path
 
@@ -251,12 +250,7 @@ def test_every_control_can_be_named_by_a_screen_reader(open_page, buyer):
         .map((e) => e.outerHTML)"""
     page = open_page("/")
     server = page.url.rstrip("/")
-    for path in (
-        "/",
-        order.lines.get().sale.get_absolute_url(),
-        order.get_absolute_url(),
-        "/account/",
-    ):
+    for path in ("/", sale_page(order), order.get_absolute_url(), "/account/"):
         page.goto(server + path)
         assert page.evaluate(nameless) == [], path
         assert page.locator("h1").count() == page.locator("main").count() == 1

@@ -155,7 +155,7 @@ def test_buying_leads_to_the_order(browser, buyer):
     )
 
 
-def test_every_page_load_has_a_key_of_its_own(browser):
+def test_every_page_load_has_its_own_key(browser):
     address = a_sale().get_absolute_url()
     keys = {UUID(key_on(page(browser.get(address)))) for _ in range(3)}
     assert len(keys) == 3

@@ -177,7 +177,7 @@ def captured_after_expiry(fake_provider, sale: Sale) -> Order:
     return mine
 
 
-def test_money_that_comes_after_expiry_takes_the_unit_once_more_if_one_is_left(fake_provider):
+def test_a_capture_after_expiry_reclaims_the_unit_if_one_is_left(fake_provider):
     sale = a_sale(stock=1)
     mine = captured_after_expiry(fake_provider, sale)
     deliver(fake_provider, times=2)
@@ -186,7 +186,7 @@ def test_money_that_comes_after_expiry_takes_the_unit_once_more_if_one_is_left(f
     check(sale, fake_provider)
 
 
-def test_money_that_comes_when_everything_is_sold_goes_back_by_itself_and_is_told(fake_provider):
+def test_a_capture_after_everything_is_sold_is_refunded_and_reported(fake_provider):
     sale = a_sale(stock=1)
     mine = captured_after_expiry(fake_provider, sale)
     an_order(sale)
@@ -198,7 +198,7 @@ def test_money_that_comes_when_everything_is_sold_goes_back_by_itself_and_is_tol
     check(sale, fake_provider)
 
 
-def test_money_that_comes_after_the_buyer_cancelled_goes_back(fake_provider, sale):
+def test_a_capture_after_the_buyer_cancelled_is_refunded(fake_provider, sale):
     fake_provider.slow = True
     mine = an_order(sale)
     payments.pay(mine)

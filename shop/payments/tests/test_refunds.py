@@ -65,7 +65,7 @@ def test_a_crash_in_a_refund_is_healed_by_the_sweep(when, sale, fake_provider):
     check(sale, fake_provider)
 
 
-def test_a_refund_whose_news_come_before_its_answer_is_given_once(sale, fake_provider):
+def test_a_refund_whose_event_precedes_its_answer_is_given_once(sale, fake_provider):
     mine = paid(sale)
     fake_provider.slow = True
 
