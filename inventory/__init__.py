@@ -1,5 +1,5 @@
-"""Stock that is never oversold, as a Django app that knows nothing of prices or pages.
+"""Stock that is never oversold: a Django app without prices or pages.
 
-A shop calls :mod:`inventory.services`. Whether something may be sold is decided in
-:mod:`inventory.selling.rules`, and once more, in the database, by :mod:`inventory.selling.guard`.
+A shop calls :mod:`inventory.services`. :mod:`inventory.selling.rules` decides what may be sold;
+:mod:`inventory.selling.guard` enforces it in the database.
 """

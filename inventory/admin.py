@@ -24,11 +24,11 @@ from inventory.admin_retried import ReadOnly, Retried, StateFilter
 from inventory.models import Item, OutboxMessage, Reservation, StockMovement
 
 MOST_UNITS = 1_000_000_000
-"""Of one restock; keeps a slip of the keyboard within the column."""
+"""Units per restock; stops a typing error from overflowing the column."""
 
 
 class NewItemForm(forms.ModelForm):  # type: ignore[type-arg]
-    """A new item and what is in stock of it."""
+    """A new item and its initial stock."""
 
     units = forms.IntegerField(min_value=0, max_value=MOST_UNITS, label="Units in stock")
 
@@ -38,7 +38,7 @@ class NewItemForm(forms.ModelForm):  # type: ignore[type-arg]
 
 
 class RestockForm(forms.Form):
-    """How many units to add, and what the page showed when that was decided."""
+    """How many units to add, and the total that the page showed."""
 
     units = forms.IntegerField(min_value=1, max_value=MOST_UNITS, label="Units to add")
     total = forms.IntegerField(widget=forms.HiddenInput)
@@ -46,7 +46,7 @@ class RestockForm(forms.Form):
 
 @admin.register(Item)
 class ItemAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
-    """Items: created with their stock, restocked by a form of its own, and otherwise renamed."""
+    """Items: created with their stock, restocked by a separate form, and otherwise only renamed."""
 
     list_display = ("name", "id", "available", "reserved", "total", "balanced", "restock_link")
     search_fields = ("name", "=id")
@@ -59,17 +59,17 @@ class ItemAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
 
     @admin.display(boolean=True, description="books balance")
     def balanced(self, item: Item) -> bool:
-        """Whether nothing is lost and nothing oversold."""
+        """Whether the item's counters agree."""
         return item.available + item.reserved == item.total and item.ledger == item.available
 
     @admin.display(description="")
     def restock_link(self, item: Item) -> SafeString:
-        """A link to the form."""
+        """Return a link to the restock form."""
         return format_html('<a href="{}">Restock …</a>', _restock_page(item.pk))
 
     @admin.action(description="Restock the selected item …", permissions=["change"])
     def restock_selected(self, request: HttpRequest, items: QuerySet[Item]) -> HttpResponse | None:
-        """Go to the form; one item at a time, for one rarely adds the same to several."""
+        """Open the form, for one item at a time: amounts rarely agree between items."""
         if items.count() != 1:
             self.message_user(request, "Select one item to restock.", messages.WARNING)
             return None
@@ -82,24 +82,24 @@ class ItemAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         return super().get_form(request, obj, change, **more)
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        """A new item has no counters yet."""
+        """Return the fields; a new item has no counters yet."""
         return ("name", "units") if obj is None else ("name", *self.readonly_fields)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        """The counters belong to the services."""
+        """Return the counters, which only services write."""
         return () if obj is None else self.readonly_fields
 
     def save_model(self, request: Any, obj: Item, form: Any, change: bool) -> None:
-        """Create through the service, so that the first units have their movement as well."""
+        """Create through the service, so that the ledger records the first units."""
         if change:
-            # Only the name: the counters of the loaded row may be old by now.
+            # Save the name only: the counters of the loaded row may be out of date.
             obj.save(update_fields=["name"])
             return
         obj.pk = services.stock(obj.name, form.cleaned_data["units"]).pk
         obj.refresh_from_db()
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Nobody: the ledger refers to it for good."""
+        """Deny: the ledger refers to the item."""
         return False
 
     def get_urls(self) -> list[URLPattern]:
@@ -110,8 +110,8 @@ class ItemAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     def restock(self, request: HttpRequest, pk: int) -> HttpResponse:
         """Ask for the units, then add them.
 
-        Outside a transaction, unlike the admin's own forms: when the service returns, the units
-        are committed and the sold-out hints are corrected.
+        Runs outside a transaction, unlike the admin's own forms: when the service returns, the
+        units are committed and the sold-out hints corrected.
         """
         item = self.get_object(request, str(pk))
         if item is None or not self.has_change_permission(request, item):
@@ -128,17 +128,17 @@ class ItemAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         }
         return TemplateResponse(request, "admin/inventory/item/restock.html", context)
 
-    def _add(self, request: HttpRequest, item: Item, wish: dict[str, int]) -> HttpResponse:
-        if item.total != wish["total"]:
-            # A second click, or a colleague: adding once more was not what was decided.
+    def _add(self, request: HttpRequest, item: Item, form: dict[str, int]) -> HttpResponse:
+        if item.total != form["total"]:
+            # A double click or a colleague changed the total first: ask again.
             self.message_user(
                 request,
-                f"Nothing was added: meanwhile the total went to {item.total}.",
+                f"Nothing was added: the total has changed to {item.total}. Please check again.",
                 messages.WARNING,
             )
         else:
-            level = services.restock(item.pk, wish["units"])
-            text = f"Added {wish['units']} units: {level.available} are available."
+            level = services.restock(item.pk, form["units"])
+            text = f"Added {form['units']} units: {level.available} are available."
             self.log_change(request, item, text)
             self.message_user(request, text, messages.SUCCESS)
         return redirect("admin:inventory_item_change", item.pk)
@@ -168,7 +168,7 @@ class StockMovementAdmin(ReadOnly):
 
 @admin.register(OutboxMessage)
 class OutboxMessageAdmin(Retried):
-    """What must follow a commit, and what came of it."""
+    """Messages in the outbox and the result of their handling."""
 
     ended = "done"
     list_display = ("id", "topic", "state", "attempts", "error", "not_before", "created")

@@ -1,4 +1,4 @@
-"""Rows that are only looked at, and rows that are tried until they are done, in Django's admin."""
+"""Base classes for Django's admin: read-only rows, and rows that workers retry until done."""
 
 from __future__ import annotations
 
@@ -10,53 +10,57 @@ from django.db.models.functions import Now
 from django.http import HttpRequest, HttpResponse
 
 
-class ReadOnly(admin.ModelAdmin):  # type: ignore[type-arg]
-    """Rows that only services write."""
+class WrittenByServices:
+    """Rows that only services write: all permissions to edit are denied."""
 
-    show_full_result_count = False
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        """Nobody."""
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Deny."""
         return False
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Nobody."""
+        """Deny."""
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Nobody."""
+        """Deny."""
         return False
 
 
+class ReadOnly(WrittenByServices, admin.ModelAdmin):  # type: ignore[type-arg]
+    """A page of rows that only services write."""
+
+    show_full_result_count = False
+
+
 class StateFilter(admin.SimpleListFilter):
-    """By state."""
+    """A filter by state."""
 
     title = "state"
     parameter_name = "state"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        """All four."""
+        """Return all four states."""
         return [(state, state) for state in ("waiting", "put off", "dead", "done")]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        """Those in the chosen one."""
+        """Return the rows in the chosen state."""
         return queryset.filter(state=self.value()) if self.value() else queryset
 
 
 class Retried(ReadOnly):
-    """Rows that are tried, put off and tried again, until they are done or dead.
+    """Rows that are retried until they are done or dead.
 
-    The page begins with how many are not done, and since when the oldest of them waits.
+    The page starts with the number of rows that are not done and the age of the oldest.
     """
 
     ended: ClassVar[str]
-    """The column that says when it was done."""
+    """Name of the column with the time at which a row was done."""
 
     actions: Any = ("retry",)
     change_list_template = "admin/inventory/retried_change_list.html"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """With their states."""
+        """Add the state of each row."""
         state = Case(
             When(**{f"{self.ended}__isnull": False}, then=Value("done")),
             When(dead__isnull=False, then=Value("dead")),
@@ -68,11 +72,11 @@ class Retried(ReadOnly):
 
     @admin.display(description="state", ordering="state")
     def state(self, row: Any) -> str:
-        """Waiting for its first try, put off after a failure, dead after the last, or done."""
+        """Return the state: waiting, put off after a failure, dead, or done."""
         return str(row.state)
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
-        """Add the figures."""
+        """Add the totals."""
         undone = self.model._default_manager.filter(**{f"{self.ended}__isnull": True})
         figures = undone.aggregate(
             waiting=Count("pk", filter=Q(dead__isnull=True, attempts=0)),
@@ -83,12 +87,12 @@ class Retried(ReadOnly):
         return super().changelist_view(request, {"figures": figures, **(extra_context or {})})
 
     def has_retry_permission(self, request: HttpRequest) -> bool:
-        """Who may change such rows, although this page lets nobody."""
+        """Require the permission to change such rows, although the page lets nobody edit them."""
         return request.user.has_perm(f"{self.opts.app_label}.change_{self.opts.model_name}")
 
     @admin.action(description="Try again now", permissions=["retry"])
     def retry(self, request: HttpRequest, chosen: QuerySet[Any]) -> None:
-        """Wake what is put off or dead: the next sweep tries it, all its attempts before it."""
+        """Make rows that are put off or dead due at once, with all their attempts."""
         undone = chosen.filter(**{f"{self.ended}__isnull": True})
         count = undone.update(dead=None, attempts=0, not_before=Now())
-        self.message_user(request, f"{count} will be tried again at once.")
+        self.message_user(request, f"{count} will be retried at once.")

@@ -1,4 +1,4 @@
-"""The Django app that counts stock."""
+"""The Django app for stock."""
 
 import logging
 
@@ -17,6 +17,6 @@ class InventoryConfig(AppConfig):
         """Register the system checks."""
         from inventory import checks
 
-        # A server that uses gevent runs no system checks, and there alone this one can fail.
+        # Servers with gevent run no system checks, and only there can this one fail.
         for problem in checks.check_gevent():
             log.error("%s", problem)

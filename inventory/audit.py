@@ -1,4 +1,4 @@
-"""The books must balance: compare every counter with the rows it was made from."""
+"""Audit the books: compare every counter with the rows that it sums up."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from django.db import connection, transaction
 
-# One statement, so one snapshot: nothing can move between two of its sums.
+# One statement and so one snapshot: nothing can change between two sums.
 BOOKS = """
 SELECT item.id, item.total, item.available, item.reserved, item.ledger,
        COALESCE(units.held, 0), COALESCE(units.confirmed, 0), COALESCE(moved.sum, 0)
@@ -55,11 +55,11 @@ class Book:
 
 @dataclass(slots=True)
 class Audit:
-    """What was found.
+    """The result of an audit.
 
     Attributes:
-        items: a book for each item.
-        problems: one sentence for each thing that does not add up.
+        items: one book per item.
+        problems: one sentence per discrepancy.
     """
 
     items: list[Book] = field(default_factory=list)
@@ -67,7 +67,7 @@ class Audit:
 
     @property
     def balanced(self) -> bool:
-        """Whether nothing was found wrong."""
+        """Whether there are no discrepancies."""
         return not self.problems
 
 
@@ -87,7 +87,7 @@ def audit(items: list[int] | None = None) -> Audit:
         cursor.execute(QUOTAS, parameters)
         for scope, buyer, used, units in cursor.fetchall():
             found.problems.append(
-                f"scope {scope}: buyer {buyer} is counted for {used} units and holds {units}"
+                f"scope {scope}: buyer {buyer} has used {used} units of the limit and holds {units}"
             )
     return found
 
@@ -107,14 +107,14 @@ def _check_book(
     oversold = max(live - total, 0)
     found.items.append(Book(item, total, available, held, confirmed, int(ledger), oversold))
     checks = {
-        f"oversold by {oversold}: {live} of {total} are held or confirmed": oversold == 0,
-        f"{available} are available, less than none": available >= 0,
+        f"oversold by {oversold}: {live} of {total} units are held or confirmed": oversold == 0,
+        f"available is negative: {available}": available >= 0,
         f"available {available} + held {held} + confirmed {confirmed} is not total {total}": (
             available + live == total
         ),
         f"the ledger adds up to {ledger}, available is {available}": ledger == available,
-        f"the counter of reserved units says {reserved}, the rows {live}": reserved == live,
-        f"the counter of the ledger says {ledger_counter}, the rows {ledger}": (
+        f"the counter of reserved units is {reserved}, the rows add up to {live}": reserved == live,
+        f"the counter of the ledger is {ledger_counter}, the rows add up to {ledger}": (
             ledger_counter == ledger
         ),
     }

@@ -1,6 +1,6 @@
-"""What ``manage.py check`` says about a project that uses this app.
+"""System checks for projects that use this app (``manage.py check``).
 
-None of them opens a connection. Those of how it is deployed run under ``check --deploy``.
+No check opens a connection. Checks of the deployment run with ``check --deploy``.
 """
 
 from __future__ import annotations
@@ -28,21 +28,23 @@ WRITTEN_IN_SQL = {
     "BuyerQuota": ("scope", "buyer", "used", "allowed"),
     "OutboxMessage": ("topic", "payload"),
 }
-"""Models whose rows are written by statements that name these fields and no others."""
+"""Models whose rows are written in SQL that names these fields only."""
 
 POOLED = 'DATABASES["default"]["OPTIONS"]["pool"] = True'
 
 
 @register("inventory")
 def check_settings(**_: Any) -> Iterator[CheckMessage]:
-    """Find settings that do not exist or have a value that they cannot have."""
+    """Find unknown settings and invalid values."""
     names = {each.name for each in conf.ALL}
     for name in dir(settings):
         if name.startswith(conf.PREFIX) and name not in names:
             near = get_close_matches(name, names, 1)
             yield checks.Warning(
-                f"There is no setting {name}, so it does nothing.",
-                hint=f"Did you mean {near[0]}?" if near else f"There are: {', '.join(names)}.",
+                f"The setting {name} does not exist and has no effect.",
+                hint=f"Did you mean {near[0]}?"
+                if near
+                else f"The settings are {', '.join(names)}.",
                 id="inventory.W001",
             )
     for each in conf.ALL:
@@ -50,22 +52,22 @@ def check_settings(**_: Any) -> Iterator[CheckMessage]:
         if not each.is_right(value):
             yield Error(
                 f"{each.name} must be {each.must_be}, not {value!r}.",
-                hint=f"Leave it out to have the default, {each.default!r}.",
+                hint=f"Remove it to use the default, {each.default!r}.",
                 id="inventory.E001",
             )
 
 
 @register("inventory")
 def check_database(**_: Any) -> Iterator[CheckMessage]:
-    """Find a database, or a way to connect to it, on which purchases would be wrong or slow."""
+    """Find database settings with which purchases would be wrong or slow."""
     database = connections["default"]
     configured = database.settings_dict
     if configured["ENGINE"] == "django.db.backends.dummy":
-        return  # no database at all, for a command that needs none
+        return  # no database, for a command that needs none
     if database.vendor != "postgresql":
         yield Error(
             f"The default database is {database.display_name}, and inventory needs PostgreSQL.",
-            hint="The guard and the books are PostgreSQL's constraints, triggers and row locks.",
+            hint="The guard and the books use PostgreSQL's constraints, triggers and row locks.",
             id="inventory.E002",
         )
         return
@@ -78,13 +80,13 @@ def check_database(**_: Any) -> Iterator[CheckMessage]:
         )
     elif configured["CONN_MAX_AGE"] != 0:
         yield Error(
-            "The default database has a pool and CONN_MAX_AGE, which Django refuses to connect by.",
+            "The default database has both a pool and CONN_MAX_AGE, which Django refuses.",
             hint='Set DATABASES["default"]["CONN_MAX_AGE"] to 0.',
             id="inventory.E003",
         )
     if configured["ATOMIC_REQUESTS"]:
         yield Error(
-            "ATOMIC_REQUESTS is on: purchases would be answered before they are committed.",
+            "ATOMIC_REQUESTS is on: purchases would be answered before their commit.",
             hint='Set DATABASES["default"]["ATOMIC_REQUESTS"] to False, or mark the views that '
             "reserve as non_atomic_requests and silence this check.",
             id="inventory.E004",
@@ -92,21 +94,21 @@ def check_database(**_: Any) -> Iterator[CheckMessage]:
     level = options.get("isolation_level", IsolationLevel.READ_COMMITTED)
     if level != IsolationLevel.READ_COMMITTED:
         yield Error(
-            "The default database has another isolation level than READ COMMITTED.",
-            hint="Leave out OPTIONS['isolation_level']. A purchase waits for the item's row and "
-            "must then see what was committed meanwhile; other levels show an older state.",
+            "The isolation level of the default database is not READ COMMITTED.",
+            hint="Remove OPTIONS['isolation_level']. A purchase waits for the item's row and must "
+            "then see what was committed during the wait; other levels show an older state.",
             id="inventory.E005",
         )
 
 
 @register(Tags.models)
 def check_columns(**_: Any) -> Iterator[CheckMessage]:
-    """Find fields that were added to this app's models and would have no value."""
+    """Find fields added to this app's models that would get no value."""
     for name, given in WRITTEN_IN_SQL.items():
         model = apps.get_model("inventory", name)
         for field in made_by_django(model, given):
             yield Error(
-                f"{name}.{field} gets no value: these rows are written in SQL.",
+                f"{name}.{field} gets no value: rows of this model are written in SQL.",
                 hint="Give the field a db_default instead of a default.",
                 obj=model,
                 id="inventory.E006",
@@ -114,8 +116,8 @@ def check_columns(**_: Any) -> Iterator[CheckMessage]:
     reservation = apps.get_model("inventory", "Reservation")
     for field in without_value(reservation, batch.RESERVATION):
         yield Error(
-            f"Reservation.{field} has no default, so that nothing can be reserved.",
-            hint="Give it a default, or null=True.",
+            f"Reservation.{field} has no default, so every reservation would fail.",
+            hint="Add a default or null=True.",
             obj=reservation,
             id="inventory.E007",
         )
@@ -123,7 +125,7 @@ def check_columns(**_: Any) -> Iterator[CheckMessage]:
 
 @register("inventory")
 def check_gevent(**_: Any) -> Iterable[CheckMessage]:
-    """Find a psycopg that stops all greenlets while one waits for the database."""
+    """Find a psycopg that blocks all greenlets while one waits for the database."""
     monkey = sys.modules.get("gevent.monkey")
     if monkey is None or not monkey.is_module_patched("socket"):
         return []
@@ -132,9 +134,9 @@ def check_gevent(**_: Any) -> Iterable[CheckMessage]:
     return [
         Error(
             "psycopg was imported before gevent patched the standard library: each wait for the "
-            "database stops the whole process.",
-            hint="Call gevent.monkey.patch_all() before anything else is imported; gunicorn's "
-            "gevent worker does, unless the configuration or --preload imports Django first.",
+            "database blocks the whole process.",
+            hint="Call gevent.monkey.patch_all() before any other import. Gunicorn's gevent worker "
+            "does, unless its configuration or --preload imports Django first.",
             id="inventory.E008",
         )
     ]
@@ -142,17 +144,17 @@ def check_gevent(**_: Any) -> Iterable[CheckMessage]:
 
 @register("inventory", deploy=True)
 def check_deployment(**_: Any) -> Iterator[CheckMessage]:
-    """Find what is right on a developer's machine only."""
+    """Find settings that only suit a developer's machine."""
     if not conf.REDIS_URL.is_set:
         yield checks.Warning(
             f"REDIS_URL is not set, so inventory expects Redis at {conf.REDIS_URL.default}.",
-            hint="Without Redis it sells as safely, but slower.",
+            hint="Without Redis, sales are safe but slower.",
             id="inventory.W003",
         )
-    off = set(conf.LINES) - set(conf.SWITCHED_ON.get())
+    off = set(conf.FEATURE_FLAGS) - set(conf.FLAGS_ON.get())
     for name in sorted(off):
         yield checks.Warning(
-            f"INVENTORY_LINES switches the {name} off.",
-            hint="That is for demonstrations. Leave the setting out.",
+            f"INVENTORY_FEATURE_FLAGS turns the {name} off.",
+            hint="Only demonstrations do that. Remove the setting.",
             id="inventory.W004",
         )

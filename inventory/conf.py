@@ -1,8 +1,8 @@
-"""Every setting of this app, with its default and the reason for it.
+"""The settings of this app, each with its default and the reason for it.
 
-None has to be set. They are read when they are used, from Django's settings, so that
-``override_settings`` works; whatever keeps one for longer drops it on ``setting_changed``.
-:mod:`inventory.checks` tells what is wrong with them.
+None is required. They are read from Django's settings at every use, so that ``override_settings``
+works; code that keeps a value drops it on ``setting_changed``. :mod:`inventory.checks` reports
+invalid values.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ T = TypeVar("T")
 
 PREFIX = "INVENTORY_"
 
-LINES = ("admission", "lock", "connections")
-"""The safeguards that a demonstration may switch off. The guard is none of them: it decides."""
+FEATURE_FLAGS = ("admission", "lock", "connections")
+"""The safeguards that a demonstration may turn off. The guard has no flag: it decides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,9 @@ class Setting(Generic[T]):
 
     Attributes:
         name: in Django's settings.
-        default: its value where the project says nothing, or an empty text.
-        must_be: what it must be, in words; for the check's message.
-        is_right: whether a value is that.
+        default: used if the project sets nothing, or an empty string.
+        must_be: the allowed values, in words; for the check's message.
+        is_right: whether a value is allowed.
     """
 
     name: str
@@ -46,17 +46,17 @@ class Setting(Generic[T]):
 
     @property
     def is_set(self) -> bool:
-        """Whether the project says something."""
+        """Whether the project sets it."""
         return getattr(settings, self.name, "") != ""
 
     def on_change(self, forget: Callable[[], object]) -> None:
-        """Call ``forget`` whenever a test overrides this setting, and when the test is over."""
+        """Call ``forget`` whenever a test overrides this setting or restores it."""
 
         def changed(*, setting: str, **_: object) -> None:
             if setting == self.name:
                 forget()
 
-        # Strongly, since nothing else refers to this function.
+        # A strong reference: nothing else refers to this function.
         setting_changed.connect(changed, weak=False)
 
 
@@ -68,13 +68,14 @@ def _is_duration(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0
 
 
-def _is_lines(value: Any) -> bool:
-    return isinstance(value, Collection) and not isinstance(value, str) and set(value) <= set(LINES)
+def _is_flags(value: Any) -> bool:
+    allowed = set(FEATURE_FLAGS)
+    return isinstance(value, Collection) and not isinstance(value, str) and set(value) <= allowed
 
 
 def _is_redis_url(value: Any) -> bool:
     try:
-        ConnectionPool.from_url(value)  # which does not connect
+        ConnectionPool.from_url(value)  # does not connect
     except (ValueError, AttributeError, TypeError):
         return False
     return True
@@ -86,30 +87,30 @@ REDIS_URL: Setting[str] = Setting(
     "a URL such as redis://:password@host:6379/0, rediss://… or unix://…",
     _is_redis_url,
 )
-"""Item locks and sold-out hints. The default is where Redis listens when it was just installed. It
-has no prefix because a shop often has it already, for its cache or for Celery."""
+"""For item locks and sold-out hints. The default is where a fresh Redis listens. There is no
+prefix because a shop often has this setting already, for its cache or for Celery."""
 
 MAX_BATCH: Setting[int] = Setting(
     "INVENTORY_MAX_BATCH", 256, "a whole number of at least 1", _is_count
 )
-"""Purchases in one transaction. A larger batch gains little more throughput, and all its buyers
-wait for its last row."""
+"""Purchases per transaction. Larger batches add little throughput, and all their buyers wait for
+the last row."""
 
 MAX_WAITING: Setting[int] = Setting(
     "INVENTORY_MAX_WAITING", 5000, "a whole number of at least 1", _is_count
 )
-"""Purchases that wait for an item in a process; the next one is refused as busy. A process sells
-these in one or two seconds, so nobody waits long to be told."""
+"""Purchases that may wait for an item per process; further ones are refused as busy. A process
+sells this many in one or two seconds, so no buyer waits longer to be refused."""
 
 MAX_WAIT: Setting[float] = Setting(
     "INVENTORY_MAX_WAIT", 10, "a number of seconds above 0", _is_duration
 )
-"""Seconds after which a waiting purchase is refused as busy; less than the time after which
-clients and proxies usually give up, so that buyers get an answer."""
+"""Seconds after which a waiting purchase is refused as busy; less than the usual timeouts of
+clients and proxies, so that buyers get an answer."""
 
-SWITCHED_ON: Setting[Collection[str]] = Setting(
-    "INVENTORY_LINES", LINES, f"a list of {', '.join(LINES)}", _is_lines
+FLAGS_ON: Setting[Collection[str]] = Setting(
+    "INVENTORY_FEATURE_FLAGS", FEATURE_FLAGS, f"a list of {', '.join(FEATURE_FLAGS)}", _is_flags
 )
-"""Lines of defence that are on: all. Only demonstrations and tests switch one off."""
+"""Safeguards that are on: all. Only demonstrations and tests turn one off."""
 
-ALL: tuple[Setting[Any], ...] = (REDIS_URL, MAX_BATCH, MAX_WAITING, MAX_WAIT, SWITCHED_ON)
+ALL: tuple[Setting[Any], ...] = (REDIS_URL, MAX_BATCH, MAX_WAITING, MAX_WAIT, FLAGS_ON)

@@ -1,4 +1,4 @@
-"""Locks in Redis that their callers can do without: they save work, the database decides."""
+"""Locks in Redis that only save work: when Redis fails, callers go on and the database decides."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from locking.backends.redis import RedisLock
 
 
 class DegradableLock:
-    """A lock for each id, which is held as long as Redis answers in time, and else not.
+    """A lock per id. When Redis does not answer in time, the caller continues without it.
 
     Args:
         kind: what is locked; part of the lock's name in Redis.
-        lease: seconds. It is not renewed, so it must be longer than a holder's work.
-        timeout: seconds to wait for the lock, and then to go on without it.
-        metrics_prefix: of its counters ``lock_wait``, ``lock_timeout``, ``without_lock`` and
-            ``lock_lost``.
+        lease: seconds; not renewed, so it must exceed the time that a holder works.
+        timeout: seconds to wait for the lock before the caller continues without it.
+        metrics_prefix: prefix of the counters ``lock_wait``, ``lock_timeout``, ``without_lock``
+            and ``lock_lost``.
     """
 
     def __init__(
@@ -31,12 +31,12 @@ class DegradableLock:
         self.timeout = timeout
 
     def make(self, of: int) -> RedisLock:
-        """Return the lock itself, for one who cannot do without."""
+        """Return the plain lock, for a caller that cannot do without it."""
         return RedisLock(client(), f"{self._kind}:{of}", lease=self.lease, renew=False)
 
     @contextmanager
     def hold(self, of: int) -> Iterator[int | None]:
-        """Hold the lock inside the block; yields its fencing token, or None without it."""
+        """Hold the lock inside the block; yield its fencing token, or None without the lock."""
         lock = self.make(of)
         try:
             with metrics.time(f"{self._prefix}lock_wait"):
@@ -54,23 +54,22 @@ class DegradableLock:
             try:
                 lease.release()
             except LockError:
-                # The lease ended early, or Redis is gone. The database has decided what was
-                # written, so this is something to count and nothing to fail for.
+                # The lease ended early or Redis failed. The fencing token has already decided
+                # what was written, so this is counted and not raised.
                 metrics.count(f"{self._prefix}lock_lost")
 
     @contextmanager
     def hold_all(self, ids: Iterable[int]) -> Iterator[dict[int, int | None]]:
-        """Hold the locks of several ids inside the block; yields their tokens by id.
+        """Hold the locks of several ids inside the block; yield their tokens by id.
 
-        All callers take them in ascending order, so none waits in a circle (as
-        :func:`locking.acquire_all` does for locks that one cannot do without; here each may be
-        missing, and its loss is no error).
+        All callers acquire in ascending order, which rules out deadlocks. Unlike
+        :func:`locking.acquire_all`, it tolerates a missing or lost lock.
         """
         with ExitStack() as stack:
             yield {each: stack.enter_context(self.hold(each)) for each in sorted(set(ids))}
 
 
 ITEM_LOCK = DegradableLock("item", lease=2.0, timeout=2.5)
-"""One process at a time sells an item. A batch takes milliseconds; a holder that is paused for
-longer than its lease is overtaken, and its fencing token then changes nothing. The time-out is
-longer than a lease, so that a dead holder is waited out."""
+"""Lets one process at a time sell an item. A batch takes milliseconds. If a holder is paused for
+longer than its lease, the next holder's fencing token makes its writes fail. The timeout exceeds
+the lease, so that waiters outlast a dead holder."""

@@ -1,4 +1,4 @@
-"""Failpoints: named lines at which a fault injection may stop the process. No-ops by default.
+"""Failpoints: named lines at which fault injection can stop the process. No-ops by default.
 
 A proof arms them to kill or pause a process at exactly that line; production never does. The idea
 is FreeBSD's fail(9).

@@ -1,7 +1,7 @@
-"""Feature flags of the safeguards, so that a lesson or a negative control can turn one off.
+"""Feature flags for the safeguards, so that a lesson or a negative control can turn one off.
 
-All are on unless ``settings.INVENTORY_LINES`` says otherwise, which only a demonstration or a
-test may do.
+All are on unless ``settings.INVENTORY_FEATURE_FLAGS`` says otherwise, which only demonstrations and
+tests do.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from inventory import conf
 
 @dataclass(frozen=True, slots=True)
 class FeatureFlags:
-    """Which lines are on.
+    """The safeguards that are on.
 
     Attributes:
-        admission: refuse on the sold-out hint, without touching the database.
-        lock: take the item's lock before the transaction.
-        connections: drop dead connections of the database's pool before they are used.
+        admission: refuse on the sold-out hint, without a query.
+        lock: acquire the item's lock before the transaction.
+        connections: discard dead pooled connections before use.
     """
 
     admission: bool = True
@@ -29,15 +29,15 @@ class FeatureFlags:
 
 @cache
 def feature_flags() -> FeatureFlags:
-    """The switches of this process.
+    """Return the flags of this process.
 
     Raises:
-        ValueError: the setting names a line that does not exist.
+        ValueError: the setting names an unknown flag.
     """
-    lines = set(conf.SWITCHED_ON.get())
-    if unknown := lines - set(conf.LINES):
-        raise ValueError(f"INVENTORY_LINES: no such line {sorted(unknown)}; there are {conf.LINES}")
-    return FeatureFlags(**{name: name in lines for name in conf.LINES})
+    on, known = set(conf.FLAGS_ON.get()), conf.FEATURE_FLAGS
+    if unknown := on - set(known):
+        raise ValueError(f"INVENTORY_FEATURE_FLAGS has no flag {sorted(unknown)}, only {known}")
+    return FeatureFlags(**{name: name in on for name in known})
 
 
-conf.SWITCHED_ON.on_change(feature_flags.cache_clear)
+conf.FLAGS_ON.on_change(feature_flags.cache_clear)

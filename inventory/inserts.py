@@ -1,8 +1,8 @@
-"""Inserts in SQL that follow the model.
+"""SQL inserts that follow the model.
 
-A statement over arrays writes a batch faster than ``bulk_create``, but it names its columns, and a
-shop that adds a field to its model does not look there. So a statement names only the columns that
-it computes; the others are taken from the model and get what Django would give them.
+A statement over arrays writes a batch faster than ``bulk_create``, but it lists its columns, so a
+field that a shop adds to its model would be missing. These statements list only the columns that
+they compute; the other columns come from the model, with the values that Django would give them.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ Make = Callable[[], Any]
 AnyField: TypeAlias = "Field[Any, Any]"
 
 PLAIN = (Field.pre_save, DateField.pre_save, DateTimeField.pre_save, TimeField.pre_save)
-"""What takes a value from the instance as it is; the latter three unless they are clocks."""
+"""``pre_save`` methods that return the instance's value unchanged (dates: unless ``auto_now``)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Insert:
     """An ``INSERT INTO … SELECT … FROM …`` for a model.
 
-    Columns that are not given get their Django default, be it a value, a callable or
-    ``auto_now_add``; their database default; or null.
+    The other columns get their Django default (a value, a callable or ``auto_now_add``), their
+    database default, or null.
 
     Attributes:
-        model: whose table.
-        given: SQL expressions by the name of the field that they are for.
-        source: what to select from. It must have a column ``position`` that counts from 1.
+        model: the model whose table is written.
+        given: SQL expression per field name.
+        source: what to select from; must have a column ``position`` that counts from 1.
     """
 
     model: type[Model]
@@ -51,10 +51,10 @@ class Insert:
     source: str
 
     def columns(self) -> _Columns:
-        """Read the model. Needs a connection, so do it once and late.
+        """Build the column lists from the model. Needs a connection, so call it once and late.
 
         Raises:
-            ImproperlyConfigured: a field has no value, or the model has parents with own tables.
+            ImproperlyConfigured: a field has no value, or the model inherits from another table.
         """
         meta = self.model._meta
         if meta.parents:
@@ -83,18 +83,18 @@ class Insert:
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """An insert as far as it is the same for every batch.
+    """The part of an insert that is the same for every batch.
 
     Attributes:
-        text: with doubled percent signs.
-        own: of each column whose default is made for each row: its type, and what makes a value.
+        text: SQL, with percent signs doubled.
+        own: type and value factory of each column whose default differs per row.
     """
 
     text: str
     own: tuple[tuple[str, Make], ...]
 
     def for_rows(self, rows: int) -> str:
-        """The insert, with defaults for so many rows joined to its source."""
+        """Return the insert, its source joined to per-row defaults for this many rows."""
         if not self.own:
             return self.text
         line = f"(%s, {', '.join(f'%s::{kind}' for kind, _ in self.own)})"
@@ -109,10 +109,10 @@ class _Columns:
 
 
 class Statement:
-    """A statement with inserts in it. Its text is made once, unless rows have own defaults.
+    """A statement with inserts in it, built once unless rows have defaults of their own.
 
     Args:
-        text: with the name of each insert in braces.
+        text: SQL with the name of each insert in braces.
         inserts: by name.
     """
 
@@ -123,10 +123,10 @@ class Statement:
         self._fixed: bytes | None = None
 
     def for_rows(self, rows: int) -> bytes:
-        """The statement for a batch; as bytes, which psycopg need not encode each time.
+        """Return the statement for a batch, as bytes so that psycopg need not encode it.
 
         Args:
-            rows: how many there are, at least 1.
+            rows: number of rows, at least 1.
 
         Raises:
             ImproperlyConfigured: see :meth:`Insert.columns`.
@@ -142,12 +142,12 @@ class Statement:
         return statement
 
     def forget(self) -> None:
-        """Read the models again next time: a test has changed one."""
+        """Rebuild the statement on next use, after a test has changed a model."""
         self._columns, self._fixed = {}, None
 
 
 def without_value(model: type[Model], given: Container[str]) -> list[str]:
-    """Name the fields that an insert would leave null although they must not be."""
+    """Return the not-null fields that an insert would leave null."""
     return [
         field.name
         for field in model._meta.concrete_fields
@@ -160,7 +160,7 @@ def without_value(model: type[Model], given: Container[str]) -> list[str]:
 
 
 def made_by_django(model: type[Model], given: Container[str]) -> list[str]:
-    """Name the fields whose value only Django makes: inserts in plain SQL fail or lack it."""
+    """Return the fields whose value only Django makes: plain SQL inserts would lack it."""
     return [
         field.name
         for field in model._meta.concrete_fields
@@ -171,7 +171,7 @@ def made_by_django(model: type[Model], given: Container[str]) -> list[str]:
 
 
 def _left_to_database(field: AnyField) -> bool:
-    """Whether the column is left out: it is generated, a serial, or has a database default only."""
+    """Whether the insert omits the column: generated, serial, or only a database default."""
     return (
         isinstance(field, AutoField)
         or field.generated
@@ -180,13 +180,13 @@ def _left_to_database(field: AnyField) -> bool:
 
 
 def _made_for_each_row(field: AnyField) -> Make | None:
-    """What makes a row's value; None if all rows have the same."""
+    """Return a factory for the row's value; None if all rows share one."""
     model = field.model
     if _is_clock(field):
         one = model()
         return lambda: _prepared(field, field.pre_save(one, True))
     if type(field).pre_save not in PLAIN:
-        # The field makes its value out of the instance. It gets one that has defaults only.
+        # The field computes its value from the instance: give it one with defaults only.
         return lambda: _prepared(field, field.pre_save(model(), True))
     if field.has_default() and callable(field.default):
         return lambda: _prepared(field, field.get_default())
@@ -202,11 +202,11 @@ def _prepared(field: AnyField, value: object) -> Any:
 
 
 def _type(field: AnyField) -> str:
-    """The column's type without its length: a cast to that would cut a value and not refuse it."""
+    """Return the column's type without its length: a cast would truncate instead of failing."""
     return re.sub(r"\([^)]*\)", "", field.db_type(connection) or "text")
 
 
 def _written(text: str, values: list[Any]) -> str:
-    """The values in the text, to become a part of a statement that has parameters of its own."""
+    """Return the text with the values filled in, ready for a statement with other parameters."""
     with sql.cursor() as cursor:
         return cursor.mogrify(text, values).replace("%", "%%")

@@ -1,4 +1,4 @@
-"""What this process has done, in numbers that a dashboard can add up over processes."""
+"""Counters of this process, which a dashboard can sum over processes."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from contextlib import contextmanager
 
 
 class Metrics:
-    """Counters, and sums of seconds with how often they were taken.
+    """Counters and timers.
 
-    Increments are not locked: on threads a count may be missed, which is the price of costing
-    nothing in the hot path.
+    Increments are not locked, which keeps the hot path free of cost: threads may lose a count.
     """
 
     def __init__(self) -> None:
@@ -24,7 +23,7 @@ class Metrics:
 
     @contextmanager
     def time(self, name: str) -> Iterator[None]:
-        """Time a block: ``<name>_seconds`` and ``<name>_count``."""
+        """Time a block as ``<name>_seconds`` and ``<name>_count``."""
         start = time.perf_counter()
         try:
             yield
@@ -33,7 +32,7 @@ class Metrics:
             self.count(f"{name}_count")
 
     def read(self) -> dict[str, float]:
-        """All counters by name."""
+        """Return all counters by name."""
         return dict(self.counters)
 
 

@@ -1,10 +1,8 @@
-"""Stock as rows. Every rule that the data must obey is a constraint of the database.
+"""Stock as rows. Database constraints hold every rule that the data must obey.
 
-Two counters of :class:`Item`, ``reserved`` and ``ledger``, are kept by triggers (see
-``migrations/0002_books.sql``) and nobody else. With them a deferred constraint compares, at every
-commit, what was taken with what is reserved and what the ledger says. So a bug that gives stock
-back twice, or forgets a movement, cannot be committed by any code path, this package's own
-included.
+Only triggers write ``Item.reserved`` and ``Item.ledger`` (``migrations/0002_books.sql``). At every
+commit, a deferred constraint compares the units taken with the reservations and the ledger. Code
+that returns stock twice or forgets a movement cannot commit, this package included.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ from django.db.models.functions import Now
 
 
 class Item(models.Model):
-    """What stock is counted for: one row, and the row that everybody wants during a sale."""
+    """A product's stock: one row, and the row that all buyers contend for in a sale."""
 
     name = models.CharField(max_length=200)
     total = models.BigIntegerField(help_text="units stocked and not written off")
@@ -50,12 +48,12 @@ class Item(models.Model):
 class Reservation(models.Model):
     """Units held for a buyer until a deadline: held, then confirmed or released.
 
-    Live are ``quantity - returned`` units of one that is held or confirmed, and none of a released
-    one. The quantity stays what was granted, for by it a repeated key is recognised.
+    A held or confirmed reservation has ``quantity - returned`` live units, a released one none.
+    The quantity never changes, because a repeated key must match it.
     """
 
     class State(models.TextChoices):
-        """Where a reservation stands; only guarded updates move it."""
+        """The state of a reservation; only guarded updates change it."""
 
         HELD = "held", "held"
         CONFIRMED = "confirmed", "confirmed"
@@ -92,7 +90,7 @@ class Reservation(models.Model):
             ),
         ]
         indexes = [
-            # The sweep reads only what is still held, so the index holds only that.
+            # The sweep reads held reservations only, so the index contains only those.
             models.Index(
                 fields=["deadline"], condition=Q(state="held"), name="inventory_reservation_due"
             ),
@@ -103,7 +101,7 @@ class Reservation(models.Model):
 
 
 class BuyerQuota(models.Model):
-    """How much of its limit a buyer has used in a scope. The row is the limit's guard."""
+    """The units of its limit that a buyer has used in a scope. The row guards the limit."""
 
     pk = models.CompositePrimaryKey("scope", "buyer")
     scope = models.BigIntegerField()
@@ -124,10 +122,10 @@ class BuyerQuota(models.Model):
 
 
 class StockMovement(models.Model):
-    """The ledger. Rows are added, never changed; their sum is what is available."""
+    """A ledger entry. Rows are only added; their sum is what is available."""
 
     class Reason(models.TextChoices):
-        """Why available moved."""
+        """Why ``available`` changed."""
 
         RESTOCK = "restock", "restock"
         SALE = "sale", "sale"
@@ -148,11 +146,10 @@ class StockMovement(models.Model):
 
 
 class OutboxMessage(models.Model):
-    """What must happen after a commit, written in that same commit.
+    """Work that must follow a commit, written in the same commit.
 
-    Done means that the consumer's transaction said so, not that something was published: a
-    broker may lose what it was given. Dead means that it failed too often to be tried again by
-    itself; it is kept, for somebody to look at and to try again.
+    ``done`` is set by the consumer's transaction, not by publishing: a broker may lose messages.
+    ``dead`` means that all attempts failed; the row stays until an operator retries it.
     """
 
     topic = models.CharField(max_length=50)

@@ -1,12 +1,11 @@
-"""What follows a commit, certainly.
+"""A transactional outbox: work that follows a commit at least once.
 
-A message is written in the transaction that it follows from, and is done when the consumer's own
-transaction says so. Between the two anything may crash: the message is simply found again. So it
-may be handled more than once, and never not at all; handlers are idempotent, or write their
-effect in the transaction that they are called in.
+A message is written in the transaction that causes it, and is done when its handler's transaction
+commits. After a crash in between, the next delivery finds the message again. Handlers must be
+idempotent, or write their effect in the transaction in which they are called.
 
-Messages are found by what is not done, never by "id greater than the last one": ids commit out
-of order, and the late ones would be skipped.
+Delivery selects messages that are not done, never "id greater than the last": ids commit out of
+order, and late ones would be skipped.
 """
 
 from __future__ import annotations
@@ -28,23 +27,23 @@ from inventory.models import OutboxMessage
 log = logging.getLogger(__name__)
 
 Handler = Callable[[Any], None]
-"""Gets a message's payload, inside the transaction that will mark it done."""
+"""Receives a message's payload, inside the transaction that will mark it done."""
 
 listeners: list[Callable[[], object]] = []
-"""Called, without arguments, after a commit that wrote messages. They must return at once and not
-raise: whoever waits for that commit waits for them."""
+"""Called without arguments after a commit that wrote messages. A listener must return at once and
+not raise: the committing request waits for it."""
 
 FIRST_PAUSE = timedelta(seconds=2)
 LONGEST_PAUSE = timedelta(minutes=10)
 JITTER = 0.25
 MOST_ATTEMPTS = 20
-"""What fails is tried again after 2 s, 4 s, 8 s …, at most 10 minutes, each up to a quarter longer,
-so that what failed together does not come back together. After two hours and these attempts it is
-dead: kept, and tried again when somebody says so."""
+"""A failed message is retried after 2 s, 4 s, 8 s …, at most 10 minutes. Each pause is up to 25%
+longer, so that messages that failed together do not return together. After 20 attempts, about two
+hours, it is dead until an operator retries it."""
 
 
 def emit(topic: str, payload: Any) -> None:
-    """Write a message. Must run in the transaction that it follows from."""
+    """Write a message in the current transaction, which must be the one that causes it."""
     if not transaction.get_connection().in_atomic_block:
         raise transaction.TransactionManagementError("a message belongs to its cause's transaction")
     OutboxMessage.objects.create(topic=topic, payload=payload)
@@ -52,18 +51,18 @@ def emit(topic: str, payload: Any) -> None:
 
 
 def announce() -> None:
-    """Call :data:`listeners` after the commit, for whoever writes messages in SQL of its own."""
+    """Call :data:`listeners` after the commit, for callers that insert messages by SQL."""
     for listener in listeners:
         transaction.on_commit(listener)
 
 
 def deliver(handlers: Mapping[str, Handler], *, most: int = 1000, seconds: float = math.inf) -> int:
-    """Handle the messages that are to be done; other workers may do the same meanwhile.
+    """Handle the messages that are due; other workers may do so at the same time.
 
     Args:
-        handlers: by topic. A message whose topic has none counts as failed and stays.
-        most: how many before returning.
-        seconds: begin no further message after this long.
+        handlers: by topic. A message whose topic has no handler counts as failed.
+        most: maximum number of messages.
+        seconds: start no further message after this long.
 
     Returns:
         How many were done.
@@ -81,21 +80,21 @@ def deliver(handlers: Mapping[str, Handler], *, most: int = 1000, seconds: float
 
 
 def due() -> bool:
-    """Whether there is a message to be handled now, by this worker or another."""
+    """Whether a message is due."""
     return _todo().exists()
 
 
 def pending() -> int:
-    """Messages that are not done, dead ones among them."""
+    """Return the number of messages that are not done, dead ones included."""
     return OutboxMessage.objects.filter(done__isnull=True).count()
 
 
 def _deliver_one(handlers: Mapping[str, Handler]) -> int | None:
-    """One message: 1 if it is done, 0 if it failed, None if there is none."""
+    """Handle one message: 1 if it is done, 0 if it failed, None if there is none."""
     message = None
     try:
         with transaction.atomic():
-            # SKIP LOCKED: what another worker is handling is not waited for.
+            # SKIP LOCKED: do not wait for messages that other workers handle.
             message = _todo().select_for_update(skip_locked=True).order_by("not_before").first()
             if message is None:
                 return None
@@ -113,7 +112,7 @@ def _deliver_one(handlers: Mapping[str, Handler]) -> int | None:
 
 
 def pause_after(failures: int) -> timedelta:
-    """How long to leave alone what has failed that many times, at least once."""
+    """Return the pause after that many failures, at least one."""
     pause: timedelta = min(FIRST_PAUSE * 2 ** min(failures - 1, 20), LONGEST_PAUSE)
     return pause + timedelta(seconds=pause.total_seconds() * JITTER * random.random())
 

@@ -1,4 +1,4 @@
-"""What is asked of the stock, and what may come of it. Plain values: no HTTP, no database."""
+"""Requests to the stock and their outcomes. Plain values: no HTTP, no database."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Purchase:
 
     Attributes:
         item: id of the item.
-        scope: what the limit applies to, for a shop its sale.
+        scope: what the limit applies to; for a shop, the sale.
         buyer: id of the buyer.
         key: the buyer's idempotency key; the same key is the same purchase.
         quantity: units, at least 1.
-        limit: units that the buyer may hold in the scope, together with earlier purchases.
-        hold: how long the units stay reserved without being confirmed.
+        limit: units that the buyer may hold in the scope, earlier purchases included.
+        hold: how long the units stay reserved without confirmation.
     """
 
     item: int
@@ -44,10 +44,10 @@ class Granted:
     """The units are reserved, and committed.
 
     Attributes:
-        purchase: what was asked.
+        purchase: the request.
         reservation: id of the reservation.
-        replayed: the key had been granted before; nothing was taken this time.
-        opened: what the shop's ``on_granted`` made of it; None for a replay.
+        replayed: the key had been granted before; this call took nothing.
+        opened: the result of the shop's ``on_granted``; None for a replay.
     """
 
     purchase: Purchase
@@ -58,10 +58,10 @@ class Granted:
 
 @dataclass(frozen=True, slots=True)
 class SoldOut:
-    """Fewer units are left than were asked for.
+    """Fewer units are left than the purchase asks for.
 
     Attributes:
-        available: what was left at that moment, in units.
+        available: units left at that moment.
     """
 
     available: int
@@ -72,7 +72,7 @@ class LimitReached:
     """The buyer would hold more than the limit.
 
     Attributes:
-        left: what the buyer may still take, in units.
+        left: units that the buyer may still take.
     """
 
     left: int
@@ -90,9 +90,9 @@ class Ticket(Generic[Request, Answer]):
     """A request on its way through queue, decision and write, which fill in its answer.
 
     Attributes:
-        request: what is asked for.
-        answer: an exception is raised to the caller. None while nothing is decided. It counts
-            once the batch is over: until then, a new attempt replaces it.
+        request: the request.
+        answer: the outcome, or an exception to raise in the caller; None while undecided. Final
+            when the batch has ended: until then, a retry replaces it.
     """
 
     __slots__ = ("answer", "request")
@@ -112,9 +112,9 @@ PurchaseTicket = Ticket[Purchase, Outcome]
 
 
 def fail(tickets: Iterable[Ticket[Any, Any]], error: BaseException) -> None:
-    """Answer tickets with an error: each with a copy of its own, caused by the original.
+    """Answer each ticket with its own copy of an error, caused by the original.
 
-    Their threads raise the answers at the same time, and raising an exception writes to it.
+    The tickets' threads raise concurrently, and raising an exception modifies it.
     """
     for ticket in tickets:
         ticket.answer = _copy(error)
@@ -132,20 +132,20 @@ def _copy(error: BaseException) -> BaseException:
 
 
 OnGranted = Callable[[Sequence[Granted]], Sequence[Any]]
-"""Runs inside the transaction that grants; returns one value for each, in order.
+"""Runs inside the granting transaction; returns one value per grant, in order.
 
-A shop opens its orders here. What it raises rolls the transaction back; in a batch, only the
-purchase that it cannot open fails.
+A shop opens its orders here. An exception rolls the transaction back; in a batch, only the
+purchase that cannot be opened fails.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """An item's stock just after a change.
+    """An item's stock right after a change.
 
     Attributes:
         available: units left.
-        version: the change's number; of two levels, the one with the higher is the newer.
+        version: number of the change; the higher of two is the newer.
     """
 
     available: int
@@ -153,12 +153,12 @@ class Level:
 
 
 class Declined(Exception):
-    """Raised by ``on_granted``: purchases in these scopes are not to be made after all.
+    """Raised by ``on_granted`` to refuse purchases in these scopes.
 
-    The others of the batch are tried again without them.
+    The other purchases of the batch are tried again without them.
 
     Attributes:
-        scopes: which.
+        scopes: the refused scopes.
     """
 
     def __init__(self, scopes: Collection[int]) -> None:
@@ -167,12 +167,12 @@ class Declined(Exception):
 
 
 class Busy(Exception):
-    """Too many requests wait, or the database cannot be reached. Nothing was written."""
+    """Too many requests are waiting, or the database is unreachable. Nothing was written."""
 
 
 class OutcomeUnknown(Exception):
-    """The commit may or may not have happened. The same key later gets the truth."""
+    """The commit may or may not have happened. A retry with the same key gets the result."""
 
 
 class StaleToken(Exception):
-    """A newer holder of the item's lock has written. Nothing was written by this one."""
+    """A newer holder of the item's lock has written. This holder wrote nothing."""

@@ -1,7 +1,7 @@
-"""This process's connection to Redis: the client, its circuit breaker, and which server answers.
+"""This process's connection to Redis: client, circuit breaker, and which server answers.
 
-A circuit breaker of our own, twenty lines, because pybreaker holds a lock of the whole process
-around every call, so that one item's wait would delay every other item.
+The circuit breaker is our own twenty lines because pybreaker holds a process-wide lock around
+every call: one item's wait would delay all other items.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from locking import LockUnavailable
 T = TypeVar("T")
 
 TIMEOUT = 0.5
-"""Seconds for an answer. A healthy Redis takes one millisecond; one that takes longer than this
-is left alone (see :class:`Circuit`), because buyers are waiting."""
+"""Seconds to wait for an answer. A healthy Redis takes a millisecond; buyers cannot wait longer
+for an unhealthy one (see :class:`Circuit`)."""
 
 RETRY_AFTER = 1.0
 """Seconds between attempts on a Redis that does not answer."""
 
 RUN_ID = re.compile(rb"run_id:(\w+)")
-"""A server's own name, drawn anew each time that it starts."""
+"""The server's id, which changes at every start."""
 
 
 class Circuit:
-    """Leaves Redis alone for a while after it has failed."""
+    """A circuit breaker: skips Redis for a while after a failure."""
 
     def __init__(self) -> None:
         self._broken = False
@@ -44,7 +44,7 @@ class Circuit:
 
     @property
     def open(self) -> bool:
-        """Whether Redis is being left alone."""
+        """Whether calls skip Redis."""
         return self._broken
 
     def ask(self, question: Callable[[], T], otherwise: T) -> T:
@@ -52,12 +52,12 @@ class Circuit:
 
         Args:
             question: a call to Redis.
-            otherwise: the answer when Redis does not give one.
+            otherwise: the result if Redis does not answer.
         """
         if self._broken:
             if time.monotonic() < self._retry_at:
                 return otherwise
-            # This caller looks whether Redis is back; the others go on without meanwhile.
+            # This caller probes Redis; the others keep skipping it meanwhile.
             self._retry_at = time.monotonic() + RETRY_AFTER
         try:
             answer = question()
@@ -71,10 +71,10 @@ class Circuit:
 
 
 class Server:
-    """Tracks which Redis server this process talks to, and since when; one per client.
+    """Which Redis server this process talks to, and for how long; one per client.
 
-    A promoted replica may lack the last writes of the primary that it replaces. What this process
-    reads from a server that it has just met may therefore be older than what was acknowledged.
+    A promoted replica may lack the last writes of its primary, so data read from a server that
+    this process has just met may be older than what was acknowledged.
     """
 
     def __init__(self) -> None:
@@ -83,20 +83,20 @@ class Server:
 
     @property
     def known_for(self) -> float:
-        """Seconds since another server was met than before; endless if there was but one."""
+        """Seconds since the server last changed; infinite if it never did."""
         return time.monotonic() - self._since
 
     def meet(self, connection: Any) -> None:
-        """Set a new connection up; redis-py calls it (``redis_connect_func``) in place of its own.
+        """Set up a new connection (redis-py's ``redis_connect_func``) and read the server's id.
 
-        Costs one round trip for each connection, not one for each command.
+        Costs one round trip per connection, not per command.
         """
         connection.on_connect()
         connection.send_command("INFO", "server", check_health=False)
         try:
             told = connection.read_response()
         except ResponseError:
-            told = b""  # a server that does not tell may be another one each time
+            told = b""  # a server without an id may be another one each time
         found = RUN_ID.search(told if isinstance(told, bytes) else str(told).encode())
         run_id = found[1] if found else b""
         if not run_id or (self._run_id and run_id != self._run_id):
@@ -106,7 +106,7 @@ class Server:
 
 @cache
 def client() -> redis.Redis:
-    """Return a client that never retries by itself: the caller decides what may be sent twice."""
+    """Return a client that never retries: the caller decides what may be sent twice."""
     return redis.Redis.from_url(
         conf.REDIS_URL.get(),
         socket_timeout=TIMEOUT,

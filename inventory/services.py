@@ -1,4 +1,4 @@
-"""What a shop calls: reserve (one item or several together), confirm, release, restock."""
+"""The app's interface: reserve (one item or several together), confirm, release, restock."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def reserve(purchase: Purchase, on_granted: OnGranted, *, by: str = DEFAULT) -> 
     """Reserve units for a buyer, and commit.
 
     Args:
-        purchase: who wants how many of what.
+        purchase: the request.
         on_granted: opens what the shop needs (its order), in the transaction that reserves.
-            Give the same function object each time: purchases of different functions are not
+            Pass the same function object each time: only purchases with the same function are
             combined.
         by: name of the strategy.
 
@@ -36,10 +36,10 @@ def reserve(purchase: Purchase, on_granted: OnGranted, *, by: str = DEFAULT) -> 
         Granted, SoldOut, LimitReached or KeyReused.
 
     Raises:
-        Busy: too much load, or no database; nothing was written.
-        OutcomeUnknown: it may have been sold; the same key later gets the truth.
+        Busy: overload, or the database is unreachable; nothing was written.
+        OutcomeUnknown: it may have been sold; a retry with the same key gets the result.
         guard.NoSuchItem: no such item.
-        Exception: what ``on_granted`` raised; nothing was written for this purchase.
+        Exception: any exception of ``on_granted``; nothing was written for this purchase.
     """
     return strategy(by).sell(purchase, on_granted)
 
@@ -55,7 +55,7 @@ def stock(name: str, units: int) -> Item:
 
 
 def restock(item: int, units: int) -> Level:
-    """Add units to an item. When this returns, no process refuses on an older hint.
+    """Add units to an item. After it returns, no process refuses on an older hint.
 
     Raises:
         guard.NoSuchItem: no such item.
@@ -63,7 +63,7 @@ def restock(item: int, units: int) -> Level:
     with transaction.atomic():
         level = guard.restock(item, units)
         hint().announce(item, level)
-    hint().publish_surely(item, level)
+    hint().publish_with_retry(item, level)
     return level
 
 
@@ -72,10 +72,10 @@ def confirm(reservation: int, *, late: bool = False) -> bool:
 
     Args:
         reservation: its id.
-        late: also when its deadline has passed, as long as nobody has released it.
+        late: also after its deadline, unless it was released.
 
     Returns:
-        False if it is not held any more, or its deadline has passed, by the database's clock.
+        False if it is no longer held, or its deadline has passed by the database's clock.
     """
     _require_transaction()
     held = Reservation.objects.filter(pk=reservation, state=State.HELD)
@@ -85,18 +85,18 @@ def confirm(reservation: int, *, late: bool = False) -> bool:
 
 
 class OutOfReach(Exception):
-    """Released units cannot be had again: they are sold, or the buyer is at the limit without."""
+    """Released units cannot be reclaimed: they are sold, or the buyer has reached the limit."""
 
 
 def reclaim(reservations: Iterable[int]) -> None:
-    """Take the units of released reservations once more, and make them final; all or none.
+    """Take the units of released reservations again and confirm them; all or none.
 
-    For a payment that arrived when the reservations had run out. Units are taken through the
-    guard and the buyer's limit, like any others. Must run in the caller's transaction, which on
-    an exception has to be rolled back.
+    For a payment that arrives after the reservations expired. The guard and the buyer's limit
+    apply as for any purchase. Runs in the caller's transaction, which must roll back on an
+    exception.
 
     Raises:
-        OutOfReach: too few are left, the buyer is at the limit, or one is not released.
+        OutOfReach: too few units are left, the buyer is at the limit, or one is not released.
     """
     _require_transaction()
     wanted = set(reservations)
@@ -126,10 +126,10 @@ def _count(scope: int, buyer: int, units: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """A reservation that was released, or partly so.
+    """A reservation that was fully or partly released.
 
     Attributes:
-        quantity: units that it gave back.
+        quantity: units that were released.
     """
 
     reservation: int
@@ -139,7 +139,7 @@ class Released:
 
 
 OnReleased = Callable[[Sequence[Released]], None]
-"""Runs inside the transaction that releases; what it raises rolls the release back."""
+"""Runs inside the releasing transaction; an exception rolls the release back."""
 
 
 def release(
@@ -151,22 +151,22 @@ def release(
     units: int | None = None,
     written_off: Collection[int] = (),
 ) -> list[Released]:
-    """Put the units of reservations back, each exactly once however often this is asked.
+    """Release reservations and return their units, each exactly once however often called.
 
-    Locks the items, then the reservations, each in order of their ids; the caller's rows come
-    last, in ``on_released``.
+    Locks the items, then the reservations, each in order of id; ``on_released`` locks the
+    caller's rows last.
 
     Args:
         reservations: ids.
-        on_released: what the shop does about those that were released, in the same transaction.
-        was: the state they must be in; others are left alone.
-        only_due: leave alone those whose deadline has not passed, by the database's clock.
-        units: of each, only so many, and the others are kept; those that have fewer are left
-            alone. Asked twice, this returns twice as many: ``on_released`` must know better.
-        written_off: ids of those whose units nobody gets again: they leave the total.
+        on_released: updates the shop's rows for the released ones, in the same transaction.
+        was: the required state; others are left alone.
+        only_due: skip reservations whose deadline has not passed, by the database's clock.
+        units: release only this many of each; reservations with fewer are left alone. A
+            repeated call releases again, which ``on_released`` must prevent.
+        written_off: ids of those whose units leave the total instead of being sold again.
 
     Returns:
-        Those that this call released.
+        The reservations that this call released.
     """
     wanted = list(reservations)
     with transaction.atomic():
@@ -176,7 +176,7 @@ def release(
             on_released(released)
         for item, level in levels.items():
             hint().announce(item, level)
-    # Before anybody is told, so that nobody is refused on a hint from before.
+    # Publish before answering, so that no buyer is refused on an older hint.
     transaction.on_commit(lambda: _publish(levels))
     return released
 
@@ -186,28 +186,28 @@ def expire(on_released: OnReleased, *, most: int = 500) -> int:
 
     Args:
         on_released: as for :func:`release`.
-        most: how many in one transaction.
+        most: how many per transaction.
 
     Returns:
-        How many were released; ``most`` means that there may be more.
+        How many were released; ``most`` means that more may be due.
     """
     ids = due(most)
     return len(release(ids, on_released, only_due=True)) if ids else 0
 
 
 def may_come_back(item: int) -> bool:
-    """Whether units of an item are held that nobody has confirmed: they may be available again."""
+    """Whether units of an item are held without confirmation: they may become available again."""
     return Reservation.objects.filter(item=item, state=State.HELD).exists()
 
 
 def due(most: int = 500) -> list[int]:
-    """Held reservations whose deadline has passed, by the database's clock; the oldest first."""
+    """Return held reservations past their deadline by the database's clock, oldest first."""
     found = Reservation.objects.filter(state=State.HELD, deadline__lte=Now()).order_by("deadline")
     return list(found.values_list("pk", flat=True)[:most])
 
 
 def due_of(reservations: Iterable[int]) -> list[int]:
-    """Those of these reservations that are held although their deadline has passed."""
+    """Return those of these reservations that are held past their deadline."""
     found = Reservation.objects.filter(pk__in=list(reservations), state=State.HELD)
     return list(found.filter(deadline__lte=Now()).values_list("pk", flat=True))
 
@@ -239,7 +239,7 @@ WHERE quota.scope = given.scope AND quota.buyer = given.buyer
 
 
 def _give_back(units: Iterable[tuple[int, int, int]]) -> None:
-    """Let buyers have so much more of their limit: scope, buyer, units of each."""
+    """Reduce buyers' used quotas by (scope, buyer, units)."""
     given: Counter[tuple[int, int]] = Counter()  # an UPDATE changes each row once
     for scope, buyer, number in units:
         given[scope, buyer] += number
@@ -250,8 +250,8 @@ def _give_back(units: Iterable[tuple[int, int, int]]) -> None:
 
 
 def _lock_items(reservations: QuerySet[Reservation]) -> None:
-    # Items first and in one order: every transaction that touches several locks them so, and
-    # therefore none can wait in a circle.
+    # Items first, in order of id: every transaction that needs several locks does so, which
+    # rules out deadlocks.
     items = set(reservations.values_list("item", flat=True))
     list(Item.objects.select_for_update(no_key=True).filter(pk__in=items).order_by("pk"))
 
@@ -267,10 +267,10 @@ def _put_back(released: Iterable[Released], written_off: Container[int]) -> dict
 
 
 def _publish(levels: dict[int, Level]) -> None:
-    # Surely: on an older hint a buyer would be refused while units are there, and one who gets
-    # such a unit and asks again would be told that it was sold out.
+    # With retries: on an older hint a buyer would be refused while units are available, and a
+    # repeat of a purchase just made would be answered "sold out".
     for item, level in levels.items():
-        hint().publish_surely(item, level)
+        hint().publish_with_retry(item, level)
 
 
 def _hint(levels: dict[int, Level]) -> None:

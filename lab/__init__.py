@@ -1,1 +1,1 @@
-"""Everything that shows, proves, measures and teaches: a Django app of the demo only."""
+"""Demonstrations, proofs, benchmarks and lessons: a Django app of the demo only."""

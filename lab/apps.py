@@ -5,7 +5,7 @@ from django.conf import settings
 
 
 class LabConfig(AppConfig):
-    """Demo data, the demo's API, the comparison strategies and the failpoints' orders."""
+    """Demo data, the demo's API, the comparison strategies and the failpoints."""
 
     name = "lab"
     default_auto_field = "django.db.models.BigAutoField"

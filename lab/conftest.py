@@ -1,4 +1,4 @@
-"""The shop's fixtures, and the demo's payment provider as its own process."""
+"""The shop's fixtures, and the demo's payment provider as a separate process."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from lab.tests.psp import KEY, SECRET, Psp, running_psp
-from shop.conftest import ann, bob, sale, sale_of, till
+from shop.conftest import ann, bob, fake_provider, sale, sale_of
 from shop.payments.provider import provider
 
-__all__ = ["ann", "bob", "sale", "sale_of", "till"]
+__all__ = ["ann", "bob", "fake_provider", "sale", "sale_of"]
 
 
 @pytest.fixture(scope="session")
@@ -22,9 +22,9 @@ def _running_psp() -> Iterator[Psp]:
 
 @pytest.fixture
 def psp(_running_psp: Psp, settings: Any) -> Iterator[Psp]:
-    """The payment provider, well-behaved at first, with the shop's settings pointing there.
+    """The payment provider, without faults, in the shop's settings.
 
-    It sends no webhooks unless told where to: ``psp.behave(webhook_url=…)``.
+    It sends webhooks only after ``psp.behave(webhook_url=…)``.
     """
     settings.PSP_URL, settings.PSP_KEY = _running_psp.url, KEY
     settings.PSP_WEBHOOK_SECRET = SECRET

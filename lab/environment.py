@@ -19,7 +19,7 @@ from shop.environment import (
 from shop.environment import VARIABLES as SHOP_VARIABLES
 
 PSP_PORT = 8790
-"""Where the demo's payment provider listens, if that port is free."""
+"""Default port of the demo's payment provider, if it is free."""
 
 MAIL_PORT = 8791
 """Where the demo's mail server listens, if that port is free."""
@@ -36,7 +36,9 @@ VARIABLES = declare(
     Variable("LOCUST_PORT", "8089", "Locust's port; if unset and taken, the next free one"),
     Variable("CELERY_CONCURRENCY", "2", "Celery worker processes"),
     Variable(
-        "INVENTORY_LINES", "admission,lock,guard,connections", "demo only: safeguards that are on"
+        "INVENTORY_FEATURE_FLAGS",
+        "admission,lock,guard,connections",
+        "demo only: safeguards that are on",
     ),
     Variable("SHOP_FAILPOINTS", "", "demo only: folder through which a proof arms failpoints"),
     Variable("LAB_SABOTAGE", "", "demo only: a bug for a negative control (lab/proof/sabotage.py)"),
@@ -47,7 +49,7 @@ ALL_VARIABLES = (*SHOP_VARIABLES, *VARIABLES)
 
 
 def data_folder() -> Path:
-    """Return the absolute folder in which the demo keeps everything it writes."""
+    """Return the absolute path of the demo's data folder."""
     return (PROJECT / Path(text("SHOP_DATA")).expanduser()).resolve()
 
 

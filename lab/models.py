@@ -1,4 +1,4 @@
-"""Tables that only comparison strategies and demonstrations need."""
+"""Tables for the comparison strategies and demonstrations only."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from inventory.models import Item
 class UnenforcedItem(models.Model):
     """An item whose books may be unbalanced, so that an oversell can be shown.
 
-    The database's function ``inventory_books_enforced`` looks here: see
+    The database function ``inventory_books_enforced`` reads this table: see
     ``migrations/0002_unenforced_items.sql``.
     """
 
@@ -24,14 +24,14 @@ class UnenforcedItem(models.Model):
     def add(item: int) -> None:
         """Stop enforcing an item's books, from this transaction's commit on.
 
-        Call it after the item's row was written: else purchases that come together wait for each
-        other here and not there.
+        Call it after the item's row was written: otherwise concurrent purchases wait for each other
+        here instead of there, and do not race.
         """
         UnenforcedItem.objects.bulk_create([UnenforcedItem(item_id=item)], ignore_conflicts=True)
 
 
 class StockUnit(models.Model):
-    """A unit put out for the strategy ``unit_rows`` to be claimed; gone when it is sold."""
+    """A unit put on sale for the strategy ``unit_rows``; deleted when it is sold."""
 
     item = models.ForeignKey(Item, on_delete=models.CASCADE)
 
@@ -40,8 +40,8 @@ class StockUnit(models.Model):
 
 
 class StockBucket(models.Model):
-    """A part of an item's stock, for the strategy ``buckets``; all of them make what is available,
-    except for what came back since they were last dealt out.
+    """A part of an item's stock for the strategy ``buckets``. The buckets add up to the available
+    units, except for those returned since the buckets were last filled.
     """
 
     pk = models.CompositePrimaryKey("item_id", "number")

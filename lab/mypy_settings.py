@@ -1,4 +1,4 @@
-"""Settings for mypy: the lab's, with the payment provider's models beside them."""
+"""Settings for mypy: the lab's, plus the payment provider's models."""
 
 from lab.psp.settings import PSP_BEHAVIOUR, PSP_BEHAVIOUR_MAY_CHANGE, PSP_WEBHOOK_URL
 from lab.settings import *  # noqa: F403

@@ -1,6 +1,6 @@
-"""The shop's settings, overlaid for the demo: random secrets, plain HTTP on 127.0.0.1, the lab.
+"""The shop's settings with the demo's overlay: random secrets, plain HTTP on 127.0.0.1, the lab.
 
-Chosen by `shop.environment.choose_settings` where `SHOP_DEMO=1`.
+`shop.environment.choose_settings` selects them if `SHOP_DEMO=1`.
 """
 
 from lab import environment as demo
@@ -17,7 +17,7 @@ LOGGING = {
     "loggers": {**LOGGING["loggers"], "lab": {"level": demo.text("LOG_LEVEL")}},
 }
 
-# Secrets are kept in the data folder, so logins and buyer tokens outlive a restart.
+# Secrets are kept in the data folder, so that logins and buyer tokens survive a restart.
 SECRET_KEY = demo.text("SECRET_KEY") or kept_secret("secret-key")
 ALLOWED_HOSTS = demo.names("ALLOWED_HOSTS") or ["127.0.0.1", "localhost"]
 PSP_URL = demo.text("PSP_URL") or f"http://127.0.0.1:{demo.PSP_PORT}"
@@ -25,13 +25,15 @@ PSP_KEY = demo.text("PSP_KEY") or kept_secret("psp-key")
 PSP_WEBHOOK_SECRET = demo.text("PSP_WEBHOOK_SECRET") or kept_secret("psp-webhook-secret")
 PUBLIC_URL = demo.text("PUBLIC_URL").rstrip("/") or (f"http://127.0.0.1:{demo.number('SHOP_PORT')}")
 
-# The lab itself turns the guard off: see lab/apps.py.
-LAB_GUARD = "guard" in demo.names("INVENTORY_LINES")
-INVENTORY_LINES = [name for name in demo.names("INVENTORY_LINES") if name != "guard"]
+# The lab turns the guard off itself: see lab/apps.py.
+LAB_GUARD = "guard" in demo.names("INVENTORY_FEATURE_FLAGS")
+INVENTORY_FEATURE_FLAGS = [
+    name for name in demo.names("INVENTORY_FEATURE_FLAGS") if name != "guard"
+]
 LAB_FAILPOINTS = demo.text("SHOP_FAILPOINTS")
 LAB_SABOTAGE = demo.text("LAB_SABOTAGE")
 
-# A load test plays thousands of buyers with few tokens, so the demo limits nobody by itself.
+# A load test uses few tokens for thousands of buyers, so the demo has no rate limit by default.
 SHOP_RATE_LIMIT = demo.number("RATE_LIMIT") if demo.is_set("RATE_LIMIT") else 0
 SHOP_ALLOW_UNSAFE_STRATEGIES = True
 SHOP_SHOW_MAILS = True
@@ -39,7 +41,7 @@ SHOP_SHOW_MAILS = True
 # Where the mail server keeps what it takes; proofs read there (lab/mail_server.py).
 MAIL_FOLDER = DATA_DIR / "mail"
 
-# Static files are served from where they are: nothing to collect, nothing that can be stale.
+# Static files are served from their source folders: no collecting, no stale copies.
 STATIC_ROOT = None
 WHITENOISE_USE_FINDERS = True
 STORAGES = {

@@ -1,4 +1,4 @@
-"""The shop in Django's admin: products and sales to edit, orders and mails to look at."""
+"""The shop in Django's admin: edit products and sales, view orders and mails."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.http import HttpRequest
 
-from inventory.admin_retried import ReadOnly, Retried, StateFilter
+from inventory.admin_retried import ReadOnly, Retried, StateFilter, WrittenByServices
 from shop import orders, payments
 from shop.audit.models import Alert
 from shop.background.models import Run
@@ -29,7 +29,7 @@ admin.site.index_title = "Catalogue, stock and orders"
 
 
 class PriceForm(forms.ModelForm):
-    """A form whose price is written as people write it, 999.00, and stored in minor units."""
+    """A form that shows a price in major units (999.00) and stores it in minor units."""
 
     priced: ClassVar[str]
 
@@ -99,7 +99,7 @@ class ProductAdmin(admin.ModelAdmin):
 
 @admin.register(Sale)
 class SaleAdmin(admin.ModelAdmin):
-    """Sales. They can be paused at any time: the purchase's own transaction looks once more."""
+    """Sales. Pausing is safe at any time: each purchase's transaction checks the sale."""
 
     form = SaleForm
 
@@ -122,7 +122,7 @@ class SaleAdmin(admin.ModelAdmin):
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Sale]:
-        """Add the database's time, by which sales open and end."""
+        """Add the database's time, which opens and ends sales."""
         sales: QuerySet[Sale] = super().get_queryset(request)
         return sales.annotate(now=Now())
 
@@ -138,11 +138,11 @@ class SaleAdmin(admin.ModelAdmin):
 
     @admin.display(description="available", ordering="item__available")
     def available(self, sale: Sale) -> str:
-        """Write how many of all units ever stocked are left."""
+        """Write the units available out of the total."""
         return f"{sale.item.available} of {sale.item.total}"
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        """Keep the item and the currency of a sale: its orders depend on them."""
+        """Make fields that orders depend on read-only: product, item and currency."""
         return () if obj is None else ("product", "item", "currency")
 
     @admin.action(description="Pause the selected sales", permissions=["change"])
@@ -158,19 +158,10 @@ class SaleAdmin(admin.ModelAdmin):
         self.message_user(request, f"{count} sales are resumed.")
 
 
-class RowsInline(admin.TabularInline):
+class RowsInline(WrittenByServices, admin.TabularInline):
     """Rows of an order that only services write."""
 
     extra = 0
-    can_delete = False
-
-    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Refuse everyone."""
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Refuse everyone."""
-        return False
 
 
 class LinesInline(Amounts, RowsInline):
@@ -199,7 +190,7 @@ class PaymentsInline(Amounts, RowsInline):
 
     @admin.display(description="owed back")
     def back(self, payment: Payment) -> str:
-        """Write how much was refunded or is being refunded."""
+        """Write the amount refunded or being refunded."""
         return plain(payment.owed_back, payment.order.currency)
 
 
@@ -224,7 +215,7 @@ class OrderAdmin(Amounts, ReadOnly):
 
     @admin.display(description="what")
     def what(self, order: Order) -> str:
-        """Quantities and products."""
+        """Return quantities and products."""
         return order.contents
 
     def has_fulfil_permission(self, request: HttpRequest) -> bool:
@@ -267,7 +258,7 @@ class RefundAdmin(Amounts, ReadOnly):
     def retry(self, request: HttpRequest, chosen: QuerySet[Refund]) -> None:
         """Request failed refunds again, each as a new refund."""
         for refund in chosen.filter(state=Refund.State.FAILED):
-            with suppress(PaymentUnknown):  # then the sweep asks again
+            with suppress(PaymentUnknown):  # the sweep will ask again
                 payments.retry(refund)
             refund.refresh_from_db()
             self.message_user(request, f"Refund {refund.pk} is {refund.state}.")
@@ -291,11 +282,11 @@ class AlertAdmin(ReadOnly):
     list_display = ("text", "gone", "opened", "closed")
     list_filter = (("closed", admin.EmptyFieldListFilter), "opened")
     search_fields = ("text",)
-    ordering = ("-closed", "-opened")  # PostgreSQL puts those first that are not closed
+    ordering = ("-closed", "-opened")  # PostgreSQL sorts nulls, the open alerts, first
 
     @admin.display(boolean=True, description="gone", ordering="closed")
     def gone(self, alert: Alert) -> bool:
-        """Tell whether the problem was gone at the last audit."""
+        """Return whether the last audit no longer found the problem."""
         return alert.closed is not None
 
 

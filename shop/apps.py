@@ -10,7 +10,7 @@ class ShopConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Tell Celery of every commit that left something to follow up; register the checks."""
+        """Register the checks; notify Celery of each commit that writes outbox messages."""
         from inventory import outbox
         from shop import checks  # noqa: F401  # registers them
         from shop.background.notify import notify

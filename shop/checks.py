@@ -1,7 +1,7 @@
-"""What ``manage.py check`` says about fields that a team has added to the shop's models.
+"""System checks for fields that a team adds to the shop's models.
 
-Orders are opened by a statement over arrays, and two other tables are written in SQL as well. What
-these cannot fill in, every sale would fail for.
+Orders and two other tables are written in SQL. A field that those statements cannot fill would
+make every sale fail.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ WRITTEN_IN_SQL = {
     Run: ("task", "runs", "failures", "last", "seconds", "result", "last_failure", "error"),
     WebhookEvent: ("id", "type"),
 }
-"""Models whose rows are written by statements that name these fields and no others."""
+"""Models whose rows are written in SQL that names these fields only."""
 
 
 @register(Tags.models)
 def check_columns(**_: Any) -> Iterator[CheckMessage]:
-    """Find fields that would have no value."""
+    """Find added fields that would get no value."""
     for model, given in OPENED.items():
         for field in without_value(model, given):
             yield Error(
-                f"{model.__name__}.{field} has no default, so that no order can be opened.",
-                hint="Give it a default, or null=True, or a value in shop/orders/creation.py.",
+                f"{model.__name__}.{field} has no default, so no order can be opened.",
+                hint="Add a default, null=True, or a value in shop/orders/creation.py.",
                 obj=model,
                 id="shop.E001",
             )
     for other, named in WRITTEN_IN_SQL.items():
         for field in made_by_django(other, named):
             yield Error(
-                f"{other.__name__}.{field} gets no value: these rows are written in SQL.",
+                f"{other.__name__}.{field} gets no value: rows of this model are written in SQL.",
                 hint="Give the field a db_default instead of a default.",
                 obj=other,
                 id="shop.E002",

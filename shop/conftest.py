@@ -16,21 +16,21 @@ from shop.catalogue.models import Sale
 from shop.catalogue.sales import open_sale
 from shop.payments.provider import provider
 from shop.tests import client
-from shop.tests.provider import Till
+from shop.tests.provider import FakeProvider
 
 client.install()
 
 
 class Buyer:
-    """A user with a token, who calls the API."""
+    """A user with a token who calls the API."""
 
     def __init__(self, name: str) -> None:
-        # Without a password, since hashing one costs more than all else in most tests.
+        # Without a password: hashing one costs more than most tests.
         self.user = User.objects.create(username=name, password="!")
         self.token = tokens.issue(self.user.pk)
 
     def call(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
-        """Call the API; a body that is no bytes is sent as JSON."""
+        """Call the API; a body that is not bytes is sent as JSON."""
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         sent = {"authorization": f"Bearer {self.token}", **headers}
         return Client().generic(
@@ -48,7 +48,7 @@ class Buyer:
         return self.call("POST", f"sales/{sale.pk}/orders", body, idempotency_key=key, **headers)
 
     def order(self, sale: Sale, quantity: int = 1) -> int:
-        """Place an order that must succeed; its id."""
+        """Place an order that must succeed; return its id."""
         answer = self.buy(sale, quantity)
         assert answer.status_code == 201, answer.content
         pk: int = answer.json()["id"]
@@ -64,11 +64,11 @@ class Buyer:
 
 
 @pytest.fixture(autouse=True)
-def till(settings: Any) -> Iterator[Till]:
-    """The payment provider of every test: inside the process, with a ledger to count in."""
-    settings.PAYMENT_PROVIDER = "shop.tests.provider.Till"
+def fake_provider(settings: Any) -> Iterator[FakeProvider]:
+    """The payment provider of all tests, in this process."""
+    settings.PAYMENT_PROVIDER = "shop.tests.provider.FakeProvider"
     provider.cache_clear()
-    yield cast(Till, provider())
+    yield cast(FakeProvider, provider())
     provider.cache_clear()
 
 
@@ -80,7 +80,7 @@ def ann(db: None) -> Buyer:
 
 @pytest.fixture
 def bob(db: None) -> Buyer:
-    """Another one."""
+    """Another buyer."""
     return Buyer("bob")
 
 
@@ -96,5 +96,5 @@ def sale_of(db: None) -> Callable[..., Sale]:
 
 @pytest.fixture
 def sale(sale_of: Callable[..., Sale]) -> Sale:
-    """Ten units, two for each buyer, at 999.00."""
+    """Ten units at 999.00 CNY, two per buyer."""
     return sale_of()

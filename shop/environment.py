@@ -1,8 +1,8 @@
-"""Every setting a user may make: one table of environment variables, read nowhere else.
+"""All environment variables in one table; no other module reads them.
 
 Each may also be given as a file: `SECRET_KEY_FILE=/run/secrets/secret-key` stands for its content.
-`shop/settings.py` turns them into Django's settings and `lab/stack` into processes. The README's
-table is tested against `VARIABLES`, so a variable cannot be added in silence.
+`shop/settings.py` turns them into Django's settings and `lab/stack` into processes. A test compares
+the README's table with `VARIABLES`.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from django.core.exceptions import ImproperlyConfigured
 PROJECT: Path = Path(__file__).resolve().parent.parent
 
 SETTINGS = "shop.settings"
-"""The settings of a real shop, for which nothing that only its operator knows has a default."""
+"""The production settings, with no default for what only the operator knows."""
 
 DEMO_SETTINGS = "lab.settings"
-"""Those settings, overlaid for the demo."""
+"""The same settings with the demo's overlay."""
 
 
 @dataclass(frozen=True)
@@ -73,12 +73,12 @@ _DEFAULTS = {variable.name: variable.default for variable in VARIABLES}
 
 
 def declare(*variables: Variable) -> tuple[Variable, ...]:
-    """Add variables to the table, for an app that has settings of its own; return them."""
+    """Add an app's variables to the table; return them."""
     _DEFAULTS.update({variable.name: variable.default for variable in variables})
     return variables
 
 
-# What only the operator can know, so no default could be right outside the demo.
+# Only the operator knows these, so they have no default outside the demo.
 REQUIRED = (
     *("DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL", "SECRET_KEY", "ALLOWED_HOSTS"),
     *("PSP_URL", "PSP_KEY", "PSP_WEBHOOK_SECRET"),
@@ -115,7 +115,7 @@ def number(name: str) -> int:
     """Return the variable `name` as a whole number.
 
     Raises:
-        ImproperlyConfigured: it is something else.
+        ImproperlyConfigured: it is not a whole number.
     """
     value = text(name)
     if not value.isdecimal():
@@ -127,7 +127,7 @@ def switch(name: str) -> bool:
     """Return the variable `name` as yes (1) or no (0).
 
     Raises:
-        ImproperlyConfigured: it is something else.
+        ImproperlyConfigured: it is neither.
     """
     value = text(name)
     if value not in {"0", "1"}:
@@ -136,16 +136,16 @@ def switch(name: str) -> bool:
 
 
 def names(name: str) -> list[str]:
-    """Return the comma separated variable `name` as a list."""
+    """Return the comma-separated variable `name` as a list."""
     return [part.strip() for part in text(name).split(",") if part.strip()]
 
 
 def choose_settings() -> None:
-    """Name Django's settings where nobody has: the demo's where `SHOP_DEMO=1`, else a real shop's.
+    """Set DJANGO_SETTINGS_MODULE unless it is set: the demo's if `SHOP_DEMO=1`, else the shop's.
 
     Raises:
         ImproperlyConfigured: `SHOP_DEMO` is neither 0 nor 1.
-        SystemExit: the demo is asked for, and `lab/`, of which it is a part, is not there.
+        SystemExit: `SHOP_DEMO=1` without `lab/`, which the demo is part of.
     """
     demo = switch("SHOP_DEMO")
     if demo and find_spec("lab") is None:
@@ -166,13 +166,13 @@ OFFLINE_COMMANDS = frozenset(
 
 
 def refuse_unsafe_command(arguments: Sequence[str]) -> None:
-    """Stop a `manage.py` command that would use servers or secrets which are not set.
+    """Stop a `manage.py` command that needs servers or secrets that are not set.
 
     Args:
-        arguments: the command line, the program's name first.
+        arguments: the command line, starting with the program's name.
 
     Raises:
-        SystemExit: names everything that is missing at once.
+        SystemExit: names all missing variables.
     """
     command = next((word for word in arguments[1:] if not word.startswith("-")), "help")
     if command in OFFLINE_COMMANDS or {"-h", "--help", "--version"} & set(arguments):
@@ -186,15 +186,15 @@ def refuse_unsafe_command(arguments: Sequence[str]) -> None:
 def refuse_unsafe_start() -> None:
     """Stop a production start that lacks a secret or a server address.
 
-    Called by every entry point that serves (`wsgi`, `celery`, `manage.py`) rather than by the
-    settings module, which type checkers and editors import too.
+    Every entry point that serves (`wsgi`, `celery`, `manage.py`) calls it, not the settings
+    module, which type checkers and editors import too.
 
     Raises:
-        ImproperlyConfigured: names everything that is missing at once.
+        ImproperlyConfigured: names all missing variables.
     """
     named = os.environ.get("DJANGO_SETTINGS_MODULE", SETTINGS)
     if (settings.SETTINGS_MODULE if settings.configured else named) != SETTINGS:
-        return  # settings that build on these decide for themselves
+        return  # settings that extend these decide for themselves
     missing = [name for name in REQUIRED if not is_set(name)]
     if missing:
         raise ImproperlyConfigured(

@@ -1,8 +1,8 @@
 """A cheap wait function for psycopg under gevent.
 
-psycopg waits cooperatively through the patched ``select.poll``, which makes and drops half a dozen
-objects for each wait; a batch waits several times for the database. One watcher does the same for
-a tenth of the time. It is psycopg's own seam (``psycopg.waiting``), used by gevent workers only.
+psycopg waits through the patched ``select.poll``, which creates half a dozen objects per wait, and
+a batch waits several times for the database. One gevent watcher does it in a tenth of the time. The
+hook is psycopg's own (``psycopg.waiting``); only gevent workers install it.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ def wait(
     interval: float = 0.0,
     timeout: float | None = None,
 ) -> T:
-    """Drive a psycopg generator, switching to other greenlets while the server is waited for.
+    """Drive a psycopg generator; switch to other greenlets while waiting for the server.
 
     Args:
-        gen: yields what it waits for and is sent what is ready.
+        gen: yields the events to wait for and is sent those that occurred.
         fileno: of the connection's socket.
-        interval: not needed here; gevent interrupts a waiting greenlet by itself.
-        timeout: seconds; used by psycopg where time does not matter, so it waits its own way.
+        interval: unused; gevent can interrupt a waiting greenlet.
+        timeout: seconds; delegated to psycopg, which uses it outside the hot path only.
     """
     if timeout is not None:
         return _psycopgs_own(gen, fileno, interval, timeout)
@@ -44,7 +44,7 @@ def wait(
         wanted = next(gen)
         while True:
             hub.wait(hub.loop.io(fileno, int(wanted)))
-            # Readable or writable: asked for both, it is told both and finds out by trying.
+            # If asked for both events, report both: psycopg finds out which by trying.
             wanted = gen.send(Ready(int(wanted)))
     except StopIteration as done:
         answer: T = done.value

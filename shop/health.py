@@ -5,12 +5,12 @@ from django.http import HttpRequest, HttpResponse
 
 
 def alive(request: HttpRequest) -> HttpResponse:
-    """Answer 200: this process serves. Asks nobody else, so that an outage restarts no worker."""
+    """Answer 200: the process serves. Checks no server, so that an outage restarts no worker."""
     return HttpResponse("ok\n", content_type="text/plain")
 
 
 def ready(request: HttpRequest) -> HttpResponse:
-    """Answer 200 if the database does; without it nothing can be sold."""
+    """Answer 200 if the database does; sales need it."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT 1")
     return HttpResponse("ok\n", content_type="text/plain")

@@ -1,4 +1,4 @@
-"""All models of the shop, in one place for Django to find; import them from their subjects."""
+"""Re-export all models, so that Django finds them; import them from their subjects."""
 
 from shop.audit.models import Alert
 from shop.background.models import Run

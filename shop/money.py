@@ -1,4 +1,4 @@
-"""Amounts: whole numbers of a currency's minor unit, and how people write and read them."""
+"""Amounts in minor units of a currency, and their conversion and display."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Money(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def default_currency() -> str:
-    """Return the currency of products and sales that name none."""
+    """Return the currency of products and sales that do not name one."""
     code: str = settings.CURRENCY
     return code
 
 
 def check_currency(code: str) -> None:
-    """Refuse what is no currency.
+    """Refuse unknown currencies.
 
     Raises:
         ValidationError: it is not in ISO 4217.
@@ -38,7 +38,7 @@ def check_currency(code: str) -> None:
 
 
 def to_minor(amount: Decimal, currency: str) -> int:
-    """Convert an amount that people write, such as 9.50, to minor units, such as 950.
+    """Convert an amount in major units, such as 9.50, to minor units, such as 950.
 
     Raises:
         ValueError: it has more decimal places than the currency.
@@ -50,17 +50,17 @@ def to_minor(amount: Decimal, currency: str) -> int:
 
 
 def to_major(amount: int, currency: str) -> Decimal:
-    """Convert minor units, such as 950, to the amount that people write, such as 9.50."""
+    """Convert minor units, such as 950, to major units, such as 9.50."""
     return Decimal(amount).scaleb(-get_currency_precision(currency))
 
 
 def plain(amount: int, currency: str) -> str:
-    """Write an amount for operators and programmers: ``999.00 CNY``."""
+    """Format an amount for operators and programmers: ``999.00 CNY``."""
     return f"{to_major(amount, currency)} {currency}"
 
 
 def display(amount: int, currency: str, locale: str) -> str:
-    """Write an amount as people of a locale do: ``CN¥1,999.00`` in ``en``.
+    """Format an amount for a locale: ``CN¥1,999.00`` in ``en``.
 
     Args:
         amount: in minor units.

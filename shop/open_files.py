@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import resource
 
-# Tried in turn where the hard limit is "unlimited": macOS then still refuses more than 10,240.
+# Tried in this order if the hard limit is "unlimited": macOS then still refuses more than 10,240.
 WANTED = (65_536, 10_240)
 
 
 def raise_open_files() -> int:
-    """Raise this process's soft limit of open files as far as it may; return the limit.
+    """Raise this process's soft limit of open files to its maximum; return the limit.
 
     The default is 256 on macOS and 1,024 on many Linux systems: too few for 2,000 buyers.
     """

@@ -1,4 +1,4 @@
-"""Refusals: every code, with its HTTP status and its message, for the API and the pages.
+"""Refusals: every code with its HTTP status and message, for the API and the pages.
 
 The messages are English here and Chinese in `locale/`.
 """
@@ -13,12 +13,12 @@ from django.utils.translation import gettext_lazy as _
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What a client learns from a code.
+    """What a code tells the client.
 
     Attributes:
         status: HTTP status.
-        title: message to clients of the API, translated where it is written out.
-        retry_after: seconds after which a client may try again; None where that does not help.
+        title: message to API clients, translated on output.
+        retry_after: seconds after which a client may retry; None if that does not help.
     """
 
     status: int
@@ -95,7 +95,7 @@ PROBLEMS: dict[str, Problem] = {
     "order_refunded": Problem(409, _("This order has been refunded.")),
     "payment_declined": Problem(409, _("The payment was declined. You were not charged.")),
 }
-"""By code. Codes are stable: clients branch on them."""
+"""Problems by code. Codes are stable: clients branch on them."""
 
 MAY_COME_BACK = _(
     "Some orders are still unpaid. Items that are not paid for in time go back on sale."
@@ -104,12 +104,12 @@ MAY_COME_BACK = _(
 
 
 class Refusal(Exception):
-    """Refuse what a buyer asked for.
+    """A request was refused.
 
     Attributes:
         code: one of ``PROBLEMS``.
-        detail: what exactly is wrong, for the client's programmer.
-        more: figures that belong to it, such as what is still available.
+        detail: the exact error, for the client's programmer.
+        more: figures, such as the units still available.
     """
 
     def __init__(self, code: str, *, detail: str = "", **more: int) -> None:

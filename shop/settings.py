@@ -1,6 +1,6 @@
-"""Django's settings, from the environment (`shop/environment.py` lists what may be set).
+"""Django's production settings, from the environment (`shop/environment.py` lists the variables).
 
-These are a real shop's: no secret has a default, and pages are served over HTTPS.
+No secret has a default, and pages are served over HTTPS.
 """
 
 from pathlib import Path
@@ -25,7 +25,7 @@ INSTALLED_APPS = [
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
-    "drf_spectacular_sidecar",  # only its static files: the API documentation's page
+    "drf_spectacular_sidecar",  # only for its static files: the API documentation's page
     "inventory",
     "shop",
 ]
@@ -65,8 +65,8 @@ TEMPLATES = [
 ]
 
 # --- Database -----------------------------------------------------------------------------------
-# Without a URL there is no database at all (Django's dummy backend): a command that needs none,
-# such as `check` or `makemigrations`, then touches none. `manage.py` sets the URL for the others.
+# Without a URL there is no database (Django's dummy backend), so commands such as `check` and
+# `makemigrations` connect to none. `manage.py` requires the URL for the others.
 DATABASES = {}
 if environment.is_set("DATABASE_URL"):
     DATABASES["default"] = dj_database_url.parse(
@@ -76,14 +76,14 @@ if environment.is_set("DATABASE_URL"):
     )
     DATABASES["default"]["OPTIONS"] = {
         **DATABASES["default"].get("OPTIONS", {}),
-        # One pool a process. processes x max_size must stay below the server's max_connections:
+        # One pool per process. processes x max_size must stay below the server's max_connections:
         # 2 web + 3 Celery + 1 beat = 6 x 16 = 96 < 200.
-        # `timeout`: seconds a request waits for a free connection before it is refused.
+        # `timeout`: seconds that a request waits for a free connection before it is refused.
         "pool": {
             "min_size": environment.number("DB_POOL_MIN"),
             "max_size": environment.number("DB_POOL_SIZE"),
             "timeout": 5,
-            # A server that restarts is tried again every few seconds, not every few minutes.
+            # Reconnect every few seconds after a server restart, not every few minutes.
             "reconnect_timeout": 5,
         },
         "connect_timeout": 5,
@@ -91,7 +91,7 @@ if environment.is_set("DATABASE_URL"):
 
 REDIS_URL = environment.text("REDIS_URL")
 
-# The seam to a real payment provider; see `shop/payments/provider.py`.
+# The payment provider's class; see `shop/payments/provider.py`.
 PAYMENT_PROVIDER = "shop.payments.http_provider.HttpProvider"
 PSP_URL = environment.text("PSP_URL")
 PSP_KEY = environment.text("PSP_KEY")
@@ -105,15 +105,15 @@ INVENTORY_MAX_WAIT = environment.number("INVENTORY_MAX_WAIT")
 # --- The shop -----------------------------------------------------------------------------------
 SHOP_RATE_LIMIT = environment.number("RATE_LIMIT")
 
-# A sale may name a strategy that oversells, to show what it does.
+# Sales must not use strategies that oversell; the demo allows them.
 SHOP_ALLOW_UNSAFE_STRATEGIES = False
 
-# An order's page shows the mails about it, where there is no mail server.
+# Orders' pages show no mails; the demo, without a mail server, shows them.
 SHOP_SHOW_MAILS = False
 
 CURRENCY = environment.text("SHOP_CURRENCY")
 
-# Where buyers find the shop, for links in mails.
+# The shop's address, for links in mails.
 PUBLIC_URL = environment.text("PUBLIC_URL").rstrip("/")
 
 # --- Mail ---------------------------------------------------------------------------------------
@@ -134,7 +134,7 @@ LANGUAGES = [("en", "English"), ("zh-hans", "简体中文")]
 USE_TZ = True
 TIME_ZONE = "UTC"
 
-# Collected once, into the image, compressed and with a hash in each name.
+# Collected once, into the image, compressed and with hashes in the names.
 STATIC_URL = "static/"
 STATIC_ROOT: Path | None = BASE_DIR / "staticfiles"
 STORAGES = {

@@ -6,7 +6,7 @@ from django.urls import include, path
 from shop import health
 
 urlpatterns = [
-    # First, for it is asked a thousand times as often as all the others together.
+    # First, because it gets a thousand times as many requests as the others together.
     path("api/v1/", include("shop.api.urls")),
     path("", include("shop.pages.urls")),
     path("admin/", admin.site.urls),

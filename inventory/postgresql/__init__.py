@@ -1,1 +1,1 @@
-"""Django's PostgreSQL backend whose pool hands out live connections only."""
+"""Django's PostgreSQL backend with a pool that hands out only live connections."""

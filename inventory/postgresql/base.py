@@ -1,10 +1,9 @@
-"""The database engine ``inventory.postgresql``: Django's own, with a check at checkout.
+"""The database engine ``inventory.postgresql``: Django's, with a liveness check at checkout.
 
-A PostgreSQL server that dies or ends a session closes its socket, but the pool keeps the connection
-until a request fails on it: up to ``max_size`` failed requests per process, spread over as long as
-it takes to use each connection once. Django's ``CONN_HEALTH_CHECKS`` costs a round trip per
-checkout, and waits a second or more after the second dead connection. Looking at the socket costs
-some microseconds and no waiting.
+When a PostgreSQL server dies or ends a session, it closes the socket, but the pool keeps the
+connection until a request fails on it: up to ``max_size`` failed requests per process. Django's
+``CONN_HEALTH_CHECKS`` costs a round trip per checkout, and pauses for a second or more after the
+second dead connection. Reading the socket costs microseconds.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ from inventory.feature_flags import feature_flags
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
-    """A connection of Django's that never starts on a dead connection of the pool."""
+    """A Django connection that is never a dead connection of the pool."""
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
-        """Take a connection from the pool, and drop the dead ones that come before it.
+        """Take a connection from the pool; discard dead ones.
 
         Raises:
-            psycopg.OperationalError: no connection can be made, or none was free in time.
+            psycopg.OperationalError: no connection can be made, or none became free in time.
         """
         connection = super().get_new_connection(conn_params)
         pool = self.pool  # type: ignore[attr-defined]  # missing in django-stubs
@@ -37,7 +36,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
 def is_alive(connection: Connection[Any]) -> bool:
     """Return False if the server has closed an idle connection; never waits."""
     try:
-        # The first read may find only the server's farewell; the second then finds the end.
+        # The first read may return only the server's last message; the second finds the end.
         connection.pgconn.consume_input()
         connection.pgconn.consume_input()
     except OperationalError:

@@ -1,1 +1,1 @@
-"""Selling: combine the requests, decide, write, and commit them."""
+"""Selling: combine requests, decide, write and commit."""

@@ -1,8 +1,8 @@
 """Sell a batch of purchases of one item in one transaction.
 
-Right without the item's lock: the first statement locks the item's row, so batches of any
-number of processes are served one after the other, and the guard decides in the end. The lock
-in front only saves them from meeting here.
+Correct without the item's lock: the first statement locks the item's row, which serialises batches
+of all processes, and the guard decides. The lock only keeps the processes from waiting for the row
+with a connection each.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from inventory.selling import guard
 from inventory.selling.commit import LimitRaced, committing
 from inventory.selling.rules import Decision, Known, decide
 
-# FOR NO KEY UPDATE is what an UPDATE of these columns takes; a plain FOR UPDATE would also make
-# foreign-key checks of other transactions wait.
+# UPDATE of these columns takes FOR NO KEY UPDATE; a plain FOR UPDATE would also block the
+# foreign-key checks of other transactions.
 LOCK_ITEM: LiteralString = """
 SELECT available, version, fence FROM inventory_item WHERE id = %(item)s FOR NO KEY UPDATE
 """
 
-# A statement of its own, after the row lock: at READ COMMITTED it sees all that was committed
-# before the lock was granted. In one statement with the lock it would see an older state.
+# A separate statement after the row lock: at READ COMMITTED it sees everything committed before
+# the lock was granted. In one statement with the lock it would see an older state.
 READ_BATCH: LiteralString = """
 SELECT request.buyer, request.key, request.scope,
        known.id, known.item_id, known.scope, known.quantity, quota.used
@@ -52,8 +52,8 @@ RESERVATION = {
     "deadline": "now() + make_interval(secs => hold)",
 }
 
-# Reservations and quotas in one round trip. The quota's condition is the limit's guard: a buyer
-# that it turns away is missing from the count.
+# Reservations and quotas in one round trip. The quota's condition guards the limit: a buyer over
+# the limit is missing from the count.
 WRITE_BATCH = """
 WITH request AS (
     SELECT * FROM unnest(%(scopes)s::bigint[], %(buyers)s::bigint[], %(keys)s::uuid[],
@@ -76,8 +76,8 @@ SELECT array_agg(id), array_agg(buyer), (SELECT count(*) FROM counted) FROM rese
 
 WRITE = Statement(WRITE_BATCH, reservation=Insert(Reservation, RESERVATION, source="request"))
 
-# Sent together, which saves a round trip while the item is locked and the next batch waits. The
-# guard's word counts as ever: if it refuses, all of it is rolled back.
+# Both statements in one round trip while the item is locked and the next batch waits. If the guard
+# refuses, both are rolled back.
 WRITE_AND_TAKE = Statement(
     WRITE_BATCH + ";" + guard.TAKE,
     reservation=Insert(Reservation, RESERVATION, source="request"),
@@ -86,11 +86,11 @@ WRITE_AND_TAKE = Statement(
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a batch came to, before its commit.
+    """A batch that was written and is not yet committed.
 
     Attributes:
-        decision: who was granted what.
-        granted: the answers of the granted tickets, in order of arrival.
+        decision: the grants.
+        granted: answers of the granted tickets, in order of arrival.
         level: the item's level afterwards.
     """
 
@@ -114,17 +114,17 @@ def sell(
         tickets: purchases of one item, in order of arrival; not empty.
         on_granted: opens what the shop needs for each grant, in the same transaction.
         token: fencing token of the item's lock; None without the lock.
-        write_batch: what decides and writes; None for :func:`write`.
+        write_batch: decides and writes; None for :func:`write`.
 
     Returns:
         The item's level afterwards.
 
     Raises:
-        StaleToken: a newer holder of the lock has written; nothing was.
-        LimitRaced: a buyer's quota moved meanwhile; nothing was written.
+        StaleToken: a newer holder of the lock has written; nothing was written.
+        LimitRaced: another purchase moved a buyer's quota; nothing was written.
         guard.NoSuchItem: no such item.
         CommitUnknown: the connection failed at the commit.
-        Exception: whatever the database or ``on_granted`` raised; nothing was written.
+        Exception: any error of the database or of ``on_granted``; nothing was written.
     """
     with committing():
         written = (write_batch or write)(tickets, token)
@@ -136,11 +136,11 @@ def sell(
 
 
 def write(tickets: Sequence[PurchaseTicket], token: int | None) -> Written:
-    """Decide a batch and write what it is granted, in the caller's transaction.
+    """Decide a batch and write its grants, in the caller's transaction.
 
-    All tickets then have their answer, except those that repeat a key of the same batch.
+    Afterwards all tickets have their answer, except repeats of a key in the same batch.
 
-    Args and errors as for :func:`sell`.
+    Arguments and errors as for :func:`sell`.
     """
     decision, level = read_and_decide(tickets, token)
     granted: list[Granted] = []
@@ -164,7 +164,7 @@ def open_all(granted: Sequence[Granted], on_granted: OnGranted) -> None:
 def read_and_decide(
     tickets: Sequence[PurchaseTicket], token: int | None, statement: LiteralString = LOCK_AND_READ
 ) -> tuple[Decision, Level]:
-    """Read what a decision needs, and decide; the item's level is that before the batch."""
+    """Read the data for a decision, and decide; the level is that before the batch."""
     purchases = [ticket.request for ticket in tickets]
     item = purchases[0].item
     with connection.wrap_database_errors, sql.cursor() as cursor:
@@ -182,7 +182,7 @@ def read_and_decide(
             raise guard.NoSuchItem(item)
         available, version, fence = row
         if token is not None and fence > token:
-            # The guard would say so too; here it saves the work.
+            # The guard checks this again; refusing here saves the work.
             raise StaleToken(f"token {token} is older than {fence}")
         cursor.nextset()
         known: dict[tuple[int, UUID], Known] = {}
@@ -198,12 +198,12 @@ def read_and_decide(
 def insert(
     cursor: psycopg.ClientCursor, statement: Statement, decision: Decision, take: Mapping[str, Any]
 ) -> list[Granted]:
-    """Insert reservations and count quotas, and fill in the answers of the granted tickets.
+    """Insert reservations, count quotas and answer the granted tickets.
 
     Args:
-        cursor: stands afterwards at the result of the statement's first part.
-        statement: :data:`WRITE`, alone or with more.
-        decision: what is granted; at least one purchase.
+        cursor: afterwards positioned at the result of the statement's first part.
+        statement: :data:`WRITE`, alone or followed by others.
+        decision: at least one grant.
         take: parameters of :data:`guard.TAKE`.
     """
     purchases = [ticket.request for ticket in decision.granted]

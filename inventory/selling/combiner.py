@@ -1,12 +1,12 @@
-"""The queue in the process: requests for the same thing wait together, and one serves them all.
+"""A queue in the process: concurrent requests for one item wait together and one serves them all.
 
 Flat combining (Hendler, Incze, Shavit, Tzafrir: "Flat combining and the
-synchronization-parallelism tradeoff", SPAA 2010), applied to transactions: a request
-that finds the line without a leader leads. The leader drains the line, serves all of it in one go,
-passes the lead to the next in line, and only then are the answers out. No thread of its own,
-nothing to start or stop, and nothing left behind when a line is empty.
+synchronization-parallelism tradeoff", SPAA 2010), applied to transactions. A request that finds no
+leader becomes the leader. The leader drains the queue, serves the batch, hands the lead to the
+next request in the queue, and then releases the answers. There is no thread to start or stop, and
+an empty queue leaves nothing behind.
 
-It works on threads and, with gevent's monkey patch in place, on greenlets.
+Works on threads and, after gevent's monkey patch, on greenlets.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Handler = Callable[[Hashable, Drain[Request, Answer]], None]
 
 
 class _Waiting(Ticket[Request, Answer]):
-    """A ticket that a thread waits with."""
+    """A ticket that a thread waits for."""
 
     __slots__ = ("leads", "since", "turn")
 
@@ -32,13 +32,13 @@ class _Waiting(Ticket[Request, Answer]):
         super().__init__(request)
         self.leads = False
         self.since = time.monotonic()
-        # A bare lock is the cheapest thing that one thread can wait on and another release.
+        # A bare lock is the cheapest object that one thread can wait on and another release.
         self.turn = threading.Lock()
         self.turn.acquire()
 
 
-class _Line(Generic[Request, Answer]):
-    """The tickets that wait for one thing; it has a leader for as long as it exists."""
+class _Queue(Generic[Request, Answer]):
+    """The tickets that wait for one name; a queue has a leader as long as it exists."""
 
     __slots__ = ("name", "waiting")
 
@@ -51,13 +51,12 @@ class Combiner(Generic[Request, Answer]):
     """Collects concurrent calls of the same name and serves them together, in order of arrival.
 
     Args:
-        handler: called by the leader with the line's name and a function that drains the line.
-            It calls that function when it is ready to serve (every request that has come until
-            then is in) and fills in the answer of each ticket, which may be an exception.
-        max_batch: most requests in one batch; bounds how long a transaction runs.
-        max_waiting: most requests waiting in one line; more are refused at once.
-        max_wait: seconds after which a waiting request is refused; the batch before it may add
-            to them, and is itself bounded by the handler.
+        handler: called by the leader with the queue's name and a function that drains the queue.
+            The handler calls that function when it is ready to serve (the batch then contains
+            every request that has arrived) and fills in the answers, which may be exceptions.
+        max_batch: maximum requests per batch; bounds how long a transaction runs.
+        max_waiting: maximum requests waiting per queue; further ones are refused at once.
+        max_wait: seconds after which a waiting request is refused, once the running batch ends.
     """
 
     def __init__(
@@ -73,98 +72,98 @@ class Combiner(Generic[Request, Answer]):
         self._max_waiting = max_waiting
         self._max_wait = max_wait
         self._mutex = threading.Lock()
-        self._lines: dict[Hashable, _Line[Request, Answer]] = {}
+        self._queues: dict[Hashable, _Queue[Request, Answer]] = {}
 
     def submit(self, name: Hashable, request: Request) -> Answer:
         """Queue a request and return its answer.
 
         Raises:
-            Busy: the line is full, or did not move in time; nothing was done.
-            Exception: whatever the handler answered to this request.
+            Busy: the queue is full, or did not move in time; nothing was done.
+            Exception: the handler's answer to this request.
         """
         ticket: _Waiting[Request, Answer] = _Waiting(request)
         with self._mutex:
-            line = self._lines.get(name)
-            if line is None:
-                line = self._lines[name] = _Line(name)
+            queue = self._queues.get(name)
+            if queue is None:
+                queue = self._queues[name] = _Queue(name)
                 ticket.leads = True
-            elif len(line.waiting) >= self._max_waiting:
+            elif len(queue.waiting) >= self._max_waiting:
                 raise Busy(f"{self._max_waiting} are waiting already")
-            line.waiting.append(ticket)
+            queue.waiting.append(ticket)
         if not ticket.leads:
-            # Without a time-out of its own, which would be a timer for each request: whoever
-            # leads answers those that have waited too long.
+            # No timeout, which would cost a timer per request: the leader answers the requests
+            # that have waited too long.
             try:
                 ticket.turn.acquire()
             except BaseException:
-                # This thread is being ended while it waits (a greenlet can be).
-                self._leave(line, ticket)
+                # The thread is being ended while it waits (a greenlet can be).
+                self._leave(queue, ticket)
                 raise
         if ticket.leads:
-            self._lead(line, ticket)
+            self._lead(queue, ticket)
         return ticket.result()  # type: ignore[return-value]  # the leader has filled it in
 
     def waiting(self, name: Hashable) -> int:
-        """How many wait in a line now."""
-        line = self._lines.get(name)
-        return len(line.waiting) if line else 0
+        """Return how many requests wait for a name now."""
+        queue = self._queues.get(name)
+        return len(queue.waiting) if queue else 0
 
-    def _lead(self, line: _Line[Request, Answer], own: _Waiting[Request, Answer]) -> None:
+    def _lead(self, queue: _Queue[Request, Answer], own: _Waiting[Request, Answer]) -> None:
         batch: list[_Waiting[Request, Answer]] = []
 
         def drain() -> Sequence[Ticket[Request, Answer]]:
             oldest = time.monotonic() - self._max_wait
             late: list[_Waiting[Request, Answer]] = []
             with self._mutex:
-                while line.waiting and len(batch) < self._max_batch:
-                    ticket = line.waiting.popleft()
+                while queue.waiting and len(batch) < self._max_batch:
+                    ticket = queue.waiting.popleft()
                     in_time = ticket is own or ticket.since >= oldest
                     (batch if in_time else late).append(ticket)
-            fail(late, Busy(f"the line did not move for {self._max_wait} s"))
+            fail(late, Busy(f"the queue did not move for {self._max_wait} s"))
             self._release(late)
             return batch
 
         failure: BaseException | None = None
         try:
-            self._handler(line.name, drain)
-        except Exception as error:  # noqa: BLE001  # it is answered to the whole batch
+            self._handler(queue.name, drain)
+        except Exception as error:  # noqa: BLE001  # answered to the whole batch
             failure = error
         except BaseException as error:
-            # This thread is being ended in the middle of a batch that others wait for.
+            # The leader is being ended in the middle of a batch that others wait for.
             failure = OutcomeUnknown("the leader was ended")
             failure.__cause__ = error
             raise
         finally:
             if not batch:
-                # It failed before anything was drained: only the leader has its answer, the next
-                # in line tries for itself.
+                # The handler failed before it drained: only the leader gets the error; the
+                # next request leads its own attempt.
                 with self._mutex:
-                    line.waiting.remove(own)
+                    queue.waiting.remove(own)
                 batch.append(own)
-            # First the lead, so that the next batch starts while these answers go out.
-            self._pass_on(line)
+            # Hand over first, so that the next batch starts while these answers go out.
+            self._pass_on(queue)
             if failure is not None:
                 fail(batch, failure)
             elif lost := [ticket for ticket in batch if ticket.answer is None]:
                 fail(lost, OutcomeUnknown("the request was not answered"))
             self._release(batch)
 
-    def _leave(self, line: _Line[Request, Answer], ticket: _Waiting[Request, Answer]) -> None:
-        """Take a ticket out of its line, and hand the lead on if it had just been given that."""
+    def _leave(self, queue: _Queue[Request, Answer], ticket: _Waiting[Request, Answer]) -> None:
+        """Remove a ticket from its queue; hand the lead on if the ticket had just received it."""
         with self._mutex:
-            if ticket in line.waiting:
-                line.waiting.remove(ticket)
+            if ticket in queue.waiting:
+                queue.waiting.remove(ticket)
         if ticket.leads:
-            self._pass_on(line)
+            self._pass_on(queue)
 
-    def _pass_on(self, line: _Line[Request, Answer]) -> None:
+    def _pass_on(self, queue: _Queue[Request, Answer]) -> None:
         with self._mutex:
-            if not line.waiting:
-                del self._lines[line.name]
+            if not queue.waiting:
+                del self._queues[queue.name]
                 return
-            heir = line.waiting[0]
-            heir.leads = True
-        heir.turn.release()
+            successor = queue.waiting[0]
+            successor.leads = True
+        successor.turn.release()
 
     @staticmethod
     def _release(batch: Sequence[_Waiting[Request, Answer]]) -> None:

@@ -1,8 +1,8 @@
-"""Commit a purchase's transaction, and try again until it is known what became of it.
+"""Commit a purchase's transaction; retry while the result is unknown.
 
-An error from the connection while statements run means that nothing was written: an open
-transaction cannot commit itself. The same error at COMMIT means *unknown*: the server may have
-committed before the connection went (seen in 10 of 10 trials when the reply was cut off).
+A connection error while statements run means that nothing was written: an open transaction cannot
+commit itself. The same error at COMMIT leaves the result unknown: the server may have committed
+before the connection failed (10 of 10 trials that cut off the reply).
 """
 
 from __future__ import annotations
@@ -21,34 +21,34 @@ from inventory.outcomes import Busy, OutcomeUnknown, StaleToken
 
 T = TypeVar("T")
 
-PATIENCE = 2.0
-"""Seconds in which a transaction is tried again when nothing was written: the lock was overtaken,
-the connection was an old one, the database is just coming back. Less than the buyers will wait."""
+RETRY_FOR = 2.0
+"""Seconds during which a transaction that wrote nothing is retried: a newer lock holder was
+faster, the connection was stale, or the database is restarting. Less than buyers will wait."""
 
 PAUSE = 0.05
-"""Seconds between two tries, for a database that is starting."""
+"""Seconds between attempts, for a database that is starting."""
 
 
 class CommitUnknown(Exception):
-    """The connection failed at the commit; only the data can tell what happened."""
+    """The connection failed at the commit; only the data can tell the result."""
 
 
 class LimitRaced(Exception):
-    """A quota moved although the item is locked: its scope spans items. Nothing was written."""
+    """A quota changed although the item is locked: its scope spans items. Nothing was written."""
 
 
 @contextmanager
 def committing() -> Iterator[None]:
-    """``transaction.atomic()`` that tells an unknown outcome from a failure.
+    """``transaction.atomic()`` that distinguishes an unknown result from a failure.
 
     Raises:
-        CommitUnknown: instead of a connection error, if it came at the commit.
-        RuntimeError: it runs inside another transaction.
+        CommitUnknown: a connection error came at the commit.
+        RuntimeError: called inside another transaction.
     """
     at_commit = False
     try:
-        # Durable: inside another transaction nothing would be committed when this one ends, and
-        # buyers would be told of what may yet be rolled back.
+        # Durable: inside another transaction this block would commit nothing, and buyers would
+        # be told of grants that may still be rolled back.
         with transaction.atomic(durable=True):
             yield
             at_commit = True
@@ -59,33 +59,34 @@ def committing() -> Iterator[None]:
 
 
 def commit_with_retry(attempt: Callable[[bool], T]) -> T:
-    """Make a purchase's transaction; try again if nothing was written, or if that is unknown.
+    """Run a purchase's transaction; retry if nothing was written or the result is unknown.
 
-    There is always a second attempt, however long the first one took, unless the first has
-    already waited in vain for a connection.
+    There is always a second attempt, however long the first took, unless the first timed out
+    waiting for a connection.
 
     Args:
-        attempt: the transaction, inside :func:`committing`. It is told whether its fencing token
-            still counts, and must be safe to repeat: it looks for its keys before it writes.
+        attempt: the transaction, inside :func:`committing`. Its argument says whether to write
+            with the fencing token. It must look its keys up before it writes, so that it is safe
+            to repeat.
 
     Returns:
-        What the first attempt returned that came to an end.
+        The result of the first attempt that completed.
 
     Raises:
-        Busy: no attempt came to an end in time; nothing was written.
+        Busy: no attempt completed in time; nothing was written.
         OutcomeUnknown: it may have been committed, and the database cannot be asked.
-        Exception: whatever else ``attempt`` raised; nothing was written.
+        Exception: any other exception of ``attempt``; nothing was written.
     """
     unknown = False
     fenced = True
-    give_up = time.monotonic() + PATIENCE
+    give_up = time.monotonic() + RETRY_FOR
     for tries in count(1):
         failure: Exception
         try:
             return attempt(fenced)
         except CommitUnknown as error:
-            # Trying again is the look-up: what was committed is known by its key now. It
-            # starts with the row's lock, so it waits for a commit that is still under way.
+            # The next attempt finds a committed purchase by its key. It locks the row first,
+            # and so waits for a commit that is still in progress.
             metrics.count("commit_unknown")
             unknown, failure = True, error
             forget_connection()
@@ -98,8 +99,8 @@ def commit_with_retry(attempt: Callable[[bool], T]) -> T:
             metrics.count("limit_raced")
             failure = error
         except StaleToken as error:
-            # Overtaken while paused. Nothing was written; on without the lock, for the queue
-            # behind it belongs to somebody else by now.
+            # A newer holder wrote while this one was paused. Nothing was written; go on without
+            # the lock, which the newer holder has now.
             metrics.count("stale_token")
             failure, fenced = error, False
         except Busy as error:
@@ -123,22 +124,22 @@ def _why_busy(failure: Exception) -> str:
 
 
 def _out_of_connections(error: Exception) -> bool:
-    """Whether the pool had no connection left: this caller has waited for one already."""
+    """Whether the pool had no free connection: this caller has already waited for one."""
     return isinstance(error.__cause__, PoolTimeout)
 
 
 def lend_connections() -> None:
-    """Give this thread's connections back to the pool, for a wait.
+    """Return this thread's connections to the pool before it waits.
 
-    Were those who wait for a batch to keep theirs, the pool could run dry and the one who leads
-    would wait for a connection that only its batch could free.
+    If requests kept a connection while they wait for a batch, the pool could run dry, and the
+    leader would wait for a connection that only its own batch could free.
     """
-    # Only those that exist: merely to name the default one would make it.
+    # Only existing ones: naming the default connection would create it.
     for existing in connections.all(initialized_only=True):
         if existing.connection is not None and not existing.in_atomic_block:
             existing.close()
 
 
 def forget_connection() -> None:
-    """Drop this thread's connection; the next try gets a live one (see `inventory.postgresql`)."""
+    """Drop this thread's connection; the next attempt gets a live one (`inventory.postgresql`)."""
     connection.close()

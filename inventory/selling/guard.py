@@ -1,8 +1,8 @@
 """The guard: the only place that changes ``Item.available``.
 
-Each function is one statement that changes the row and writes the ledger together, so neither
-can be forgotten. All of them must run inside the caller's transaction, whose row lock then
-keeps every other writer of the item waiting until the commit.
+Each function is one statement that changes the row and writes the ledger, so that neither can be
+forgotten. It runs in the caller's transaction, whose row lock blocks all other writers of the item
+until the commit. All raise :class:`NoSuchItem` for an unknown id.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Reason = StockMovement.Reason
 
 
 class OutOfStock(Exception):
-    """Fewer units are available than were to be taken."""
+    """Fewer units are available than requested."""
 
     def __init__(self, available: int) -> None:
         super().__init__(f"only {available} available")
@@ -29,12 +29,11 @@ class OutOfStock(Exception):
 
 
 class NoSuchItem(LookupError):
-    """There is no item of that id."""
+    """No item has this id."""
 
 
-# The condition in WHERE is what decides, in the database and at the moment of the write. The
-# token: a writer that was overtaken by a newer holder of the lock changes nothing; a writer
-# without a lock has no token and is not compared.
+# The WHERE clause decides, in the database, at the moment of the write. The token: a writer that a
+# newer lock holder has overtaken changes nothing; a writer without a lock has no token to compare.
 TAKE: LiteralString = """
 WITH changed AS (
     UPDATE inventory_item
@@ -57,9 +56,8 @@ TAKE_OR_FAIL: LiteralString = TAKE.replace(
 )
 """The same, with a division by zero where it takes nothing."""
 
-# Up to the total: of an item that was oversold, which only a demonstration can do, what was never
-# there does not come back. Units that are returned twice are refused at the commit all the same,
-# for the ledger has both movements.
+# At most the total: an item that was oversold, which only a demonstration can do, must not gain
+# units. The ledger records both movements, so a double return still fails at the commit.
 PUT_BACK: LiteralString = """
 WITH changed AS (
     UPDATE inventory_item
@@ -73,8 +71,8 @@ WITH changed AS (
 SELECT available, version FROM changed
 """
 
-# Returned units that nobody may have again leave the total. The ledger says both: they came back,
-# and they went. What is available has not moved, and neither has its version.
+# Units that are returned but not sold again leave the total. The ledger records both movements;
+# available and its version do not change.
 WRITE_OFF: LiteralString = """
 WITH changed AS (
     UPDATE inventory_item SET total = total - %(units)s::bigint
@@ -106,18 +104,17 @@ SELECT available, version FROM changed
 
 
 def take(item: int, units: int, *, token: int | None = None, reason: Reason = Reason.SALE) -> Level:
-    """Take units, if that many are there.
+    """Take units if that many are available.
 
     Args:
         item: id of the item.
         units: how many, at least 1.
-        token: fencing token of the item's lock; None when selling without the lock.
-        reason: what the ledger says.
+        token: fencing token of the item's lock; None without the lock.
+        reason: the ledger's reason.
 
     Raises:
         OutOfStock: fewer are available.
         StaleToken: a newer holder of the lock has written.
-        NoSuchItem: no such item.
     """
     parameters = to_take(item, units, token, reason)
     with connection.wrap_database_errors, sql.cursor() as cursor:
@@ -127,21 +124,20 @@ def take(item: int, units: int, *, token: int | None = None, reason: Reason = Re
 def to_take(
     item: int, units: int, token: int | None, reason: Reason = Reason.SALE
 ) -> dict[str, Any]:
-    """Parameters of :data:`TAKE`, for who sends it together with other statements.
+    """Return the parameters of :data:`TAKE`, to send it together with other statements.
 
-    Whoever does must then ask :func:`taken`; only what that returns was taken.
+    The caller must then call :func:`taken`; only what it returns was taken.
     """
     _require(units)
     return {"item": item, "units": units, "token": token, "reason": reason}
 
 
 def taken(cursor: psycopg.Cursor[Any], parameters: Mapping[str, Any]) -> Level:
-    """The item's level after :data:`TAKE`, from the cursor that stands at its result.
+    """Return the item's level after :data:`TAKE`, from a cursor positioned at its result.
 
     Raises:
         OutOfStock: fewer are available.
         StaleToken: a newer holder of the lock has written.
-        NoSuchItem: no such item.
     """
     row = cursor.fetchone()
     if row is None:
@@ -150,29 +146,17 @@ def taken(cursor: psycopg.Cursor[Any], parameters: Mapping[str, Any]) -> Level:
 
 
 def put_back(item: int, units: int) -> Level:
-    """Return released units. The caller has moved their reservations in this transaction.
-
-    Raises:
-        NoSuchItem: no such item.
-    """
+    """Return released units. The caller updates their reservations in the same transaction."""
     return _change(PUT_BACK, item, units)
 
 
 def write_off(item: int, units: int) -> Level:
-    """Drop returned units from the total. The caller has moved their reservations as well.
-
-    Raises:
-        NoSuchItem: no such item.
-    """
+    """Remove returned units from the total. The caller updates their reservations likewise."""
     return _change(WRITE_OFF, item, units)
 
 
 def restock(item: int, units: int) -> Level:
-    """Add new units, which also raises the total.
-
-    Raises:
-        NoSuchItem: no such item.
-    """
+    """Add new units, which raises the total too."""
     return _change(RESTOCK, item, units)
 
 
@@ -193,7 +177,7 @@ def _change(statement: LiteralString, item: int, units: int) -> Level:
 
 
 def _why_refused(item: int, token: int | None) -> Exception:
-    """The guard changed nothing: tell the caller which condition failed."""
+    """Return the exception for the condition that failed."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT available, fence FROM inventory_item WHERE id = %s", [item])
         row = cursor.fetchone()

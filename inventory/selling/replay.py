@@ -1,4 +1,4 @@
-"""What became of an idempotency key."""
+"""Look up an idempotency key."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from inventory.selling.rules import Known
 
 
 def find(purchase: Purchase) -> Granted | KeyReused | None:
-    """What became of a purchase's key: granted before, used for another purchase, or unknown."""
+    """Return the earlier answer to a purchase's key; None if the key is new."""
     row = (
         Reservation.objects.filter(buyer=purchase.buyer, key=purchase.key)
         .values_list("pk", "item", "scope", "quantity")

@@ -1,9 +1,9 @@
-"""Several items for one buyer: all of them, or nothing.
+"""Reserve several items for one buyer: all or none.
 
-The items' locks and then their rows are taken in ascending order of the items' ids, which is the
-order of everybody who takes more than one; so nobody waits in a circle, neither in Redis nor in
-the database. Whether a line may be sold is decided as for any other purchase, in
-:mod:`inventory.selling.batch`; the first line that may not be sold rolls all of them back.
+The items' locks and then their rows are acquired in ascending order of item id, as in every
+transaction that needs several, which rules out deadlocks in Redis and in the database.
+:mod:`inventory.selling.batch` decides each line as it decides any purchase; the first refused line
+rolls all of them back.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from inventory.selling.commit import commit_with_retry, committing, lend_connect
 from inventory.sold_out.hint import hint
 
 MOST_LINES = 20
-"""Lines of one cart: each is a row that others wait for until the whole cart is committed."""
+"""Lines per cart: other buyers wait for each line's row until the whole cart is committed."""
 
 
 @dataclass(frozen=True, slots=True)
 class LineRefused:
-    """Nothing was reserved, because of this line.
+    """Nothing was reserved because of this line.
 
     Attributes:
-        position: of the line in the cart; of several that may not be sold, one.
-        outcome: why.
+        position: of a refused line in the cart.
+        outcome: the reason.
     """
 
     position: int
@@ -51,20 +51,20 @@ class LineRefused:
 
 
 class _Refused(Exception):
-    """Carries a refusal out of the transaction, which rolls back what was written so far."""
+    """Carries a refusal out of the transaction, which then rolls back."""
 
     def __init__(self, refused: LineRefused) -> None:
         self.refused = refused
 
 
 def line_keys(key: UUID, lines: int) -> list[UUID]:
-    """Idempotency keys for the lines of a cart, from the cart's own.
+    """Derive the idempotency keys of a cart's lines from the cart's key.
 
-    The first line has the cart's key, so that no other purchase of the buyer can have it too.
+    The first line uses the cart's key itself, so that no other purchase of the buyer can have it.
 
     Args:
         key: the cart's key.
-        lines: how many.
+        lines: number of lines.
     """
     return [key, *(uuid5(key, str(position)) for position in range(1, lines))]
 
@@ -72,23 +72,22 @@ def line_keys(key: UUID, lines: int) -> list[UUID]:
 def reserve_many(
     purchases: Sequence[Purchase], on_granted: OnGranted
 ) -> list[Granted] | LineRefused:
-    """Reserve all of a buyer's purchases in one transaction, and commit; or none of them.
+    """Reserve all of a buyer's purchases in one transaction and commit, or reserve none.
 
     Args:
-        purchases: the lines, of one buyer, each with a key of its own (see :func:`line_keys`);
-            in the same order whenever the same cart is sent.
-        on_granted: opens what the shop needs, once, for all lines, in the same transaction.
+        purchases: the lines, of one buyer, each with its own key (see :func:`line_keys`); a
+            repeated cart must have the same order.
+        on_granted: opens what the shop needs, once for all lines, in the same transaction.
 
     Returns:
-        The grants in the order of the lines, all new or all replayed; or the line for which
-        nothing was reserved.
+        The grants in the order of the lines, all new or all replayed; or the refused line.
 
     Raises:
-        Busy: no database; nothing was written.
-        OutcomeUnknown: it may have been sold; the same keys later get the truth.
+        Busy: the database is unreachable; nothing was written.
+        OutcomeUnknown: it may have been sold; a retry with the same keys gets the result.
         guard.NoSuchItem: no such item.
         ValueError: no lines, or too many.
-        Exception: what ``on_granted`` raised; nothing was written.
+        Exception: any exception of ``on_granted``; nothing was written.
     """
     if not 1 <= len(purchases) <= MOST_LINES:
         raise ValueError(f"a cart has 1 to {MOST_LINES} lines, not {len(purchases)}")
@@ -96,7 +95,7 @@ def reserve_many(
     try:
         return _reserve(tickets, on_granted)
     except IntegrityError:
-        # Two requests with one key met, and the other one has committed: now it is known.
+        # Two requests with one key raced and the other one committed: its result is known now.
         return _reserve(tickets, on_granted)
 
 
@@ -125,7 +124,7 @@ def _sell(
     with committing():
         for item, lines in _by_item(tickets):
             levels[item] = batch.write(lines, tokens[item]).level
-            # A line that a cart's other lines leave without an answer repeats the key of one.
+            # A line without an answer repeats the key of another line of the cart.
             for ticket in lines:
                 if not isinstance(answer := ticket.result() or KeyReused(), Granted):
                     raise _Refused(LineRefused(tickets.index(ticket), answer))

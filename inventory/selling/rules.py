@@ -1,4 +1,4 @@
-"""The rule: who gets what, given what is there. Pure, and the only place that decides it."""
+"""The selling rule: which requests a stock can serve. Pure, and the only place that decides it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from inventory.outcomes import (
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A purchase that was granted before, as its reservation remembers it."""
+    """A purchase that was granted before, read from its reservation."""
 
     reservation: int
     item: int
@@ -26,7 +26,7 @@ class Known:
     quantity: int
 
     def answer(self, purchase: Purchase) -> Granted | KeyReused:
-        """The first answer again, if it is the same purchase."""
+        """Repeat the first answer if the purchase is the same."""
         same = (purchase.item, purchase.scope, purchase.quantity)
         if same != (self.item, self.scope, self.quantity):
             return KeyReused()
@@ -35,11 +35,11 @@ class Known:
 
 @dataclass(slots=True)
 class Decision:
-    """What is to be written; all other tickets have their answer.
+    """The grants to write; all other tickets have their answer.
 
     Attributes:
-        granted: tickets to write, in order of arrival, one for each key.
-        repeats: tickets that repeat the key of a granted one, each with that one.
+        granted: tickets to write, in order of arrival, one per key.
+        repeats: tickets that repeat a granted key, each with the granted ticket.
     """
 
     granted: list[PurchaseTicket] = field(default_factory=list)
@@ -51,7 +51,7 @@ class Decision:
         return sum(ticket.request.quantity for ticket in self.granted)
 
     def answer_repeats(self) -> None:
-        """Answer repeated keys like the first of each, which must be written and opened."""
+        """Answer repeated keys like their first ticket, which must be written and opened."""
         for repeat, first in self.repeats:
             original = first.answer
             assert isinstance(original, Granted)
@@ -66,17 +66,16 @@ def decide(
     known: Mapping[tuple[int, UUID], Known],
     used: Mapping[tuple[int, int], int],
 ) -> Decision:
-    """Serve a batch of purchases of one item in order of arrival.
+    """Decide a batch of purchases of one item in order of arrival.
 
-    A purchase that does not fit is refused and the next one is tried, so the tail of the stock
-    goes to the first in line whom it fits. Limits count what earlier purchases of the same
-    batch were granted.
+    A purchase that does not fit is refused and the next one is tried, so the last units go to
+    the first request that they suffice for. Limits include the grants of the same batch.
 
     Args:
-        tickets: purchases of one item, first come first. Refusals and replays are filled in.
+        tickets: purchases of one item, in order of arrival; refusals and replays are filled in.
         available: units of the item that may be reserved.
-        known: purchases that were granted before, by (buyer, key).
-        used: units that a buyer holds already, by (scope, buyer); absent means none.
+        known: earlier grants by (buyer, key).
+        used: units that a buyer already holds by (scope, buyer); absent means none.
 
     Returns:
         The decision; its ``units`` never exceed ``available``.

@@ -1,1 +1,1 @@
-"""Refuse cheaply once an item has sold out, without ever refusing wrongly."""
+"""Cheap refusals once an item has sold out, never wrong ones."""

@@ -1,8 +1,8 @@
-"""Who holds reservations of a sold-out item.
+"""The buyers of a sold-out item.
 
-A sold-out item must still answer a repeated key with the order it once got. While it stays sold
-out nobody new can hold a reservation, so the set of buyers who do is read once for each time the
-item runs out; everybody else may be refused without asking the database.
+A repeated key must still get its order after the item has sold out. While an item stays sold out,
+no new buyer can reserve it, so the set of its buyers is read once each time that it runs out. All
+other buyers are refused without a query.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from inventory.models import Reservation
 from inventory.outcomes import Level
 
 MOST_HOLDERS = 100_000
-"""An item with more buyers is not remembered (about 8 MB); its refusals ask the database."""
+"""Buyers remembered per item (about 8 MB); with more, refusals query the database."""
 
 MOST_ITEMS = 64
-"""Sold-out items remembered by a process at once."""
+"""Sold-out items remembered per process."""
 
 
 class BuyersOfItem:
@@ -26,12 +26,12 @@ class BuyersOfItem:
         self._known: OrderedDict[int, tuple[int, frozenset[int] | None]] = OrderedDict()
 
     def of(self, item: int, level: Level) -> frozenset[int] | None:
-        """Buyers who hold a reservation, released ones included; None if there are too many.
+        """Return the buyers with a reservation, released ones included; None if too many.
 
         Args:
             item: id of the item.
-            level: the level, zero, at which it was seen. It must have been seen before this
-                call: what is read now then includes every reservation made until that change.
+            level: the level, zero, at which the item was seen before this call: the read then
+                includes every reservation made until that change.
         """
         version, holders = self._known.get(item, (None, None))
         if version != level.version:

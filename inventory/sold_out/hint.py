@@ -1,9 +1,9 @@
-"""The sold-out hint: lets a process refuse without asking the database.
+"""The sold-out hint, which lets a process refuse without a query.
 
-A register in Redis for each item, holding the level after the newest known change. Levels carry
-the change's number from the database, and the register keeps the newest, so a slow writer cannot
-put an old "sold out" over a new restock. It lives for seconds only: what a crash leaves behind
-ends by itself. A filter, never the truth.
+Redis holds one register per item with the level after the newest known change. Levels carry the
+database's change number and the register keeps the newest, so a slow writer cannot overwrite a
+restock with an old "sold out". A register expires after seconds, which cleans up after a crash.
+The hint only filters; the database decides.
 """
 
 from __future__ import annotations
@@ -19,16 +19,14 @@ from inventory.outcomes import Level
 from inventory.redis import Circuit, Server, circuit, client, server
 
 LIFETIME = 5.0
-"""Seconds that a hint may be believed when nothing renews it. A crash between a restock's commit
-and its publication costs refusals for this long; a sold-out item costs a transaction a process
+"""Seconds that a hint counts without renewal. After a crash between a restock's commit and its
+publication, buyers are refused for this long; each process sends one transaction per sold-out item
 this often."""
 
 RETRY = 0.1
-"""Seconds between tries of a publication that must not be lost."""
+"""Seconds between attempts of a publication that must succeed."""
 
-# KEYS[1] the register: a hash of version and available
-# ARGV[1] version  ARGV[2] available  ARGV[3] lifetime in ms
-# Returns 1 if it was written, 0 if something newer was there.
+# Returns 1 if it was written, 0 if a newer level was there.
 PUBLISH = """
 local known = tonumber(redis.call('HGET', KEYS[1], 'version') or '-1')
 if tonumber(ARGV[1]) < known then return 0 end
@@ -42,9 +40,9 @@ class Hint:
     """The register of levels.
 
     Args:
-        client: connection to Redis; its time-outs bound every call.
-        circuit: what every use of this Redis goes through.
-        server: whom the client talks to; None if that can never change.
+        client: connection to Redis; its timeouts bound every call.
+        circuit: the circuit breaker of this Redis.
+        server: tracks which server answers; None if it can never change.
     """
 
     def __init__(self, client: Redis, circuit: Circuit, server: Server | None = None) -> None:
@@ -54,31 +52,31 @@ class Hint:
         self._publish = client.register_script(PUBLISH)
 
     def publish(self, item: int, level: Level) -> bool:
-        """Say what is left after a committed change; False if that is not known to be there now.
+        """Publish the level after a committed change; False if it may not be there now.
 
-        A newer change was known, or Redis did not answer: then nobody can read an older hint
-        either, and it ends by itself.
+        False means that a newer change was known or that Redis did not answer. Then readers cannot
+        read an older hint either, and it expires.
         """
         return self._circuit.ask(lambda: self._write(item, level), otherwise=False)
 
     def announce(self, item: int, level: Level) -> None:
-        """Say what will be left, just before a change commits that brings units.
+        """Publish the level of a change that adds units, just before its commit.
 
-        Else somebody could buy one of them while others still refuse on the older hint, and who
-        asked again for what they have just got would be told that it was sold out. If the change
-        does not commit after all, the hint promises too much for a moment, which costs others a
-        look at the database. Tried once: :meth:`publish_surely` comes after the commit.
+        Otherwise a buyer could buy a unit while other processes still refuse on the older hint, and
+        a repeat of that purchase would be answered "sold out". If the commit fails, the hint
+        promises too much for a moment, which costs some queries. Tries once:
+        :meth:`publish_with_retry` follows the commit.
         """
         self._circuit.ask(lambda: self._replace(item, level), otherwise=None)
 
-    def publish_surely(self, item: int, level: Level) -> None:
-        """Return when nobody can read an older hint: this one is there, or the older have ended.
+    def publish_with_retry(self, item: int, level: Level) -> None:
+        """Publish a level; return when no reader can get an older one.
 
-        Takes up to :data:`LIFETIME` seconds while Redis does not answer.
+        Takes up to :data:`LIFETIME` seconds while Redis does not answer, until older hints expire.
         """
         ended = time.monotonic() + LIFETIME
         while True:
-            # Past the circuit: what another caller met a moment ago is no answer to this one.
+            # Bypass the circuit breaker: this call must try Redis itself.
             try:
                 self._replace(item, level)
             except RedisError:
@@ -90,19 +88,19 @@ class Hint:
                 return
 
     def read(self, item: int) -> Level | None:
-        """The level last published; None if there is none, it is too old, or Redis is away.
+        """Return the level last published; None if absent, expired, or Redis does not answer.
 
-        None too for a while after a failover: the new server may have an old hint and not the
-        restock that came after it. By then whatever it had has ended.
+        None also for :data:`LIFETIME` after a failover: the new server may hold a hint from before
+        a restock whose publication it missed.
         """
         level = self._circuit.ask(lambda: self._read(item), otherwise=None)
-        # Asked afterwards: it may be this very call that met another server.
+        # Check afterwards: this very call may have met another server.
         if self._server is not None and self._server.known_for < LIFETIME:
             return None
         return level
 
     def _replace(self, item: int, level: Level) -> None:
-        """Put this level in the place of any older one; a full Redis still deletes."""
+        """Write this level over any older one; delete the register if Redis is full."""
         try:
             self._write(item, level)
         except OutOfMemoryError:
@@ -121,7 +119,7 @@ class Hint:
 
 
 def register_of(item: int) -> str:
-    """The key of an item's register."""
+    """Return the key of an item's register."""
     return f"stock:{{{item}}}"
 
 

@@ -1,4 +1,4 @@
-"""What the tests of this package share; of the project around it they need a database only."""
+"""Fixtures of this package's tests, which need nothing of the project but a database."""
 
 from __future__ import annotations
 
@@ -19,16 +19,14 @@ def _redis_url() -> Iterator[str]:
 
 @pytest.fixture(autouse=True)
 def own_redis(_redis_url: str) -> Iterator[None]:
-    """A Redis that is the tests' own: items of a project that is being developed beside it have
-    the same ids, and must not be told that they are sold out.
-    """
+    """A private Redis: in the project's own, other items with the same ids may be sold out."""
     with override_settings(REDIS_URL=_redis_url):
         yield
 
 
 @pytest.fixture
 def stock() -> Callable[[int], int]:
-    """Make an item with that many units; returns its id."""
+    """Return a function that makes an item with that many units and returns its id."""
 
     def make(units: int) -> int:
         pk: int = services.stock("phone", units).pk

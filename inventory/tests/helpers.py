@@ -1,4 +1,4 @@
-"""Purchases to try, threads to try them on at once, and what the books say afterwards."""
+"""Purchases, threads that make them concurrently, and the books afterwards."""
 
 from __future__ import annotations
 
@@ -18,21 +18,23 @@ import psycopg
 from django.db import connection
 from django.db.models import Model
 
+from inventory import services
 from inventory.audit import Book, audit
 from inventory.inserts import Statement
 from inventory.models import Reservation
 from inventory.outcomes import Granted, Purchase
+from inventory.selling.strategies import CLASSES, DEFAULT
 
 T = TypeVar("T")
 
-PATIENCE = 30.0
-"""Seconds after which a thread that waits for another one gives up: the test has failed."""
+TIMEOUT = 30.0
+"""Seconds that a thread waits for another one before the test fails."""
 
 _buyers = itertools.count(1)
 
 
-def wish(item: int, buyer: int | None = None, quantity: int = 1, **other: Any) -> Purchase:
-    """A purchase; without a buyer it is by one of its own, whose limit does not matter."""
+def new_purchase(item: int, buyer: int | None = None, quantity: int = 1, **other: Any) -> Purchase:
+    """Return a purchase, by default of a new buyer without a limit."""
     settings: dict[str, Any] = {
         "scope": item,
         "key": uuid4(),
@@ -49,16 +51,27 @@ def wish(item: int, buyer: int | None = None, quantity: int = 1, **other: Any) -
 
 
 def open_nothing(granted: Sequence[Granted]) -> list[str]:
-    """Open what a shop without orders opens."""
+    """Open nothing: a shop without orders."""
     return [f"opened {grant.reservation}" for grant in granted]
 
 
+SAFE = [name for name, strategy in CLASSES.items() if strategy.safe]
+"""Names of the strategies that must never oversell."""
+
+FAST = [name for name in SAFE if name != "redis_lock"]
+
+
+def sell(purchase: Purchase, by: str = DEFAULT) -> Any:
+    """Sell without opening an order."""
+    return services.reserve(purchase, open_nothing, by=by)
+
+
 def at_once(calls: Sequence[Callable[[], T]]) -> list[Any]:
-    """Make each call on a thread of its own, all released together; results or errors in order."""
+    """Make each call on its own thread, all released together; results or errors in order."""
     start = threading.Barrier(len(calls))
 
     def run(call: Callable[[], T]) -> T:
-        start.wait(PATIENCE)
+        start.wait(TIMEOUT)
         return on_this_thread(call)
 
     with ThreadPoolExecutor(len(calls)) as pool:
@@ -67,11 +80,11 @@ def at_once(calls: Sequence[Callable[[], T]]) -> list[Any]:
 
 
 def crowd(sell: Callable[[Purchase], T], purchases: Sequence[Purchase], threads: int) -> list[Any]:
-    """Make all purchases, in turn on each of that many threads; results or errors, any order."""
+    """Make all purchases on that many threads; return results or errors in any order."""
 
     def shop(mine: Sequence[Purchase]) -> list[Any]:
         with ThreadPoolExecutor(1) as own:
-            # As a request does, each gives its connection back.
+            # Each returns its connection, as a request does.
             futures = [own.submit(on_this_thread, partial(sell, each)) for each in mine]
         return [future.exception() or future.result() for future in futures]
 
@@ -93,36 +106,36 @@ def on_this_thread(call: Callable[[], T]) -> T:
 
 @contextmanager
 def in_thread(call: Callable[[], T]) -> Iterator[Callable[[], T]]:
-    """Make a call meanwhile; yields a function that waits for its result."""
+    """Make a call in the background; yield a function that waits for its result."""
     with ThreadPoolExecutor(1) as pool:
         future = pool.submit(on_this_thread, call)
-        yield lambda: future.result(PATIENCE)
+        yield lambda: future.result(TIMEOUT)
 
 
 def kinds(answers: Sequence[object]) -> Counter[str]:
-    """How many answers there are of each kind, by the name of its class."""
+    """Count the answers by class name."""
     return Counter(type(answer).__name__ for answer in answers)
 
 
 def book(item: int) -> Book:
-    """An item's book, after making sure that all of it balances."""
+    """Return an item's book, after checking that it balances."""
     found = audit([item])
     assert not found.problems, found.problems
     return found.items[0]
 
 
 def problems(item: int) -> list[str]:
-    """What the audit has to say against an item's books."""
+    """Return the audit's findings on an item."""
     return audit([item]).problems
 
 
 def reserved(item: int) -> int:
-    """How many reservations of an item there are."""
+    """Return the number of an item's reservations."""
     return Reservation.objects.filter(item=item).count()
 
 
 def keys_of(item: int) -> set[UUID]:
-    """The idempotency keys that were granted."""
+    """Return the idempotency keys that were granted."""
     return set(Reservation.objects.filter(item=item).values_list("key", flat=True))
 
 
@@ -150,13 +163,13 @@ def _forget_field(model: Any, field: Any) -> None:
 
 
 def rows(model: Any) -> list[dict[str, Any]]:
-    """All rows of a model, with fields that only a test has given it."""
+    """Return all rows of a model, including fields that only a test has added."""
     return list(model.objects.values())
 
 
 @contextmanager
 def books_not_enforced() -> Iterator[None]:
-    """Let commits unbalance the books, inside the block, as only a demonstration may."""
+    """Disable the books' constraint inside the block, as only a demonstration may."""
     function = "inventory_books_enforced"
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT pg_get_functiondef('{function}'::regproc)")
@@ -174,7 +187,7 @@ def books_not_enforced() -> Iterator[None]:
 
 @contextmanager
 def outsider() -> Iterator[psycopg.Connection]:
-    """A connection past Django and its transactions: sees what is committed, and nothing else."""
+    """A connection outside Django, which sees committed data only."""
     settings = connection.settings_dict
     with psycopg.connect(
         host=settings["HOST"],
@@ -188,13 +201,23 @@ def outsider() -> Iterator[psycopg.Connection]:
 
 
 def wait_until_blocked(sessions: int) -> None:
-    """Return when that many sessions of this database wait for a lock of PostgreSQL's."""
+    """Wait until that many sessions of this database wait for a PostgreSQL lock."""
     waiting = (
         "SELECT count(*) FROM pg_stat_activity"
         " WHERE datname = current_database() AND wait_event_type = 'Lock'"
     )
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     with outsider() as session:
         while session.execute(waiting).fetchone() != (sessions,):
-            assert time.monotonic() < deadline, "nobody came to wait"
+            assert time.monotonic() < deadline, "no session waited for a lock"
             time.sleep(0.005)
+
+
+def sell_in_a_crowd(by: str, item: int, units: int, buyers: int, threads: int) -> None:
+    """Sell all units to concurrent buyers; every count is exact."""
+    purchases = [new_purchase(item) for _ in range(buyers)]
+    answers = crowd(partial(sell, by=by), purchases, threads)
+    assert kinds(answers) == {"Granted": units, "SoldOut": buyers - units}
+    assert (book(item).available, book(item).held, reserved(item)) == (0, units, units)
+    told = {answer.purchase.key for answer in answers if isinstance(answer, Granted)}
+    assert told == keys_of(item)

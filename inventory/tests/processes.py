@@ -1,4 +1,4 @@
-"""Processes for tests: a second shop, and a proxy that loses what it should carry."""
+"""Processes for tests: a second shop, and a proxy that loses messages."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from django.db import connection
 
 from inventory import conf
 from inventory.outcomes import Purchase
-from inventory.tests.helpers import PATIENCE
+from inventory.tests.helpers import TIMEOUT
 
 PROJECT = Path(__file__).resolve().parents[2]
 
 
 class Worker:
-    """A process of the shop that sells when it is told to."""
+    """A shop process that sells on command."""
 
     def __init__(self, **setup: Any) -> None:
         setup = {
@@ -42,9 +42,9 @@ class Worker:
         )
 
     def hear(self) -> dict[str, Any]:
-        """Its next line."""
+        """Read its next line."""
         assert self.process.stdout is not None
-        # The test's own time-out ends a wait for a worker that says nothing.
+        # The test's own timeout bounds the wait.
         line = self.process.stdout.readline()
         assert line, f"the worker ended with {self.process.wait()}"
         document: dict[str, Any] = json.loads(line)
@@ -63,7 +63,7 @@ class Worker:
         threads: int = 1,
         stop: str = "",
     ) -> None:
-        """Let it sell; `answers` says what came of it, unless it is to stop on the way."""
+        """Start selling; `answers` returns the results, unless `stop` names a point to stop at."""
         told = [
             (
                 str(each.key),
@@ -80,26 +80,26 @@ class Worker:
         self.tell(do="sell", purchases=told, by=by, threads=threads, stop=stop)
 
     def answers(self) -> list[tuple[str, str]]:
-        """Kind and text of each answer, in any order."""
+        """Return kind and text of each answer, in any order."""
         return [(kind, text) for kind, text in self.hear()["answers"]]
 
     def kinds(self) -> Counter[str]:
-        """How many answers of each kind."""
+        """Count the answers by kind."""
         return Counter(kind for kind, _ in self.answers())
 
     def metrics(self) -> dict[str, float]:
-        """Its counters."""
+        """Return its counters."""
         self.tell(do="metrics")
         counters: dict[str, float] = self.hear()["metrics"]
         return counters
 
     def kill(self) -> None:
-        """As the kernel does when memory is short: nothing is cleaned up."""
+        """Kill it like the kernel's OOM killer, without cleanup."""
         self.process.kill()
-        self.process.wait(PATIENCE)
+        self.process.wait(TIMEOUT)
 
     def close(self) -> None:
-        """End it, if it has not ended."""
+        """End it if it is still running."""
         if self.process.poll() is None:
             self.process.kill()
         with self.process:
@@ -107,7 +107,7 @@ class Worker:
 
 
 def _settings_module() -> str:
-    """The project's settings, which may lie below what a test overrides."""
+    """Return the project's settings module, even inside ``override_settings``."""
     found: Any = settings._wrapped  # type: ignore[misc]
     while found.SETTINGS_MODULE is None:
         found = found.default_settings
@@ -116,7 +116,7 @@ def _settings_module() -> str:
 
 @contextmanager
 def workers(count: int, **setup: Any) -> Iterator[list[Worker]]:
-    """Start workers, all ready when the block begins; they end with it."""
+    """Start workers, ready when the block begins; end them with the block."""
     with ExitStack() as stack:
         started = []
         for _ in range(count):
@@ -128,15 +128,14 @@ def workers(count: int, **setup: Any) -> Iterator[list[Worker]]:
 
 
 class Proxy:
-    """Stands between a worker and PostgreSQL, and cuts connections at a chosen COMMIT.
+    """A proxy between a worker and PostgreSQL that cuts connections at a chosen COMMIT.
 
     Attributes:
-        lose: what happens at the next commits, first come first: ``"answer"`` passes the COMMIT
-            on, waits until the server has answered it, and then cuts; ``"request"`` cuts instead
-            of passing it on.
-        closed: refuse new connections, as a server that is gone.
-        close_after: be like that from the next commit that is cut.
-        lost: how many commits were cut.
+        lose: what to cut at the next commits, in order: ``"answer"`` forwards the COMMIT, waits
+            for the server's answer and then cuts; ``"request"`` cuts without forwarding.
+        closed: refuse new connections, like a server that is gone.
+        close_after: be closed after the next cut.
+        lost: number of cuts.
     """
 
     def __init__(self) -> None:
@@ -152,7 +151,7 @@ class Proxy:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
-        """Cut everything."""
+        """Cut all connections."""
         self._listener.close()
         for side in self._open:
             _cut(side)
@@ -184,7 +183,7 @@ class Proxy:
                 answered.clear()
                 self._hold = answered
                 _send(server, data)
-                assert answered.wait(PATIENCE)
+                assert answered.wait(TIMEOUT)
             self.lost += 1
             for side in [*self._open] if self.closed else [client]:
                 _cut(side)
@@ -198,7 +197,7 @@ class Proxy:
         for data in _received(server):
             if self._hold is answered:
                 self._hold = None
-                answered.set()  # and the answer goes nowhere
+                answered.set()  # drop the answer
                 break
             _send(client, data)
         _cut(client)
@@ -223,14 +222,14 @@ def _send(side: socket.socket, data: bytes) -> None:
 
 
 def _cut(side: socket.socket) -> None:
-    with suppress(OSError):  # the other end may have gone first
+    with suppress(OSError):  # the peer may have closed first
         side.shutdown(socket.SHUT_RDWR)
     side.close()
 
 
 @contextmanager
 def proxy() -> Iterator[Proxy]:
-    """A proxy before the test's database."""
+    """A proxy in front of the test's database."""
     between = Proxy()
     try:
         yield between

@@ -1,4 +1,4 @@
-"""The database keeps its own rules: raw SQL, past all of the code, is refused at the commit."""
+"""The database enforces its rules: it refuses wrong raw SQL at the commit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,14 @@ from inventory import services
 from inventory.audit import audit
 from inventory.models import BuyerQuota, Item, Reservation, StockMovement
 from inventory.outcomes import Granted
-from inventory.tests.helpers import book, books_not_enforced, open_nothing, outsider, problems, wish
+from inventory.tests.helpers import (
+    book,
+    books_not_enforced,
+    new_purchase,
+    outsider,
+    problems,
+    sell,
+)
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -33,15 +40,15 @@ RELEASE = "UPDATE inventory_reservation SET state = 'released' WHERE id = %(rese
 
 @pytest.fixture
 def item() -> int:
-    """Five units, of which buyer 1 holds two of the three that it may."""
+    """Five units; buyer 1 holds two, with a limit of three."""
     pk: int = services.stock("phone", 5).pk
-    outcome = services.reserve(wish(pk, 1, 2, limit=3), open_nothing)
+    outcome = sell(new_purchase(pk, 1, 2, limit=3))
     assert isinstance(outcome, Granted)
     return pk
 
 
 def run(item: int, statements: Sequence[str]) -> None:
-    """Run statements in one transaction of a session that knows nothing of Django."""
+    """Run statements in one transaction of a session outside Django."""
     reservation = Reservation.objects.values_list("pk", flat=True).get(item=item)
     parameters = {"item": item, "reservation": reservation, "key": uuid4()}
     with outsider() as session, session.transaction():
@@ -168,7 +175,7 @@ def test_the_database_refuses_a_second_reservation_for_a_key(item):
 
 
 def test_the_database_accepts_what_adds_up(item):
-    """So the refusals above are for what is wrong, and not for being raw SQL."""
+    """So the refusals above are for what is wrong, not for being raw SQL."""
     run(item, [TAKE_ONE, NOTE_SALE, RESERVE_ONE])
     BuyerQuota.objects.create(scope=1, buyer=1, used=1, allowed=1)
     assert book(item).held == 3
@@ -197,11 +204,11 @@ def test_held_to_confirmed_leaves_the_items_row_alone(item):
     assert (book(item).held, book(item).confirmed) == (0, 2)
 
 
-# --- with the enforcement off, the audit must see what the database would have refused ----------
+# --- with the enforcement off, the audit finds what the database would have refused ------------
 
 
 def spoil(item: int, *statements: str) -> list[str]:
-    """Commit what is wrong, as only a demonstration may, and return what the audit says."""
+    """Commit wrong rows with the enforcement off; return the audit's findings."""
     with books_not_enforced():
         run(item, statements)
     return problems(item)
@@ -223,17 +230,17 @@ def test_the_audit_reports_an_oversell_with_its_units(item):
 
 def test_the_audit_reports_a_quota_that_does_not_match_its_reservations(item):
     BuyerQuota.objects.filter(buyer=1).update(used=1)
-    assert problems(item) == [f"scope {item}: buyer 1 is counted for 1 units and holds 2"]
+    assert problems(item) == [f"scope {item}: buyer 1 has used 1 units of the limit and holds 2"]
 
 
-def test_the_audit_reports_a_counter_that_somebody_has_turned(item):
+def test_the_audit_reports_a_counter_that_was_edited(item):
     found = spoil(item, "UPDATE inventory_item SET reserved = reserved + 1 WHERE id = %(item)s")
-    assert any("the counter of reserved units says 3, the rows 2" in text for text in found)
+    assert any("the counter of reserved units is 3, the rows add up to 2" in text for text in found)
 
 
-def test_the_audit_reports_a_ledger_counter_that_somebody_has_turned(item):
+def test_the_audit_reports_a_ledger_counter_that_was_edited(item):
     found = spoil(item, "UPDATE inventory_item SET ledger = ledger + 1 WHERE id = %(item)s")
-    assert any("the counter of the ledger says 4, the rows 3" in text for text in found)
+    assert any("the counter of the ledger is 4, the rows add up to 3" in text for text in found)
 
 
 def test_the_audit_of_one_item_says_nothing_of_another(item):
@@ -256,8 +263,8 @@ def test_the_ledger_has_one_movement_for_a_restock_and_one_for_a_batch(item):
     assert Item.objects.get(pk=item).ledger == 3
 
 
-def test_one_transaction_sees_the_whole_truth_while_another_is_under_way(item):
-    """Between its two statements a sale does not balance; nobody else can see that."""
+def test_an_audit_sees_consistent_books_while_a_sale_is_in_progress(item):
+    """Between its two statements a sale is unbalanced; no other session can see that."""
     with outsider() as session, session.transaction(force_rollback=True):
         session.execute(TAKE_ONE, {"item": item})
         assert book(item).available == 3

@@ -1,4 +1,4 @@
-"""Each system check says what is wrong, under its own id, and what to do."""
+"""Each system check reports its problem under its own id, with a hint."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from locking.tests.helpers import needs_gevent
 
 
 def found(**how: Any) -> list[str]:
-    """Ids of what the checks of this app say."""
+    """Return the ids that this app's checks report."""
     messages = checks.run_checks(tags=["inventory", "models"], **how)
     ours = [each for each in messages if str(each.id).startswith("inventory.")]
     assert all(each.hint for each in ours)
@@ -28,7 +28,7 @@ def found(**how: Any) -> list[str]:
 
 
 def configured(**options: Any) -> Any:
-    """The default database, configured otherwise."""
+    """Configure the default database with these options."""
     return mock.patch.dict(connections["default"].settings_dict, options)
 
 
@@ -38,7 +38,7 @@ def test_a_right_project_passes(settings):
     assert found(include_deployment_checks=True) == []
 
 
-def test_a_misspelt_setting_is_told_with_the_right_name(settings):
+def test_a_misspelt_setting_is_reported_with_the_right_name(settings):
     settings.INVENTORY_MAX_WAITINGS = 7
     assert found() == ["inventory.W001"]
     [message] = checks.run_checks(tags=["inventory"])
@@ -52,8 +52,8 @@ def test_a_misspelt_setting_is_told_with_the_right_name(settings):
         ("INVENTORY_MAX_BATCH", "256"),
         ("INVENTORY_MAX_WAITING", True),
         ("INVENTORY_MAX_WAIT", -1),
-        ("INVENTORY_LINES", "lock"),
-        ("INVENTORY_LINES", ["lokc"]),
+        ("INVENTORY_FEATURE_FLAGS", "lock"),
+        ("INVENTORY_FEATURE_FLAGS", ["lokc"]),
         ("REDIS_URL", "127.0.0.1:6379"),
         ("REDIS_URL", "redis://host:port/0"),
         ("REDIS_URL", None),
@@ -144,13 +144,13 @@ def test_a_psycopg_that_blocks_all_greenlets_is_told(when, told):
         timeout=60,
     )
     assert done.stdout.strip() == told
-    # A server runs no checks, so the log tells as well.
+    # A server runs no checks, so the log says so too.
     assert ("psycopg was imported before gevent" in done.stderr) == (when == "late")
 
 
-def test_what_is_right_on_one_machine_only_is_told_before_a_deployment(settings):
+def test_settings_for_one_machine_only_are_reported_before_a_deployment(settings):
     settings.REDIS_URL = ""
-    settings.INVENTORY_LINES = ["admission", "lock"]
+    settings.INVENTORY_FEATURE_FLAGS = ["admission", "lock"]
     assert found() == []
     assert found(include_deployment_checks=True) == ["inventory.W003", "inventory.W004"]
 
@@ -165,6 +165,6 @@ def test_settings_are_read_when_they_are_used(settings):
     assert conf.MAX_BATCH.get() == 3
 
 
-def test_a_strategy_that_is_not_there_is_told_with_those_that_are():
+def test_an_unknown_strategy_is_reported_with_the_known_ones():
     with pytest.raises(KeyError, match="combining"):
         strategy("combinig")

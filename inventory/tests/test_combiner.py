@@ -1,4 +1,4 @@
-"""The queue in the process: order, bounds, and no line or waiter left behind."""
+"""The queue in the process: order, bounds, and no queue or waiter left behind."""
 
 from __future__ import annotations
 
@@ -13,63 +13,78 @@ import pytest
 
 from inventory.outcomes import Busy, OutcomeUnknown
 from inventory.selling.combiner import Combiner, Drain, _Waiting
-from inventory.tests.helpers import PATIENCE, at_once, in_thread, kinds
+from inventory.tests.helpers import TIMEOUT, at_once, in_thread, kinds
 
-LINE = "phone"
-
-
-class GatedHandler:
-    """Answers requests with their negatives, one batch at a time, and only when it is let to."""
-
-    def __init__(self) -> None:
-        self.batches: list[list[int]] = []
-        self.entered = threading.Semaphore(0)
-        self.go_on = threading.Semaphore(0)
-
-    def __call__(self, name: Hashable, drain: Drain[int, int]) -> None:
-        self.entered.release()
-        assert self.go_on.acquire(timeout=PATIENCE)
-        self.batches.append(answer(drain, lambda request: -request))
-
-    def wait_for_leader(self) -> None:
-        assert self.entered.acquire(timeout=PATIENCE)
+ITEM = "phone"
 
 
 def answer(
-    drain: Drain[int, int], compute: Callable[[int], int | Exception] = lambda request: request
+    drain: Drain[int, int], compute: Callable[[int], int | Exception] = lambda request: -request
 ) -> list[int]:
-    """Drain the line and answer each ticket; returns the requests."""
+    """Drain the queue and answer each ticket, with its negative by default; return the requests."""
     tickets = drain()
     for ticket in tickets:
         ticket.answer = compute(ticket.request)
     return [ticket.request for ticket in tickets]
 
 
-def echo(name: Hashable, drain: Drain[int, int]) -> None:
+class GatedHandler:
+    """Serves one batch each time that ``go_on`` is released."""
+
+    def __init__(self, serve: Callable[[Drain[int, int]], list[int]] = answer) -> None:
+        self.serve = serve
+        self.batches: list[list[int]] = []
+        self.entered = threading.Semaphore(0)
+        self.go_on = threading.Semaphore(0)
+
+    def __call__(self, name: Hashable, drain: Drain[int, int]) -> None:
+        self.entered.release()
+        assert self.go_on.acquire(timeout=TIMEOUT)
+        self.batches.append(self.serve(drain))
+
+    def wait_for_leader(self) -> None:
+        assert self.entered.acquire(timeout=TIMEOUT)
+
+
+def first_fails(error: BaseException, *, drained: bool) -> Callable[[Drain[int, int]], list[int]]:
+    """Serve all batches but the first, which fails before or after it has been drained."""
+    failures = iter([error])
+
+    def serve(drain: Drain[int, int]) -> list[int]:
+        failure = next(failures, None)
+        served = answer(drain) if drained or not failure else []
+        if failure:
+            raise failure
+        return served
+
+    return serve
+
+
+def negate(name: Hashable, drain: Drain[int, int]) -> None:
     answer(drain)
 
 
-def make(handler=echo, *, max_batch=100, max_waiting=100, max_wait=PATIENCE) -> Combiner[int, int]:
+def make(handler=negate, *, max_batch=100, max_waiting=100, max_wait=TIMEOUT) -> Combiner[int, int]:
     return Combiner(handler, max_batch=max_batch, max_waiting=max_waiting, max_wait=max_wait)
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
+        assert time.monotonic() < deadline, "the condition never held"
         time.sleep(0.001)
 
 
 def longer(combiner: Combiner[int, int], than: int) -> bool:
-    return combiner.waiting(LINE) > than
+    return combiner.waiting(ITEM) > than
 
 
 def queue_up(combiner, requests, pool):
-    """Queue requests one behind the other, each on a thread; returns functions for the answers."""
+    """Queue requests in order, each on a thread; return functions that wait for the answers."""
     waits = []
     for request in requests:
-        before = combiner.waiting(LINE)
-        waits.append(pool.enter_context(in_thread(partial(combiner.submit, LINE, request))))
+        before = combiner.waiting(ITEM)
+        waits.append(pool.enter_context(in_thread(partial(combiner.submit, ITEM, request))))
         wait_until(partial(longer, combiner, before))
     return waits
 
@@ -80,42 +95,42 @@ def pool():
         yield stack
 
 
-def test_a_lone_wish_is_served_at_once_and_its_line_is_gone():
+def test_a_lone_request_is_served_at_once_and_its_queue_is_gone():
     combiner = make()
-    assert combiner.submit(LINE, 7) == 7
-    assert combiner.waiting(LINE) == 0
-    assert not combiner._lines
+    assert combiner.submit(ITEM, 7) == -7
+    assert combiner.waiting(ITEM) == 0
+    assert not combiner._queues
 
 
-def test_who_comes_before_the_batch_is_taken_is_in_it_in_order_of_arrival(pool):
+def test_requests_before_the_drain_are_in_the_batch_in_order_of_arrival(pool):
     gated = GatedHandler()
     combiner = make(gated)
     waits = queue_up(combiner, range(1, 21), pool)
     gated.go_on.release()
     assert [wait() for wait in waits] == [-request for request in range(1, 21)]
     assert gated.batches == [list(range(1, 21))]
-    assert not combiner._lines
+    assert not combiner._queues
 
 
-def test_who_comes_after_the_batch_was_taken_is_in_the_next_one(pool):
+def test_requests_after_the_drain_are_in_the_next_batch(pool):
     taken, go_on = threading.Event(), threading.Event()
     batches = []
 
     def handle(name, drain):
         batches.append(answer(drain))
         taken.set()
-        assert go_on.wait(PATIENCE)
+        assert go_on.wait(TIMEOUT)
 
     combiner = make(handle)
-    first = pool.enter_context(in_thread(lambda: combiner.submit(LINE, 1)))
-    assert taken.wait(PATIENCE)
+    first = pool.enter_context(in_thread(lambda: combiner.submit(ITEM, 1)))
+    assert taken.wait(TIMEOUT)
     others = queue_up(combiner, [2, 3], pool)
     go_on.set()
-    assert [first(), *(wait() for wait in others)] == [1, 2, 3]
+    assert [first(), *(wait() for wait in others)] == [-1, -2, -3]
     assert batches == [[1], [2, 3]]
 
 
-def test_no_batch_is_larger_than_the_bound_and_the_next_in_line_leads_the_next(pool):
+def test_no_batch_is_larger_than_the_bound_and_the_next_request_leads_the_next(pool):
     gated = GatedHandler()
     combiner = make(gated, max_batch=3)
     waits = queue_up(combiner, range(1, 9), pool)
@@ -131,31 +146,31 @@ def test_taking_twice_does_not_exceed_the_bound(pool):
         assert answer(drain) == first
 
     combiner = make(handle, max_batch=1)
-    assert combiner.submit(LINE, 5) == 5
+    assert combiner.submit(ITEM, 5) == -5
 
 
-def test_a_full_line_refuses_at_once_and_serves_those_who_wait(pool):
+def test_a_full_queue_refuses_at_once_and_serves_the_waiting(pool):
     gated = GatedHandler()
     combiner = make(gated, max_waiting=3)
     waits = queue_up(combiner, [1, 2, 3], pool)
     with pytest.raises(Busy, match="3 are waiting"):
-        combiner.submit(LINE, 4)
+        combiner.submit(ITEM, 4)
     gated.go_on.release()
     assert [wait() for wait in waits] == [-1, -2, -3]
     assert gated.batches == [[1, 2, 3]]
 
 
-def test_who_waited_too_long_is_refused_and_never_served(pool):
+def test_a_request_that_waited_too_long_is_refused_and_never_served(pool):
     gated = GatedHandler()
     combiner = make(gated, max_wait=0.02)
     leader, late = queue_up(combiner, [1, 2], pool)
-    time.sleep(0.05)  # longer than the wait allowed: this is what is being tested
+    time.sleep(0.05)  # longer than max_wait
     gated.go_on.release()
     assert leader() == -1
     with pytest.raises(Busy, match="did not move"):
         late()
     assert gated.batches == [[1]]
-    assert not combiner._lines
+    assert not combiner._queues
 
 
 def test_a_leader_is_served_however_long_it_took_to_take_the_batch():
@@ -163,100 +178,74 @@ def test_a_leader_is_served_however_long_it_took_to_take_the_batch():
         time.sleep(0.05)
         answer(drain)
 
-    assert make(slow, max_wait=0.01).submit(LINE, 1) == 1
+    assert make(slow, max_wait=0.01).submit(ITEM, 1) == -1
 
 
-def test_a_leader_that_fails_before_taking_keeps_its_failure_to_itself(pool):
-    entered, go_on = threading.Event(), threading.Event()
-    failures = iter([True, False])
-
-    def handle(name, drain):
-        if next(failures):
-            entered.set()
-            assert go_on.wait(PATIENCE)
-            raise ConnectionError("no lock")
-        answer(drain)
-
-    combiner = make(handle)
+def test_a_leader_that_fails_before_draining_keeps_its_failure_to_itself(pool):
+    gated = GatedHandler(first_fails(ConnectionError("no lock"), drained=False))
+    combiner = make(gated)
     leader, *others = queue_up(combiner, [1, 2, 3], pool)
-    assert entered.wait(PATIENCE)
-    go_on.set()
+    gated.go_on.release(2)
     with pytest.raises(ConnectionError, match="no lock"):
         leader()
-    assert [wait() for wait in others] == [2, 3]
-    assert not combiner._lines
+    assert [wait() for wait in others] == [-2, -3]
+    assert not combiner._queues
 
 
-def test_a_leader_that_fails_after_taking_tells_its_whole_batch_and_nobody_else(pool):
-    batches = []
-    ready = threading.Semaphore(0)
+def test_a_leader_that_fails_after_draining_fails_its_whole_batch_and_no_other(pool):
     poison = ValueError("poison")
-
-    def handle(name, drain):
-        assert ready.acquire(timeout=PATIENCE)
-        batches.append(answer(drain))
-        if len(batches) == 1:
-            raise poison
-
-    combiner = make(handle, max_batch=2)
-    waits = queue_up(combiner, [1, 2, 3], pool)
-    ready.release(2)
+    gated = GatedHandler(first_fails(poison, drained=True))
+    combiner = make(gated, max_batch=2)
+    *batch, third = queue_up(combiner, [1, 2, 3], pool)
+    gated.go_on.release(2)
     told = []
-    for wait in waits[:2]:
+    for wait in batch:
         with pytest.raises(ValueError, match="poison") as caught:
             wait()
         told.append(caught.value)
-    # Each thread raises an exception of its own, since raising one writes to it.
+    # Each thread raises its own exception, because raising modifies it.
     assert len({id(error) for error in [*told, poison]}) == 3
     assert [error.__cause__ for error in told] == [poison, poison]
-    assert waits[2]() == 3
-    assert not combiner._lines
+    assert third() == -3
+    assert not combiner._queues
 
 
-def test_when_the_leading_thread_is_ended_its_batch_is_told_unknown_and_the_line_goes_on(pool):
-    batches = []
-    ready = threading.Semaphore(0)
-
-    def handle(name, drain):
-        assert ready.acquire(timeout=PATIENCE)
-        batches.append(answer(drain))
-        if len(batches) == 1:
-            raise KeyboardInterrupt
-
-    combiner = make(handle, max_batch=2)
+def test_when_the_leading_thread_is_ended_its_batch_is_told_unknown_and_the_queue_goes_on(pool):
+    gated = GatedHandler(first_fails(KeyboardInterrupt(), drained=True))
+    combiner = make(gated, max_batch=2)
     leader, follower, third = queue_up(combiner, [1, 2, 3], pool)
-    ready.release(2)
+    gated.go_on.release(2)
     with pytest.raises(KeyboardInterrupt):
         leader()
     with pytest.raises(OutcomeUnknown, match="ended"):
         follower()
-    assert third() == 3
-    assert not combiner._lines
+    assert third() == -3
+    assert not combiner._queues
 
 
 class Ended(BaseException):
-    """What ends a thread or a greenlet from outside."""
+    """Ends a thread or a greenlet from outside."""
 
 
 class EndedWhileWaiting:
-    """A ticket's turn whose thread is ended instead of getting it."""
+    """A lock whose waiter is ended instead of acquiring it."""
 
     def __init__(self, when: threading.Event) -> None:
         self.when = when
 
     def acquire(self) -> None:
-        assert self.when.wait(PATIENCE)
+        assert self.when.wait(TIMEOUT)
         raise Ended
 
     def release(self) -> None:
-        """Nobody is there any more to be let go."""
+        """Do nothing: the waiter is gone."""
 
 
 @pytest.mark.parametrize("given_the_lead", [False, True])
-def test_who_is_ended_while_waiting_leaves_the_line_to_the_others(
+def test_a_request_ended_while_waiting_leaves_the_queue_to_the_others(
     given_the_lead, pool, monkeypatch
 ):
-    served, end = [], threading.Event()
+    end = threading.Event()
     make_ticket = _Waiting.__init__
 
     def make_ticket_to_be_ended(ticket, request):
@@ -265,55 +254,35 @@ def test_who_is_ended_while_waiting_leaves_the_line_to_the_others(
             ticket.turn = EndedWhileWaiting(end)
 
     monkeypatch.setattr(_Waiting, "__init__", make_ticket_to_be_ended)
-    go_on = threading.Semaphore(0)
-
-    def handle(name, drain):
-        assert go_on.acquire(timeout=PATIENCE)
-        served.append(answer(drain))
-
-    combiner = make(handle, max_batch=1)
+    gated = GatedHandler()
+    combiner = make(gated, max_batch=1)
     leader, ended, last = queue_up(combiner, [1, 2, 3], pool)
     if given_the_lead:
-        go_on.release()
-        assert leader() == 1
+        gated.go_on.release()
+        assert leader() == -1
     end.set()
     with pytest.raises(Ended):
         ended()
-    go_on.release(2)
-    assert (leader(), last()) == (1, 3)
-    assert served == [[1], [3]]
-    assert not combiner._lines
+    gated.go_on.release(2)
+    assert (leader(), last()) == (-1, -3)
+    assert gated.batches == [[1], [3]]
+    assert not combiner._queues
 
 
-def test_an_exception_among_the_answers_is_for_its_own_wish_only(pool):
-    ready = threading.Event()
+@pytest.mark.parametrize(
+    ("given", "error", "text"),
+    [(ValueError("bad"), ValueError, "bad"), (None, OutcomeUnknown, "not answered")],
+    ids=["an exception", "no answer"],
+)
+def test_a_failed_answer_is_for_its_own_request_only(given, error, text, pool):
+    def serve(drain):
+        return answer(drain, lambda request: given if request == 2 else request)
 
-    def handle(name, drain):
-        assert ready.wait(PATIENCE)
-        answer(drain, lambda request: ValueError(request) if request == 2 else request)
-
-    combiner = make(handle)
-    one, two, three = queue_up(combiner, [1, 2, 3], pool)
-    ready.set()
-    assert one() == 1
-    with pytest.raises(ValueError, match="2"):
-        two()
-    assert three() == 3
-
-
-def test_a_ticket_without_an_answer_is_unknown_and_the_others_have_theirs(pool):
-    ready = threading.Event()
-
-    def handle(name, drain):
-        assert ready.wait(PATIENCE)
-        for ticket in drain():
-            if ticket.request != 2:
-                ticket.answer = ticket.request
-
-    one, two, three = queue_up(make(handle), [1, 2, 3], pool)
-    ready.set()
+    gated = GatedHandler(serve)
+    one, two, three = queue_up(make(gated), [1, 2, 3], pool)
+    gated.go_on.release()
     assert (one(), three()) == (1, 3)
-    with pytest.raises(OutcomeUnknown, match="not answered"):
+    with pytest.raises(error, match=text):
         two()
 
 
@@ -325,38 +294,32 @@ def test_an_error_that_cannot_be_copied_still_answers_the_whole_batch(pool):
         def __init__(self, *, only_by_name):
             super().__init__(only_by_name)
 
-    ready = threading.Event()
-
-    def handle(name, drain):
-        assert ready.wait(PATIENCE)
-        drain()
-        raise Odd(only_by_name="x")
-
-    waits = queue_up(make(handle), [1, 2], pool)
-    ready.set()
+    gated = GatedHandler(first_fails(Odd(only_by_name="x"), drained=True))
+    waits = queue_up(make(gated), [1, 2], pool)
+    gated.go_on.release()
     for wait in waits:
         with pytest.raises(OutcomeUnknown, match="Odd"):
             wait()
 
 
-def test_a_handler_that_drains_nothing_is_unknown_and_leaves_no_line():
+def test_a_handler_that_drains_nothing_is_unknown_and_leaves_no_queue():
     combiner = make(lambda name, drain: None)
     with pytest.raises(OutcomeUnknown):
-        combiner.submit(LINE, 1)
-    assert not combiner._lines
+        combiner.submit(ITEM, 1)
+    assert not combiner._queues
 
 
-def test_lines_of_different_names_do_not_wait_for_each_other(pool):
+def test_queues_of_different_names_do_not_wait_for_each_other(pool):
     gated = GatedHandler()
-    combiner = make(lambda name, drain: (gated if name == LINE else echo)(name, drain))
-    held = pool.enter_context(in_thread(lambda: combiner.submit(LINE, 1)))
+    combiner = make(lambda name, drain: (gated if name == ITEM else negate)(name, drain))
+    held = pool.enter_context(in_thread(lambda: combiner.submit(ITEM, 1)))
     gated.wait_for_leader()
-    assert combiner.submit("another", 2) == 2
+    assert combiner.submit("another", 2) == -2
     gated.go_on.release()
     assert held() == -1
 
 
-def test_thousands_of_wishes_on_many_threads_are_each_served_exactly_once():
+def test_thousands_of_requests_on_many_threads_are_each_served_exactly_once():
     served: list[int] = []
     leading = threading.Lock()
 
@@ -368,17 +331,17 @@ def test_thousands_of_wishes_on_many_threads_are_each_served_exactly_once():
     combiner = make(handle, max_batch=64, max_waiting=10_000)
 
     def ask_for(requests: range) -> list[int]:
-        return [combiner.submit(LINE, request) for request in requests]
+        return [combiner.submit(ITEM, request) for request in requests]
 
     answers = at_once([partial(ask_for, range(n, 20_000, 200)) for n in range(200)])
     assert kinds(answers) == {"list": 200}
     assert sorted(chain.from_iterable(answers)) == list(range(0, 40_000, 2))
     assert sorted(served) == list(range(20_000))
-    assert not combiner._lines
+    assert not combiner._queues
 
 
 def test_two_thousand_threads_at_once_all_get_their_own_answer():
     combiner = make(max_waiting=10_000)
-    answers = at_once([partial(combiner.submit, LINE, request) for request in range(2000)])
-    assert answers == list(range(2000))
-    assert not combiner._lines
+    answers = at_once([partial(combiner.submit, ITEM, request) for request in range(2000)])
+    assert answers == [-request for request in range(2000)]
+    assert not combiner._queues

@@ -1,4 +1,4 @@
-"""One policy of retries: what is known not to be written is tried again, within a time."""
+"""One retry policy: a transaction known to have written nothing is retried, within a time."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ import pytest
 from django.db import IntegrityError, OperationalError
 from psycopg_pool import PoolTimeout
 
-from inventory import services
 from inventory.models import Reservation
 from inventory.outcomes import Busy, Granted, OutcomeUnknown, StaleToken
 from inventory.selling import batch, commit
 from inventory.selling.commit import CommitUnknown, LimitRaced, commit_with_retry
 from inventory.selling.strategies.guarded import Guard
 from inventory.selling.strategies.row_lock import RowLock
-from inventory.tests.helpers import at_once, book, kinds, open_nothing, wish
+from inventory.tests.helpers import at_once, book, kinds, new_purchase, open_nothing, sell
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -27,7 +26,7 @@ UNKNOWN = CommitUnknown("cut off")
 
 
 class Clock:
-    """Time that passes in attempts and pauses only."""
+    """A clock that attempts and pauses advance."""
 
     now = 0.0
 
@@ -52,7 +51,7 @@ def no_connection() -> OperationalError:
 
 
 def attempts(clock: Clock, seconds: float, *steps: object) -> Callable[[bool], Any]:
-    """Attempts that each take some seconds and come to one step each; the last one repeats."""
+    """Return attempts that take some seconds each and end in one step each; the last repeats."""
     left = list(steps)
 
     def attempt(fenced: bool) -> object:
@@ -89,7 +88,7 @@ def test_an_attempt_that_never_ends_well_is_busy_with_its_own_reason(failure, re
     with pytest.raises(Busy, match=reason) as busy:
         commit_with_retry(attempts(clock, 0.1, failure))
     assert busy.value.__cause__ is failure
-    assert clock.now < commit.PATIENCE + 1
+    assert clock.now < commit.RETRY_FOR + 1
 
 
 def test_a_wait_in_vain_for_a_connection_is_not_repeated(clock):
@@ -99,7 +98,7 @@ def test_a_wait_in_vain_for_a_connection_is_not_repeated(clock):
 
 
 @pytest.mark.parametrize("then", [AWAY, UNKNOWN, RACED, Busy("overtaken"), no_connection()])
-def test_after_an_unknown_commit_nothing_is_told_as_a_failure_of_the_load(then, clock):
+def test_after_an_unknown_commit_overload_is_not_reported(then, clock):
     with pytest.raises(OutcomeUnknown):
         commit_with_retry(attempts(clock, 1, UNKNOWN, then))
 
@@ -110,7 +109,7 @@ def test_what_an_attempt_itself_raises_is_passed_on(clock):
 
 
 def test_a_raced_limit_is_decided_anew(stock, monkeypatch):
-    """The batch is rolled back and made again, and everybody has the answer of that attempt."""
+    """The batch is rolled back and retried, and all buyers get that attempt's answers."""
     item = stock(10)
     raced: list[bool] = []
     write = batch.write
@@ -123,7 +122,7 @@ def test_a_raced_limit_is_decided_anew(stock, monkeypatch):
         return written
 
     monkeypatch.setattr(batch, "write", write_and_race)
-    answers = at_once([partial(services.reserve, wish(item), open_nothing) for _ in range(12)])
+    answers = at_once([partial(sell, new_purchase(item)) for _ in range(12)])
     assert kinds(answers) == {"Granted": 10, "SoldOut": 2}
     assert book(item).held == 10
     told = {each.reservation for each in answers if isinstance(each, Granted)}
@@ -131,10 +130,10 @@ def test_a_raced_limit_is_decided_anew(stock, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", [Guard, RowLock])
-def test_a_commit_that_ends_late_is_not_told_as_sold_out(kind, stock, monkeypatch):
-    """The first attempt's commit becomes visible only after the second has looked for the key."""
+def test_a_commit_that_ends_late_is_not_answered_as_sold_out(kind, stock, monkeypatch):
+    """The first attempt's commit becomes visible only after the second has looked up the key."""
     item = stock(1)
-    strategy, mine = kind(), wish(item)
+    strategy, mine = kind(), new_purchase(item)
     sell_once = strategy._sell_once
     committed: list[object] = []
 

@@ -1,4 +1,4 @@
-"""Processes killed, connections cut, tokens overtaken: the same key always gets the truth."""
+"""Killed processes, cut connections, stale tokens: a repeated key always gets the result."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from inventory.tests.helpers import (
     at_once,
     book,
     kinds,
+    new_purchase,
     open_nothing,
     outsider,
     problems,
     reserved,
-    wish,
+    sell,
 )
 from inventory.tests.processes import proxy, workers
 from locking import LockLost
@@ -31,48 +32,36 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 SAFE = [name for name, strategy in CLASSES.items() if strategy.safe and name != "redis_lock"]
 SHORT = 0.3
-"""Seconds of the killed process's lease: how long the others wait for a dead holder."""
+"""Lease of the killed process, in seconds: how long the others wait for it."""
 
 
 # --- a process dies ----------------------------------------------------------------------------
 
 
-def test_a_lock_holder_killed_before_its_commit_sold_nothing_and_the_key_buys_once(stock):
+@pytest.mark.parametrize("stop", ["before_commit", "after_commit"])
+def test_the_key_of_a_lock_holder_killed_around_its_commit_buys_once(stop, stock):
     item = stock(2)
-    mine = wish(item)
+    mine = new_purchase(item)
     with workers(1, lease=SHORT) as [shop]:
-        shop.start([mine], stop="before_commit")
-        assert shop.hear() == {"at": "before_commit"}
+        shop.start([mine], stop=stop)
+        assert shop.hear() == {"at": stop}
         shop.kill()
-    assert reserved(item) == 0
-    answer = services.reserve(mine, open_nothing)
+    committed = stop == "after_commit"
+    assert reserved(item) == committed
+    answer = sell(mine)
     assert isinstance(answer, Granted)
-    assert not answer.replayed
-    assert (book(item).available, book(item).held) == (1, 1)
-
-
-def test_a_lock_holder_killed_after_its_commit_has_sold_and_the_key_is_told_so(stock):
-    item = stock(2)
-    mine = wish(item)
-    with workers(1, lease=SHORT) as [shop]:
-        shop.start([mine], stop="after_commit")
-        assert shop.hear() == {"at": "after_commit"}
-        shop.kill()
-    assert reserved(item) == 1
-    answer = services.reserve(mine, open_nothing)
-    assert isinstance(answer, Granted)
-    assert answer.replayed
+    assert answer.replayed == committed
     assert (book(item).available, book(item).held) == (1, 1)
 
 
 def test_the_lock_of_a_killed_holder_is_waited_out_and_the_next_sells_under_its_own(stock):
     item = stock(3)
     with workers(1, lease=SHORT) as [shop]:
-        shop.start([wish(item)], stop="after_commit")
+        shop.start([new_purchase(item)], stop="after_commit")
         assert shop.hear() == {"at": "after_commit"}
         before = Item.objects.get(pk=item).fence
         shop.kill()
-    assert isinstance(services.reserve(wish(item), open_nothing), Granted)
+    assert isinstance(sell(new_purchase(item)), Granted)
     assert Item.objects.get(pk=item).fence > before > 0
 
 
@@ -84,10 +73,10 @@ def test_a_holder_that_was_overtaken_changes_nothing_with_its_stale_token(stock)
     paused = ITEM_LOCK.make(item).acquire(timeout=1)
     assert ITEM_LOCK.make(item).force_release("the test's holder is paused past its lease")
     with ITEM_LOCK.make(item).acquire(timeout=1) as next_one:
-        batch.sell([PurchaseTicket(wish(item))], open_nothing, next_one.token)
+        batch.sell([PurchaseTicket(new_purchase(item))], open_nothing, next_one.token)
     before = Item.objects.values().get(pk=item)
     with pytest.raises(StaleToken):
-        batch.sell([PurchaseTicket(wish(item))], open_nothing, paused.token)
+        batch.sell([PurchaseTicket(new_purchase(item))], open_nothing, paused.token)
     assert Item.objects.values().get(pk=item) == before
     assert reserved(item) == 1
     with pytest.raises(LockLost):
@@ -97,9 +86,9 @@ def test_a_holder_that_was_overtaken_changes_nothing_with_its_stale_token(stock)
 def test_an_overtaken_batch_is_sold_again_without_the_lock(stock):
     item = stock(5)
     future = 10**18  # a token from long after this test
-    batch.sell([PurchaseTicket(wish(item))], open_nothing, future)
+    batch.sell([PurchaseTicket(new_purchase(item))], open_nothing, future)
     before = metrics.read()
-    assert isinstance(services.reserve(wish(item), open_nothing), Granted)
+    assert isinstance(sell(new_purchase(item)), Granted)
     assert metrics.read()["stale_token"] - before.get("stale_token", 0) == 1
     assert Item.objects.get(pk=item).fence == future
     assert book(item).available == 3
@@ -107,15 +96,15 @@ def test_an_overtaken_batch_is_sold_again_without_the_lock(stock):
 
 def test_the_fence_is_not_lower_after_redis_lost_everything(stock):
     item = stock(5)
-    services.reserve(wish(item), open_nothing)
+    sell(new_purchase(item))
     before = Item.objects.get(pk=item).fence
     client().flushdb()
-    assert isinstance(services.reserve(wish(item), open_nothing), Granted)
+    assert isinstance(sell(new_purchase(item)), Granted)
     assert Item.objects.get(pk=item).fence > before
 
 
 def test_the_lock_is_given_back_after_the_commit_and_not_before(stock, monkeypatch):
-    """At the moment of the release, others must already see what was sold."""
+    """At the moment of the release, other sessions must already see the sale."""
     from locking.backends.redis import RedisLease
 
     item = stock(1)
@@ -132,7 +121,7 @@ def test_the_lock_is_given_back_after_the_commit_and_not_before(stock, monkeypat
         release(lease)
 
     monkeypatch.setattr(RedisLease, "release", look_and_release)
-    services.reserve(wish(item), open_nothing)
+    sell(new_purchase(item))
     assert seen == [(0,)]
 
 
@@ -140,12 +129,12 @@ def test_the_lock_is_given_back_after_the_commit_and_not_before(stock, monkeypat
 
 
 @pytest.mark.parametrize("lose", ["answer", "request"])
-def test_a_cut_at_the_commit_is_never_told_as_a_failure(lose, stock):
-    """Whether the server had committed or not, the buyer gets the one unit that was asked for."""
+def test_a_cut_at_the_commit_is_never_answered_as_a_failure(lose, stock):
+    """Whether or not the server had committed, the buyer gets exactly one unit."""
     with proxy() as between, workers(1, port=between.port) as [shop]:
         for n, by in enumerate(SAFE, 1):
             item = stock(3)
-            mine = wish(item)
+            mine = new_purchase(item)
             between.lose = [lose]
             shop.start([mine], by=by)
             assert shop.kinds() == {"Granted": 1}, by
@@ -156,7 +145,7 @@ def test_a_cut_at_the_commit_is_never_told_as_a_failure(lose, stock):
 @pytest.mark.parametrize("lose", ["answer", "request"])
 def test_a_cut_at_the_commit_of_a_batch_leaves_every_answer_true(lose, stock):
     item = stock(30)
-    purchases = [wish(item) for _ in range(60)]
+    purchases = [new_purchase(item) for _ in range(60)]
     with proxy() as between, workers(1, port=between.port) as [shop]:
         between.lose = [lose, lose]
         shop.start(purchases, threads=30)
@@ -167,11 +156,9 @@ def test_a_cut_at_the_commit_of_a_batch_leaves_every_answer_true(lose, stock):
 
 
 @pytest.mark.parametrize(("lose", "sold"), [("answer", 1), ("request", 0)])
-def test_where_the_database_stays_away_the_outcome_is_unknown_until_the_key_is_asked_again(
-    lose, sold, stock
-):
+def test_while_the_database_is_unreachable_the_outcome_is_unknown_until_a_retry(lose, sold, stock):
     item = stock(3)
-    mine = wish(item)
+    mine = new_purchase(item)
     with proxy() as between, workers(1, port=between.port, pool_timeout=0.5) as [shop]:
         between.lose, between.close_after = [lose], True
         shop.start([mine])
@@ -187,7 +174,7 @@ def test_a_database_that_was_never_there_is_busy_and_nothing_is_written(stock):
     item = stock(3)
     with proxy() as between, workers(1, port=between.port, pool_timeout=0.5) as [shop]:
         between.closed = True
-        shop.start([wish(item)])
+        shop.start([new_purchase(item)])
         assert shop.kinds() == {"Busy": 1}
     assert (book(item).available, reserved(item)) == (3, 0)
 
@@ -209,7 +196,7 @@ def test_a_session_terminated_in_the_middle_of_a_batch_is_tried_again(by, stock)
         return open_nothing(granted)
 
     answers = at_once(
-        [partial(services.reserve, wish(item), terminate_once, by=by) for _ in range(8)]
+        [partial(services.reserve, new_purchase(item), terminate_once, by=by) for _ in range(8)]
     )
     assert kinds(answers) == {"Granted": 5, "SoldOut": 3}
     assert (book(item).available, reserved(item)) == (0, 5)

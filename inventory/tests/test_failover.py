@@ -18,7 +18,7 @@ ITEM = 7
 
 
 class Process:
-    """A web process: its client, what it knows of the server, and the hint."""
+    """A web process: its client, its server tracker and its hint."""
 
     def __init__(self, port: int, *, careful: bool = True) -> None:
         self.server = Server()
@@ -30,7 +30,7 @@ class Process:
         self.hint = Hint(self.client, Circuit(), self.server if careful else None)
 
     def is_led_to(self, port: int) -> None:
-        """What a proxy or a name does at a failover: the old connections break."""
+        """Fail over as a proxy or a DNS name does: the old connections break."""
         self.client.connection_pool.disconnect()
         self.client.connection_pool.connection_kwargs["port"] = port
         for connection in self.client.connection_pool._available_connections:
@@ -39,7 +39,7 @@ class Process:
 
 @pytest.fixture
 def ports() -> Iterator[tuple[int, int]]:
-    """A primary, and the replica that will take over, with the same old hint."""
+    """A primary and the replica that will take over, with the same old hint."""
     with ExitStack() as cleanup:
         primary, replica = (cleanup.enter_context(Valkey()).port for _ in range(2))
         for port in (primary, replica):
@@ -50,7 +50,7 @@ def ports() -> Iterator[tuple[int, int]]:
 
 
 def restock_is_lost(process: Process, replica: int) -> None:
-    """A restock was acknowledged, and its publication did not reach the replica."""
+    """Acknowledge a restock whose publication does not reach the replica."""
     assert process.hint.read(ITEM) == Level(0, 5)
     assert process.hint.publish(ITEM, Level(9, 6))
     process.is_led_to(replica)
@@ -63,7 +63,7 @@ def test_an_old_hint_of_a_promoted_replica_is_not_believed(ports: tuple[int, int
     process.client.close()
 
 
-def test_who_does_not_ask_whom_it_talks_to_believes_it(ports: tuple[int, int]) -> None:
+def test_without_the_server_check_a_stale_hint_counts(ports: tuple[int, int]) -> None:
     """The negative control."""
     process = Process(ports[0], careful=False)
     restock_is_lost(process, ports[1])
@@ -89,7 +89,7 @@ def test_new_connections_to_the_same_server_change_nothing(ports: tuple[int, int
     process.client.close()
 
 
-def test_a_server_that_does_not_say_who_it_is_may_be_another_each_time(
+def test_a_server_without_an_id_may_be_another_each_time(
     ports: tuple[int, int],
 ) -> None:
     admin = redis.Redis(port=ports[0])

@@ -1,4 +1,4 @@
-"""The guard: one statement that decides, and writes the ledger with what it decided."""
+"""The guard: one statement that decides and writes the ledger."""
 
 from __future__ import annotations
 
@@ -12,7 +12,14 @@ from inventory import services
 from inventory.models import Item, Reservation, StockMovement
 from inventory.outcomes import Granted, Level, StaleToken
 from inventory.selling import guard
-from inventory.tests.helpers import at_once, book, books_not_enforced, kinds, open_nothing, wish
+from inventory.tests.helpers import (
+    at_once,
+    book,
+    books_not_enforced,
+    kinds,
+    new_purchase,
+    sell,
+)
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -80,7 +87,7 @@ def test_stock_that_comes_back_needs_no_token_and_leaves_the_fence(item):
     assert state(item)[:2] == (10, 100)
 
 
-def test_every_change_has_a_number_of_its_own(item):
+def test_every_change_has_its_own_number(item):
     levels = [take(item, 1), take(item, 1)]
     with transaction.atomic():
         levels.append(guard.put_back(item, 1))
@@ -98,7 +105,7 @@ def test_it_moves_at_least_one_unit(move, units, item):
 
 
 @pytest.mark.parametrize("move", [guard.take, guard.put_back, guard.restock])
-def test_there_must_be_such_an_item(move):
+def test_an_unknown_item_is_an_error(move):
     with pytest.raises(guard.NoSuchItem), transaction.atomic():
         move(0, 1)
 
@@ -110,7 +117,7 @@ def test_it_refuses_to_run_outside_a_transaction(move, item):
     assert state(item)[0] == 10
 
 
-def test_of_fifty_who_take_at_once_exactly_ten_get_one(item):
+def test_of_fifty_concurrent_takers_exactly_ten_get_one(item):
     answers = at_once([partial(take, item, 1)] * 50)
     assert kinds(answers) == {"Level": 10, "OutOfStock": 40}
     assert sorted(level.available for level in answers if isinstance(level, Level)) == list(
@@ -123,12 +130,12 @@ def test_of_fifty_who_take_at_once_exactly_ten_get_one(item):
     ("others", "refused"), [(0, "the ledger says"), (2, "is not total")], ids=["alone", "held too"]
 )
 def test_units_that_are_put_back_twice_are_refused_at_the_commit(others, refused):
-    """Though what is available never exceeds the total."""
+    """Although available never exceeds the total."""
     item = services.stock("phone", 5).pk
-    mine = services.reserve(wish(item, quantity=2), open_nothing)
+    mine = sell(new_purchase(item, quantity=2))
     assert isinstance(mine, Granted)
     if others:
-        services.reserve(wish(item, quantity=others), open_nothing)
+        sell(new_purchase(item, quantity=others))
     before = book(item)
 
     def release_with_doubled_units() -> None:

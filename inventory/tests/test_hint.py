@@ -1,4 +1,4 @@
-"""The sold-out hint and the circuit: cheap refusals, never one that is not true."""
+"""The sold-out hint and the circuit breaker: cheap refusals, never a wrong one."""
 
 from __future__ import annotations
 
@@ -15,26 +15,22 @@ from inventory.redis import Circuit, client
 from inventory.selling import batch
 from inventory.sold_out.buyers import BuyersOfItem
 from inventory.sold_out.hint import LIFETIME, Hint, hint
-from inventory.tests.helpers import at_once, book, crowd, kinds, open_nothing, wish
+from inventory.tests.helpers import at_once, book, crowd, kinds, new_purchase, sell
 from inventory.tests.processes import workers
 from locking.tests.servers import free_port
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 ITEM = 10**12
-"""An item of the hint's own tests, which need no row."""
-
-
-def sell(purchase):
-    return services.reserve(purchase, open_nothing)
+"""An item without a row, for tests of the hint alone."""
 
 
 @pytest.fixture
 def no_batches(monkeypatch):
-    """Make every look at the database by a purchase a failure."""
+    """Fail every purchase that queries the database."""
 
     def refuse(*arguments):
-        raise AssertionError("the database was asked")
+        raise AssertionError("the database was queried")
 
     def forbid() -> None:
         monkeypatch.setattr(batch, "sell", refuse)
@@ -44,7 +40,7 @@ def no_batches(monkeypatch):
 
 @pytest.fixture
 def register():
-    """The hints, without any of the item under test."""
+    """The hints, without one of the item under test."""
     client().delete(f"stock:{{{ITEM}}}")
     yield hint()
     client().delete(f"stock:{{{ITEM}}}")
@@ -85,28 +81,28 @@ def test_without_redis_nothing_is_read_and_nothing_is_said_to_be_there():
 
 
 def test_no_unit_is_had_before_the_older_hint_is_gone(monkeypatch):
-    """Somebody buys a restocked unit the moment that it is there, and asks again elsewhere."""
+    """A buyer gets a restocked unit at once and repeats the request in another process."""
     item = services.stock("phone", 1)
-    assert isinstance(sell(wish(item.pk)), Granted)
+    assert isinstance(sell(new_purchase(item.pk)), Granted)
     sold_out = hint().read(item.pk)
     assert sold_out is not None
     assert sold_out.available == 0
     seen: list[Level | None] = []
     monkeypatch.setattr(
-        type(hint()), "publish_surely", lambda self, of, level: seen.append(self.read(of))
+        type(hint()), "publish_with_retry", lambda self, of, level: seen.append(self.read(of))
     )
     level = services.restock(item.pk, 3)
-    assert seen == [level], "the commit is over and nobody reads the older one"
+    assert seen == [level], "after the commit no reader gets the older one"
 
 
-def test_who_announces_nothing_leaves_a_gap(monkeypatch):
+def test_without_the_announcement_there_is_a_gap(monkeypatch):
     """The negative control."""
     item = services.stock("phone", 1)
-    assert isinstance(sell(wish(item.pk)), Granted)
+    assert isinstance(sell(new_purchase(item.pk)), Granted)
     seen = []
     monkeypatch.setattr(type(hint()), "announce", lambda *arguments: None)
     monkeypatch.setattr(
-        type(hint()), "publish_surely", lambda self, of, level: seen.append(self.read(of))
+        type(hint()), "publish_with_retry", lambda self, of, level: seen.append(self.read(of))
     )
     services.restock(item.pk, 3)
     assert seen[0].available == 0
@@ -115,7 +111,7 @@ def test_who_announces_nothing_leaves_a_gap(monkeypatch):
 def test_what_was_announced_and_not_committed_gives_way_to_what_was(register):
     register.publish(ITEM, Level(0, 7))
     register.announce(ITEM, Level(5, 8))
-    assert register.publish(ITEM, Level(0, 8)), "another change got the number"
+    assert register.publish(ITEM, Level(0, 8)), "another change has the same number"
     assert register.read(ITEM) == Level(0, 8)
 
 
@@ -125,7 +121,7 @@ def test_a_full_redis_still_forgets_an_old_hint_at_once(register):
     before = str(client().config_get("maxmemory")["maxmemory"])
     client().config_set("maxmemory", 1)
     try:
-        own.publish_surely(ITEM, Level(5, 9))
+        own.publish_with_retry(ITEM, Level(5, 9))
         assert own.read(ITEM) is None
     finally:
         client().config_set("maxmemory", before)
@@ -136,9 +132,9 @@ def test_a_full_redis_still_forgets_an_old_hint_at_once(register):
 
 def test_the_hint_is_set_when_the_last_unit_is_committed_and_not_before(stock):
     item = stock(2)
-    sell(wish(item))
+    sell(new_purchase(item))
     assert hint().read(item) is None
-    sell(wish(item))
+    sell(new_purchase(item))
     level = hint().read(item)
     assert level is not None
     assert level.available == 0
@@ -146,38 +142,38 @@ def test_the_hint_is_set_when_the_last_unit_is_committed_and_not_before(stock):
 
 def test_a_sold_out_item_is_refused_without_the_database(stock, no_batches):
     item = stock(1)
-    sell(wish(item))
-    assert sell(wish(item)) == SoldOut(0)
+    sell(new_purchase(item))
+    assert sell(new_purchase(item)) == SoldOut(0)
     before = metrics.read().get("refused_by_hint", 0)
     no_batches()
-    assert kinds(crowd(sell, [wish(item) for _ in range(200)], 20)) == {"SoldOut": 200}
+    assert kinds(crowd(sell, [new_purchase(item) for _ in range(200)], 20)) == {"SoldOut": 200}
     assert metrics.read()["refused_by_hint"] - before == 200
 
 
 def test_with_admission_off_the_database_answers(stock, settings):
     item = stock(1)
-    sell(wish(item))
-    settings.INVENTORY_LINES = ["lock", "connections"]
+    sell(new_purchase(item))
+    settings.INVENTORY_FEATURE_FLAGS = ["lock", "connections"]
     before = metrics.read().get("refused_by_hint", 0)
-    assert sell(wish(item)) == SoldOut(0)
+    assert sell(new_purchase(item)) == SoldOut(0)
     assert metrics.read().get("refused_by_hint", 0) == before
 
 
-def test_who_holds_a_reservation_gets_it_again_while_sold_out(stock):
+def test_a_buyer_with_a_reservation_gets_it_again_while_sold_out(stock):
     item = stock(2)
-    mine = wish(item, limit=1)
+    mine = new_purchase(item, limit=1)
     first = sell(mine)
-    sell(wish(item))
-    assert sell(wish(item)) == SoldOut(0)
+    sell(new_purchase(item))
+    assert sell(new_purchase(item)) == SoldOut(0)
     again = sell(mine)
     assert (again.replayed, again.reservation) == (True, first.reservation)
 
 
 def test_holders_and_newcomers_in_one_crowd_each_get_the_truth(stock):
     item = stock(50)
-    mine = [wish(item) for _ in range(50)]
+    mine = [new_purchase(item) for _ in range(50)]
     crowd(sell, mine, 10)
-    newcomers = [wish(item) for _ in range(50)]
+    newcomers = [new_purchase(item) for _ in range(50)]
     answers = crowd(sell, [*mine, *newcomers], 20)
     assert kinds(answers) == {"Granted": 50, "SoldOut": 50}
     assert {each.purchase.key for each in answers if isinstance(each, Granted)} == {
@@ -187,20 +183,20 @@ def test_holders_and_newcomers_in_one_crowd_each_get_the_truth(stock):
 
 def test_a_restock_removes_the_hint_before_it_returns(stock):
     item = stock(1)
-    sell(wish(item))
-    assert sell(wish(item)) == SoldOut(0)
+    sell(new_purchase(item))
+    assert sell(new_purchase(item)) == SoldOut(0)
     services.restock(item, 2)
     level = hint().read(item)
     assert level is None or level.available == 2
-    assert isinstance(sell(wish(item)), Granted)
+    assert isinstance(sell(new_purchase(item)), Granted)
 
 
 def test_a_release_removes_the_hint_before_it_returns(stock):
     item = stock(1)
-    granted = sell(wish(item))
-    assert sell(wish(item)) == SoldOut(0)
+    granted = sell(new_purchase(item))
+    assert sell(new_purchase(item)) == SoldOut(0)
     services.release([granted.reservation], lambda released: None)
-    assert isinstance(sell(wish(item)), Granted)
+    assert isinstance(sell(new_purchase(item)), Granted)
     assert book(item).available == 0
 
 
@@ -208,9 +204,9 @@ def test_after_a_restock_another_process_sells_at_once_and_exactly(stock):
     item = stock(5)
     with workers(1) as [other]:
         for round_ in range(1, 6):
-            other.start([wish(item) for _ in range(8)], threads=4)
+            other.start([new_purchase(item) for _ in range(8)], threads=4)
             assert other.kinds() == {"Granted": 5, "SoldOut": 3}
-            assert sell(wish(item)) == SoldOut(0)
+            assert sell(new_purchase(item)) == SoldOut(0)
             assert book(item).held == 5 * round_
             services.restock(item, 5)
         assert other.metrics().get("refused_by_hint", 0) > 0
@@ -230,7 +226,7 @@ def test_buyers_and_restocks_at_once_sell_exactly_everything(stock):
         bought = 0
         while True:
             all_there = done.is_set()
-            if isinstance(sell(wish(item)), Granted):
+            if isinstance(sell(new_purchase(item)), Granted):
                 bought += 1
             elif all_there:
                 return bought
@@ -242,15 +238,15 @@ def test_buyers_and_restocks_at_once_sell_exactly_everything(stock):
 
 def test_a_hint_that_was_lost_costs_a_look_and_nothing_else(stock):
     item = stock(1)
-    sell(wish(item))
+    sell(new_purchase(item))
     client().delete(f"stock:{{{item}}}")
-    assert sell(wish(item)) == SoldOut(0)
+    assert sell(new_purchase(item)) == SoldOut(0)
 
 
 def test_holders_are_read_once_for_each_time_the_item_runs_out(stock, django_assert_num_queries):
     item = stock(3)
     for buyer in (1, 2, 3):
-        sell(wish(item, buyer))
+        sell(new_purchase(item, buyer))
     holders = BuyersOfItem()
     with django_assert_num_queries(1):
         assert holders.of(item, Level(0, 5)) == frozenset({1, 2, 3})
@@ -262,12 +258,12 @@ def test_holders_are_read_once_for_each_time_the_item_runs_out(stock, django_ass
 def test_too_many_holders_are_not_remembered(stock, monkeypatch):
     monkeypatch.setattr("inventory.sold_out.buyers.MOST_HOLDERS", 2)
     item = stock(3)
-    mine = [wish(item, buyer) for buyer in (1, 2, 3)]
+    mine = [new_purchase(item, buyer) for buyer in (1, 2, 3)]
     for each in mine:
         sell(each)
     assert BuyersOfItem().of(item, Level(0, 5)) is None
     assert [sell(each).replayed for each in mine] == [True] * 3
-    assert sell(wish(item)) == SoldOut(0)
+    assert sell(new_purchase(item)) == SoldOut(0)
 
 
 # --- the circuit -------------------------------------------------------------------------------
@@ -287,7 +283,7 @@ def clock(monkeypatch):
     return clock
 
 
-def test_a_redis_that_failed_is_left_alone_for_a_while_and_then_asked_by_one(clock):
+def test_a_redis_that_failed_is_skipped_for_a_while_and_then_probed_by_one_caller(clock):
     asked = []
     circuit = Circuit()
 

@@ -1,4 +1,4 @@
-"""Fields that a team adds to a model get their defaults, also where rows are written in SQL."""
+"""Fields that a team adds to a model get their defaults in rows written by SQL too."""
 
 from __future__ import annotations
 
@@ -13,12 +13,20 @@ from django.db import DataError, models, transaction
 from django.test.utils import isolate_apps
 from django.utils import timezone
 
-from inventory import services
 from inventory.inserts import Insert, made_by_django, without_value
 from inventory.models import Item, OutboxMessage, Reservation
 from inventory.outcomes import Granted, PurchaseTicket
 from inventory.selling import batch
-from inventory.tests.helpers import book, crowd, kinds, more_fields, open_nothing, rows, wish
+from inventory.tests.helpers import (
+    book,
+    crowd,
+    kinds,
+    more_fields,
+    new_purchase,
+    open_nothing,
+    rows,
+    sell,
+)
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -26,7 +34,7 @@ more = partial(more_fields, Reservation, batch.WRITE, batch.WRITE_AND_TAKE)
 
 
 class Stamp(models.CharField):  # type: ignore[type-arg]  # Django's has none at run time
-    """A field that makes its own value when it is saved."""
+    """A field that computes its value on save."""
 
     def pre_save(self, model_instance: models.Model, add: bool) -> str:
         return f"stamped {type(model_instance).__name__} {uuid4().hex}"
@@ -48,7 +56,7 @@ def test_every_kind_of_default_is_what_django_would_write(stock):
         seen=models.DateTimeField(auto_now_add=True),
         stamp=Stamp(max_length=60),
     ):
-        answers = crowd(partial(services.reserve, on_granted=open_nothing), _wishes(item, 60), 20)
+        answers = crowd(sell, _requests(item, 60), 20)
         written = rows(Reservation)
     assert kinds(answers) == {"Granted": 40, "SoldOut": 20}
     assert len(written) == 40
@@ -69,12 +77,12 @@ def test_rows_with_own_defaults_stay_in_the_order_of_arrival(stock):
     item = stock(100)
     numbers = iter(range(1000))
     with more(number=models.IntegerField(default=lambda: next(numbers))):
-        wishes = _wishes(item, 100)
-        tickets = [PurchaseTicket(each) for each in wishes]
+        requests = _requests(item, 100)
+        tickets = [PurchaseTicket(each) for each in requests]
         batch.sell(tickets, open_nothing, None)
         found = {row["key"]: row["number"] for row in rows(Reservation)}
     assert kinds([ticket.answer for ticket in tickets]) == {"Granted": 100}
-    numbered = [found[each.key] for each in wishes]
+    numbered = [found[each.key] for each in requests]
     first = numbered[0]  # Django made some when the column was added
     assert numbered == list(range(first, first + 100))
 
@@ -85,7 +93,7 @@ def test_a_default_that_is_too_long_is_refused_and_not_cut(stock):
     with more(short=field):
         _change_default(field, "long")
         with pytest.raises(DataError):
-            services.reserve(wish(item), open_nothing)
+            sell(new_purchase(item))
     assert book(item).available == 1
 
 
@@ -96,7 +104,7 @@ def test_a_field_without_any_value_is_named(stock):
         _change_default(field, models.NOT_PROVIDED)
         assert without_value(Reservation, batch.RESERVATION) == ["number"]
         with pytest.raises(ImproperlyConfigured, match="no value for number"):
-            services.reserve(wish(item), open_nothing)
+            sell(new_purchase(item))
 
 
 @isolate_apps("inventory")
@@ -110,13 +118,13 @@ def test_a_model_with_a_parents_table_is_refused():
             app_label = "inventory"
 
     with pytest.raises(ImproperlyConfigured, match="parent"):
-        Insert(Child, {}, source="wish").columns()
+        Insert(Child, {}, source="request").columns()
 
 
 def test_a_changed_item_is_no_obstacle(stock):
     item = stock(1)
     with more_fields(Item, note=models.CharField(max_length=9, default="x")):
-        assert isinstance(services.reserve(wish(item), open_nothing), Granted)
+        assert isinstance(sell(new_purchase(item)), Granted)
 
 
 def test_what_only_django_would_fill_in_is_found():
@@ -125,10 +133,10 @@ def test_what_only_django_would_fill_in_is_found():
 
 
 def test_reserving_inside_a_transaction_is_refused(stock):
-    """Its caller would answer before the commit."""
+    """The caller would answer before the commit."""
     item = stock(1)
     with pytest.raises(RuntimeError, match="durable"), transaction.atomic():
-        services.reserve(wish(item), open_nothing)
+        sell(new_purchase(item))
     assert book(item).available == 1
 
 
@@ -137,5 +145,5 @@ def _change_default(field: Any, default: object) -> None:
     field.__dict__.pop("_get_default", None)  # where Django remembers it
 
 
-def _wishes(item: int, count: int):
-    return [wish(item) for _ in range(count)]
+def _requests(item: int, count: int):
+    return [new_purchase(item) for _ in range(count)]

@@ -1,4 +1,4 @@
-"""The outbox: every message takes effect once, whatever crashes, fails, or commits late."""
+"""The outbox: every message takes effect once, despite crashes, failures and late commits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from django.db.models import Value
 
 from inventory import outbox
 from inventory.models import OutboxMessage
-from inventory.tests.helpers import PATIENCE, at_once, outsider
+from inventory.tests.helpers import TIMEOUT, at_once, outsider
 from inventory.tests.processes import workers
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -32,7 +32,7 @@ def effects() -> Counter[object]:
 
 
 def take_effect(payload: object) -> None:
-    """An effect in the transaction that marks the message done: a row to count."""
+    """Write an effect in the transaction that marks the message done: a row to count."""
     outbox.emit("effect", payload)
 
 
@@ -68,7 +68,7 @@ def test_a_message_without_a_transaction_is_refused():
         outbox.emit("cause", 1)
 
 
-def test_a_message_that_fails_is_put_off_and_the_others_go_on():
+def test_a_message_that_fails_is_put_off_without_delaying_others():
     def handle(payload: object) -> None:
         if payload == "bad":
             raise ValueError("cannot be done")
@@ -99,10 +99,10 @@ def test_the_pause_grows_with_each_failure_up_to_a_bound(monkeypatch):
         least = min(outbox.FIRST_PAUSE * 2**failures, outbox.LONGEST_PAUSE)
         assert least <= pause <= (1 + outbox.JITTER) * least
     assert pauses[-1] >= outbox.LONGEST_PAUSE
-    assert len(set(pauses[-3:])) == 3, "what failed together does not come back together"
+    assert len(set(pauses[-3:])) == 3, "pauses differ, so that retries spread"
 
 
-def test_a_message_that_fails_too_often_is_dead_until_somebody_says_otherwise(monkeypatch):
+def test_a_message_that_fails_too_often_is_dead_until_it_is_retried(monkeypatch):
     emit("bad", "good")
     monkeypatch.setattr(outbox, "MOST_ATTEMPTS", 2)
 
@@ -117,7 +117,7 @@ def test_a_message_that_fails_too_often_is_dead_until_somebody_says_otherwise(mo
     bad = OutboxMessage.objects.get(payload="bad")
     assert (bad.done, bad.attempts, bad.error) == (None, 2, "ValueError: cannot be done")
     assert bad.dead is not None
-    assert (outbox.due(), outbox.pending()) == (False, 1), "left alone, and not forgotten"
+    assert (outbox.due(), outbox.pending()) == (False, 1), "not retried, and not lost"
 
 
 def test_a_delivery_ends_after_its_time_and_not_within_a_message():
@@ -139,14 +139,14 @@ def test_a_message_that_failed_is_done_later():
 
     emit("one")
     assert outbox.deliver({"cause": fail_once}) == 0
-    assert effects() == {}, "what the failed attempt wrote is gone"
+    assert effects() == {}, "the failed attempt is rolled back"
     OutboxMessage.objects.update(not_before="2020-01-01T00:00Z")
     assert outbox.deliver({"cause": fail_once}, most=1) == 1
     assert effects() == {"one": 1}
     assert OutboxMessage.objects.get(topic="cause").error == ""
 
 
-def test_a_topic_that_nobody_handles_stays_and_says_so():
+def test_a_message_without_a_handler_stays_with_its_error():
     emit(1, topic="unheard of")
     assert deliver() == 0
     message = OutboxMessage.objects.get()
@@ -172,7 +172,7 @@ def test_several_workers_at_once_handle_each_message_once():
 
 
 def test_a_message_that_commits_late_is_not_skipped():
-    """The other transaction took its id first and commits last."""
+    """The other transaction gets its id first and commits last."""
     with outsider() as slow:
         slow.execute("BEGIN")
         slow.execute(INSERT, ['"early id"'])
@@ -205,7 +205,7 @@ def test_a_worker_killed_between_the_effect_and_done_leaves_neither():
         assert worker.hear() == {"at": "before_commit"}
         worker.kill()
     assert effects() == {}
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while not effects():  # the server notices the death of its client in its own time
         deliver()
         assert time.monotonic() < deadline
@@ -214,7 +214,7 @@ def test_a_worker_killed_between_the_effect_and_done_leaves_neither():
 
 
 def test_marking_it_done_before_the_effect_would_lose_it():
-    """The control of the test above: the order in which it must not be done."""
+    """The control of the test above: the wrong order."""
     emit("one")
     OutboxMessage.objects.update(done="2020-01-01T00:00Z")  # and then the worker dies
     deliver()

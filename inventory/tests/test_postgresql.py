@@ -1,4 +1,4 @@
-"""`inventory.postgresql`: no request starts on a connection that the server has ended."""
+"""`inventory.postgresql`: no request starts on a connection that the server has closed."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import psycopg
 import pytest
 from django.db import Error, connection
 
-from inventory.conf import LINES
+from inventory.conf import FEATURE_FLAGS
 from inventory.postgresql.base import is_alive
-from inventory.tests.helpers import PATIENCE, at_once, outsider
+from inventory.tests.helpers import TIMEOUT, at_once, outsider
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -21,11 +21,11 @@ END_ALL = """
 SELECT count(*) FILTER (WHERE pg_terminate_backend(pid, 10000)) FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
 """
-"""Returns when the processes are gone, and so their sockets are closed."""
+"""Waits until the processes have ended, and so their sockets are closed."""
 
 
 def ask() -> int:
-    """Ask the database something, as a request of its own does."""
+    """Query the database in a request of its own."""
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
@@ -36,12 +36,12 @@ def ask() -> int:
 
 @pytest.fixture
 def dead_pool() -> None:
-    """Fill this process's pool, and let the server end every connection in it."""
+    """Fill this process's pool, then end all its connections on the server."""
     everyone_has_one = threading.Barrier(POOLED)
 
     def hold() -> None:
         with connection.cursor():
-            everyone_has_one.wait(PATIENCE)
+            everyone_has_one.wait(TIMEOUT)
 
     assert at_once([hold] * POOLED) == [None] * POOLED
     connection.close()
@@ -56,7 +56,7 @@ def test_requests_after_the_server_ended_all_connections_are_all_served(dead_poo
 
 
 def test_without_the_check_requests_fail_on_the_dead_connections(dead_pool, settings):
-    settings.INVENTORY_LINES = [name for name in LINES if name != "connections"]
+    settings.INVENTORY_FEATURE_FLAGS = [name for name in FEATURE_FLAGS if name != "connections"]
     failed = 0
     for _ in range(2 * POOLED):
         try:

@@ -8,17 +8,17 @@ from functools import partial
 import pytest
 
 from inventory.outcomes import Purchase
-from inventory.tests.helpers import book, keys_of, reserved, wait_until_blocked, wish
+from inventory.tests.helpers import book, keys_of, new_purchase, reserved, wait_until_blocked
 from inventory.tests.processes import Worker, workers
 from locking.tests.servers import free_port
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-NO_LOCK: dict[str, object] = {"INVENTORY_LINES": []}
+NO_LOCK: dict[str, object] = {"INVENTORY_FEATURE_FLAGS": []}
 
 
 def race(shops: list[Worker], purchases: list[Purchase], **how) -> Counter[str]:
-    """Share purchases out among processes that sell at the same time; how they were answered."""
+    """Distribute purchases over processes that sell concurrently; count the answers."""
     for n, shop in enumerate(shops):
         shop.start(purchases[n :: len(shops)], **how)
     return sum((shop.kinds() for shop in shops), Counter())
@@ -32,7 +32,7 @@ def assert_exact(item: int, stock: int, answered: Counter[str], asked: int) -> N
 @pytest.mark.parametrize("by", ["combining", "guard", "row_lock"])
 def test_two_processes_without_the_lock_sell_exactly_what_there_is(by, stock):
     item = stock(150)
-    purchases = [wish(item) for _ in range(400)]
+    purchases = [new_purchase(item) for _ in range(400)]
     with workers(2, override=NO_LOCK) as shops:
         answered = race(shops, purchases, by=by, threads=8)
     assert_exact(item, 150, answered, 400)
@@ -40,7 +40,7 @@ def test_two_processes_without_the_lock_sell_exactly_what_there_is(by, stock):
 
 def test_three_processes_at_the_items_lock_sell_exactly_what_there_is(stock):
     item = stock(1000)
-    purchases = [wish(item) for _ in range(3000)]
+    purchases = [new_purchase(item) for _ in range(3000)]
     with workers(3) as shops:
         answered = race(shops, purchases, threads=50)
         for shop in shops:
@@ -54,12 +54,12 @@ def test_two_processes_without_redis_sell_exactly_what_there_is_and_say_so(stock
     item = stock(300)
     nowhere = f"redis://127.0.0.1:{free_port()}/0"
     with workers(2, redis=nowhere) as shops:
-        answered = race(shops, [wish(item) for _ in range(800)], threads=20)
+        answered = race(shops, [new_purchase(item) for _ in range(800)], threads=20)
         for shop in shops:
             counted = shop.metrics()
             assert counted["redis_unavailable"] >= 1
             assert counted["without_lock"] == counted["batches"]
-            # The breaker: Redis is not asked once a batch.
+            # Thanks to the circuit breaker, not every batch asks Redis.
             assert counted["redis_unavailable"] < counted["without_lock"]
     assert_exact(item, 300, answered, 800)
 
@@ -68,14 +68,14 @@ def test_a_process_with_the_lock_and_one_without_redis_stay_exact_together(stock
     item = stock(200)
     nowhere = f"redis://127.0.0.1:{free_port()}/0"
     with workers(1) as locked, workers(1, redis=nowhere) as alone:
-        answered = race([*locked, *alone], [wish(item) for _ in range(600)], threads=20)
+        answered = race([*locked, *alone], [new_purchase(item) for _ in range(600)], threads=20)
     assert_exact(item, 200, answered, 600)
 
 
 @pytest.mark.parametrize("override", [NO_LOCK, {}], ids=["unlocked", "locked"])
 def test_a_buyer_in_two_processes_gets_no_more_than_the_limit(override, stock):
     item = stock(1000)
-    limited = partial(wish, item, limit=3)
+    limited = partial(new_purchase, item, limit=3)
     purchases = [limited(buyer) for _ in range(10) for buyer in range(1, 41)]
     with workers(2, override=override) as shops:
         answered = race(shops, purchases, threads=8)
@@ -85,7 +85,7 @@ def test_a_buyer_in_two_processes_gets_no_more_than_the_limit(override, stock):
 
 def test_the_same_keys_in_two_processes_are_each_sold_once(stock):
     item = stock(1000)
-    purchases = [wish(item, limit=1) for _ in range(200)]
+    purchases = [new_purchase(item, limit=1) for _ in range(200)]
     with workers(2, override=NO_LOCK) as shops:
         for shop in shops:
             shop.start(purchases, threads=8)
@@ -95,14 +95,14 @@ def test_the_same_keys_in_two_processes_are_each_sold_once(stock):
     assert book(item).held == 200
 
 
-def test_two_processes_that_meet_without_the_lock_sell_to_one(stock):
-    """The lab has the control: without the guard this meeting oversells."""
+def test_two_processes_that_race_without_the_lock_sell_to_one(stock):
+    """The lab has the control: without the guard this race oversells."""
     item = stock(20)
     with workers(2, override=NO_LOCK) as shops:
         first, second = shops
-        first.start([wish(item, quantity=15)], stop="before_commit")
+        first.start([new_purchase(item, quantity=15)], stop="before_commit")
         assert first.hear() == {"at": "before_commit"}
-        second.start([wish(item, quantity=15)])
+        second.start([new_purchase(item, quantity=15)])
         wait_until_blocked(1)
         first.tell(go="on")
         assert first.kinds() == {"Granted": 1}

@@ -1,4 +1,4 @@
-"""Several items for one buyer: all or nothing, and nobody waits in a circle."""
+"""Several items for one buyer: all or none, without deadlocks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from uuid import uuid4
 
 import pytest
 
-from inventory import services
 from inventory.metrics import metrics
 from inventory.models import BuyerQuota, OutboxMessage, Reservation
 from inventory.outcomes import Granted, KeyReused, LimitReached, SoldOut
@@ -18,24 +17,25 @@ from inventory.selling import batch
 from inventory.selling.reserve_many import MOST_LINES, LineRefused, line_keys, reserve_many
 from inventory.sold_out.hint import hint
 from inventory.tests.helpers import (
-    PATIENCE,
+    TIMEOUT,
     at_once,
     book,
     crowd,
     kinds,
+    new_purchase,
     open_nothing,
     reserved,
-    wish,
+    sell,
 )
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def cart(lines: Sequence[tuple[int, int]], buyer: int = 1, key=None, **other):
-    """Wishes for (item, quantity) lines of one buyer."""
+    """Return purchases of (item, quantity) lines by one buyer."""
     keys = line_keys(key or uuid4(), len(lines))
     return [
-        wish(item, buyer, quantity, key=key, **other)
+        new_purchase(item, buyer, quantity, key=key, **other)
         for (item, quantity), key in zip(lines, keys, strict=True)
     ]
 
@@ -75,7 +75,7 @@ def test_a_line_over_the_limit_leaves_all_others_untouched_and_is_named(stock):
 
 def test_the_limit_counts_what_the_buyer_has_from_elsewhere(stock):
     items = [stock(5), stock(5)]
-    services.reserve(wish(items[1], 1, 2, limit=2), open_nothing)
+    sell(new_purchase(items[1], 1, 2, limit=2))
     assert take([(items[0], 1), (items[1], 1)], limit=2) == LineRefused(1, LimitReached(0))
     assert book(items[0]).available == 5
 
@@ -120,7 +120,7 @@ def test_a_key_of_another_cart_is_refused(other, stock):
 def test_a_key_cannot_be_used_for_a_cart_and_for_a_single_purchase(stock):
     a, b, key = stock(5), stock(5), uuid4()
     take([(a, 1), (b, 1)], key=key)
-    assert services.reserve(wish(b, 1, key=key), open_nothing) == KeyReused()
+    assert sell(new_purchase(b, 1, key=key)) == KeyReused()
 
 
 def test_what_opening_raises_leaves_nothing_behind(stock):
@@ -144,24 +144,24 @@ def test_an_item_that_ran_out_through_a_cart_is_hinted_as_sold_out(stock):
 
 
 def race(items: Sequence[int], carts: int, threads: int) -> list[object]:
-    """Buyers of random pairs of items in any order, and of single items, all at once."""
+    """Buy random pairs of items in any order, and single items, concurrently."""
     draw = random.Random(5)
-    wishes = []
+    requests = []
     for buyer in range(1, carts + 1):
         chosen = draw.sample(items, 2 if buyer % 3 else 1)
-        wishes.append(cart([(item, 1) for item in chosen], buyer))
+        requests.append(cart([(item, 1) for item in chosen], buyer))
 
     def buy(lines):
         if len(lines) == 1:
-            return services.reserve(lines[0], open_nothing)
+            return sell(lines[0])
         return reserve_many(lines, open_nothing)
 
-    return crowd(buy, wishes, threads)
+    return crowd(buy, requests, threads)
 
 
 @pytest.mark.parametrize("lock", [True, False], ids=["with locks", "without locks"])
 def test_crossing_carts_and_single_purchases_sell_exactly_what_there_is(lock, stock, settings):
-    settings.INVENTORY_LINES = ["admission", *(["lock"] if lock else [])]
+    settings.INVENTORY_FEATURE_FLAGS = ["admission", *(["lock"] if lock else [])]
     items = [stock(30) for _ in range(4)]
     before = metrics.read().get("tried_again", 0)
     answers = race(items, carts=150, threads=16)
@@ -173,14 +173,14 @@ def test_crossing_carts_and_single_purchases_sell_exactly_what_there_is(lock, st
     )
     assert units == sum(30 - book(item).available for item in items)
     assert units == sum(reserved(item) for item in items)
-    # A deadlock would have been tried again.
+    # A deadlock would have been retried.
     assert metrics.read().get("tried_again", 0) == before
 
 
 def test_rows_locked_in_the_order_of_the_cart_would_deadlock(stock, settings, monkeypatch):
-    """The negative control: the order of the items is what keeps carts from waiting in a circle."""
-    settings.INVENTORY_LINES = ["admission"]
-    write, met, came = batch.write, threading.Barrier(2, timeout=PATIENCE), set()
+    """The negative control: without the order of items, carts deadlock."""
+    settings.INVENTORY_FEATURE_FLAGS = ["admission"]
+    write, met, came = batch.write, threading.Barrier(2, timeout=TIMEOUT), set()
 
     def meet_after_the_first_row(lines, token):
         written = write(lines, token)
@@ -203,4 +203,4 @@ def test_rows_locked_in_the_order_of_the_cart_would_deadlock(stock, settings, mo
 @pytest.mark.parametrize("lines", [0, MOST_LINES + 1])
 def test_a_cart_has_some_lines_and_not_too_many(lines):
     with pytest.raises(ValueError, match="lines"):
-        reserve_many([wish(1)] * lines, open_nothing)
+        reserve_many([new_purchase(1)] * lines, open_nothing)

@@ -1,4 +1,4 @@
-"""The rule by itself: who gets what, in which order, and never more than there is."""
+"""The selling rule alone: grants in order, never more than the stock."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from inventory.outcomes import (
     SoldOut,
 )
 from inventory.selling.rules import Known, decide
-from inventory.tests.helpers import wish
+from inventory.tests.helpers import new_purchase
 
 ITEM = 1
 A, B, C = 1, 2, 3
@@ -32,7 +32,7 @@ def sell(
     known: dict[tuple[int, UUID], Known] | None = None,
     used: dict[tuple[int, int], int] | None = None,
 ) -> list[Outcome]:
-    """Decide, and write to nowhere."""
+    """Decide without writing."""
     waiting = tickets(batch)
     decision = decide(waiting, available, known or {}, used or {})
     for n, ticket in enumerate(decision.granted):
@@ -58,54 +58,56 @@ def got(outcomes: Sequence[Outcome]) -> list[str]:
 
 
 def test_units_go_in_order_of_arrival():
-    batch = [wish(ITEM, buyer) for buyer in (C, A, B)]
+    batch = [new_purchase(ITEM, buyer) for buyer in (C, A, B)]
     outcomes = sell(batch, 2)
     assert got(outcomes) == ["Granted", "Granted", "SoldOut"]
     assert outcomes[2] == SoldOut(0)
 
 
 def test_ten_units_sell_to_ten_and_not_to_eleven():
-    batch = [wish(ITEM) for _ in range(11)]
+    batch = [new_purchase(ITEM) for _ in range(11)]
     assert got(sell(batch, 10)) == ["Granted"] * 10 + ["SoldOut"]
 
 
-def test_the_tail_goes_to_the_first_in_line_whom_it_fits():
-    batch = [wish(ITEM, quantity=quantity) for quantity in (3, 3, 2, 1)]
+def test_the_last_units_go_to_the_first_request_that_they_suffice_for():
+    batch = [new_purchase(ITEM, quantity=quantity) for quantity in (3, 3, 2, 1)]
     outcomes = sell(batch, 5)
     assert got(outcomes) == ["Granted", "SoldOut", "Granted", "SoldOut"]
     assert outcomes[1] == SoldOut(2)
 
 
 def test_the_limit_counts_what_the_same_batch_has_granted():
-    batch = [wish(ITEM, A, limit=3, quantity=quantity) for quantity in (2, 2, 1)]
+    batch = [new_purchase(ITEM, A, limit=3, quantity=quantity) for quantity in (2, 2, 1)]
     outcomes = sell(batch, 100)
     assert got(outcomes) == ["Granted", "LimitReached", "Granted"]
     assert outcomes[1] == LimitReached(1)
 
 
 def test_the_limit_counts_what_was_bought_before():
-    assert sell([wish(ITEM, A, limit=3, quantity=2)], 9, used={(ITEM, A): 2}) == [LimitReached(1)]
-    assert got(sell([wish(ITEM, A, limit=3)], 9, used={(ITEM, A): 2})) == ["Granted"]
+    assert sell([new_purchase(ITEM, A, limit=3, quantity=2)], 9, used={(ITEM, A): 2}) == [
+        LimitReached(1)
+    ]
+    assert got(sell([new_purchase(ITEM, A, limit=3)], 9, used={(ITEM, A): 2})) == ["Granted"]
 
 
 def test_a_limit_that_was_lowered_leaves_nothing_and_not_less_than_nothing():
-    assert sell([wish(ITEM, A, limit=1)], 9, used={(ITEM, A): 5}) == [LimitReached(0)]
+    assert sell([new_purchase(ITEM, A, limit=1)], 9, used={(ITEM, A): 5}) == [LimitReached(0)]
 
 
 def test_the_limit_is_a_buyers_own_in_each_scope():
-    batch = [wish(ITEM, A, limit=1, scope=1), wish(ITEM, A, limit=1, scope=2)]
-    batch += [wish(ITEM, B, limit=1, scope=1)]
+    batch = [new_purchase(ITEM, A, limit=1, scope=1), new_purchase(ITEM, A, limit=1, scope=2)]
+    batch += [new_purchase(ITEM, B, limit=1, scope=1)]
     assert got(sell(batch, 9)) == ["Granted"] * 3
 
 
-def test_a_buyer_at_the_limit_is_told_so_and_not_that_it_is_sold_out():
-    """The duplicate check comes before the stock: with stock left, nobody is told "sold out"."""
-    batch = [wish(ITEM, A, limit=1) for _ in range(100)]
+def test_a_buyer_at_the_limit_is_not_told_sold_out():
+    """The limit is checked before the stock: with stock left, no buyer is told "sold out"."""
+    batch = [new_purchase(ITEM, A, limit=1) for _ in range(100)]
     assert got(sell(batch, 100)) == ["Granted"] + ["LimitReached"] * 99
 
 
 def test_the_same_key_twice_in_a_batch_is_one_purchase_and_its_replay():
-    one = wish(ITEM, A, limit=1)
+    one = new_purchase(ITEM, A, limit=1)
     first, again = sell([one, one], 5)
     assert isinstance(first, Granted)
     assert isinstance(again, Granted)
@@ -114,23 +116,23 @@ def test_the_same_key_twice_in_a_batch_is_one_purchase_and_its_replay():
 
 
 def test_a_key_refused_in_this_batch_may_be_asked_again_in_it():
-    one = wish(ITEM, A, quantity=2)
+    one = new_purchase(ITEM, A, quantity=2)
     assert got(sell([one, one], 1)) == ["SoldOut", "SoldOut"]
 
 
 def test_the_same_key_for_another_quantity_is_told_reused_within_a_batch():
-    one = wish(ITEM, A)
-    other = wish(ITEM, A, quantity=2, key=one.key)
+    one = new_purchase(ITEM, A)
+    other = new_purchase(ITEM, A, quantity=2, key=one.key)
     assert got(sell([one, other], 5)) == ["Granted", "KeyReused"]
 
 
 def test_the_same_key_of_two_buyers_is_two_purchases():
-    one = wish(ITEM, A)
-    assert got(sell([one, wish(ITEM, B, key=one.key)], 5)) == ["Granted", "Granted"]
+    one = new_purchase(ITEM, A)
+    assert got(sell([one, new_purchase(ITEM, B, key=one.key)], 5)) == ["Granted", "Granted"]
 
 
 def test_a_known_key_is_replayed_though_nothing_is_left_and_the_limit_is_reached():
-    one = wish(ITEM, A, limit=1)
+    one = new_purchase(ITEM, A, limit=1)
     known = {(A, one.key): Known(7, ITEM, ITEM, 1)}
     [again] = sell([one], 0, known, {(ITEM, A): 1})
     assert again == Granted(one, 7, replayed=True)
@@ -140,20 +142,20 @@ def test_a_known_key_is_replayed_though_nothing_is_left_and_the_limit_is_reached
     "before", [Known(7, ITEM, ITEM, 2), Known(7, 9, ITEM, 1), Known(7, ITEM, 9, 1)]
 )
 def test_a_known_key_of_another_purchase_is_told_reused(before):
-    one = wish(ITEM, A)
+    one = new_purchase(ITEM, A)
     assert sell([one], 5, {(A, one.key): before}) == [KeyReused()]
 
 
 def test_an_empty_or_negative_purchase_cannot_be_made():
     for quantity in (0, -1):
         with pytest.raises(ValueError, match="at least one unit"):
-            wish(ITEM, A, quantity=quantity)
+            new_purchase(ITEM, A, quantity=quantity)
 
 
 KEYS = [UUID(int=n) for n in range(4)]
 
 purchases = st.builds(
-    lambda buyer, key, quantity, limit, scope: wish(
+    lambda buyer, key, quantity, limit, scope: new_purchase(
         ITEM, buyer, quantity, key=key, limit=limit, scope=scope
     ),
     st.integers(1, 4),
@@ -179,7 +181,7 @@ def test_never_more_units_are_granted_than_are_available(batch, available, known
 
 
 @given(batches, stock, grants, holdings)
-def test_nobody_is_granted_beyond_the_limit_that_the_purchase_names(batch, available, known, used):
+def test_no_buyer_is_granted_more_than_the_limit_of_the_purchase(batch, available, known, used):
     decision = decide(tickets(batch), available, known, used)
     held = Counter(used)
     for purchase in requests(decision.granted):
@@ -222,7 +224,7 @@ def test_every_purchase_gets_one_answer_and_it_is_true(batch, available, known, 
 
 @given(batches, stock, holdings)
 def test_serving_in_two_batches_grants_what_serving_in_one_does(batch, available, used):
-    """Whether two processes meet in one batch or follow each other decides nothing."""
+    """One batch or two: the outcome is the same."""
     together = requests(decide(tickets(batch), available, {}, used).granted)
     half = len(batch) // 2
     first = decide(tickets(batch[:half]), available, {}, used)
@@ -240,7 +242,7 @@ def test_serving_in_two_batches_grants_what_serving_in_one_does(batch, available
 
 @given(st.lists(st.integers(1, 9), max_size=40), stock)
 def test_a_refused_purchase_would_not_have_fitted(quantities, available):
-    batch = tickets([wish(ITEM, quantity=quantity) for quantity in quantities])
+    batch = tickets([new_purchase(ITEM, quantity=quantity) for quantity in quantities])
     decision = decide(batch, available, {}, {})
     left = available - decision.units
     refused = [ticket.request for ticket in batch if ticket not in decision.granted]
@@ -250,7 +252,7 @@ def test_a_refused_purchase_would_not_have_fitted(quantities, available):
 
 @given(batches, stock, grants, holdings)
 def test_every_ticket_is_written_or_repeats_or_has_its_answer(batch, available, known, used):
-    """Also a ticket that has the answer of an attempt that was rolled back."""
+    """Even if it has the answer of an attempt that was rolled back."""
     waiting = tickets(batch)
     for ticket in waiting:
         ticket.answer = Granted(ticket.request, 1)

@@ -1,4 +1,4 @@
-"""Release and confirm: exactly once each, whoever asks and however often."""
+"""Release and confirm: exactly once each, however often called."""
 
 from __future__ import annotations
 
@@ -10,7 +10,13 @@ from django.db import transaction
 from inventory import services
 from inventory.models import BuyerQuota, Item, Reservation, StockMovement
 from inventory.selling import guard
-from inventory.tests.helpers import at_once, book, books_not_enforced, open_nothing, wish
+from inventory.tests.helpers import (
+    at_once,
+    book,
+    books_not_enforced,
+    new_purchase,
+    sell,
+)
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -18,8 +24,8 @@ State = Reservation.State
 
 
 def reserve(item: int, buyer: int = 1, quantity: int = 1) -> int:
-    granted = services.reserve(wish(item, buyer, quantity), open_nothing)
-    pk: int = granted.reservation  # type: ignore[union-attr]
+    granted = sell(new_purchase(item, buyer, quantity))
+    pk: int = granted.reservation
     return pk
 
 
@@ -27,7 +33,7 @@ def release(*reservations: int, **how) -> list[services.Released]:
     return services.release(reservations, lambda released: None, **how)
 
 
-def test_a_release_puts_units_and_allowance_back_exactly_once(stock):
+def test_a_release_returns_units_and_allowance_exactly_once(stock):
     item = stock(5)
     mine = reserve(item, 1, 3)
     assert release(mine) == [services.Released(mine, item, 1, 3)]
@@ -35,7 +41,7 @@ def test_a_release_puts_units_and_allowance_back_exactly_once(stock):
     assert (book(item).available, BuyerQuota.objects.get(buyer=1).used) == (5, 0)
 
 
-def test_a_release_of_several_of_a_buyers_reservations_puts_all_of_their_allowance_back(stock):
+def test_a_release_of_several_reservations_of_a_buyer_returns_their_whole_allowance(stock):
     item = stock(5)
     mine = [reserve(item), reserve(item), reserve(item, quantity=2)]
     kept = reserve(item, 2)
@@ -49,8 +55,8 @@ def test_units_of_an_oversold_demonstration_come_back_only_as_far_as_there_ever_
     reserve(item, 1)
     with books_not_enforced():
         Item.objects.filter(pk=item).update(available=1)
-        # Past the hint, which says sold out.
-        services.reserve(wish(item, 2), open_nothing, by="guard")
+        # Bypasses the hint, which says sold out.
+        sell(new_purchase(item, 2), "guard")
         mine = list(Reservation.objects.values_list("pk", flat=True))
         assert len(release(*mine)) == 2
     assert Item.objects.get(pk=item).available == 1
@@ -65,7 +71,7 @@ def test_many_releases_of_the_same_reservations_at_once_put_back_once(stock):
 
 
 def test_a_generator_of_reservations_is_released_whole(stock):
-    """It can be read once only, and is needed more than once."""
+    """It can be read only once and is needed more often."""
     item = stock(7)
     mine = [reserve(item, n) for n in range(1, 8)]
     released = services.release((pk for pk in mine), lambda rows: None)
@@ -101,7 +107,7 @@ def test_what_the_shop_cannot_follow_is_not_released(stock):
     assert (book(item).held, BuyerQuota.objects.get(buyer=1).used) == (1, 1)
 
 
-def test_a_confirmed_reservation_is_released_only_by_who_says_so(stock):
+def test_a_confirmed_reservation_is_released_only_on_request(stock):
     item = stock(5)
     mine = reserve(item)
     with transaction.atomic():
@@ -139,7 +145,7 @@ def test_a_restock_of_what_is_not_there_is_refused():
         services.restock(0, 1)
 
 
-# --- giving back a part, writing off, taking again ----------------------------------------------
+# --- partial release, write-off, reclaim --------------------------------------------------------
 
 
 def reclaim(*reservations: int) -> None:
@@ -184,11 +190,11 @@ def test_parts_given_back_at_once_never_add_up_to_more_than_was_reserved(stock):
 
 def test_the_key_of_a_reservation_of_which_a_part_came_back_still_gets_its_first_answer(stock):
     item = stock(5)
-    bought = wish(item, 1, 3)
-    first = services.reserve(bought, open_nothing)
-    release(first.reservation, units=1)  # type: ignore[union-attr]
-    again = services.reserve(bought, open_nothing)
-    assert (again.replayed, again.reservation) == (True, first.reservation)  # type: ignore[union-attr]
+    bought = new_purchase(item, 1, 3)
+    first = sell(bought)
+    release(first.reservation, units=1)
+    again = sell(bought)
+    assert (again.replayed, again.reservation) == (True, first.reservation)
 
 
 def test_units_that_are_written_off_leave_the_total_and_the_limit_and_are_not_sold_again(stock):
@@ -212,7 +218,7 @@ def test_released_units_are_taken_again_while_some_are_left(stock):
         reclaim(mine)
 
 
-def test_units_that_somebody_else_has_by_now_are_not_taken_again(stock):
+def test_units_sold_to_another_buyer_are_not_reclaimed(stock):
     item = stock(1)
     mine = reserve(item, 1)
     release(mine)
@@ -224,11 +230,11 @@ def test_units_that_somebody_else_has_by_now_are_not_taken_again(stock):
 
 def test_units_are_not_taken_again_beyond_the_buyers_limit(stock):
     item = stock(5)
-    granted = services.reserve(wish(item, 1, limit=1), open_nothing)
-    release(granted.reservation)  # type: ignore[union-attr]
-    services.reserve(wish(item, 1, limit=1), open_nothing)
+    granted = sell(new_purchase(item, 1, limit=1))
+    release(granted.reservation)
+    sell(new_purchase(item, 1, limit=1))
     with pytest.raises(services.OutOfReach):
-        reclaim(granted.reservation)  # type: ignore[union-attr]
+        reclaim(granted.reservation)
     assert (book(item).held, book(item).confirmed) == (1, 0)
 
 
@@ -242,7 +248,7 @@ def test_reservations_taken_again_together_are_taken_all_or_none(stock):
     assert [book(item).available for item in items] == [1, 0]
 
 
-def test_of_many_who_take_the_same_units_again_at_once_one_does(stock):
+def test_of_many_concurrent_reclaims_of_the_same_units_one_succeeds(stock):
     item = stock(3)
     mine = reserve(item)
     release(mine)

@@ -1,8 +1,7 @@
-"""Another process of the shop, told what to do line by line: `python -m inventory.tests.worker`.
+"""A second shop process, controlled line by line: `python -m inventory.tests.worker`.
 
-It reads one JSON object a line from its input and writes one for each. A test that wants it stopped
-in the middle of a purchase gives the point's name; the process then says so and stands still there,
-to be killed by a signal or told to go on by a line.
+It reads one JSON object per line and answers each with one. A command may name a point at which to
+stop: the process reports that point and waits there, to be killed or told to go on by a line.
 """
 
 from __future__ import annotations
@@ -15,8 +14,6 @@ from typing import Any
 from unittest import mock
 from uuid import UUID
 
-STOPS = ("before_commit", "after_commit")
-
 
 def say(**message: Any) -> None:
     """Write an answer."""
@@ -24,22 +21,22 @@ def say(**message: Any) -> None:
 
 
 def hear() -> dict[str, Any]:
-    """Read a command; an empty one at the end of the input."""
+    """Read a command; empty at the end of the input."""
     document: dict[str, Any] = json.loads(sys.stdin.readline() or "{}")
     return document
 
 
 def stand_still(at: str) -> None:
-    """Tell the test, and wait for it."""
+    """Report the point and wait for a line."""
     say(at=at)
     hear()
 
 
 def sell(command: dict[str, Any]) -> None:
-    """Sell the purchases of a command on some threads; answers in any order."""
+    """Sell the purchases of a command; answer in any order."""
     from inventory import services
     from inventory.selling import batch
-    from inventory.tests.helpers import crowd, open_nothing, wish
+    from inventory.tests.helpers import crowd, new_purchase, open_nothing
 
     stop = command.get("stop")
 
@@ -59,21 +56,21 @@ def sell(command: dict[str, Any]) -> None:
     def reserve(purchase: Any) -> Any:
         return services.reserve(purchase, on_granted, by=command["by"])
 
-    purchases = [wish(key=UUID(key), **more) for key, more in command["purchases"]]
+    purchases = [new_purchase(key=UUID(key), **more) for key, more in command["purchases"]]
     with mock.patch.object(batch, "sell", sell_and_stop):
         answers = crowd(reserve, purchases, command["threads"])
     say(answers=[[type(answer).__name__, repr(answer)] for answer in answers])
 
 
 def count(command: dict[str, Any]) -> None:
-    """Say what this process has counted."""
+    """Answer with the counters of this process."""
     from inventory.metrics import metrics
 
     say(metrics=metrics.read())
 
 
 def deliver(command: dict[str, Any]) -> None:
-    """Deliver the outbox; the effect of each message is another one."""
+    """Deliver the outbox; each message's effect is another message."""
     from inventory import outbox
 
     def handle(payload: Any) -> None:
@@ -92,7 +89,7 @@ COMMANDS: dict[str, Callable[[dict[str, Any]], None]] = {
 
 
 def main() -> None:
-    """Set up as the test says, then obey."""
+    """Set up, then execute commands."""
     setup = json.loads(sys.argv[1])
     os.environ["DJANGO_SETTINGS_MODULE"] = setup["settings"]
     import django
@@ -103,7 +100,7 @@ def main() -> None:
     database["PORT"] = setup.get("port") or database.get("PORT", "")
     options = database.setdefault("OPTIONS", {})
     pool = options.get("pool")
-    # Seconds for which a purchase waits for a database that is away.
+    # Seconds that a purchase waits for an unreachable database.
     timeout = setup.get("pool_timeout", 10)
     options["pool"] = {**(pool if isinstance(pool, dict) else {}), "timeout": timeout}
     settings.REDIS_URL = setup["redis"]
@@ -116,7 +113,7 @@ def main() -> None:
         ITEM_LOCK.lease = setup["lease"]
     from inventory.selling.strategies import strategy
 
-    strategy("combining")  # loaded before the test's race begins, not in the middle of it
+    strategy("combining")  # load it before the race begins
     say(ready=os.getpid())
     while command := hear():
         COMMANDS[command["do"]](command)

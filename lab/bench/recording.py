@@ -1,4 +1,4 @@
-"""What writing the history costs: purchases a second with it and without, in turns."""
+"""The cost of recording the history: purchases per second with and without it, in turns."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ MIX = "rush"
 
 @dataclass(slots=True)
 class Recorded:
-    """Purchases a second of each round, by whether the history was written."""
+    """Purchases per second of each round, with and without the history."""
 
     on: list[float] = field(default_factory=list)
     off: list[float] = field(default_factory=list)
 
     def ratio(self) -> float:
-        """On against off: the median of the rounds' own ratios, each of neighbours in time."""
+        """Return on divided by off: the median of the rounds' ratios."""
         pairs = zip(self.on, self.off, strict=True)
         return statistics.median(on / off for on, off in pairs)
 
@@ -36,18 +36,18 @@ class Recorded:
 def compare(
     url: str, *, users: int, seconds: float, rounds: int, tell: Callable[[str], None]
 ) -> Recorded:
-    """Let Locust's buyers buy what cannot run out, round after round.
+    """Sell unlimited stock to Locust's buyers, round after round.
 
     Args:
         url: of the shop.
-        users: at once, each one buyer after the other.
+        users: concurrent Locust users.
         seconds: of each sample, from the opening of its sale.
         rounds: samples of each kind.
-        tell: called with what is going on.
+        tell: called with progress messages.
     """
     recorded = Recorded()
     for turn in range(rounds):
-        # Who comes first changes, for the database grows.
+        # The order alternates, because the database grows.
         for on in (True, False) if turn % 2 else (False, True):
             word = "on" if on else "off"
             tell(f"Round {turn + 1} of {rounds}: recording {word}, {users} users …")
@@ -71,7 +71,7 @@ def _sample(url: str, profile: LoadProfile, seconds: float, records: bool) -> fl
                 time.sleep(0.1)
         finally:
             load.stop()
-    # By the database's own times, so that nothing is counted from before the opening.
+    # By the database's times, so that the time before the opening does not count.
     orders = Order.objects.filter(lines__sale=sale)
     sold = orders.aggregate(number=Count("pk"), first=Min("created"), last=Max("created"))
     return round(sold["number"] / (sold["last"] - sold["first"]).total_seconds(), 1)

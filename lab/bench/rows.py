@@ -1,4 +1,4 @@
-"""What is measured: one row for each way of answering the same request."""
+"""The benchmark's rows: one per way of answering the same request."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ ENOUGH_STOCK = 10_000_000
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One thing to measure.
+    """A row of the benchmark.
 
     Attributes:
-        name: as in the table.
-        settings: Django's settings module of the server that answers.
-        strategy: of the sale; None where no sale is asked.
+        name: in the table.
+        settings: Django's settings module of the server.
+        strategy: of the sale; None without a sale.
         stock: units of the sale.
-        expected: status of a right answer.
+        expected: status of a correct answer.
         concurrency: connections.
     """
 
@@ -32,11 +32,11 @@ class Row:
 
 
 def rows(concurrency: int, crowd: int) -> list[Row]:
-    """All rows.
+    """Return all rows.
 
     Args:
         concurrency: connections of most rows.
-        crowd: connections of the rows that show a rush.
+        crowd: connections of the rush rows; 0 leaves them out.
     """
     bare, api = "lab.bench.bare", "lab.bench.api"
     found = [
@@ -60,4 +60,4 @@ RATIOS = (
     ("combining", "redis_lock"),
     ("sold_out", "noop_api"),
 )
-"""Rows whose rates are compared."""
+"""Pairs of rows whose rates are compared."""

@@ -1,4 +1,4 @@
-"""Measure the rows, round after round, so that a machine that drifts drifts for all of them."""
+"""Measure the rows in interleaved rounds, so that the machine's drift affects all of them."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from shop.catalogue.sales import open_sale
 from shop.orders.models import Order
 
 BUYERS = 4000
-"""Tokens in turn: enough that buyers hardly repeat within a batch."""
+"""Buyers in turn: so many that a buyer rarely repeats within a batch."""
 
 DRAIN = 15.0
-"""Seconds to wait for answers after the time is up; the slowest strategies queue for long."""
+"""Seconds to wait for the last answers; the slowest strategies have long queues."""
 
 
 @dataclass(slots=True)
@@ -37,9 +37,9 @@ class Sample:
     """One measurement of one row.
 
     Attributes:
-        errors: answers of another status than expected, and requests without one.
+        errors: answers with another status than expected, and requests without an answer.
         oversold: units, by the audit.
-        lost: promised orders that are not there, or orders that nobody was promised.
+        lost: confirmed orders that do not exist, or orders that were never confirmed.
         web_us, database_us, redis_us: CPU time per right answer, in microseconds.
     """
 
@@ -56,18 +56,18 @@ class Sample:
 
 @dataclass(slots=True)
 class Measured:
-    """A row with its samples; figures are medians."""
+    """A row and its samples; its figures are medians."""
 
     row: Row
     samples: list[Sample] = field(default_factory=list)
     worker_mb: float = 0.0
 
     def median(self, name: str) -> float:
-        """Median of a figure over the rounds."""
+        """Return a figure's median over the rounds."""
         return round(statistics.median(getattr(sample, name) for sample in self.samples), 2)
 
     def to_json(self) -> dict[str, Any]:
-        """The row as ``bench --json`` writes it."""
+        """Return the row as ``bench --json`` writes it."""
         return {
             "name": self.row.name,
             "concurrency": self.row.concurrency,
@@ -86,11 +86,11 @@ class Measured:
 
 
 class Bench:
-    """Measures rows against servers that are up.
+    """Measures rows on running servers.
 
     Args:
-        stacks: the server of each settings module.
-        seconds: for each sample.
+        stacks: the server per settings module.
+        seconds: per sample.
     """
 
     def __init__(self, stacks: dict[str, Stack], seconds: float) -> None:
@@ -106,8 +106,8 @@ class Bench:
         """Measure every row in every round.
 
         Args:
-            rows: what to measure.
-            rounds: samples of each row.
+            rows: the rows.
+            rounds: samples per row.
             tell: called with the row and the round before each sample.
         """
         measured = [Measured(row) for row in rows]
@@ -137,7 +137,7 @@ class Bench:
         wrong = sum(load.statuses.values()) - right + load.errors
         measured.worker_mb = max(measured.worker_mb, worker_megabytes(stack))
         oversold, lost = self._check(row, sale, right, load.errors)
-        # Only right answers count: a fast refusal is no purchase.
+        # Only correct answers count: a fast refusal is no purchase.
         rate = right / load.seconds
         cpu = after.per(before, right)
         return Sample(
@@ -159,7 +159,7 @@ class Bench:
 
     @staticmethod
     def _check(row: Row, sale: Sale | None, promised: int, unanswered: int) -> tuple[int, int]:
-        """Units oversold, and orders that do not match the promises."""
+        """Return the units oversold, and the orders that do not match the answers."""
         if sale is None:
             return 0, 0
         [book] = audit([sale.item_id]).items
@@ -167,19 +167,18 @@ class Bench:
         expected = 0 if row.expected == 409 else promised
         # A request without an answer may have bought.
         lost = max(expected - orders, 0) + max(orders - expected - unanswered, 0)
-        # With more stock than can be sold, overselling shows as units that were sold and are
-        # still there.
+        # With unlimited stock, overselling shows as units that are both sold and still available.
         return max(book.held + book.confirmed + book.available - book.total, 0), lost
 
 
 def purchases(sale: int, tokens: Sequence[str]) -> Iterator[bytes]:
-    """Requests for one unit each, without end, by those buyers in turn."""
+    """Yield requests for one unit each, without end, by these buyers in turn."""
     body = b'{"quantity": 1}'
     start = (
         f"POST /api/v1/sales/{sale}/orders HTTP/1.1\r\nHost: 127.0.0.1\r\n"
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
     )
-    # A UUID each: its last group counts, the rest is this run's own.
+    # UUIDs whose last group counts; the rest is unique to this run.
     own = str(uuid4())[:24]
     for number, token in enumerate(cycle(tokens)):
         yield (
@@ -188,13 +187,13 @@ def purchases(sale: int, tokens: Sequence[str]) -> Iterator[bytes]:
 
 
 def worker_megabytes(stack: Stack) -> float:
-    """Memory of the largest web worker, in MB."""
+    """Return the memory of the largest web worker, in MB."""
     master = psutil.Process(stack.supervisor.state("web").pid)
     return max((child.memory_info().rss / 1e6 for child in master.children()), default=0.0)
 
 
 def ratios(measured: Sequence[Measured]) -> dict[str, float]:
-    """The compared rates, at the concurrency that all rows have."""
+    """Return the compared rates, at the concurrency that all rows have."""
     rates: dict[str, float] = {}
     by_concurrency: dict[int, dict[str, float]] = defaultdict(dict)
     for each in measured:
@@ -208,7 +207,7 @@ def ratios(measured: Sequence[Measured]) -> dict[str, float]:
 
 
 def machine() -> dict[str, Any]:
-    """What it was measured on."""
+    """Describe the machine."""
     with connection.cursor() as cursor:
         cursor.execute("SHOW server_version")
         postgres = cursor.fetchone()[0]

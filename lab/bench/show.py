@@ -1,4 +1,4 @@
-"""The benchmark's table, for a terminal and for a document."""
+"""The benchmark's table, for terminals and documents."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COLUMNS = (
 
 
 def cells(each: Measured) -> tuple[str, ...]:
-    """A row of the table."""
+    """Return the cells of a row."""
     figures = each.to_json()
     return (
         figures["name"],
@@ -33,7 +33,7 @@ def cells(each: Measured) -> tuple[str, ...]:
 
 
 def table(measured: Sequence[Measured]) -> Table:
-    """The table on a terminal."""
+    """Return the table for a terminal."""
     found = Table(title="Medians over all rounds", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for number, name in enumerate(COLUMNS):
         found.add_column(name, justify="right" if number else "left", no_wrap=True)
@@ -44,7 +44,7 @@ def table(measured: Sequence[Measured]) -> Table:
 
 
 def markdown(measured: Sequence[Measured]) -> str:
-    """The same for a document."""
+    """Return the table and the ratios in Markdown."""
     lines = ["| " + " | ".join(COLUMNS) + " |", "|---" * len(COLUMNS) + "|"]
     lines += ["| " + " | ".join(cells(each)) + " |" for each in measured]
     lines += ["", "| Ratio | |", "|---|---|"]

@@ -9,11 +9,11 @@ from shop import health
 
 @csrf_exempt
 def nothing(request: HttpRequest, sale: int) -> HttpResponse:
-    """Answer with a little JSON."""
+    """Answer with a short JSON document."""
     return JsonResponse({"ok": True}, status=201)
 
 
-# The purchase's own path, so that the very same request is sent to either.
+# The path of a purchase, so that both get exactly the same request.
 urlpatterns = [
     path("api/v1/sales/<int:sale>/orders", nothing),
     path("readyz", health.ready),

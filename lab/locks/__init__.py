@@ -1,1 +1,1 @@
-"""Lessons in locking: every lock that people write first, and the simulator that breaks it."""
+"""Lessons in locking: the locks that most people write first, and a simulator that breaks them."""

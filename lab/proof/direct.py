@@ -71,6 +71,6 @@ def _environment(stack: Stack | None) -> dict[str, str]:
     own = {**stack.urls.as_environment(), **stack.extra} if stack else {}
     everything = {**os.environ, **own, "SHOP_DEMO": "1", "DJANGO_SETTINGS_MODULE": "lab.settings"}
     # A negative control may have the guard off: then it is off here too.
-    lines = everything.get("INVENTORY_LINES", "guard").split(",")
-    everything["INVENTORY_LINES"] = "guard" if "guard" in lines else "connections"
+    lines = everything.get("INVENTORY_FEATURE_FLAGS", "guard").split(",")
+    everything["INVENTORY_FEATURE_FLAGS"] = "guard" if "guard" in lines else "connections"
     return everything

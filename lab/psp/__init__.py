@@ -1,5 +1,5 @@
 """A simulated payment provider with its own process, database and ledger.
 
-Nothing in here is imported by the shop, and it imports of the shop only how the environment is
-read; they talk over HTTP. It behaves as badly as it is told to (`behaviour.py`).
+The shop imports nothing from here; of the shop, this imports only the code that reads the
+environment. They talk over HTTP. `behaviour.py` configures its faults.
 """

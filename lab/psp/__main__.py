@@ -1,4 +1,4 @@
-"""`python -m lab.psp --bind 127.0.0.1:8790`: the provider, its database made if there is none."""
+"""`python -m lab.psp --bind 127.0.0.1:8790`: prepare the provider's database and serve."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from psycopg import sql
 
 from lab.psp.settings import DATABASE_URL
 
-PATIENCE = 30
-"""Seconds that the database may take to come up."""
+STARTUP_TIMEOUT = 30
+"""Seconds that the database may take to start."""
 
 
 def main() -> None:
@@ -27,7 +27,7 @@ def main() -> None:
     Raises:
         SystemExit: a secret is missing, or the database does not answer.
     """
-    # Its own, also where the shop's is in the environment.
+    # The provider's own, even if the environment names the shop's.
     os.environ["DJANGO_SETTINGS_MODULE"] = "lab.psp.settings"
     django.setup()
     try:
@@ -49,7 +49,7 @@ def _refuse_unsafe_start() -> None:
 
 
 def _prepare_database() -> None:
-    """Create the database where it is missing, and its tables. One process at a time does."""
+    """Create the database and its tables if they are missing; one process at a time does."""
     name = urlsplit(DATABASE_URL).path.removeprefix("/")
     with _server() as server:
         server.execute("SELECT pg_advisory_lock(hashtext('psp'))")
@@ -60,8 +60,8 @@ def _prepare_database() -> None:
 
 
 def _server() -> psycopg.Connection[tuple[Any, ...]]:
-    """A connection to the server's own database; one that is just starting is waited for."""
-    deadline = time.monotonic() + PATIENCE
+    """Connect to the server's own database; wait for a server that is starting."""
+    deadline = time.monotonic() + STARTUP_TIMEOUT
     while True:
         try:
             return psycopg.connect(_beside(DATABASE_URL, "postgres"), autocommit=True)

@@ -1,7 +1,7 @@
 """Configured misbehaviour of the provider, for tests of the shop.
 
-What happens by chance is drawn from the seed and from what it happens to, not from the order in
-which requests come: a run with the same orders and the same seed has the same mishaps.
+Random faults depend on the seed and on what they affect, not on the order of requests: a run with
+the same orders and the same seed has the same faults.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from lab.psp.models import FaultConfiguration
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:
-    """Rates are from 0 to 1, times in ms. The default is a provider without fault.
+    """Rates are from 0 to 1, times in ms. By default, the provider has no faults.
 
     Attributes:
-        seed: of what happens by chance.
+        seed: of random faults.
         delay: before every answer.
-        processing: captures and refunds are decided only after so long; 0: at once.
+        processing: time until captures and refunds are decided; 0: at once.
         decline: share of captures that fail.
         bounce: share of refunds that fail.
-        lost: share of answers that never arrive, though what was asked has been done.
-        copies: how often each webhook is delivered.
-        shuffle: webhooks are sent after a wait of up to so long, each its own.
-        webhook_url: where they go; empty: nobody is told.
+        lost: share of answers that are lost although the request took effect.
+        copies: deliveries per webhook.
+        shuffle: maximum random delay of a webhook.
+        webhook_url: where webhooks go; empty: none are sent.
     """
 
     seed: int = 0
@@ -62,20 +62,20 @@ _current: list[Behaviour] = []
 
 def current() -> Behaviour:
     """Return the current behaviour."""
-    if not _current:  # one process serves, so what it remembers is what holds
+    if not _current:  # only one process serves, so this cache is authoritative
         row = FaultConfiguration.objects.filter(pk=1).first()
         _current[:] = [_with(row.settings if row else {})]
     return _current[0]
 
 
 def change(values: dict[str, Any]) -> Behaviour:
-    """Change the behaviour; fields that are not named return to their defaults.
+    """Change the behaviour; fields that are not given return to their defaults.
 
     Raises:
-        ValueError: something is unknown, or of the wrong type.
+        ValueError: a field is unknown or of the wrong type.
     """
     behaviour = _with(values)
-    # What was not asked for is not kept: the shop's address is another after a restart.
+    # Defaults are not stored: the shop's address may change at a restart.
     FaultConfiguration.objects.update_or_create(pk=1, defaults={"settings": values})
     _current[:] = [behaviour]
     return behaviour
@@ -85,7 +85,7 @@ def default() -> Behaviour:
     """Return the behaviour that the environment configures.
 
     Raises:
-        ImproperlyConfigured: it cannot be understood.
+        ImproperlyConfigured: it cannot be parsed.
     """
     try:
         values = json.loads(settings.PSP_BEHAVIOUR or "{}")
@@ -102,7 +102,7 @@ def parsed(values: dict[str, Any]) -> Behaviour:
     """Parse a behaviour.
 
     Raises:
-        ValueError: something is unknown, or of the wrong type.
+        ValueError: a field is unknown or of the wrong type.
     """
     for name, value in values.items():
         wanted = _TYPES.get(name)

@@ -1,7 +1,7 @@
-"""Webhook events: an outbox, and a thread that sends each until the shop accepts it.
+"""Webhook events: an outbox, and a thread that sends each event until the shop accepts it.
 
-An event is written in the transaction of what it tells of. Before each attempt its next one is
-written down, so a sender that dies between any two steps has lost nothing: the event is due again.
+An event is written in the transaction that causes it. Before each attempt the next one is
+scheduled, so that an event is due again if the sender dies.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from lab.psp import behaviour
 from lab.psp.models import Event, event_id
 
 AT_ONCE = 64
-"""Events that are sent in one go."""
+"""Events claimed per statement."""
 
 SENDERS = 16
-"""Threads that send."""
+"""Threads that send events."""
 
 TIMEOUT = 5.0
-"""Seconds that the shop may take."""
+"""Seconds to wait for the shop."""
 
-# The first pause is longer than a send may take. A real provider goes up to hours; in a
-# demonstration somebody waits for what comes after the fault.
+# The first pause exceeds the time of a send. A real provider pauses for up to hours; in a
+# demonstration, people wait for the recovery after a fault.
 CLAIM = """
 UPDATE psp_event
 SET attempts = attempts + 1, due = now() + least(0.25 * 2 ^ least(attempts, 10), 5) * interval '1 s'
@@ -46,7 +46,7 @@ RETURNING id, body
 """
 
 bells: list[Bell] = []
-"""Rung after a commit that left something to do; without a ring, it is found a little later."""
+"""Rung after a commit that leaves work to do; without a ring, polling finds it a little later."""
 
 
 def emit(kind: str, order: int, document: dict[str, Any]) -> None:
@@ -73,11 +73,11 @@ def send_due(senders: ThreadPoolExecutor, client: urllib3.PoolManager) -> int:
     with connection.cursor() as cursor:
         cursor.execute(CLAIM, [AT_ONCE])
         claimed = cursor.fetchall()
-    connection.close()  # back into the pool while the shop is waited for
+    connection.close()  # return it to the pool during the wait for the shop
     url = behaviour.current().webhook_url
     taken = senders.map(lambda event: _send(client, url, event[1]), claimed)
     delivered = [pk for (pk, _), done in zip(claimed, taken, strict=True) if done]
-    # The next copy, if there is one, goes out at the time set above.
+    # The next copy, if any, is sent at the time set above.
     Event.objects.filter(pk__in=delivered).update(remaining=F("remaining") - 1)
     return len(claimed)
 
@@ -96,7 +96,7 @@ def signature(body: bytes, now: int) -> str:
 
 def _send(client: urllib3.PoolManager, url: str, text: str) -> bool:
     """Send an event; tell whether the shop accepted it with a 2xx."""
-    if not url:  # taken away while some were still to be sent
+    if not url:  # it was unset after the event was written
         return False
     body = text.encode()
     headers = {

@@ -25,13 +25,13 @@ def event_id() -> str:
 
 
 class Intent(models.Model):
-    """A payment that a shop announced. All amounts are in minor units of its currency.
+    """A payment. All amounts are in minor units of its currency.
 
-    What was captured and refunded is counted by the database when the ledger grows.
+    The database updates captured and refunded amounts when the ledger grows.
     """
 
     class Status(models.TextChoices):
-        """State."""
+        """The state."""
 
         REQUIRES_CAPTURE = "requires_capture"
         PROCESSING = "processing"
@@ -79,7 +79,7 @@ class Refund(models.Model):
     """A refund."""
 
     class Status(models.TextChoices):
-        """State."""
+        """The state."""
 
         PENDING = "pending"
         SUCCEEDED = "succeeded"
@@ -105,10 +105,10 @@ class Refund(models.Model):
 
 
 class LedgerLine(models.Model):
-    """A movement of money. Lines are added, never changed."""
+    """A movement of money. Rows are only added."""
 
     class Operation(models.TextChoices):
-        """Direction."""
+        """The direction."""
 
         CAPTURE = "capture"
         REFUND = "refund"
@@ -137,9 +137,9 @@ class LedgerLine(models.Model):
 
 
 class IdempotencyKey(models.Model):
-    """An answered request, whose repetition gets the same answer.
+    """An answered request; a repeat gets the same answer.
 
-    Written first in the request's transaction: a repetition meanwhile waits at the unique index.
+    Written first in the request's transaction: a concurrent repeat waits at the unique index.
     """
 
     key = models.CharField(primary_key=True, max_length=255)
@@ -153,7 +153,7 @@ class IdempotencyKey(models.Model):
 
 
 class Event(models.Model):
-    """News for the shop, written with what it tells of and sent until the shop has taken it."""
+    """A webhook event, written with its cause and sent until the shop accepts it."""
 
     id = models.CharField(primary_key=True, max_length=40, default=event_id)
     body = models.TextField()

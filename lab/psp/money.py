@@ -1,7 +1,7 @@
-"""What a payment provider does: announce, capture, cancel, give back. One transaction each.
+"""The provider's operations: create, capture, cancel, refund. One transaction each.
 
-Every function locks the intent's row first, so that of two that race one is first and the other
-sees what it did.
+Every function locks the intent's row first, so that the second of two concurrent requests sees the
+result of the first.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ Status = Intent.Status
 Operation = LedgerLine.Operation
 
 AT_ONCE = 100
-"""Captures and refunds that are settled in one transaction at most."""
+"""Maximum number of captures, and of refunds, settled per transaction."""
 
 
 class NoSuchIntent(Exception):
-    """There is no payment of that id."""
+    """No payment has this id."""
 
 
 def create(order: int, amount: int, currency: str) -> Answer:
-    """Announce a payment."""
+    """Create a payment."""
     intent = Intent.objects.create(order=order, amount=amount, currency=currency)
     return 200, intent_document(intent)
 
 
 def capture(intent_id: str) -> Answer:
-    """Take the money. Of what is captured already nothing is taken again, under any key.
+    """Take the money. A captured payment is never captured again, under any key.
 
     Raises:
-        NoSuchIntent: of that id.
+        NoSuchIntent: no payment has this id.
     """
     intent = _locked(intent_id)
     processing = behaviour.current().processing
@@ -59,10 +59,10 @@ def capture(intent_id: str) -> Answer:
 
 
 def cancel(intent_id: str) -> Answer:
-    """Give up a payment for good, unless it was captured or is about to be.
+    """Cancel a payment for good, unless it is captured or processing.
 
     Raises:
-        NoSuchIntent: of that id.
+        NoSuchIntent: no payment has this id.
     """
     intent = _locked(intent_id)
     if intent.status in {Status.CAPTURED, Status.PROCESSING}:
@@ -75,10 +75,10 @@ def cancel(intent_id: str) -> Answer:
 
 
 def refund(intent_id: str, amount: int) -> Answer:
-    """Give money back, as long as less than what was captured is given back or on its way.
+    """Refund money, in total at most the captured amount, pending refunds included.
 
     Raises:
-        NoSuchIntent: of that id.
+        NoSuchIntent: no payment has this id.
     """
     intent = _locked(intent_id)
     promised = intent.refunds.exclude(status=Refund.Status.FAILED).aggregate(all=Sum("amount"))
@@ -94,7 +94,7 @@ def refund(intent_id: str, amount: int) -> Answer:
 
 
 def settle() -> int:
-    """Decide what was in processing and is due; how many. Safe to run anywhere, any time."""
+    """Decide due captures and refunds; return their number. Safe to run anywhere, at any time."""
     pending = Refund.objects.filter(status=Refund.Status.PENDING).select_related("intent")
     with transaction.atomic():
         intents = _due(Intent.objects.filter(status=Status.PROCESSING))
@@ -107,7 +107,7 @@ def settle() -> int:
 
 
 def intent_document(intent: Intent) -> dict[str, Any]:
-    """A payment as the API shows it."""
+    """Return a payment as in the API."""
     return {
         "id": intent.pk,
         "object": "payment_intent",
@@ -120,7 +120,7 @@ def intent_document(intent: Intent) -> dict[str, Any]:
 
 
 def refund_document(given: Refund) -> dict[str, Any]:
-    """A refund as the API shows it."""
+    """Return a refund as in the API."""
     return {
         "id": given.pk,
         "object": "refund",
@@ -131,7 +131,7 @@ def refund_document(given: Refund) -> dict[str, Any]:
 
 
 def refusal(status: int, code: str) -> Answer:
-    """A definite no."""
+    """Return a definite refusal."""
     return status, {"error": {"code": code}}
 
 
@@ -143,28 +143,28 @@ def _locked(intent_id: str) -> Intent:
 
 
 def _due(waiting: QuerySet[Due]) -> list[Due]:
-    """What has waited long enough, each locked; another worker's are left to it."""
+    """Lock and return the due rows, except those that another worker has locked."""
     locked = waiting.select_for_update(skip_locked=True, of=("self",))
     return list(locked.filter(due__lte=Now()).order_by("due")[:AT_ONCE])
 
 
 def _take(intent: Intent) -> None:
-    """Capture, or find out that the card has no money."""
+    """Capture the payment, or fail it as the behaviour demands."""
     now = behaviour.current()
-    # Another attempt to pay an order is another draw.
+    # Each attempt to pay an order draws anew.
     attempt = Intent.objects.filter(order=intent.order).count() if now.decline else 0
     if now.strikes(now.decline, "decline", intent.order, attempt):
         intent.status = Status.FAILED
         intent.save(update_fields=["status"])
     else:
         LedgerLine.objects.create(intent=intent, operation=Operation.CAPTURE, amount=intent.amount)
-        # As the ledger's trigger has done.
+        # The ledger's trigger has made the same change.
         intent.status, intent.captured = Status.CAPTURED, intent.amount
     events.emit(f"payment_intent.{intent.status}", intent.order, intent_document(intent))
 
 
 def _give_back(given: Refund) -> None:
-    """Pay back, or find out that the card is closed."""
+    """Refund the money, or fail the refund as the behaviour demands."""
     now = behaviour.current()
     attempt = given.intent.refunds.count() if now.bounce else 0
     if now.strikes(now.bounce, "bounce", given.intent.order, attempt):

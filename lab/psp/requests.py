@@ -1,4 +1,4 @@
-"""Reading requests: who asks, for what, and under which idempotency key."""
+"""Parse requests: authentication, body and idempotency key."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ View = Callable[..., HttpResponseBase]
 
 
 class Bad(Exception):
-    """A request that is not even one.
+    """An invalid request.
 
     Attributes:
-        status: of the answer.
-        code: what is wrong.
+        status: HTTP status of the answer.
+        code: the error.
     """
 
     def __init__(self, status: int, code: str) -> None:
@@ -49,7 +49,7 @@ class Bad(Exception):
 
 
 def call(*methods: str) -> Callable[[View], View]:
-    """Make a view of the API: its methods, the bearer key, the configured delay, JSON errors."""
+    """Make a view of the API: methods, bearer key, configured delay and JSON errors."""
 
     def decorate(view: View) -> View:
         @wraps(view)
@@ -74,10 +74,10 @@ def call(*methods: str) -> Callable[[View], View]:
 
 
 def once(request: HttpRequest, effect: Callable[[], Answer]) -> HttpResponse:
-    """Do what is asked under the request's key: the first time only, with one answer for ever.
+    """Execute a request once per idempotency key; repeats get the first answer forever.
 
-    The key, the effect and the answer are one transaction. A repetition that comes meanwhile waits
-    for it at the unique index.
+    Key, effect and answer are one transaction. A concurrent repeat waits for it at the unique
+    index.
     """
     key = request.META.get("HTTP_IDEMPOTENCY_KEY", "")
     if not 0 < len(key) <= LONGEST_KEY:
@@ -98,10 +98,10 @@ def once(request: HttpRequest, effect: Callable[[], Answer]) -> HttpResponse:
 
 
 def decoded(request: HttpRequest, kind: type[T]) -> T:
-    """The request's JSON body.
+    """Parse the request's JSON body.
 
     Raises:
-        Bad: it is not what `kind` says.
+        Bad: it does not match `kind`.
     """
     try:
         return msgspec.json.decode(request.body or b"{}", type=kind)
@@ -110,7 +110,7 @@ def decoded(request: HttpRequest, kind: type[T]) -> T:
 
 
 def rendered(answer: Answer) -> HttpResponse:
-    """An answer as a response."""
+    """Render an answer as a response."""
     status, document = answer
     return JsonResponse(document, status=status)
 
@@ -132,6 +132,6 @@ def _answered(key: str, fingerprint: str) -> Answer:
 
 
 def _hang_up(request: HttpRequest) -> None:
-    """Cut the connection: what is answered now arrives nowhere."""
+    """Cut the connection, so that the answer is lost."""
     with suppress(OSError):
         request.META["gunicorn.socket"].shutdown(socket.SHUT_RDWR)

@@ -1,15 +1,15 @@
-"""gunicorn's settings for the payment provider.
+"""Gunicorn's settings for the payment provider.
 
-One worker: it remembers how it was told to behave, and one that waits cooperatively is enough.
+One worker, because it caches its behaviour; with gevent, one is enough.
 """
 
 workers = 1
 worker_class = "gevent"
 worker_connections = 4000
 backlog = 4096
-keepalive = 75  # longer than the shop leaves a connection unused
+keepalive = 75  # longer than the shop keeps a connection idle
 timeout = 60
-graceful_timeout = 1  # it may be cut off anywhere, and idle connections never end by themselves
+graceful_timeout = 1  # it may be killed at any point, and idle connections never end
 accesslog = None
 errorlog = "-"
 control_socket_disable = True
@@ -17,7 +17,7 @@ control_socket_disable = True
 
 def post_fork(server: object, worker: object) -> None:
     """Prepare a new worker before it serves."""
-    # Not above: psycopg must not be loaded before gevent has patched what it is built on.
+    # Imported here: psycopg must not be loaded before gevent has patched the standard library.
     from shop import gevent_psycopg
 
     gevent_psycopg.install()

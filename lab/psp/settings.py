@@ -20,7 +20,7 @@ PSP_WEBHOOK_URL = environment.text("PSP_WEBHOOK_URL")
 PSP_BEHAVIOUR = environment.text("PSP_BEHAVIOUR")
 
 SECRET_KEY = PSP_KEY
-ALLOWED_HOSTS = ["*"]  # who asks is known by the key; no page is served whose address matters
+ALLOWED_HOSTS = ["*"]  # clients authenticate by the key; no page depends on its address
 INSTALLED_APPS = ["lab.psp"]
 MIDDLEWARE: list[str] = []
 ROOT_URLCONF = "lab.psp.urls"
@@ -29,7 +29,7 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 USE_TZ = True
 TIME_ZONE = "UTC"
 
-# Without an address of its own: a database beside the shop's, on the same server.
+# By default, a database on the shop's server.
 DATABASE_URL = environment.text("PSP_DATABASE_URL")
 if not DATABASE_URL and environment.is_set("DATABASE_URL"):
     DATABASE_URL = urlsplit(environment.text("DATABASE_URL"))._replace(path="/psp").geturl()
@@ -58,7 +58,7 @@ LOGGING = {
     },
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": "WARNING"},
-    # An answer such as 402 is an outcome; Django would write a line for each.
+    # Answers such as 402 are outcomes; Django would log each one.
     "loggers": {
         "lab.psp": {"level": environment.text("LOG_LEVEL")},
         "django.request": {"level": "ERROR"},

@@ -1,4 +1,4 @@
-"""The provider's calls. Each parses, does one thing, and renders."""
+"""The provider's API. Each view parses, does one thing, and renders."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Positive = Annotated[int, Meta(ge=1, le=2**63 - 1)]
 
 
 class NewIntent(Struct):
-    """A payment to announce."""
+    """A payment to create."""
 
     order: Positive
     amount: Positive
@@ -28,7 +28,7 @@ class NewIntent(Struct):
 
 
 class NewRefund(Struct):
-    """Money to give back."""
+    """A refund to make."""
 
     intent: str
     amount: Positive
@@ -36,7 +36,7 @@ class NewRefund(Struct):
 
 @call("GET", "POST")
 def intents(request: HttpRequest) -> HttpResponseBase:
-    """Announce a payment, or list those of an order, oldest first."""
+    """Create a payment, or list those of an order, oldest first."""
     if request.method == "GET":
         return _intents_of(request.GET.get("order", ""))
     new = decoded(request, NewIntent)
@@ -45,32 +45,32 @@ def intents(request: HttpRequest) -> HttpResponseBase:
 
 @call("POST")
 def capture(request: HttpRequest, intent: str) -> HttpResponseBase:
-    """Take the money."""
+    """Capture a payment."""
     return once(request, lambda: money.capture(intent))
 
 
 @call("POST")
 def cancel(request: HttpRequest, intent: str) -> HttpResponseBase:
-    """Give up a payment."""
+    """Cancel a payment."""
     return once(request, lambda: money.cancel(intent))
 
 
 @call("POST")
 def refunds(request: HttpRequest) -> HttpResponseBase:
-    """Give money back."""
+    """Make a refund."""
     new = decoded(request, NewRefund)
     return once(request, lambda: money.refund(new.intent, new.amount))
 
 
 @call("GET")
 def ledger(request: HttpRequest) -> HttpResponseBase:
-    """Everything that was moved, one JSON object a line, and a last line that says how many."""
+    """Stream all movements, one JSON object per line, and their number on the last line."""
     return StreamingHttpResponse(_ledger_lines(), content_type="application/jsonl")
 
 
 @call("GET", "POST")
 def conduct(request: HttpRequest) -> HttpResponseBase:
-    """How to behave; in the demo only."""
+    """Return or change the behaviour; in the demo only."""
     if not settings.PSP_BEHAVIOUR_MAY_CHANGE:
         raise Bad(404, "not_found")
     if request.method == "GET":
@@ -82,7 +82,7 @@ def conduct(request: HttpRequest) -> HttpResponseBase:
 
 
 def alive(request: HttpRequest) -> HttpResponse:
-    """Answer 200: this process serves."""
+    """Answer 200: the process serves."""
     return HttpResponse("ok\n", content_type="text/plain")
 
 

@@ -1,7 +1,6 @@
 """The provider's threads: one settles pending operations, one sends webhook events.
 
-They live in the process that serves and start again with it; what they do next stands in the
-database.
+They run in the serving process and keep no state: the database holds the work.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ from lab.psp import events, money
 log = logging.getLogger(__name__)
 
 LOOK = 0.5
-"""Seconds between two looks when nobody rings and nothing is due."""
+"""Seconds between polls without a ring and without due work."""
 
 LEAST = 0.01
-"""Seconds of rest also when something is due: another worker may be at it."""
+"""Minimum seconds between polls even if work is due: another worker may be doing it."""
 
 NEXT_CAPTURE = """
 SELECT extract(epoch FROM min(due) - clock_timestamp()) FROM (
@@ -58,9 +57,9 @@ def _run(bell: Event, work: Callable[[], int], upcoming: str) -> None:
                 continue
             wait = _seconds_until(upcoming)
         except Error:
-            log.warning("the database failed; again in a moment", exc_info=True)
-        except Exception:  # nobody would start this thread again
-            log.exception("failed; again in a moment")
+            log.warning("the database failed; will try again", exc_info=True)
+        except Exception:  # nothing would restart this thread
+            log.exception("failed; will try again")
         finally:
             connection.close()
         bell.wait(wait)

@@ -1,4 +1,4 @@
-"""`make demo`: the whole shop from one command, and an eye on it until Ctrl-C."""
+"""`make demo`: start the whole shop with one command and watch it until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from loadtest.faults import Target
 LOCK = "demo.lock"
 WATCH_SECONDS = 0.5
 FIRST_PROOF = "first-proof.json"
-"""In the demo's folder: the result of the proof that a start has shown."""
+"""In the demo's folder: the result of the first proof."""
 
 
 class Demo:
@@ -56,12 +56,12 @@ class Demo:
         """Start everything, prove it once, and watch it until a signal ends the demo.
 
         Args:
-            proof: arguments of the first proof run; none: no proof run.
-            logins: (what for, name and password) lines to show.
+            proof: arguments of the first proof; empty: no proof.
+            logins: lines of (purpose, name and password) to show.
             prove_again: even if an earlier start with this data has proved it.
 
         Raises:
-            StackError: something does not come up, or another demo runs on this data folder.
+            StackError: a process does not start, or another demo uses this data folder.
         """
         with self._only_one(), ExitStack() as cleanup:
             cleanup.callback(self._stop)
@@ -73,7 +73,7 @@ class Demo:
                 self._prove(proof)
             elif passed:
                 self._recall(passed)
-            # From the moment in which it is called open, nothing dies unnoticed.
+            # Watch before announcing that the shop is open, so that no death goes unnoticed.
             watches = self._begin_to_watch(stack)
             self._show(stack, logins)
             self._watch(watches)
@@ -83,10 +83,10 @@ class Demo:
     def _prepare(self) -> None:
         if self.servers is not None:
             self._done("PostgreSQL and Valkey are running")
-        with self._step("Clearing away what a killed run left", "Nothing is left of earlier runs"):
+        with self._step("Cleaning up after earlier runs", "Cleaned up after earlier runs"):
             leftovers.stop(self.folder)
             private.clear_abandoned()
-        with self._step("Bringing the database up to date", "The database is up to date"):
+        with self._step("Migrating the database", "The database is migrated"):
             call_command("migrate", verbosity=0, interactive=False)
 
     def _start_processes(self) -> Stack:
@@ -104,16 +104,16 @@ class Demo:
         return stack
 
     def _fill(self, stack: Stack) -> None:
-        """Some of what is sold in the catalogue is paid, so the payment provider must be there."""
+        """Create the catalogue. Some of its orders are paid, so the payment provider must run."""
         settings.PSP_URL = stack.psp_url
         with self._step("Filling the catalogue", "The catalogue is filled"):
             call_command("seed", verbosity=0)
         connection.close()
-        # Its threads would log every outage into this terminal. (PostgreSQL's backend has it.)
+        # The pool's threads would log every outage to this terminal. (PostgreSQL's backend has it.)
         connection.close_pool()  # type: ignore[attr-defined]
 
     def _say_what_faults_act_on(self, stack: Stack) -> None:
-        """For Locust's page, on which a fault can be chosen. Only servers of the demo's own."""
+        """Tell Locust's page which processes its faults act on: servers of this demo only."""
         path = self.folder / TARGET
         path.unlink(missing_ok=True)
         if self.servers is None:
@@ -138,7 +138,7 @@ class Demo:
             try:
                 code = process.wait()
             except BaseException:
-                # Ctrl-C reaches it directly; SIGTERM and SIGHUP are passed on. Either way it
+                # Ctrl-C reaches the process directly; SIGTERM and SIGHUP are passed on. Then it
                 # gets time to stop its own processes.
                 process.terminate()
                 with shielded(), suppress(subprocess.TimeoutExpired):
@@ -149,10 +149,10 @@ class Demo:
             self.console.print(f"[bold red]The first proof did not pass (exit code {code}).[/]")
 
     def _passed_proof(self) -> dict[str, Any] | None:
-        """Return the result of the last proof of a start, if it passed."""
+        """Return the result of the last proof at a start, if it passed."""
         try:
             result: dict[str, Any] = json.loads((self.folder / FIRST_PROOF).read_text())
-        except (FileNotFoundError, ValueError):  # none yet, or one that was cut off
+        except (FileNotFoundError, ValueError):  # no proof yet, or an interrupted one
             return None
         return result if result["verdict"] == "pass" else None
 
@@ -164,13 +164,13 @@ class Demo:
             f"{counts['orders']:,} orders for {counts['total']:,} units, "
             f"{counts['oversold']:,} oversold"
         )
-        repeat = Text(f"  Again: {result['repeat']}", style="dim")
+        repeat = Text(f"  Repeat: {result['repeat']}", style="dim")
         self.console.print(repeat, soft_wrap=True)
 
     def _show(self, stack: Stack, logins: Sequence[tuple[str, str]]) -> None:
         table = Table(title="The shop is open", title_style="bold green", show_header=False)
         table.add_column()
-        table.add_column(overflow="fold")  # what is cut off cannot be copied
+        table.add_column(overflow="fold")  # truncated text cannot be copied
         table.add_row("Shop", stack.url)
         table.add_row("Admin", f"{stack.url}/admin/")
         table.add_row("API documentation", f"{stack.url}/api/docs")
@@ -210,8 +210,8 @@ class Demo:
             self._say_last("Everything is stopped.")
 
     def _say_last(self, text: str) -> None:
-        # The terminal, or what the output is piped to, may be gone; rich then ends the process.
-        # What cannot be shown must not keep us from stopping.
+        # The terminal or the pipe may be gone, and rich then ends the process. Stopping must
+        # continue.
         with suppress(OSError, SystemExit):
             self.console.print(text)
 
@@ -222,8 +222,8 @@ class Demo:
         with alone(self.folder / LOCK) as only:
             if not only:
                 raise StackError(
-                    f"A demo runs already with the data in {environment.data_folder()}. "
-                    "Stop it first, or give this one its own folder: SHOP_DATA=/some/folder."
+                    f"A demo is already running with the data in {environment.data_folder()}. "
+                    "Stop it, or give this one its own folder: SHOP_DATA=/some/folder."
                 )
             yield
 

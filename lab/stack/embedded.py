@@ -1,8 +1,8 @@
-"""PostgreSQL and Valkey from wheels, shared by every command that uses the same folder.
+"""PostgreSQL and Valkey from wheels, shared by all commands that use the same folder.
 
-Who uses them is counted by the kernel: each process holds a shared lock on a file for as long as
-it lives, and the one that can turn it into an exclusive lock was the last and stops the servers. A
-process that is killed frees its lock as well, so the count is never wrong.
+The kernel counts the users: each process holds a shared lock on a file while it lives. The process
+that can convert its lock to an exclusive one is the last and stops the servers. Killed processes
+free their locks too, so the count is always right.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ READY_SECONDS = 60  # PostgreSQL may have to recover from a crash first
 
 @dataclass(frozen=True)
 class ServerUrls:
-    """Where the servers are: what the environment variables of the same names expect.
+    """The servers' URLs, named after their environment variables.
 
-    `psp` is the payment provider's database; without it the provider takes one beside the shop's.
+    `psp` is the payment provider's database; by default, a database on the shop's server.
     """
 
     database: str
@@ -44,7 +44,7 @@ class ServerUrls:
     psp: str = ""
 
     def as_environment(self) -> dict[str, str]:
-        """Return them under the names of their environment variables."""
+        """Return them by the names of their environment variables."""
         own = {"PSP_DATABASE_URL": self.psp} if self.psp else {}
         return {
             "DATABASE_URL": self.database,
@@ -59,7 +59,7 @@ class EmbeddedServers:
 
     def __init__(self, folder: Path, *, disk: Path | None = None) -> None:
         self.folder = make_folder(folder.resolve())
-        self.disk = disk  # a file system of its own for the database's tables, or none
+        self.disk = disk  # a separate file system for the database's tables
         self.supervisor = Supervisor(self.folder)
         self._in_use: IO[str] | None = None
         self._owner = 0
@@ -69,7 +69,7 @@ class EmbeddedServers:
         """Use the servers until `detach()` or the end of this process.
 
         Raises:
-            StackError: they do not come up.
+            StackError: they do not start.
         """
         try:
             with exclusive(self.folder / "start.lock"):
@@ -78,14 +78,14 @@ class EmbeddedServers:
                 fcntl.flock(self._in_use, fcntl.LOCK_SH)
                 atexit.register(self.detach)
                 self._bring_up()
-        except BaseException:  # also Ctrl-C: what was started is stopped again
+        except BaseException:  # including Ctrl-C: stop what was started
             self.detach()
             raise
         return self.urls
 
     def detach(self) -> None:
-        """Stop using the servers, and stop them if nobody else does."""
-        if self._in_use is None or self._owner != os.getpid():  # a forked child owns nothing
+        """Stop using the servers; stop them if no other process uses them."""
+        if self._in_use is None or self._owner != os.getpid():  # a forked child does not own them
             return
         with shielded(), exclusive(self.folder / "start.lock"), self._in_use as in_use:
             self._in_use = None
@@ -96,7 +96,7 @@ class EmbeddedServers:
 
     @contextmanager
     def unused(self) -> Iterator[bool]:
-        """Keep new users away meanwhile; yield whether nobody used the servers (then stopped)."""
+        """Keep users out inside the block; yield whether the servers were unused (then stopped)."""
         with exclusive(self.folder / "start.lock"), alone(self.folder / "in-use.lock") as free:
             if free:
                 self.supervisor.stop()
@@ -104,7 +104,7 @@ class EmbeddedServers:
 
     @property
     def urls(self) -> ServerUrls:
-        """Where the servers are, once they were started."""
+        """The servers' URLs, once they were started."""
         ports = self._ports()
         return ServerUrls(
             database=postgres.url(self.folder, ports["postgres"]),
@@ -115,12 +115,12 @@ class EmbeddedServers:
 
     def _bring_up(self) -> None:
         if not self.supervisor.is_running():
-            leftovers.stop(self.folder)  # first, since they hold the ports
+            leftovers.stop(self.folder)  # first, because they hold the ports
             ports = {
                 name: port if claim(port) else next_free(port)
                 for name, port in self._ports().items()
             }
-            # Kept while they run: a server that is killed and comes back finds its port free.
+            # Claimed while they run, so that a killed server finds its port free when it restarts.
             self._claimed = tuple(ports.values())
             write_private(self.folder / "ports.json", json.dumps(ports))
             programs = [
@@ -145,13 +145,13 @@ class EmbeddedServers:
 
 @contextmanager
 def private_servers(*, with_small_disk: bool = False) -> Iterator[EmbeddedServers]:
-    """Yield fresh servers of one's own, for tests and proofs; afterwards their data is deleted.
+    """Yield fresh private servers for tests and proofs; delete their data afterwards.
 
     Args:
-        with_small_disk: give the database a small disk of its own, where that can be done.
+        with_small_disk: put the database on a small separate disk, if possible.
 
     Raises:
-        StackError: they do not come up.
+        StackError: they do not start.
     """
     refuse_unusable(environment.data_folder(), room=ROOM_FOR_NEW)
     with private_folder() as folder, ExitStack() as cleanup:

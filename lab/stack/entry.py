@@ -1,4 +1,4 @@
-"""What `manage.py` needs before Django reads its settings: demo or production, and servers."""
+"""Prepare `manage.py` before Django reads its settings: demo or production, and servers."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from lab.stack.system_errors import (
 )
 
 if TYPE_CHECKING:
-    # At run time only where embedded servers are used: the production image has none.
+    # Imported at run time only for embedded servers, which the production image does not have.
     from lab.stack.embedded import EmbeddedServers
 
 SERVER_VARIABLES = ("DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL")
 
 PSP_ADDRESS = "psp-url"
-"""In the demo's folder: where its payment provider listens."""
+"""In the demo's folder: the payment provider's address."""
 
 _servers: EmbeddedServers | None = None
 _private = False
@@ -40,34 +40,34 @@ _own = ExitStack()
 NEED_NO_SERVER = environment.OFFLINE_COMMANDS | {
     *("lesson", "explore", "bench_locks", "reset", "soak"),
 }
-"""Commands that touch neither database nor Redis, or look after the servers themselves."""
+"""Commands that use neither database nor Redis, or manage the servers themselves."""
 
 NEEDS_NO_SERVER = {"-h", "--help", "--version", "--redraw"}
-"""Options with which no command needs a server."""
+"""Options with which no command needs servers."""
 
 BREAKS_SERVERS = ("--fault", "--control")
-"""Options of `prove` that break the servers, so that it needs its own."""
+"""Options of `prove` that break its servers, so that it needs private ones."""
 
 FILLS_SERVERS = {"bench", "compare", "prove"}
-"""Commands that make thousands of purchases, which no demo should have to send mails for."""
+"""Commands that make thousands of purchases, which would flood a demo's mail folder."""
 
 NEED_SCHEMA = {"audit", "create_sale", "seed"}
-"""Commands that may be the first to use the demo's own database."""
+"""Commands that may be the first to use the demo's database."""
 
 
 @contextmanager
 def prepared(arguments: Sequence[str]) -> Iterator[None]:
-    """Choose demo or production, and fill in the embedded servers' addresses where none are set.
+    """Choose demo or production; fill in the embedded servers' addresses where none are set.
 
-    Without a database of the user's own, and unless `SHOP_DEMO=0` says otherwise, this is a demo.
-    An error of the system ends the command with one line.
+    Without a configured database, and unless `SHOP_DEMO=0`, this is a demo. System errors end the
+    command with a one-line message.
 
     Args:
-        arguments: the command line, the program's name first.
+        arguments: the command line, starting with the program's name.
 
     Raises:
         SystemExit: production settings are missing, the embedded servers do not start, or a port
-            is taken.
+            is in use.
     """
     with told_in_one_line():
         _prepare(arguments)
@@ -78,7 +78,7 @@ def _prepare(arguments: Sequence[str]) -> None:
     command = next((word for word in arguments[1:] if not word.startswith("-")), "help")
     needs_servers = command not in NEED_NO_SERVER and not NEEDS_NO_SERVER & set(arguments)
     if command == "demo" and needs_servers:
-        # A port that is taken is reported before anything starts.
+        # Report a port in use before anything starts.
         for variable in filter(environment.is_set, ("SHOP_PORT", "LOCUST_PORT")):
             asked_or_free(variable)
     breaks = command == "prove" and any(word.startswith(BREAKS_SERVERS) for word in arguments)
@@ -99,12 +99,12 @@ def _prepare(arguments: Sequence[str]) -> None:
 
 
 def has_private_servers() -> bool:
-    """Whether this command's servers are its own, to do with as it likes."""
+    """Whether this command's servers are private, so that it may break them."""
     return _private
 
 
 def embedded_servers() -> EmbeddedServers | None:
-    """Return the embedded servers that this command uses, or none if it uses others."""
+    """Return the embedded servers that this command uses; None if it uses others."""
     return _servers
 
 
@@ -118,7 +118,7 @@ def _use_private_servers(*, with_small_disk: bool) -> None:
     global _servers, _private
     end_on_signals()
     os.environ["SHOP_DEMO"] = "1"
-    with _shown("Making a database of its own"):
+    with _shown("Creating a private database"):
         _servers = _own.enter_context(private_servers(with_small_disk=with_small_disk))
     atexit.register(_own.close)
     _private = True
@@ -134,9 +134,9 @@ def _use_embedded_servers() -> None:
     exists = (postgres.data_folder(folder) / "PG_VERSION").exists()
     refuse_unusable(folder, room=ROOM_TO_START if exists else ROOM_FOR_NEW)
     _servers = EmbeddedServers(folder)
-    # `dbshell` finds the server's own client where the system has none.
+    # So that `dbshell` finds the server's own client if the system has none.
     os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", ""), str(postgres.programs())])
-    with _shown("Starting the database" if exists else "Making the database, which is done once"):
+    with _shown("Starting the database" if exists else "Creating the database (first start only)"):
         urls = _servers.attach()
     for name, url in urls.as_environment().items():
         os.environ[name] = environment.text(name) or url
@@ -147,5 +147,5 @@ def _use_embedded_servers() -> None:
 
 
 def _shown(doing: str) -> Status:
-    """Show on a terminal what takes seconds; stdout is the command's own, perhaps JSON."""
+    """Show a spinner on stderr; stdout belongs to the command's output, perhaps JSON."""
     return Console(stderr=True).status(f"{doing} …")

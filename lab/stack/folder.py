@@ -1,4 +1,4 @@
-"""The data folder: private files, secrets that outlive a restart, locks between processes."""
+"""The data folder: private files, persistent secrets, locks between processes."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from lab import environment
 
 
 def make_folder(path: Path) -> Path:
-    """Create `path` for this user alone to read; others may only pass through.
+    """Create `path`, which only this user may list; others may traverse it.
 
-    Passing through is what PostgreSQL's own user needs when the demo runs as root.
+    PostgreSQL's system user must traverse it when the demo runs as root.
     """
     path.mkdir(parents=True, exist_ok=True)
     path.chmod(0o711)
@@ -24,7 +24,7 @@ def make_folder(path: Path) -> Path:
 
 
 def write_private(path: Path, content: str) -> None:
-    """Replace `path` at once, readable by this user only. A reader never sees half a file."""
+    """Replace `path` atomically, readable by this user only."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
@@ -33,7 +33,7 @@ def write_private(path: Path, content: str) -> None:
 
 
 def kept_secret(name: str, folder: Path | None = None) -> str:
-    """Return the random secret `name`, made on first use and kept in the data folder."""
+    """Return the random secret `name`, created on first use and kept in the data folder."""
     path = make_folder(folder or environment.data_folder()) / name
     if not path.exists():
         candidate = path.with_name(f"{name}.{os.getpid()}.{secrets.token_hex(4)}")
@@ -41,7 +41,7 @@ def kept_secret(name: str, folder: Path | None = None) -> str:
         try:
             path.hardlink_to(candidate)
         except FileExistsError:
-            pass  # another process was first: its secret counts
+            pass  # another process was first: use its secret
         finally:
             candidate.unlink()
     return path.read_text(encoding="utf-8")
@@ -49,7 +49,7 @@ def kept_secret(name: str, folder: Path | None = None) -> str:
 
 @contextmanager
 def exclusive(path: Path) -> Iterator[None]:
-    """Hold the lock file `path` alone. The kernel frees it when the process dies."""
+    """Hold the lock file `path` exclusively. The kernel frees it when the process dies."""
     with path.open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
@@ -57,13 +57,13 @@ def exclusive(path: Path) -> Iterator[None]:
 
 @contextmanager
 def alone(path: Path) -> Iterator[bool]:
-    """Hold the lock file `path` alone if nobody else holds it; yield whether that is so."""
+    """Hold the lock file `path` exclusively if it is free; yield whether it was."""
     with path.open("a") as file:
         yield taken(file)
 
 
 def taken(file: IO[str]) -> bool:
-    """Try to hold the open lock `file` alone, without waiting; a shared lock on it is traded in."""
+    """Try to lock the open `file` exclusively, without waiting; upgrades a shared lock."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

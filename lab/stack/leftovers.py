@@ -1,7 +1,7 @@
-"""Finds and stops what a folder's supervisor started, also when the supervisor itself was killed.
+"""Find and stop what a folder's supervisor started, even if the supervisor was killed.
 
-Every process carries its folder in its environment, so it is recognised without remembered pids,
-which may belong to somebody else by now.
+Every process carries its folder in its environment, so it is recognised without stored pids, which
+other processes may have by now.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import psutil
 from lab.stack.errors import StackError
 
 MARK = "SHOP_STACK_FOLDER"
-POLL = 0.05  # seconds between two looks
-AGAIN = 2.0  # seconds until a process is asked again
+POLL = 0.05  # seconds between polls
+AGAIN = 2.0  # seconds until a process is signalled again
 
 
 def find(folder: Path) -> list[psutil.Process]:
-    """Return the living processes that were started for `folder` or a folder below it."""
+    """Return the live processes that were started for `folder` or a folder below it."""
     found = []
     for process in psutil.process_iter():
         try:
@@ -32,26 +32,26 @@ def find(folder: Path) -> list[psutil.Process]:
             ):
                 found.append(process)
         except (psutil.Error, OSError):
-            continue  # it has ended, or belongs to another user: not ours in either case
+            continue  # it has ended or belongs to another user: not ours in either case
     return found
 
 
 def wait(folder: Path, seconds: float) -> None:
-    """Wait until no process of `folder` is left, or `seconds` have passed."""
+    """Wait until no process of `folder` is left or `seconds` have passed."""
     _wait(find(folder), seconds)
 
 
 def stop(folder: Path, seconds: float = 10) -> None:
-    """Ask every process of `folder` to end, and kill after `seconds` those that do not.
+    """Ask every process of `folder` to end; kill the rest after `seconds`.
 
-    Looks and asks again and again: a supervisor that is just starting forks new processes
-    meanwhile, and one that is just being forked does not hear its first signal.
+    Repeats until none is left: a starting supervisor forks new processes, and a process that is
+    just being forked does not get its first signal.
     """
     start = time.monotonic()
     while processes := find(folder):
         waited = time.monotonic() - start
         if waited > 2 * seconds:
-            raise StackError(f"These processes cannot even be killed: {processes}")
+            raise StackError(f"These processes cannot be killed: {processes}")
         for process in processes:
             _send(process, signal.SIGKILL if waited > seconds else _request(process))
         _wait(processes, AGAIN)
@@ -64,8 +64,8 @@ def _wait(processes: list[psutil.Process], seconds: float) -> None:
 
 
 def _lives(process: psutil.Process) -> bool:
-    # A zombie has ended. It stays one for good where process 1 collects no orphans, as in a
-    # container without an init.
+    # A zombie has ended. It stays where process 1 reaps no orphans, as in a container without an
+    # init.
     try:
         return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
@@ -73,7 +73,7 @@ def _lives(process: psutil.Process) -> bool:
 
 
 def _request(process: psutil.Process) -> signal.Signals:
-    # PostgreSQL's fast shutdown is SIGINT; at SIGTERM it waits for its clients to leave.
+    # SIGINT is PostgreSQL's fast shutdown; on SIGTERM it waits for its clients to disconnect.
     return signal.SIGINT if _is_postgres(process) else signal.SIGTERM
 
 

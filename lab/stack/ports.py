@@ -1,7 +1,7 @@
-"""Ports on 127.0.0.1: the one asked for, or the next free one.
+"""Ports on 127.0.0.1: the chosen one or the next free one.
 
-A free port is claimed until its server listens. Two commands that start at once would otherwise
-both find the same port free, and one of their servers would never come up.
+A free port is claimed until its server listens. Otherwise, two commands that start at once could
+find the same port free, and one of their servers would not start.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _claims: dict[int, IO[str]] = {}
 
 
 def is_free(port: int, address: str = "127.0.0.1") -> bool:
-    """Can a server listen on `port`? A connection of the past in TIME_WAIT does not matter."""
+    """Whether a server can listen on `port`. Old connections in TIME_WAIT do not matter."""
     return _refusal(port, address) is None
 
 
@@ -38,7 +38,7 @@ def _refusal(port: int, address: str = "127.0.0.1") -> OSError | None:
 
 
 def claim(port: int) -> bool:
-    """Take `port` if it is free and no other command is about to use it; say whether it was."""
+    """Claim `port` if it is free and no other command has claimed it; return whether it was."""
     lock = (_claims_folder() / str(port)).open("a")
     if taken(lock) and is_free(port):
         _claims[port] = lock  # held until `release`, or until this process ends
@@ -48,7 +48,7 @@ def claim(port: int) -> bool:
 
 
 def release(*ports: int) -> None:
-    """Give up the claims on `ports`, whose servers listen now or never will."""
+    """Release the claims on `ports`, whose servers listen now or never will."""
     for port in ports:
         if port in _claims:
             _claims.pop(port).close()
@@ -63,7 +63,7 @@ def next_free(first: int) -> int:
     """Claim and return the first free port from `first` on.
 
     Raises:
-        StackError: `SEARCHED` ports in a row are taken.
+        StackError: `SEARCHED` ports in a row are in use.
     """
     for port in range(first, first + SEARCHED):
         if claim(port):
@@ -72,11 +72,11 @@ def next_free(first: int) -> int:
 
 
 def asked_or_free(variable: str) -> int:
-    """Return the port that the user asked for in `variable`, else the next free from its default.
+    """Return the port set in `variable`, or the next free one from its default.
 
     Raises:
-        PortTaken: the user asked for a port that is in use.
-        StackError: for one that there is not, or that this user may not open.
+        PortTaken: the chosen port is in use.
+        StackError: it is no port, or this user may not open it.
     """
     port = environment.number(variable)
     if not environment.is_set(variable):
@@ -86,7 +86,7 @@ def asked_or_free(variable: str) -> int:
     refusal = _refusal(port)
     if isinstance(refusal, PermissionError):
         raise StackError(
-            f"This user may not open port {port}, asked for by {variable}. Choose one above 1023."
+            f"This user may not open port {port}, set in {variable}. Choose one above 1023."
         )
     if refusal:
         raise PortTaken(variable, port)
@@ -97,5 +97,5 @@ def _claims_folder() -> Path:
     folder = Path(tempfile.gettempdir()) / f"shop-{os.getuid()}-ports"
     folder.mkdir(mode=0o700, exist_ok=True)
     if folder.is_symlink() or folder.stat().st_uid != os.getuid():
-        raise StackError(f"{folder} belongs to somebody else.")
+        raise StackError(f"{folder} belongs to another user.")
     return folder

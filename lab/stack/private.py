@@ -1,4 +1,4 @@
-"""Throw-away folders for private servers and shops, deleted with all that runs in them."""
+"""Temporary folders for private servers and shops, deleted with everything that runs in them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lab.stack.folder import alone, exclusive, make_folder
 def private_folder() -> Iterator[Path]:
     """Yield a new folder; afterwards stop what still runs in it, and delete it.
 
-    Folders whose owner was killed are cleared away on the way.
+    Also deletes folders whose owner was killed.
     """
     parent = _parent()
     with _alone_with(parent):
@@ -31,13 +31,13 @@ def private_folder() -> Iterator[Path]:
             yield folder
         finally:
             leftovers.stop(folder)
-            # Not while others look for abandoned folders: half deleted, it would look like one.
+            # Locked against clean-ups of other processes, which would take it for abandoned.
             with _alone_with(parent):
                 shutil.rmtree(folder)
 
 
 def clear_abandoned() -> None:
-    """Stop and delete what owners left behind that were killed."""
+    """Stop and delete what killed owners left behind."""
     parent = _parent()
     with _alone_with(parent):
         _clear_abandoned(parent)
@@ -51,7 +51,7 @@ def _clear_abandoned(parent: Path) -> None:
     for folder in parent.iterdir():
         if not folder.is_dir():
             continue
-        with alone(folder / "owner.lock") as abandoned:  # its owner's lock is free
+        with alone(folder / "owner.lock") as abandoned:  # the owner's lock is free
             if abandoned:
                 leftovers.stop(folder)
                 shutil.rmtree(folder)

@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP: each ends the command through its `finally` blocks."""
+"""Ctrl-C, SIGTERM and SIGHUP end a command through its `finally` blocks."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def end_on_signals() -> None:
-    """Turn the signals that end a process into exceptions, so that what it started is stopped.
+    """Turn the signals that end a process into exceptions, so that it stops what it started.
 
-    SIGINT is set too: a shell starts a background command with it ignored.
+    SIGINT is set too: shells start background commands with SIGINT ignored.
     """
 
     def end(number: int, frame: FrameType | None) -> None:
@@ -28,8 +28,8 @@ def end_on_signals() -> None:
 
 @contextmanager
 def shielded() -> Iterator[None]:
-    """Ignore these signals meanwhile: a second Ctrl-C must not break off the stopping."""
-    if threading.current_thread() is not threading.main_thread():  # signals never arrive here
+    """Ignore these signals inside the block: a second Ctrl-C must not interrupt the clean-up."""
+    if threading.current_thread() is not threading.main_thread():  # gets no signals
         yield
         return
     before = {number: signal.signal(number, signal.SIG_IGN) for number in ENDING}

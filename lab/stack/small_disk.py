@@ -1,8 +1,7 @@
-"""A small file system for the database, so that it can be filled up without filling anything else.
+"""A small file system for the database, which a fault can fill up without filling other disks.
 
-A tmpfs, mounted in a mount namespace of this process and its children: nobody else sees it, and it
-is gone with the last of them, however they end. Linux only, and only for root; for everybody else
-there is no such disk, and the fault that fills it is left out.
+A tmpfs in a mount namespace of this process and its children: other processes do not see it, and it
+vanishes with the last of them. It needs Linux and root; otherwise the fault is omitted.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ MS_REC, MS_PRIVATE = 0x4000, 0x40000
 MNT_DETACH = 2
 
 SIZE = "1g"
-"""Room for a proof's tables and its log; filling it takes that much memory for a few seconds."""
+"""Room for a proof's tables and WAL; filling it takes this much memory for some seconds."""
 
 
 @contextmanager
 def small_disk(folder: Path) -> Iterator[Path | None]:
-    """Mount it at a folder, for this process and those it starts from now on, and unmount it.
+    """Mount it at a folder, for this process and its future children; unmount it afterwards.
 
     Yields:
         The folder; None if it could not be mounted.
@@ -44,7 +43,7 @@ def _mount(folder: Path) -> bool:
     libc = ctypes.CDLL(None, use_errno=True)
     return bool(
         libc.unshare(CLONE_NEWNS) == 0
-        # What is mounted in here must not show outside.
+        # Mounts in here must not propagate outside.
         and libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None) == 0
         and libc.mount(b"tmpfs", bytes(folder), b"tmpfs", 0, f"size={SIZE},mode=711".encode()) == 0
     )

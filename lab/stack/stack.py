@@ -1,5 +1,5 @@
-"""The shop itself as processes: gunicorn, Celery worker and beat, Locust; and whom it asks for
-money and gives its mails, the demo's payment provider and mail server.
+"""The shop as processes: gunicorn, Celery worker and beat, Locust, and the demo's payment provider
+and mail server.
 
 with private_folder() as folder, Stack(folder / "shop", urls) as stack:
     stack.start("psp", "mail", "web", "celery")
@@ -35,14 +35,14 @@ WITHOUT_LOAD = ALL[:-1]
 
 
 class Stack:
-    """Processes of one shop against given servers, kept alive by a supervisor of their own.
+    """Processes of one shop on given servers, kept alive by their own supervisor.
 
     Args:
-        folder: for configuration, logs and pids; one stack a folder at a time.
-        urls: the servers to use.
-        port: of the shop; the next free one unless given.
-        locust_port: of the Locust page; likewise.
-        extra: environment variables for every process, beyond the present ones.
+        folder: for configuration, logs and pids; one stack per folder at a time.
+        urls: the servers.
+        port: of the shop; by default the next free one.
+        locust_port: of the Locust page; by default the next free one.
+        extra: additional environment variables for every process.
         of: environment variables of single processes, by name.
     """
 
@@ -86,10 +86,10 @@ class Stack:
         return Path(self.extra.get("SHOP_DATA") or environment.data_folder()) / "mail"
 
     def start(self, *names: str) -> None:
-        """Start the processes `names` (of `ALL`) and return when every one of them serves.
+        """Start the processes `names` (of `ALL`) and return when all of them serve.
 
         Raises:
-            ProcessFailed: one does not come up; says so with its last log lines.
+            ProcessFailed: a process does not start; includes its last log lines.
         """
         everything = {
             **os.environ,
@@ -100,7 +100,7 @@ class Stack:
             "SHOP_PORT": str(self.port),
             "PSP_URL": self.psp_url,
             "PSP_WEBHOOK_URL": f"{self.url}/api/v1/webhooks/psp",
-            # Named here, for the processes may be given a data folder of their own.
+            # Passed explicitly, because the processes may have another data folder.
             "PSP_KEY": environment.text("PSP_KEY") or kept_secret("psp-key"),
             "PSP_WEBHOOK_SECRET": environment.text("PSP_WEBHOOK_SECRET")
             or kept_secret("psp-webhook-secret"),
@@ -119,10 +119,10 @@ class Stack:
     def wait_until_ready(
         self, name: str, seconds: float = READY_SECONDS, *, may_die: bool = True
     ) -> None:
-        """Return when the process `name` serves, also after it was restarted.
+        """Return when the process `name` serves, perhaps after a restart.
 
         Raises:
-            ProcessFailed: it does not within `seconds`.
+            ProcessFailed: it does not serve within `seconds`.
         """
         probes: dict[str, Callable[[], bool]] = {
             "psp": partial(serves, f"{self.psp_url}/healthz"),
@@ -135,7 +135,7 @@ class Stack:
         self.supervisor.wait_until(name, probes[name], seconds, may_die=may_die)
 
     def stop(self) -> None:
-        """Stop all processes at once: each may be cut off anywhere, and the books still balance."""
+        """Stop all processes at once: the books balance wherever they are interrupted."""
         with shielded():
             self.supervisor.stop()
             release(*self._ports)
@@ -177,10 +177,10 @@ class Stack:
             "locust": (
                 *("locust", "-f", "loadtest/locustfile.py", "--host", self.url),
                 *("--web-host", "127.0.0.1", "--web-port", str(self.locust_port)),
-                # What the page's form starts with. A run ends by itself and gets its verdict.
+                # Initial values of the page's form. A run ends by itself and is then judged.
                 *("--users", "500", "--spawn-rate", "100", "--until-done"),
                 *("--runs", str(environment.data_folder() / "loadtest")),
-                # Where whoever may be broken writes what faults act on; see the demo.
+                # The demo writes here what the page's faults act on.
                 *("--target", str(self.supervisor.folder / TARGET)),
             ),
         }
@@ -189,16 +189,16 @@ class Stack:
             command=[sys.executable, "-m", *commands[name]],
             environment=self.of.get(name, {}),
             folder=environment.PROJECT,
-            # Celery hands running tasks back instead of waiting for them (celeryconfig.py).
+            # Celery returns running tasks to the broker on SIGQUIT (background/config.py).
             stop_signal="QUIT" if name == "celery" else "TERM",
-            stop_seconds=15,  # beyond gunicorn's graceful time-out
+            stop_seconds=15,  # longer than gunicorn's graceful timeout
         )
 
 
 def serves(url: str) -> bool:
-    """Does `url` answer 200?"""
+    """Whether `url` answers 200."""
     try:
-        # An idle connection would keep a server from ending at once.
+        # An idle connection would delay the end of the server.
         answer = urllib3.request(
             "GET", url, headers={"Connection": "close"}, timeout=5, retries=False
         )

@@ -1,8 +1,8 @@
-"""A group of processes kept alive by supervisord, and the reports of what died.
+"""A group of processes kept alive by supervisord, and reports of those that died.
 
-supervisord (https://supervisord.org) starts, restarts and logs the programs; this module writes
-its configuration, talks to it over a socket that only this user can open, and makes sure that
-nothing is left behind, whatever was killed.
+supervisord (https://supervisord.org) starts, restarts and logs the programs. This module writes
+its configuration, talks to it over a socket that only this user can open, and cleans up after any
+crash.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ from lab.stack.errors import ProcessFailed, StackError
 from lab.stack.folder import make_folder, write_private
 
 # A Unix socket's path may have 104 bytes on macOS and 108 on Linux; supervisord first binds to
-# the same path with its pid appended.
+# the path with its pid appended.
 SOCKET_PATH_LIMIT = 88
-LOG_LINES = 10  # shown of a process that died
+LOG_LINES = 10  # shown of a dead process
 START_SECONDS = 15
-POLL = 0.05  # seconds between two looks at something that is starting or stopping
+POLL = 0.05  # seconds between polls of a process that is starting or stopping
 
 
 @dataclass(frozen=True)
 class Program:
-    """One process to keep alive.
+    """A process to keep alive.
 
     Args:
-        command: the program and its arguments; no shell is involved.
-        environment: what it gets beyond the supervisor's own environment.
-        user: system user to run as (only root can), or none for the same user.
-        folder: working folder, the supervisor's own unless given.
+        command: the program and its arguments, without a shell.
+        environment: variables in addition to the supervisor's.
+        user: system user to run as (needs root); by default the same user.
+        folder: working folder; by default the supervisor's.
         stop_signal: the signal that asks it to end ("TERM", "INT").
-        stop_seconds: after which it is killed.
+        stop_seconds: after these it is killed.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Program:
 
 @dataclass(frozen=True)
 class ProcessState:
-    """What supervisord says about a program: its state, and its pid (0 while it is not running)."""
+    """A program's state in supervisord, and its pid (0 while it is not running)."""
 
     name: str
     state: str
@@ -69,7 +69,7 @@ class ProcessState:
 
 
 class Supervisor:
-    """supervisord over a folder: its configuration, socket and logs are kept there."""
+    """supervisord for a folder with its configuration, socket and logs."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = make_folder(folder)
@@ -78,20 +78,20 @@ class Supervisor:
     # --- life ---------------------------------------------------------------------------------
 
     def start(self, programs: Sequence[Program], environment: Mapping[str, str]) -> None:
-        """Start `programs`, after clearing away what an earlier, killed run left in this folder.
+        """Start `programs`, after cleaning up what a killed run left in this folder.
 
         Args:
-            environment: the whole environment of supervisord and so of every program.
+            environment: the complete environment of supervisord and so of every program.
 
         Raises:
-            StackError: supervisord did not come up.
+            StackError: supervisord did not start.
         """
         leftovers.stop(self.folder)
         self._make_socket_folder()
         configuration = self.folder / "supervisord.conf"
         write_private(configuration, _configuration(self, programs))
-        # It becomes a daemon of its own session: Ctrl-C is for the command in the foreground, which
-        # then stops things in order, and servers may outlive the command that started them.
+        # It becomes a daemon with its own session: Ctrl-C reaches only the foreground command,
+        # which stops everything in order, and servers may outlive the command that started them.
         result = subprocess.run(
             [sys.executable, "-m", "supervisor.supervisord", "-c", str(configuration)],
             env={**environment, leftovers.MARK: str(self.folder)},
@@ -111,17 +111,17 @@ class Supervisor:
             time.sleep(POLL)
 
     def stop(self) -> None:
-        """Stop every program, then supervisord, then whatever is left; bounded."""
+        """Stop every program, then supervisord, then what is left, in bounded time."""
         if self.is_running():
-            with suppress(StackError):  # it is going away already
-                self._call("stopAllProcesses")  # all at once: `shutdown` stops one after another
+            with suppress(StackError):  # it is ending already
+                self._call("stopAllProcesses")  # in parallel: `shutdown` stops one after another
                 self._call("shutdown")
             leftovers.wait(self.folder, seconds=60)
         leftovers.stop(self.folder)
         self._remove_socket_folder()
 
     def is_running(self) -> bool:
-        """Does supervisord answer?"""
+        """Whether supervisord answers."""
         try:
             return bool(self._call("getState")["statename"] == "RUNNING")
         except StackError:
@@ -135,11 +135,11 @@ class Supervisor:
         """Return when `ready()` is true for the program `name`.
 
         Args:
-            may_die: a death on the way is forgiven, since the supervisor tries again (a database
-                after a crash needs that); otherwise it is an error at once.
+            may_die: tolerate deaths while the supervisor restarts it (a database needs that after
+                a crash); otherwise a death is an error.
 
         Raises:
-            ProcessFailed: it gave up, supervisord went away, or `seconds` passed.
+            ProcessFailed: supervisord gave up or is gone, or `seconds` passed.
         """
         deadline = time.monotonic() + seconds
         pids = set()
@@ -160,7 +160,7 @@ class Supervisor:
         """Return the state of the program `name`.
 
         Raises:
-            StackError: supervisord does not answer, or knows no such program.
+            StackError: supervisord does not answer, or knows no program of that name.
         """
         return _state(self._call("getProcessInfo", name))
 
@@ -173,7 +173,7 @@ class Supervisor:
         return [_state(information) for information in self._call("getAllProcessInfo")]
 
     def start_program(self, name: str) -> None:
-        """Start the program `name` again after `stop_program` or after it gave up."""
+        """Start the program `name` again after `stop_program` or after supervisord gave up."""
         self._call("startProcess", name, False)
 
     def stop_program(self, name: str) -> None:
@@ -181,11 +181,11 @@ class Supervisor:
         self._call("stopProcess", name, True)
 
     def log_file(self, name: str) -> Path:
-        """Return the file that holds what the program `name` prints."""
+        """Return the file with the output of the program `name`."""
         return self.logs / f"{name}.log"
 
     def log_tail(self, name: str) -> str:
-        """Return the last lines that the program `name` printed."""
+        """Return the last lines of the program's output."""
         path = self.log_file(name)
         if not path.exists():
             return ""
@@ -198,7 +198,7 @@ class Supervisor:
 
     @property
     def socket(self) -> Path:
-        """The Unix socket, in a short private folder where the data folder's path is too long."""
+        """The Unix socket, in a short private folder if the data folder's path is too long."""
         path = self.folder / "supervisor.sock"
         if len(str(path).encode()) <= SOCKET_PATH_LIMIT:
             return path
@@ -209,14 +209,14 @@ class Supervisor:
         folder = self.socket.parent
         folder.mkdir(mode=0o700, exist_ok=True)
         if folder.is_symlink() or folder.stat().st_uid != os.getuid():
-            raise StackError(f"{folder} belongs to somebody else.")
+            raise StackError(f"{folder} belongs to another user.")
 
     def _remove_socket_folder(self) -> None:
         if self.socket.parent != self.folder:
             shutil.rmtree(self.socket.parent, ignore_errors=True)
 
     def _call(self, method: str, *arguments: object) -> Any:
-        # A new connection each time: after a failed call the old one cannot be used again.
+        # A new connection per call: after a failed call, the old one is unusable.
         transport = SupervisorTransport(None, None, f"unix://{self.socket}")
         try:
             server = xmlrpc.client.ServerProxy("http://127.0.0.1", transport=transport)
@@ -242,8 +242,8 @@ def _state(information: Mapping[str, Any]) -> ProcessState:
 def _configuration(supervisor: Supervisor, programs: Sequence[Program]) -> str:
     """Return supervisord's configuration.
 
-    Percent signs are doubled, since it expands %(name)s. Paths of logs are relative to the folder
-    it runs in: it expands them twice, and would stumble over a percent sign in the folder's name.
+    Percent signs are doubled because it expands %(name)s. Log paths are relative to its working
+    folder: it expands them twice and would fail on a percent sign in the folder's name.
     """
 
     def quoted(text: object) -> str:
@@ -268,7 +268,7 @@ def _configuration(supervisor: Supervisor, programs: Sequence[Program]) -> str:
             f"environment = {environment}",
             f"stopsignal = {program.stop_signal}",
             f"stopwaitsecs = {program.stop_seconds}",
-            # Whatever it forked dies with it when it must be killed.
+            # Children die with a program that must be killed.
             "killasgroup = true",
             "autorestart = true\nstartsecs = 1\nstartretries = 10",
             "redirect_stderr = true",

@@ -1,7 +1,6 @@
-"""Faults of the system that a command runs on, told in one line instead of a traceback.
+"""Errors of the user's system, reported in one line instead of a traceback.
 
-A full disk and a folder that cannot be written are nobody's bug: the user needs to know which one,
-and what to do.
+A full disk or a read-only folder is not a bug: the message says which one and what to do.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ from lab import environment
 from lab.stack.errors import StackError
 
 ROOM_FOR_NEW = 256 * 2**20
-"""Bytes: a new database, its log while the demo is filled, and the logs of the processes."""
+"""Bytes: a new database, its WAL while the demo is seeded, and the processes' logs."""
 
 ROOM_TO_START = 32 * 2**20
-"""Bytes: two segments of PostgreSQL's log, of which it may need a new one at any commit."""
+"""Bytes: two WAL segments, of which PostgreSQL may need a new one at any commit."""
 
 ELSEWHERE = "or keep the data on another disk: SHOP_DATA=/some/folder."
 
@@ -35,14 +34,14 @@ NO_FOLDER = {errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG}
 
 
 def refuse_unusable(folder: Path, *, room: int = ROOM_TO_START) -> None:
-    """Refuse a data folder that cannot be used, before anything is written to it.
+    """Refuse an unusable data folder before anything is written to it.
 
     Args:
-        folder: exists, or can be made.
+        folder: exists or can be created.
         room: bytes that must be free.
 
     Raises:
-        StackError: it cannot be written, or there is too little room.
+        StackError: it is not writable, or the disk has too little room.
     """
     nearest = next(path for path in (folder, *folder.parents) if path.exists())
     if not nearest.is_dir():
@@ -58,15 +57,15 @@ def refuse_unusable(folder: Path, *, room: int = ROOM_TO_START) -> None:
 
 
 def disk_full(folder: Path) -> str:
-    """Return what to tell about the full disk of `folder`."""
+    """Return the message about the full disk of `folder`."""
     return f"The disk of {folder} is full. Free some space, {ELSEWHERE}"
 
 
 @contextmanager
 def told_in_one_line() -> Iterator[None]:
-    """End the program with one line and exit code 1 where its system is at fault.
+    """End the program with one line and exit code 1 if its system caused the error.
 
-    Everything else, and everything with `--traceback`, passes unchanged.
+    Other errors, and all errors with `--traceback`, pass unchanged.
     """
     try:
         yield
@@ -78,7 +77,7 @@ def told_in_one_line() -> Iterator[None]:
 
 
 def explain(error: Exception) -> str | None:
-    """Return what happened and what to do, if `error` is the system's or the user's; else None."""
+    """Return what happened and what to do if the system or the user caused `error`; else None."""
     if isinstance(error, OSError):
         return _explain_file(error)
     if _is_full(error):
@@ -93,7 +92,7 @@ def _explain_file(error: OSError) -> str | None:
         return _forbidden(Path(os.fsdecode(error.filename)))
     if error.filename and error.errno in NO_FOLDER:
         return (
-            f"{os.fsdecode(error.filename)} cannot be made ({error.strerror}). "
+            f"{os.fsdecode(error.filename)} cannot be created ({error.strerror}). "
             "Name another folder: SHOP_DATA=/some/folder."
         )
     return None
@@ -101,13 +100,13 @@ def _explain_file(error: OSError) -> str | None:
 
 def _forbidden(path: Path) -> str:
     return (
-        f"{path} cannot be written: it belongs to another user or is read-only. Make it writable, "
+        f"{path} is not writable: it belongs to another user or is read-only. Make it writable, "
         f"{ELSEWHERE}"
     )
 
 
 def _is_full(error: Exception) -> bool:
-    """Whether a full disk is behind it, which PostgreSQL says, or dies of without a word."""
+    """Whether the cause is a full disk, which PostgreSQL reports, or dies of without a message."""
     if isinstance(error.__cause__, psycopg.errors.DiskFull):
         return True
     folder = environment.data_folder()

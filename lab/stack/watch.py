@@ -1,4 +1,4 @@
-"""Notices what died among a supervisor's processes and their workers, and says so once."""
+"""Report the deaths of a supervisor's processes and of their workers, once each."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import psutil
 
 from lab.stack.supervisor import ProcessState, Supervisor
 
-# Their children are workers that live until somebody kills them. PostgreSQL's children are
-# connections, which come and go.
+# The children of these processes are workers, which live until they are killed. PostgreSQL's
+# children are connections, which come and go.
 WITH_WORKERS = {"psp", "web", "celery"}
 
 
 class Watch:
-    """Compares a supervisor's processes with the last look.
+    """Compares a supervisor's processes with the previous poll.
 
-    A process that died and is back already shows as a new pid, so nothing is missed in between.
+    A process that died and restarted has a new pid, so no death is missed in between.
     """
 
     def __init__(self, supervisor: Supervisor) -> None:
@@ -25,10 +25,10 @@ class Watch:
         self._workers = {name: _workers(state) for name, state in self._states.items()}
 
     def news(self) -> Iterator[str]:
-        """Yield a text for each process that died or came back since the last call.
+        """Yield a text per process that died or came back since the previous call.
 
         Raises:
-            StackError: supervisord itself does not answer.
+            StackError: supervisord does not answer.
         """
         for now in self.supervisor.states():
             before, self._states[now.name] = self._states[now.name], now
@@ -39,9 +39,9 @@ class Watch:
                 pids = ", ".join(map(str, sorted(dead)))
                 yield self._obituary(f"{now.name}: worker {pids} died", now.name)
             if now.state == "RUNNING" and (before.state, before.pid) != (now.state, now.pid):
-                yield f"{now.name} runs again (pid {now.pid})."
+                yield f"{now.name} is running again (pid {now.pid})."
             if now.state == "FATAL" and before.state != "FATAL":
-                yield self._obituary(f"{now.name} does not start any more", now.name)
+                yield self._obituary(f"{now.name} no longer starts", now.name)
 
     def _obituary(self, what: str, name: str) -> str:
         log = self.supervisor.log_tail(name)

@@ -34,7 +34,7 @@ from inventory.outcomes import (
 from inventory.selling import guard
 from inventory.selling.combiner import Drain
 from inventory.selling.commit import forget_connection, lend_connections
-from inventory.selling.strategies.combining import Combining, Line
+from inventory.selling.strategies.combining import Combining, QueueKey
 from inventory.sold_out.hint import Hint, hint
 from lab.strategies.redis_counter import Admission, Counter, counter
 
@@ -77,7 +77,7 @@ class Preload(Combining):
             raise
 
     def _handle(self, name: Hashable, drain: Drain[Purchase, Outcome]) -> None:
-        assert isinstance(name, Line)
+        assert isinstance(name, QueueKey)
         self._sell(name, drain(), token=None)
 
     def _committed(self, item: int, tickets: Sequence[PurchaseTicket], level: Level) -> None:

@@ -31,7 +31,7 @@ class Unguarded(SinglePurchase):
         if available < purchase.quantity:
             raise guard.OutOfStock(available)
         mine.update(
-            # The table's constraint refuses negative stock; a shop without it would go on.
+            # The table's constraint refuses negative stock; a shop without it would oversell.
             available=Greatest(F("available") - purchase.quantity, 0),
             version=F("version") + 1,
         )

@@ -1,7 +1,7 @@
 """``combining`` without its guard, for the negative control that turns it off.
 
-It reads the item without locking its row and writes back what it read less what it sold: what a
-shop does that combines purchases and trusts its lock.
+It reads the item without locking its row and writes back that number minus the units sold, as in a
+shop that combines purchases and trusts its lock.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ SELECT available, version FROM changed
 
 
 class UnguardedCombining(Combining):
-    """Takes the place of ``combining`` where the lab's environment leaves the guard out."""
+    """Replaces ``combining`` where the lab's environment turns the guard off."""
 
-    summary = "requests combined a process, without the guard: oversells without the lock"
+    summary = "requests combined per process, without the guard: oversells without the lock"
 
     def _sell_batch(
         self, tickets: Sequence[PurchaseTicket], on_granted: OnGranted, token: int | None
@@ -48,7 +48,7 @@ class UnguardedCombining(Combining):
 
 
 def write(tickets: Sequence[PurchaseTicket], token: int | None) -> Written:
-    """Decide on what was read without a lock, and write it over whatever is there by now."""
+    """Decide on data read without a lock, and overwrite the current value."""
     decision, level = batch.read_and_decide(tickets, token, READ_ITEM + ";" + batch.READ_BATCH)
     granted: list[Granted] = []
     if decision.granted:
@@ -61,7 +61,7 @@ def write(tickets: Sequence[PurchaseTicket], token: int | None) -> Written:
 
 
 def take(item: int, units: int, read: int) -> Level:
-    """Write ``read - units`` whatever is there now; loses the updates of others."""
+    """Write ``read - units`` over the current value, which loses concurrent updates."""
     with connection.cursor() as cursor:
         cursor.execute(TAKE, {"item": item, "units": units, "read": read})
         level = Level(*cursor.fetchone())

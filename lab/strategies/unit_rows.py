@@ -33,7 +33,7 @@ class UnitRows(Retrying):
     """Claim one row per unit, add rows if there are too few, then go through the guard."""
 
     name = "unit_rows"
-    summary = "one row a unit, claimed with SKIP LOCKED, then the guard"
+    summary = "one row per unit, claimed with SKIP LOCKED, then the guard"
 
     def take(self, purchase: Purchase) -> None:  # noqa: D102
         with connection.cursor() as cursor:

@@ -1,4 +1,4 @@
-"""docker-compose.yml under a project name of its own, for tests that have a Docker engine."""
+"""docker-compose.yml under a separate project name, for tests with a Docker engine."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ LIMIT = 1200
 
 
 class Shop:
-    """The project under a name, with images and settings of its own."""
+    """The project under a name, with its own images and settings."""
 
     def __init__(self, folder: Path) -> None:
         self.port, self.locust_port = next_free(18200), next_free(18300)
         self.file = folder / "env"
         name = f"flash-sale-test-{os.getpid()}"
-        # Compose prefers the environment to its file, and the tests' own settings are in there.
+        # Compose prefers the environment, which holds the tests' settings, to its file.
         own = {variable.name for variable in environment.ALL_VARIABLES}
         self._variables = {
             **{name: value for name, value in os.environ.items() if name not in own},
@@ -37,12 +37,12 @@ class Shop:
         self.set(SHOP_PORT=self.port, LOCUST_PORT=self.locust_port, SHOP_VERSION=name, RATE_LIMIT=0)
 
     def set(self, **variables: object) -> None:
-        """Change settings; those that come last count."""
+        """Change settings; later ones count."""
         with self.file.open("a") as file:
             file.writelines(f"{name}={value}\n" for name, value in variables.items())
 
     def run(self, *words: str, fails: bool = False) -> str:
-        """Run a command in the project; its output. It must succeed, or fail if `fails`."""
+        """Run a command in the project; return its output. It must succeed, or fail if `fails`."""
         done = subprocess.run(
             words,
             cwd=environment.PROJECT,
@@ -64,11 +64,11 @@ class Shop:
         return self.compose("exec", "-T", service, *words, fails=fails)
 
     def ask(self, method: str, path: str, body: object = None, **headers: str) -> Answer:
-        """Ask the shop through nginx."""
+        """Send a request to the shop through nginx."""
         return ask(self.port, method, path, body, **headers)
 
     def serves(self) -> bool:
-        """Whether a request comes through to a replica."""
+        """Whether a request reaches a replica."""
         try:
             return self.ask("GET", "/healthz").status == 200
         except OSError:
@@ -76,7 +76,7 @@ class Shop:
 
 
 class Answer:
-    """What came back: status, headers, and the body as JSON where it is some."""
+    """A response: status, headers, and the body, parsed if it is JSON."""
 
     def __init__(self, response: http.client.HTTPResponse) -> None:
         self.status, self.headers = response.status, response.headers
@@ -85,7 +85,7 @@ class Answer:
 
 
 class Client:
-    """A connection to nginx that is kept."""
+    """A persistent connection to nginx."""
 
     def __init__(self, port: int) -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
@@ -101,6 +101,6 @@ class Client:
 
 
 def ask(port: int, *words: Any, **headers: str) -> Answer:
-    """Ask on a connection of its own."""
+    """Send a request on a new connection."""
     with closing(Client(port)) as client:
         return client.ask(*words, **headers)

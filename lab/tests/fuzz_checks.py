@@ -1,7 +1,7 @@
-"""A check of Schemathesis: what the document allows is refused only by what stands in the shop.
+"""A check for Schemathesis: allowed requests are refused only for the shop's state.
 
-Schemathesis loads this file; it has `positive_data_acceptance` of its own, which knows no problem
-codes and would let every 4xx of a kind pass or none.
+Schemathesis loads this file. Its own `positive_data_acceptance` ignores problem codes and would
+accept all or none of the 4xx responses.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ PARTS = ("cancelOrder", "refundOrder")
 
 @schemathesis.hook
 def filter_query(context: Any, query: Any) -> bool:
-    """Leave out what does not reach the shop."""
+    """Skip requests that do not reach the shop."""
     return len(urlencode(query or {}, doseq=True)) <= LONGEST_QUERY
 
 
 @schemathesis.check
 def refused_only_by_state(context: Any, response: Any, case: Any) -> None:
-    """Fail a request that the document allows and that is refused as if it did not."""
+    """Fail if a request that the document allows is refused as invalid."""
     if case.meta is None or not case.meta.generation.mode.is_positive:
         return
     if response.status_code not in {400, 405, 413, 415, 422}:
         return
     code = json.loads(response.content).get("code")
     name = case.operation.definition.raw["operationId"]
-    assert may_be_refused(code, name, case), f"{name}: allowed, and refused with {code}"
+    assert may_be_refused(code, name, case), f"{name}: allowed but refused with {code}"
 
 
 def may_be_refused(code: str, name: str, case: Any) -> bool:
-    """Whether a code speaks of what no schema can say."""
+    """Whether a code describes a state that no schema can express."""
     if code == "idempotency_key_reused":
         return True
     if code == "idempotency_key_missing":

@@ -1,4 +1,4 @@
-"""The payment provider as its own process, for tests."""
+"""The payment provider as a separate process, for tests."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class Psp:
         self.process = process
 
     def behave(self, **how: Any) -> None:
-        """Behave so from now on (see lab/psp/behaviour.py); without arguments: well."""
+        """Configure its behaviour (see lab/psp/behaviour.py); by default, no faults."""
         self.call("behaviour", how)
 
     def call(self, path: str, body: Any = None) -> bytes:
-        """Call it, past the shop's client; the answer's body."""
+        """Call it without the shop's client; return the answer's body."""
         answer = urllib3.request(
             *("GET" if body is None else "POST", f"{self.url}/v1/{path}"),
             json=body,
@@ -55,20 +55,20 @@ class Psp:
         return answer.data
 
     def ledger(self, *orders: int) -> list[tuple[int, str, int]]:
-        """Lines (order, operation, amount in the smallest unit) of these orders, oldest first."""
+        """Return (order, operation, amount in minor units) of these orders, oldest first."""
         *lines, end = map(json.loads, self.call("ledger").splitlines())
         assert end == {"lines": len(lines)}
         wanted = [line for line in lines if line["order"] in orders]
         return [(line["order"], line["operation"], line["amount"]) for line in wanted]
 
     def sql(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
-        """Run a statement in its database; the rows, if it has any."""
+        """Run a statement in its database; return its rows, if any."""
         with psycopg.connect(self.database, autocommit=True) as connection:
             cursor = connection.execute(statement.encode(), values)
             return cursor.fetchall() if cursor.description else []
 
     def quiet(self) -> bool:
-        """Whether the shop has taken all news."""
+        """Whether the shop has accepted all webhooks."""
         return not self.sql("SELECT 1 FROM psp_event WHERE remaining > 0 LIMIT 1")
 
     def kill_worker(self) -> None:
@@ -77,10 +77,10 @@ class Psp:
             worker.kill()
 
     def forget(self) -> None:
-        """Behave well and know nothing, as at the start: order ids come again in other tests."""
+        """Reset behaviour and data: order ids repeat in other tests."""
         wait_for(lambda: serves(f"{self.url}/healthz"))
         self.behave()
-        # Past the trigger that keeps the ledger from just this.
+        # Bypass the trigger that makes the ledger append-only.
         with psycopg.connect(self.database) as connection:
             connection.execute("SET session_replication_role = replica")
             for table in ("event", "idempotencykey", "ledgerline", "refund", "intent"):
@@ -89,7 +89,7 @@ class Psp:
 
 @contextmanager
 def running_psp() -> Iterator[Psp]:
-    """Start a provider with a database of its own, on the server that the tests use."""
+    """Start a provider with its own database on the tests' server."""
     shops = os.environ["DATABASE_URL"]
     name = f"psp_{uuid4().hex[:12]}"
     database = urlsplit(shops)._replace(path=f"/{name}").geturl()

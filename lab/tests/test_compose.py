@@ -1,4 +1,4 @@
-"""docker-compose.yml: every command in it also runs here, in production mode, without Docker."""
+"""docker-compose.yml: every command in it also runs in production mode without Docker."""
 
 import os
 import re
@@ -32,7 +32,7 @@ OURS = {name for name, service in SERVICES.items() if service["image"].startswit
 
 @pytest.fixture(scope="module")
 def production(tmp_path_factory):
-    """Production's environment as Compose gives it, against private servers."""
+    """Production's environment as in Compose, with private servers."""
     with private_servers() as servers:
         yield {
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
@@ -100,13 +100,13 @@ def test_the_web_service_serves_and_passes_its_own_health_check(production, tmp_
     variables = {**production, "SHOP_PORT": str(next_free(18000))}
     check = [sys.executable, *SERVICES["web"]["healthcheck"]["test"][2:]]
     assert run(check, variables).returncode != 0
-    # As the image is built; the page that refuses a host name has a stylesheet.
+    # As in the image's build; the page that refuses a host name has a stylesheet.
     dockerfile = (environment.PROJECT / "Dockerfile").read_text().replace("\\\n", "")
     [collect] = re.findall(r"/venv/bin/(django-admin collectstatic .*)", dockerfile)
     assert run(shlex.split(collect), {"PATH": variables["PATH"]}, 300).returncode == 0
     with running(command("web"), variables, tmp_path / "log"):
         wait_for(lambda: run(check, variables).returncode == 0)
-        # Plain HTTP is sent to HTTPS, and a host name that is not served is refused.
+        # Plain HTTP is redirected to HTTPS, and unknown host names are refused.
         url = f"http://127.0.0.1:{variables['SHOP_PORT']}/healthz"
         for host, status in (("shop.example", 301), ("else.example", 400)):
             answer = run(
@@ -224,7 +224,7 @@ def test_the_pools_of_three_replicas_and_an_update_fit_the_servers_connections()
     assert web + celery + others <= int(allowed) - kept_for_the_superuser
 
 
-def test_nginx_looks_replicas_up_while_it_runs_and_nobody_else_listens_on_their_port():
+def test_nginx_looks_replicas_up_while_it_runs_and_no_other_service_listens_on_their_port():
     configuration = (environment.PROJECT / "docker/nginx/nginx.conf").read_text()
     [alias] = SERVICES["web"]["networks"]["front"]["aliases"]
     assert f"server {alias}:8000 resolve" in configuration

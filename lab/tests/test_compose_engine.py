@@ -1,7 +1,7 @@
 """docker-compose.yml on an engine: a rush, a recreate, a scale, an update, all through nginx.
 
-Needs a Docker engine with Compose v2; `.ci/docker-engine` makes one on a Linux machine with root.
-One test, since bringing everything up takes a minute.
+Needs a Docker engine with Compose v2; `.ci/docker-engine` installs one on Linux as root. It is one
+test because starting everything takes a minute.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ COMMANDS = {
 }
 
 PRODUCT = ("web", "celery", "celery-expiry", "beat", "nginx")
-"""The services of a real shop, beside its servers."""
+"""The services of a production shop, without its servers."""
 
 
 class Traffic:
-    """Buyers who read and buy until told to stop; no answer may be lost.
+    """Buyers who read and buy until stopped; no answer may be lost.
 
-    A shop on a machine full of other tests may say 503 itself. A buyer who is told so asks again
-    with the same key, as the API says.
+    On a busy test machine, the shop may answer 503. The buyer then retries with the same key, as
+    the API demands.
     """
 
     def __init__(self, shop: Shop) -> None:
@@ -99,7 +99,7 @@ class Traffic:
                 said = "try again"
         except (OSError, http.client.HTTPException) as error:
             said = repr(error)
-            client.close()  # the next request opens it again
+            client.close()  # the next request reopens it
         self.answers[what, said] += 1
         return said
 
@@ -136,13 +136,13 @@ def test_everything_comes_up_at_once_and_stays_up(shop: Shop) -> None:
     serve_the_product_alone(shop)
     look_into_the_image(shop)
     refuse_a_demo_without_the_lab(shop)
-    # A plain `down` ends what .env has started, the payment provider too.
+    # A plain `down` stops all services of .env, including the payment provider.
     shop.compose("down", "--timeout", "5")
     assert shop.compose("ps", "--all", "--quiet") == ""
 
 
 def buy_and_pay(shop: Shop) -> None:
-    """As the demo's own buyer, whom `seed` has made; the provider tells of it through nginx."""
+    """Buy as the demo's buyer from `seed`; the provider's webhook arrives through nginx."""
     login = {"username": "buyer", "password": "demo-buyer"}
     wait_for(lambda: shop.ask("POST", "/api/v1/tokens", login).status == 201, 60)
     token = shop.ask("POST", "/api/v1/tokens", login).body["token"]
@@ -158,7 +158,7 @@ def buy_and_pay(shop: Shop) -> None:
 
 
 def look_at_the_accounts(shop: Shop) -> None:
-    """Neither the shop nor the provider is a superuser, and neither gets into the other's data."""
+    """Check that shop and provider are no superusers and cannot access each other's data."""
     powers = "SELECT rolname FROM pg_roles WHERE rolsuper OR rolcreatedb OR rolcreaterole"
     assert sql(shop, "postgres", powers).split() == ["postgres"]
     may = "SELECT has_database_privilege('{}', '{}', 'CONNECT')"
@@ -167,12 +167,12 @@ def look_at_the_accounts(shop: Shop) -> None:
         *(("shop", "psp", "f"), ("psp", "shop", "f")),
     ):
         assert sql(shop, "postgres", may.format(account, database)).strip() == allowed
-    # The provider has no way to Redis: not even its name.
+    # The provider cannot reach Redis: it cannot even resolve its name.
     shop.inside("psp", "python", "-c", "import socket; socket.gethostbyname('redis')", fails=True)
 
 
 def rush(shop: Shop) -> None:
-    """Locust, from its page to the verdict."""
+    """Run Locust from its page to the verdict."""
     shop.set(COMPOSE_PROFILES="demo,load")
     shop.compose("up", "--detach", "locust")
     page = partial(ask, shop.locust_port)
@@ -200,18 +200,18 @@ def _connects(port: int) -> bool:
 
 
 def recreate(shop: Shop) -> None:
-    """Addresses change hands: nginx finds the new replicas, and no other service answers."""
+    """Recreate replicas, whose addresses change: nginx finds them and no other service."""
     shop.compose("up", "--detach", "--force-recreate", "--no-deps", "psp", "web")
     wait_for(shop.serves, 60)
     wait_for(lambda: healths(shop, "web") == {"healthy"}, 60)
     answers = [shop.ask("GET", "/") for _ in range(24)]
     assert {answer.status for answer in answers} == {200}
-    # A page of the shop, and not an answer of the payment provider.
+    # A page of the shop, not an answer of the payment provider.
     assert all(b"<html" in answer.body for answer in answers)
 
 
 def scale(shop: Shop) -> None:
-    """Three replicas, of which all count, in the figures that Locust's tab shows."""
+    """Scale to three replicas; all count in the figures of Locust's tab."""
     shop.compose("up", "--detach", "--no-deps", "--no-recreate", "--scale", "web=3", "web")
     sale = shop.ask("POST", "/api/v1/demo/sales", {"stock": 5}).body["sale"]
     figures = lambda: shop.ask("GET", f"/api/v1/demo/sales/{sale}/figures").body  # noqa: E731
@@ -220,14 +220,14 @@ def scale(shop: Shop) -> None:
 
 
 def update(shop: Shop) -> None:
-    """One replica after the other, under load: no request is lost, and no promise."""
+    """Update one replica after the other under load, without losing a request or an order."""
     traffic = Traffic(shop)
     before = containers(shop, "web")
     with traffic.running():
         shop.run("docker/rolling-restart", "--no-build")
     assert not before & containers(shop, "web")
     assert len(containers(shop, "web")) == 3
-    # 200: an order that was made before, by a request that nginx repeated or the buyer did.
+    # 200: the replay of an order, after nginx or the buyer repeated the request.
     right = {"page": {200}, "order": {200, 201}, "sale": {200}}
     wrong = {
         (what, said): count
@@ -240,7 +240,7 @@ def update(shop: Shop) -> None:
 
 
 def fail_and_reload_nginx(shop: Shop) -> None:
-    """Its health is the shop's, and it reads a changed configuration."""
+    """Nginx's health follows the shop's, and it loads a changed configuration."""
     [kind, check] = json.loads(shop.compose("config", "--format", "json"))["services"]["nginx"][
         "healthcheck"
     ]["test"]
@@ -257,7 +257,7 @@ def fail_and_reload_nginx(shop: Shop) -> None:
 
 
 def serve_the_product_alone(shop: Shop) -> None:
-    """The image without the lab, over HTTPS: where the demo's provider is not sent."""
+    """Serve the image without the lab over HTTPS, without the demo's provider."""
     shop.set(SHOP_HTTPS=1, SHOP_DEMO=0, SHOP_TARGET="shop")
     shop.compose("up", "--build", "--detach", "--wait", *PRODUCT)
     wait_for(lambda: shop.ask("GET", "/healthz").status == 301, 60)
@@ -274,7 +274,7 @@ def serve_the_product_alone(shop: Shop) -> None:
 
 
 def look_into_the_image(shop: Shop) -> None:
-    """What serves carries nothing that only the tests, the demo or the load need."""
+    """Check that the image has nothing that only tests, demo or load need."""
     allowed = {"docker", "gunicorn.conf.py", "inventory", "locking", "manage.py", "shop"}
     assert set(shop.inside("web", "ls", "-A", "/shop").split()) == allowed | {"staticfiles"}
     tests = ("-name", "tests", "-o", "-name", "test_*", "-o", "-name", "conftest.py")
@@ -287,7 +287,7 @@ def look_into_the_image(shop: Shop) -> None:
 
 
 def refuse_a_demo_without_the_lab(shop: Shop) -> None:
-    """A variable alone makes no demo: whatever starts says so in one line."""
+    """Check that SHOP_DEMO=1 without the lab is refused with one line."""
     for start in ("python manage.py check", *(COMMANDS[name] for name in ("web", "celery"))):
         started = f"SHOP_DEMO=1 exec {start} 2>&1"
         said = shop.inside("web", "sh", "-c", started, fails=True)

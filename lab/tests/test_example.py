@@ -1,6 +1,6 @@
-"""The example of docs/adopting.md: another shop, with another order, on the same stock.
+"""The example of docs/adopting.md: another shop with other orders on the same stock.
 
-It is copied out of this repository together with the two packages and their tests, as a team does.
+The test copies it with the two packages and their tests, as a team does.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from lab import environment
 EXAMPLE = environment.PROJECT / "docs" / "example"
 
 REDIS_DATABASE = 15
-"""The last one, which no worker of the tests has."""
+"""The last database, which no test worker uses."""
 
 TOGETHER = "test_a_process_with_the_lock_and_one_without_redis_stay_exact_together"
 SOME_TESTS = (
@@ -35,15 +35,15 @@ SOME_TESTS = (
     "locking/tests/test_contract.py",
     "locking/tests/test_redis_lock.py",
 )
-"""One of each kind: rules, the database, other processes, Redis."""
+"""One test of each kind: rules, database, other processes, Redis."""
 
 
 class Project:
-    """A Django project in a folder of its own, with a database and a Redis of its own.
+    """A Django project in a separate folder, with its own database and Redis.
 
     Args:
         folder: of the project.
-        variables: environment beyond the present one.
+        variables: additional environment variables.
     """
 
     def __init__(self, folder: Path, variables: dict[str, str]) -> None:
@@ -53,11 +53,11 @@ class Project:
         self._environment = present | variables
 
     def manage(self, *words: str) -> str:
-        """Run a command of the project that must succeed; what it printed."""
+        """Run a command of the project that must succeed; return its output."""
         return self._run("manage.py", *words)
 
     def pytest(self, *words: str) -> str:
-        """Run the project's tests; what pytest printed."""
+        """Run the project's tests; return pytest's output."""
         return self._run("-m", "pytest", "-q", "-p", "no:cacheprovider", *words)
 
     def _run(self, *words: str) -> str:
@@ -76,7 +76,7 @@ class Project:
 
 @pytest.fixture
 def project(db: None, tmp_path: Path) -> Iterator[Project]:
-    """The example with copies of the packages, on the tests' own servers."""
+    """The example with copies of the packages, on the tests' servers."""
     folder = tmp_path / "project"
     not_the_caches = shutil.ignore_patterns("__pycache__")
     shutil.copytree(EXAMPLE, folder, ignore=not_the_caches)
@@ -89,7 +89,7 @@ def project(db: None, tmp_path: Path) -> Iterator[Project]:
     server = {
         key: connection.settings_dict[key.upper()] for key in ("host", "port", "user", "password")
     }
-    # Its items have the ids of the shop's, whose hints must not be read.
+    # Its items have the same ids as the shop's, whose hints must not be read.
     own_redis = f"{settings.REDIS_URL.rpartition('/')[0]}/{REDIS_DATABASE}"
     redis.Redis.from_url(own_redis).flushdb()
     url = f"postgresql://{server['user']}:{server['password']}@/{name}"
@@ -114,7 +114,7 @@ def test_another_shop_sells_its_seats_once_each(project):
     assert "50 bookings, 20 paid, 0 seats left, problems: []" in told
     assert sorted(map(int, re.findall(r"\d+", " ".join(re.findall(r"\[(.*?)\]", told))))) == list(
         range(1, 51)
-    ), "every booking was followed up, once"
+    ), "every booking was followed up once"
 
 
 @pytest.mark.long

@@ -1,7 +1,7 @@
-"""The API and its document agree, as Schemathesis sees it: against a real server, in sequences.
+"""Schemathesis checks the API against its document, on a real server, in sequences of calls.
 
-No server error, nothing accepted that the document forbids, nothing refused that it allows except
-by the state of the shop (`fuzz_checks.py`), and every answer as described.
+There are no server errors, forbidden requests are refused, allowed ones are refused only for the
+shop's state (`fuzz_checks.py`), and every answer is as documented.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from lab.stack.stack import Stack
 CHECKS = Path(__file__).with_name("fuzz_checks.py")
 
 SECONDS = 90
-"""Of Schemathesis; what it has not tried by then is left to the next run."""
+"""Time limit of Schemathesis; the next run tries other cases."""
 
 EXAMPLES = 20
-"""Of each operation, in each phase."""
+"""Examples per operation and phase."""
 
 SEED = 7
 
 
 @pytest.fixture(scope="module")
 def shop():
-    """A shop of its own: what it is asked for here, no other test should meet."""
+    """A private shop, because the requests would disturb other tests."""
     with private_servers() as servers, private_folder() as folder:
         migrate = [sys.executable, "manage.py", "migrate", "--verbosity", "0"]
         given = {**os.environ, **servers.urls.as_environment()}
@@ -60,11 +60,11 @@ def test_the_document_and_the_api_agree(shop, tmp_path):
         *("--request-timeout", "30", "--no-color"),
     ]
     given = {**os.environ, "SCHEMATHESIS_HOOKS": str(CHECKS), "COLUMNS": "100"}
-    # In a folder of its own, in which it leaves its notes.
+    # In a separate folder, because it leaves files there.
     run = subprocess.run(
         command, cwd=tmp_path, env=given, capture_output=True, text=True, timeout=400
     )
     print(run.stdout, run.stderr)
     assert run.returncode == 0
-    # All operations, the links between them, and what was made up of them.
+    # All operations, the links between them, and generated sequences.
     assert "Tested: 19" in run.stdout

@@ -1,4 +1,4 @@
-"""What the Makefile runs before everything else: the virtual environment and its packages."""
+"""The Makefile's first step: the virtual environment and its packages."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def install(
 
 @pytest.fixture
 def requirements(tmp_path: Path) -> Path:
-    """A list of small packages, whose wheels lie beside it."""
+    """A requirements file of small packages, with their wheels beside it."""
     for number in range(PACKAGES):
         name = f"shop_test_{number}-1.dist-info"
         with zipfile.ZipFile(tmp_path / f"shop_test_{number}-1-py3-none-any.whl", "w") as wheel:

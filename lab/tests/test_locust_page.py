@@ -1,4 +1,4 @@
-"""Locust's page in a real browser: what is chosen, what is shown, and the verdict."""
+"""Locust's page in a real browser: form, figures and verdict."""
 
 import json
 import os
@@ -43,7 +43,7 @@ def shop() -> Iterator[Stack]:
 
 @contextmanager
 def locust(shop: Stack, folder: str, *arguments: str) -> Iterator[str]:
-    """Locust with its page; gives the page's address."""
+    """Start Locust with its page; yield the page's address."""
     port, rpc = next_free(8089), next_free(5557)
     command = [
         *(sys.executable, "-m", "locust", "-f", "loadtest/locustfile.py", "--host", shop.url),
@@ -78,7 +78,7 @@ def page() -> Iterator[Page]:
 
 
 def start(page: Page, address: str, strategy: str, mix: str = "rush") -> None:
-    """Fill in the start form, and look at the tab."""
+    """Submit the start form and open the tab."""
     # The form knows the strategies as soon as Locust has asked the shop.
     wait_for(lambda: page.goto(address) and page.locator("select[name=strategy]").count())
     page.get_by_role("button", name="Custom parameters").click()
@@ -90,7 +90,7 @@ def start(page: Page, address: str, strategy: str, mix: str = "rush") -> None:
 
 
 def cell(page: Page, name: str):
-    """What the tab shows for a figure."""
+    """Return the tab's cell for a figure."""
     row = page.get_by_role("row").filter(has=page.get_by_role("cell", name=name, exact=True))
     return row.get_by_role("cell").nth(1)
 
@@ -100,7 +100,7 @@ def bar(page: Page):
 
 
 def verdict(page: Page) -> str:
-    """Stop the run, and read the verdict on its own page."""
+    """Stop the run and read the verdict on its page."""
     page.get_by_role("button", name="Stop").click()
     expect(bar(page).locator("b")).to_have_text(re.compile("PASS|FAIL|UNKNOWN"))
     bar(page).get_by_role("link").click()
@@ -163,7 +163,7 @@ def test_figures_of_two_processes_are_summed_and_combining_is_proved(shop, page,
         start(page, address, "combining")
         expect(cell(page, "Held")).to_have_text(str(STOCK))
         expect(cell(page, "Oversold")).to_have_text("0")
-        # Everybody asked, in one process or the other: more than half of them were refused.
+        # All buyers asked, in one process or the other, and more than half were refused.
         expect(cell(page, "Refused")).to_have_text(re.compile(r"[3-9]\d|\d{3,}"))
         expect(cell(page, "Batches")).to_have_text(re.compile(r"[1-9]\d*"))
         assert verdict(page) == "PROVED"

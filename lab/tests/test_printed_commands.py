@@ -1,4 +1,4 @@
-"""Every command that a document or a program prints works as printed, from the project's folder."""
+"""Every command that a document or a program prints works from the project's folder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from loadtest.scenarios import MIXES
 
 PROJECT = environment.PROJECT
 DOCUMENTS = sorted((PROJECT / "docs").glob("*.md"))
-# What other programs parse: pip, pytest, ruff, and the shell's own words.
+# Parsed by other programs: pip, pytest, ruff and the shell.
 NOT_OURS = {"test", "lint", "types", "lock", "clean", "help"}
 
 
@@ -51,7 +51,7 @@ def test_without_a_virtual_environment_one_line_says_how_to_get_one():
 
 
 def documented() -> Iterator[str]:
-    """Return the command lines of the documents: those that stand alone on a line."""
+    """Return the documents' command lines, which stand alone on a line."""
     start = r"(?:python3? |\.venv/bin/python |(?:[A-Z_]+=\S+ )*make )"
     for path in (PROJECT / "README.md", *DOCUMENTS):
         yield from re.findall(rf"(?m)^ *({start}.*)$", path.read_text(encoding="utf-8"))
@@ -61,7 +61,7 @@ def understand(command: str, arguments: list[str]) -> None:
     """Let the `manage.py` command parse its arguments.
 
     Raises:
-        SystemExit: it does not understand them.
+        SystemExit: it cannot.
     """
     app = get_commands()[command]
     load_command_class(app, command).create_parser("manage.py", command).parse_args(arguments)

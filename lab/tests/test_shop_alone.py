@@ -1,4 +1,4 @@
-"""What is left without `lab/` and `loadtest/` is a whole shop, with its tests."""
+"""Without `lab/` and `loadtest/`, a complete shop with its tests remains."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.pyc")
 
 
 class Shop:
-    """A copy of the product in a folder of its own, with the environment of a production."""
+    """A copy of the product in a separate folder, with a production environment."""
 
     def __init__(self, folder: Path, servers: dict[str, str], port: int) -> None:
         self.folder = folder
@@ -49,7 +49,7 @@ class Shop:
         }
 
     def run(self, *words: str, seconds: float = 120) -> str:
-        """Run a Python module or file of the copy; return what it prints."""
+        """Run a Python module or file of the copy; return its output."""
         done = subprocess.run(
             [sys.executable, *words],
             cwd=self.folder,

@@ -1,6 +1,6 @@
-"""Workers are killed, group and all, in the midst of follow-ups; every effect is there, once.
+"""Workers and their process groups are killed during follow-ups; each effect happens once.
 
-The short form is for every day. The long one:
+The suite runs a short form. The long one:
 
     FOLLOW_UPS=20000 WORKER_KILLS=50 make test ARGS="-n 0 -s lab/tests/test_worker_kills.py"
 """
@@ -43,12 +43,12 @@ pytestmark = [
 
 FOLLOW_UPS = int(os.environ.get("FOLLOW_UPS", "400"))
 KILLS = int(os.environ.get("WORKER_KILLS", "4"))
-PATIENCE = 120
+TIMEOUT = 120
 AT_ONCE = 250
 
 
 def orders_to_follow_up(sale: Sale) -> None:
-    """An order of each buyer, and a message for each order."""
+    """Create an order per buyer and a message per order."""
     names = (User(username=f"buyer-{number}", password="!") for number in range(FOLLOW_UPS))
     buyers = [user.pk for user in User.objects.bulk_create(names)]
     for first in range(0, FOLLOW_UPS, AT_ONCE):
@@ -69,7 +69,7 @@ def done() -> int:
 
 
 def sent(folder: Path) -> Counter[str]:
-    """How often each mail was sent, by its Message-ID."""
+    """Count the copies of each mail by Message-ID."""
     files = (path.read_text() for path in folder.glob("*.eml"))
     return Counter(
         found for text in files for found in re.findall(r"^Message-ID: (.*)$", text, re.M)
@@ -99,14 +99,14 @@ def test_no_follow_up_is_lost_or_doubled_though_workers_are_killed_again_and_aga
     worker = Worker(broker, log)
     try:
         for number in range(KILLS):
-            # Somewhere in the next piece, so that each kill meets workers at work.
-            wait_for(lambda: done() > FOLLOW_UPS * number // (KILLS + 1), PATIENCE)  # noqa: B023
+            # Within the next part, so that each kill hits working workers.
+            wait_for(lambda: done() > FOLLOW_UPS * number // (KILLS + 1), TIMEOUT)  # noqa: B023
             time.sleep(pauses.uniform(0, 0.2))
             worker.kill()
             worker = Worker(broker, log)
-        # In this order: as long as messages are left, all the mails that there are may be sent.
-        wait_for(lambda: outbox.pending() == 0, PATIENCE)
-        wait_for(lambda: not Mail.objects.filter(sent__isnull=True).exists(), PATIENCE)
+        # In this order: while messages are left, further mails may appear.
+        wait_for(lambda: outbox.pending() == 0, TIMEOUT)
+        wait_for(lambda: not Mail.objects.filter(sent__isnull=True).exists(), TIMEOUT)
     finally:
         beat.kill()
         beat.wait()
@@ -122,5 +122,5 @@ def test_no_follow_up_is_lost_or_doubled_though_workers_are_killed_again_and_aga
     twice = sum(count - 1 for count in copies.values())
     print(
         f"\n{FOLLOW_UPS} follow-ups, {KILLS} kills (seed {seed}) in {took:.0f} s: "
-        f"0 lost, 0 doubled; {twice} mails were sent twice under the same Message-ID"
+        f"0 lost, 0 duplicated; {twice} mails were sent twice under the same Message-ID"
     )

@@ -1,7 +1,7 @@
-"""Faults for a running shop: one file a family, drawn and logged by `Chaos`.
+"""Faults for a running shop: one file per family; `Chaos` draws and logs them.
 
-They act on processes, ports and servers that a `Target` describes and on nothing else, and import
-nothing of the shop. Signals, file systems and clocks are Linux's own: elsewhere they refuse.
+They act only on the processes, ports and servers of a `Target`, and import nothing from the shop.
+They use Linux's signals, file systems and clocks, and refuse to run elsewhere.
 """
 
 from loadtest.faults.catalogue import FAULTS, left_out

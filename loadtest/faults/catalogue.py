@@ -1,4 +1,4 @@
-"""Every fault by name. Adding one is a class in its family's file and a line here."""
+"""All faults by name. To add one, write a class in its family's file and list it here."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ FAULTS: dict[str, type[Fault]] = {
 
 
 def left_out(names: Iterable[str], there: frozenset[str]) -> dict[str, str]:
-    """Of these faults, those that cannot be injected here, and what they lack."""
+    """Return those of these faults that cannot be injected here, with what they lack."""
     return {
         name: ", ".join(sorted(missing))
         for name in names

@@ -1,4 +1,4 @@
-"""Celery's worker killed again and again, and its broker emptied."""
+"""Faults of Celery: its worker is killed repeatedly, its broker is emptied."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from loadtest.faults.processes import kill, program
 from loadtest.faults.redis import connect
 
 AT_WORK = 4.0
-"""Seconds to wait for a follow-up in which a worker can be killed."""
+"""Seconds to wait for a follow-up during which a worker can be killed."""
 
 SETTLED = 1.5
-"""Seconds that a supervisor wants to see a process live before it counts as started."""
+"""Seconds that a process must live before supervisord counts it as started."""
 
 
 class CeleryKilled(Fault):
-    """SIGKILL of the worker and its children at once; its supervisor starts it again.
+    """SIGKILL of the worker and its children at once; the supervisor restarts it.
 
-    First of a child alone, in the midst of a follow-up, if one comes along: what it has taken and
-    not done must be done by another.
+    First of a single child during a follow-up, if there is one: another child must then do its
+    unfinished work.
     """
 
     name = "celery-killed"
@@ -48,7 +48,7 @@ class CeleryKilled(Fault):
             return []
         order_file = Path(self.target.failpoints) / "follow-up"
         order_file.write_text("kill")
-        with suppress(FaultFailed):  # nobody has bought anything
+        with suppress(FaultFailed):  # there was no purchase
             wait_until("a worker follows up", lambda: not order_file.exists(), AT_WORK)
         order_file.unlink(missing_ok=True)
         found = list(order_file.parent.glob(f"{order_file.name}.*"))
@@ -65,7 +65,7 @@ class CeleryKilled(Fault):
 
 
 class BrokerEmptied(Fault):
-    """FLUSHDB: every message that waits, and what the broker knows of its queues."""
+    """FLUSHDB: deletes all waiting messages and the broker's queues."""
 
     name = "broker-emptied"
     what = "Celery's broker is emptied"
@@ -78,4 +78,4 @@ class BrokerEmptied(Fault):
             self.did["flushed"] = client.flushdb()
 
     def heal(self) -> None:
-        """There is nothing to undo."""
+        """Do nothing: there is nothing to undo."""

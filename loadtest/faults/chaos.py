@@ -1,4 +1,4 @@
-"""Draws faults by a seed, injects and heals them, and writes down what was really done."""
+"""Draw faults by a seed, inject and heal them, and log what was done."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from loadtest.faults.processes import require_linux
 from loadtest.faults.target import Target
 
 BETWEEN = (5.0, 15.0)
-"""Seconds from the begin of one fault to the begin of the next, drawn."""
+"""Seconds from the start of one fault to the start of the next, drawn at random."""
 
 REST = 6.0
-"""Seconds from the end of a fault to the next, at least: 3 in which the shop has to sell again,
-and 3 in which its answers are judged."""
+"""Minimum seconds from the end of a fault to the next: 3 within which the shop must sell again, and
+3 in which its answers are judged."""
 
 
 @dataclass(slots=True)
 class Injected:
-    """A fault that was injected, as the log has it; times in ns of the monotonic clock.
+    """An injected fault as in the log; times in ns of the monotonic clock.
 
     Attributes:
-        did: what was really done.
-        error: why it could not be injected or healed; empty if it was.
+        did: what was done.
+        error: why injection or healing failed; empty on success.
         healed: whether it is over.
     """
 
@@ -42,7 +42,7 @@ class Injected:
     healed: bool = True
 
     def to_json(self) -> dict[str, Any]:
-        """A line of the log, with what the checker reads first."""
+        """Return a line of the log."""
         return {
             "fault": self.fault,
             "start": self.start,
@@ -54,14 +54,14 @@ class Injected:
 
 
 TRIES = 3
-"""How often a fault is tried that has to come and cannot be injected: nobody may have come by a
-marked point, or the server is still down from the last one."""
+"""Attempts per required fault: perhaps no process reached the failpoint, or the server is still
+down after the previous fault."""
 
 
 def draw(names: Sequence[str], seed: int) -> Iterator[tuple[float, str, Random]]:
-    """Endlessly: seconds to the next fault, its name, and what it draws from.
+    """Yield endlessly: seconds to the next fault, its name, and its random numbers.
 
-    All of them come before one comes again. The same seed draws the same.
+    Each fault comes once before any repeats. The same seed draws the same faults.
     """
     random = Random(f"faults/{seed}")
     while True:
@@ -70,14 +70,14 @@ def draw(names: Sequence[str], seed: int) -> Iterator[tuple[float, str, Random]]
 
 
 class Chaos:
-    """Injects faults into a target, from a thread of its own, until it is stopped.
+    """Injects faults into a target, from its own thread, until it is stopped.
 
     Args:
-        names: of the faults to draw from.
+        names: the faults to draw from.
         target: what they act on.
         seed: repeats the draw.
-        log: file for what was injected, one JSON line each.
-        once: it is done when each has been injected; else it goes on.
+        log: file for the injected faults, one JSON object per line.
+        once: stop when each fault has been injected; otherwise continue.
     """
 
     def __init__(
@@ -95,28 +95,28 @@ class Chaos:
         self._thread = threading.Thread(target=self._run, name="chaos", daemon=True)
 
     def start(self) -> None:
-        """Begin; the first fault comes after a first pause."""
+        """Start; the first fault follows after a pause."""
         self._log.touch()
         self._thread.start()
 
     def end(self) -> None:
-        """No more faults; the one that is on is healed."""
+        """Start no further faults; heal the current one."""
         self._end.set()
 
     def stop(self) -> None:
-        """End, and return when the last one is healed."""
+        """End, and return when the last fault is healed."""
         self.end()
         if self.started:
             self._thread.join()
 
     @property
     def started(self) -> bool:
-        """Whether it has begun."""
+        """Whether it has started."""
         return self._thread.ident is not None
 
     @property
     def done(self) -> bool:
-        """Whether it has begun and is through."""
+        """Whether it has started and finished."""
         return self.started and not self._thread.is_alive()
 
     def _run(self) -> None:
@@ -144,7 +144,7 @@ class Chaos:
             fault = self.current = kind(self._target, random)
             fault.inject()
             self._end.wait(random.uniform(*fault.lasts))
-        except Exception as error:  # noqa: BLE001  # whatever it was, it is healed and told
+        except Exception as error:  # noqa: BLE001  # any error is healed and reported
             errors.append(f"{type(error).__name__}: {error}")
         finally:
             if fault is not None and (problem := _heal(fault)):
@@ -162,9 +162,9 @@ class Chaos:
 
 
 def _heal(fault: Fault) -> str:
-    """What went wrong with it; empty if nothing did."""
+    """Return the error of healing; empty on success."""
     try:
         fault.heal()
-    except Exception as error:  # noqa: BLE001  # it is told, and the verdict says unknown
+    except Exception as error:  # noqa: BLE001  # it is reported, and the verdict is unknown
         return f"not healed: {type(error).__name__}: {error}"
     return ""

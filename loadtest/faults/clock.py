@@ -1,4 +1,4 @@
-"""The clock of the web processes stepped by hours."""
+"""The fault that steps the web processes' clock by hours."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from loadtest.faults.fault import Fault, FaultFailed, wait_until
 from loadtest.faults.target import CLOCK
 
 STEP = 6 * 3600
-"""Seconds: more than a proof's sale lasts, less than a buyer's token."""
+"""Seconds: longer than a proof's sale, shorter than a buyer's token lasts."""
 
 
 class ClockStepped(Fault):
-    """Forwards beyond the sale's end, or back to before its beginning.
+    """Steps the clock beyond the sale's end, or to before its start.
 
-    The answer's `Date` is the worker's own clock, so that the step can be seen from outside; the
-    sale must stay open, since its window is judged by the database's.
+    The response's `Date` comes from the worker's clock and shows the step. The sale must stay open,
+    because the database's clock decides on its window.
     """
 
     name = "clock-stepped"
@@ -43,7 +43,7 @@ class ClockStepped(Fault):
         wait_until("the worker's clock is back", lambda: abs(self._ahead()) < STEP / 2, 10)
 
     def _ahead(self) -> float:
-        """Seconds by which a worker's clock is ahead of this one; 0 if none answers now."""
+        """Return the seconds by which a worker's clock is ahead; 0 if none answers now."""
         try:
             with urllib.request.urlopen(f"{self.target.web}/healthz", timeout=5) as answer:
                 date = parsedate_to_datetime(answer.headers["Date"])

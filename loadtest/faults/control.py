@@ -1,4 +1,4 @@
-"""Talking to a proxy of ours, from wherever the faults are injected."""
+"""The client of a fault proxy's control port."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from loadtest.faults.fault import FaultFailed
 
 
 class Control:
-    """A proxy's control port; each call is a connection of its own.
+    """A proxy's control port; each call uses a new connection.
 
     Args:
         port: on this machine.
@@ -19,15 +19,15 @@ class Control:
     def __init__(self, port: int) -> None:
         self._port = port
 
-    def tell(self, **wishes: Any) -> dict[str, int]:
-        """Change what the proxy does (see `proxy.Proxy.obey`); returns its counts.
+    def tell(self, **settings: Any) -> dict[str, int]:
+        """Change the proxy's behaviour (see `proxy.Proxy.change`); return its counts.
 
         Raises:
             FaultFailed: it does not answer.
         """
         try:
             with socket.create_connection(("127.0.0.1", self._port), timeout=5) as connection:
-                connection.sendall(json.dumps(wishes).encode() + b"\n")
+                connection.sendall(json.dumps(settings).encode() + b"\n")
                 with connection.makefile("rb") as answer:
                     counts: dict[str, int] = json.loads(answer.readline())
         except (OSError, ValueError) as error:
@@ -35,5 +35,5 @@ class Control:
         return counts
 
     def counts(self) -> dict[str, int]:
-        """What it has done so far."""
+        """Return its counts so far."""
         return self.tell()

@@ -1,7 +1,7 @@
-"""The database's disk filled up.
+"""The fault that fills the database's disk.
 
-The database lives on a small tmpfs of its own, and a file takes all of the room that is left: the
-server meets ENOSPC as on any full disk. Nothing else lies on it, so nothing else is hit.
+The database is on a small tmpfs, and a file takes all its free space: the server gets ENOSPC as on
+any full disk. Nothing else is on that tmpfs, so nothing else is affected.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from loadtest.faults.target import DISK
 
 FILLER = "filler"
 STEPS = (64 << 20, 1 << 20, 64 << 10, 4 << 10)
-"""Bytes taken at once, in ever smaller steps, until nothing is left."""
+"""Bytes allocated at once, in decreasing steps, until nothing is free."""
 
 
 class DiskFull(Postgres):
-    """No room for another page: the server refuses to write, or stops altogether."""
+    """No room for another page: the server refuses to write, or stops."""
 
     name = "disk-full"
     what = "the database's disk is full"
@@ -43,13 +43,13 @@ class DiskFull(Postgres):
         self.did |= {"bytes taken": taken, "bytes left": left, "a write": self._write()}
 
     def _write(self) -> str:
-        """What the server says to somebody who wants to write more than a page."""
+        """Return the server's answer to a write of more than a page."""
         try:
             with connect(self.target.database) as connection:
                 connection.execute("CREATE TEMP TABLE filler AS SELECT generate_series(1, 9999)")
         except psycopg.Error as error:
             return type(error).__name__
-        return "went through"
+        return "succeeded"
 
     def heal(self) -> None:  # noqa: D102
         (Path(self.target.disk) / FILLER).unlink(missing_ok=True)

@@ -11,24 +11,24 @@ from typing import Any, ClassVar
 from loadtest.faults.target import Target
 
 POLL = 0.05
-"""Seconds between two looks at something that is awaited."""
+"""Seconds between polls."""
 
 
 class FaultFailed(Exception):
-    """The fault could not be injected, or not be healed; says why."""
+    """The fault could not be injected or healed; the message says why."""
 
 
 class Fault(ABC):
-    """One injection: made, injected, healed, thrown away.
+    """One injection: created, injected, healed, discarded.
 
     Attributes:
         name: on the command line and in the log.
-        what: is done, in a few words.
-        expected: of the shop.
+        what: what it does, in a few words.
+        expected: the shop's expected behaviour.
         needs: what the target must have, of the names in `target`.
-        lasts: seconds between injection and healing, drawn from this range.
-        wants_stock: it shows something only in a shop that sells.
-        did: what was really done: pids, counts. It goes into the log.
+        lasts: range of the seconds between injection and healing.
+        wants_stock: it shows something only while the shop sells.
+        did: what it did, such as pids and counts, for the log.
     """
 
     name: ClassVar[str]
@@ -45,11 +45,11 @@ class Fault(ABC):
 
     @abstractmethod
     def inject(self) -> None:
-        """Make it happen. Raises `FaultFailed` if it cannot be made."""
+        """Inject it. Raises `FaultFailed` if that is impossible."""
 
     @abstractmethod
     def heal(self) -> None:
-        """Undo it, and return when what was hit serves again; also after a failed injection."""
+        """Undo it, and return when the target works again; also after a failed injection."""
 
 
 def wait_until(what: str, ready: Callable[[], bool], seconds: float = 60.0) -> None:
@@ -57,5 +57,5 @@ def wait_until(what: str, ready: Callable[[], bool], seconds: float = 60.0) -> N
     deadline = time.monotonic() + seconds
     while not ready():
         if time.monotonic() > deadline:
-            raise FaultFailed(f"waited {seconds:g} s in vain: {what}")
+            raise FaultFailed(f"timed out after {seconds:g} s: {what}")
         time.sleep(POLL)

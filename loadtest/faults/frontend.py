@@ -1,17 +1,18 @@
-"""As much of PostgreSQL's protocol as it takes to see a client say COMMIT.
+"""The part of PostgreSQL's protocol that is needed to recognise a client's COMMIT.
 
 Source: PostgreSQL's documentation, "Frontend/Backend Protocol", message formats. A client's first
-messages have a length and no type; all others a type of one byte, then a length that counts itself.
+messages have a length and no type; all others have a type of one byte, then a length that includes
+itself.
 """
 
 from __future__ import annotations
 
 SSL_REQUEST, GSS_REQUEST = 80877103, 80877104
-"""Answered with one byte and followed by another first message."""
+"""Requests that are answered with one byte and followed by another first message."""
 
 
 class Frontend:
-    """Follows what one client sends."""
+    """Parses the messages of one client."""
 
     def __init__(self) -> None:
         self._starting = True
@@ -29,7 +30,7 @@ class Frontend:
         return found
 
     def _message(self, data: bytes, at: int) -> tuple[int, bytes, bytes] | None:
-        """The end, type and body of the message at a place; None if it is not complete."""
+        """Return end, type and body of the message at an offset; None if it is incomplete."""
         head = 4 if self._starting else 5
         if len(data) - at < head:
             return None

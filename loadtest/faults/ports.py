@@ -6,6 +6,6 @@ import socket
 
 
 def free_port() -> int:
-    """A port that nobody listens on now."""
+    """Return a port on which no server listens now."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         return int(probe.getsockname()[1])

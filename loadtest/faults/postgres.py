@@ -1,4 +1,4 @@
-"""PostgreSQL killed, restarted, its backends ended, its connections used up, its COMMITs lost."""
+"""Faults of PostgreSQL: killed, restarted, sessions ended, connections exhausted, COMMITs lost."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from loadtest.faults.target import DATABASE_PROXY, Target
 
 
 def answers(url: str) -> bool:
-    """Whether the server takes a connection and answers on it."""
+    """Whether the server accepts a connection and answers on it."""
     try:
         with psycopg.connect(url, connect_timeout=2) as connection:
             connection.execute("SELECT 1")
@@ -31,24 +31,24 @@ class Postgres(Fault):
     """A fault of the server itself."""
 
     def postmaster(self) -> psutil.Process:
-        """The server's first process."""
+        """Return the server's first process."""
         try:
             file = Path(self.target.database_folder) / "postmaster.pid"
             return psutil.Process(int(file.read_text().split()[0]))
         except (OSError, ValueError, IndexError, psutil.Error) as error:
-            raise FaultFailed(f"PostgreSQL does not run: {error}") from error
+            raise FaultFailed(f"PostgreSQL is not running: {error}") from error
 
     def heal(self) -> None:
-        """Wait until it takes connections."""
+        """Wait until it accepts connections."""
         wait_until("PostgreSQL answers", lambda: answers(self.target.database))
 
 
 class PostgresKilled(Postgres):
-    """SIGKILL of the postmaster and all its children; its supervisor starts it again."""
+    """SIGKILL of the postmaster and all its children; the supervisor restarts it."""
 
     name = "postgres-killed"
     what = "PostgreSQL is killed with all its processes"
-    expected = "no order that was promised is lost"
+    expected = "no confirmed order is lost"
     lasts = (0.0, 1.0)
 
     def inject(self) -> None:  # noqa: D102
@@ -57,7 +57,7 @@ class PostgresKilled(Postgres):
 
 
 class PostgresRestarted(Postgres):
-    """Fast shutdown, as `pg_ctl -m fast` does; its supervisor starts it again."""
+    """Fast shutdown, like `pg_ctl -m fast`; the supervisor restarts it."""
 
     name = "postgres-restarted"
     what = "PostgreSQL is restarted"
@@ -72,7 +72,7 @@ class PostgresRestarted(Postgres):
 
 
 GREEDY = "greedy"
-"""The name under which connections are taken away from others."""
+"""Application name of the connections that exhaust the server."""
 
 TERMINATE = """
 SELECT count(*) FILTER (WHERE pg_terminate_backend(pid)) FROM pg_stat_activity
@@ -82,18 +82,18 @@ WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type 
 
 
 def terminate(connection: psycopg.Connection) -> int:
-    """End everybody's connections but this one and those of the greedy; how many."""
+    """End all connections except this one and the exhausting ones; return how many."""
     row = connection.execute(TERMINATE, [GREEDY]).fetchone()
     return int(row[0]) if row else 0
 
 
 def connect(url: str) -> psycopg.Connection:
-    """A connection for one statement after the other."""
+    """Return a connection in autocommit mode."""
     return psycopg.connect(url, autocommit=True, connect_timeout=5)
 
 
 class BackendsTerminated(Postgres):
-    """`pg_terminate_backend` for everybody, several times."""
+    """`pg_terminate_backend` for all sessions, several times."""
 
     name = "postgres-terminated"
     what = "all database connections are ended by the server"
@@ -112,7 +112,7 @@ class BackendsTerminated(Postgres):
 
 
 class ConnectionsExhausted(Postgres):
-    """Somebody else has all the connections there are, and takes each that becomes free."""
+    """Another client takes all connections, including those that become free."""
 
     name = "postgres-exhausted"
     what = "all of PostgreSQL's connections are taken"
@@ -130,7 +130,7 @@ class ConnectionsExhausted(Postgres):
         ) as connection:
             self._grabber.start()
             wait_until("no connection is left", lambda: self._refused > 0, 20)
-            # The shop's own ones go too: it has to ask for new ones, and there are none.
+            # End the shop's connections too: it needs new ones, and there are none.
             self.did["ended"] = terminate(connection)
 
     def heal(self) -> None:  # noqa: D102
@@ -157,11 +157,11 @@ class ConnectionsExhausted(Postgres):
 
 
 class CommitLost(Fault):
-    """The proxy cuts connections at COMMIT: the reply is lost, or the COMMIT itself, in turn."""
+    """The proxy cuts connections at COMMIT: it loses the reply and the COMMIT in turn."""
 
     name = "commit-lost"
     what = "connections are cut at COMMIT"
-    expected = "unknown, or the truth after a look-up; never a false refusal"
+    expected = "unknown, or the result after a look-up; never a false refusal"
     needs = frozenset({DATABASE_PROXY})
     lasts = (1.0, 3.0)
 

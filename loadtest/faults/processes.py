@@ -1,4 +1,4 @@
-"""Finding, killing and pausing processes, by the supervisor they belong to or by their pid."""
+"""Find, kill and pause processes, by their supervisor or by pid."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from loadtest.faults.fault import FaultFailed, wait_until
 
 
 def require_linux() -> None:
-    """Raises `FaultFailed` on other systems: the faults rest on its signals and `/proc`."""
+    """Raise `FaultFailed` on other systems: the faults need Linux's signals and `/proc`."""
     if sys.platform != "linux":
         raise FaultFailed("faults can be injected on Linux only")
 
 
 def program(supervisor: int, *words: str) -> psutil.Process:
-    """The child of a supervisor whose command line has all the words. Raises `FaultFailed`."""
+    """Return the supervisor's child with these command-line words. Raises `FaultFailed`."""
     try:
         for child in psutil.Process(supervisor).children():
             if set(words) <= set(_command_line(child)):
                 return child
     except psutil.Error as error:
         raise FaultFailed(f"the supervisor {supervisor} is gone") from error
-    raise FaultFailed(f"no {' '.join(words)} runs now")
+    raise FaultFailed(f"{' '.join(words)} is not running")
 
 
 def children(process: psutil.Process) -> list[psutil.Process]:
-    """Its living children, the oldest first."""
+    """Return its live children, oldest first."""
     try:
         return [each for each in process.children() if lives(each)]
     except psutil.NoSuchProcess:
@@ -38,7 +38,7 @@ def children(process: psutil.Process) -> list[psutil.Process]:
 
 
 def lives(process: psutil.Process) -> bool:
-    """Whether it runs; a zombie does not."""
+    """Whether it is running; a zombie is not."""
     try:
         return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
@@ -46,7 +46,7 @@ def lives(process: psutil.Process) -> bool:
 
 
 def kill(processes: Iterable[psutil.Process]) -> list[int]:
-    """Kill them and return when they are gone; the pids of those that were there."""
+    """Kill processes and wait for their end; return the pids of those that existed."""
     all_of_them = list(processes)
     pids = [each.pid for each in all_of_them if send(each.pid, signal.SIGKILL)]
     wait_until(f"{pids} end", lambda: not any(map(lives, all_of_them)), 10)
@@ -54,7 +54,7 @@ def kill(processes: Iterable[psutil.Process]) -> list[int]:
 
 
 def send(pid: int, number: signal.Signals) -> bool:
-    """Send a signal; whether there was somebody to receive it."""
+    """Send a signal; return whether the process existed."""
     try:
         os.kill(pid, number)
     except ProcessLookupError:

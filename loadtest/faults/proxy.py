@@ -1,9 +1,9 @@
-"""A TCP proxy that can be told to be slow, to lose replies, to reset, and to cut at COMMIT.
+"""A TCP proxy that delays or loses replies, resets connections, and cuts them at COMMIT.
 
     python -m loadtest.faults.proxy --to 5432 --postgres
 
-Prints `{"port": …, "control": …}` when it listens, and ends when its standard input does, so that
-it never outlives whoever started it. One process, one loop: its delays are of milliseconds only.
+It prints `{"port": …, "control": …}` when it listens, and ends when its standard input does, so
+that it never outlives its parent. It is one process with one loop, whose delays are milliseconds.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import socket
 import struct
 import sys
 from collections import Counter, deque
-from typing import Any
 
 from loadtest.faults.frontend import Frontend
 
@@ -26,8 +25,8 @@ class Proxy:
     """Forwards to one port of this machine.
 
     Attributes:
-        mode: `pass`; `slow` (replies `seconds` late); `mute` (replies are lost); `reset`.
-        cuts: connections that are still to be cut at COMMIT.
+        mode: `pass`; `slow` (replies come `seconds` late); `mute` (replies are lost); `reset`.
+        cuts: number of connections still to cut at COMMIT.
     """
 
     def __init__(self, port: int, *, postgres: bool) -> None:
@@ -39,27 +38,27 @@ class Proxy:
         self.counts: Counter[str] = Counter(dict.fromkeys(COUNTS, 0))
         self.links: set[Link] = set()
 
-    def obey(self, mode: str = "", seconds: float = 0.0, cuts: int = 0, port: int = 0) -> None:
-        """Change the mode; nothing asked for changes nothing.
+    def change(self, mode: str = "", seconds: float = 0.0, cuts: int = 0, port: int = 0) -> None:
+        """Change the behaviour; without a mode, change nothing.
 
-        `port` is where to forward from now on; connections to the old one are reset.
+        `port` is the new port to forward to; connections to the old one are reset.
         """
         if not mode:
             return
         for link in list(self.links):
-            # A stream with a hole in it is of no use any more.
+            # A stream with missing bytes is useless.
             if mode == "reset" or link.muted or (port and port != self.port):
                 link.reset()
         self.mode, self.seconds, self.cuts = mode, seconds, cuts
         self.port = port or self.port
 
     def link(self) -> Client:
-        """A new connection of a client."""
+        """Return the protocol for a new client connection."""
         return Client(Link(self))
 
 
 class Link:
-    """One connection through the proxy: the client's half and the server's."""
+    """A connection through the proxy: the client's half and the server's."""
 
     def __init__(self, proxy: Proxy) -> None:
         self.proxy = proxy
@@ -71,7 +70,7 @@ class Link:
         self._late: deque[tuple[float, bytes]] = deque()
 
     async def connect(self) -> None:
-        """Reach the server, then let the client speak."""
+        """Connect to the server, then start reading from the client."""
         assert self.client is not None
         if self.proxy.mode == "reset":
             self.reset()
@@ -86,7 +85,7 @@ class Link:
             self.client.resume_reading()
 
     def from_client(self, data: bytes) -> None:
-        """Pass on what the client says, unless it is a COMMIT that is to be lost."""
+        """Forward the client's data, unless it is a COMMIT to lose."""
         if self.server is None:
             return
         commit = self._frontend is not None and self._frontend.commits(data)
@@ -101,7 +100,7 @@ class Link:
         self.server.write(data)
 
     def from_server(self, data: bytes) -> None:
-        """Pass on what the server says, as the mode says."""
+        """Forward the server's data as the mode demands."""
         proxy = self.proxy
         if self._cut:
             proxy.counts["replies_lost"] += 1
@@ -110,7 +109,7 @@ class Link:
             proxy.counts["muted"] += 1
             self.muted = True
         elif proxy.mode == "slow" or self._late:
-            # Also in another mode while earlier replies wait: they must not be overtaken.
+            # In other modes too while earlier replies wait, which keeps the order.
             proxy.counts["delayed"] += 1
             loop = asyncio.get_running_loop()
             self._late.append((loop.time() + proxy.seconds, data))
@@ -129,7 +128,7 @@ class Link:
             loop.call_at(self._late[0][0], self._deliver)
 
     def reset(self) -> None:
-        """Break both halves with a reset, as a dead machine's neighbours would."""
+        """Reset both halves, as happens when a machine dies."""
         self.proxy.counts["reset"] += 1
         for half in (self.client, self.server):
             if half is not None and not half.is_closing():
@@ -139,7 +138,7 @@ class Link:
         self.proxy.links.discard(self)
 
     def close(self) -> None:
-        """One half has ended: end the other when it has taken what is on its way."""
+        """Close the other half after one has ended, when its data are sent."""
         for half in (self.client, self.server):
             if half is not None:
                 half.close()
@@ -155,7 +154,7 @@ class _Half(asyncio.Protocol):
 
 
 class Client(_Half):
-    """The half that clients connect to."""
+    """The half that the client connects to."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:  # noqa: D102
         assert isinstance(transport, asyncio.Transport)
@@ -170,7 +169,7 @@ class Client(_Half):
 
 
 class Server(_Half):
-    """The half towards the server."""
+    """The half that connects to the server."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:  # noqa: D102
         assert isinstance(transport, asyncio.Transport)
@@ -183,8 +182,7 @@ class Server(_Half):
 async def _control(
     proxy: Proxy, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> None:
-    wishes: dict[str, Any] = json.loads(await reader.readline())
-    proxy.obey(**wishes)
+    proxy.change(**json.loads(await reader.readline()))
     writer.write(json.dumps(proxy.counts).encode() + b"\n")
     await writer.drain()
     writer.close()
@@ -198,7 +196,7 @@ async def _serve(proxy: Proxy, port: int) -> None:
     )
     ports = [each.sockets[0].getsockname()[1] for each in (listening, control)]
     print(json.dumps({"port": ports[0], "control": ports[1]}), flush=True)
-    # A thread, since standard input may be a file that no selector takes.
+    # In a thread, because selectors do not accept a standard input that is a file.
     await loop.run_in_executor(None, sys.stdin.buffer.read)
 
 

@@ -1,4 +1,4 @@
-"""Redis killed, paused, slow, mute, cut off, full, and failed over to a replica that lags."""
+"""Faults of Redis: killed, paused, slow, mute, reset, full, failed over to a lagging replica."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from loadtest.faults.target import REDIS_PROXY, Target
 
 
 def connect(url: str) -> redis.Redis:
-    """A client that asks once."""
+    """Return a client that does not retry."""
     return redis.Redis.from_url(
         url, socket_timeout=5, socket_connect_timeout=5, retry=Retry(NoBackoff(), 0)
     )
@@ -45,7 +45,7 @@ class _Redis(Fault):
         self.client = connect(target.redis)
 
     def pid(self) -> int:
-        """The server's process."""
+        """Return the pid of the server."""
         try:
             return int(self.client.info("server")["process_id"])
         except redis.RedisError as error:
@@ -58,11 +58,11 @@ class _Redis(Fault):
 
 
 class RedisKilled(_Redis):
-    """SIGKILL; its supervisor starts it again, and it has nothing on disk."""
+    """SIGKILL; the supervisor restarts it, and it has no data on disk."""
 
     name = "redis-killed"
     what = "Redis is killed and comes back empty"
-    expected = "the sale goes on; locks and hints are rebuilt, the fence is not lower"
+    expected = "the sale continues; locks and hints are rebuilt, the fence does not fall"
     lasts = (0.0, 0.5)
 
     def inject(self) -> None:  # noqa: D102
@@ -71,7 +71,7 @@ class RedisKilled(_Redis):
 
 
 class RedisPaused(_Redis):
-    """SIGSTOP: connections stand, and nobody answers."""
+    """SIGSTOP: connections stay open without answers."""
 
     name = "redis-paused"
     what = "Redis is paused"
@@ -92,7 +92,7 @@ class RedisPaused(_Redis):
 
 
 class RedisFull(_Redis):
-    """No memory left and nothing that it may forget."""
+    """No free memory and nothing that may be evicted."""
 
     name = "redis-full"
     what = "Redis is full and evicts nothing"
@@ -119,7 +119,7 @@ class RedisFull(_Redis):
 
 
 class _Proxied(Fault):
-    """Done by the proxy between the shop and Redis; the server itself never knows."""
+    """A fault of the proxy between the shop and Redis; the server is not involved."""
 
     needs = frozenset({REDIS_PROXY})
 
@@ -129,7 +129,7 @@ class _Proxied(Fault):
         self._before = self.proxy.counts()
 
     def heal(self) -> None:
-        """Let everything through again."""
+        """Forward everything again."""
         after = self.proxy.tell(mode="pass")
         self.did |= {
             name: number - self._before[name]
@@ -139,7 +139,7 @@ class _Proxied(Fault):
 
 
 class RedisSlow(_Proxied):
-    """Every reply is late, by less than the shop's time-out or by more."""
+    """Every reply is late, by less or by more than the shop's timeout."""
 
     name = "redis-slow"
     what = "Redis answers late"
@@ -151,18 +151,18 @@ class RedisSlow(_Proxied):
 
 
 class RedisMute(_Proxied):
-    """Commands arrive and are carried out, replies get lost."""
+    """Commands take effect, but their replies are lost."""
 
     name = "redis-mute"
     what = "Redis' replies get lost"
-    expected = "one time-out, then sales without the lock; nothing is done twice"
+    expected = "one timeout, then sales without the lock; nothing is done twice"
 
     def inject(self) -> None:  # noqa: D102
         self.proxy.tell(mode="mute")
 
 
 class RedisReset(_Proxied):
-    """Connections are reset, new ones too."""
+    """Existing and new connections are reset."""
 
     name = "redis-reset"
     what = "connections to Redis are reset"
@@ -173,10 +173,10 @@ class RedisReset(_Proxied):
 
 
 class RedisFailover(_Redis):
-    """A replica is promoted that has not seen the last writes, and the old primary dies.
+    """A replica that lacks the last writes is promoted, and the old primary dies.
 
-    Healing goes back the same way: the old primary, empty, becomes a replica of the new one, is
-    promoted when it has everything, and takes over again.
+    Healing reverts it in the same way: the old primary, empty, becomes a replica of the new one,
+    is promoted when it has all data, and takes over again.
     """
 
     name = "redis-failover"
@@ -192,7 +192,7 @@ class RedisFailover(_Redis):
         parts = urlsplit(self.target.redis)
         self._port, self._password = free_port(), parts.password or ""
         self._own_port = parts.port or 6379
-        # Else it waits five seconds for other replicas to come.
+        # Otherwise it waits five seconds for further replicas.
         self.client.config_set("repl-diskless-sync-delay", 0)
         self._start_replica(primary)
         self._new = connect(
@@ -200,7 +200,7 @@ class RedisFailover(_Redis):
         )
         wait_until("the replica has everything", lambda: _in_step(self._new), 20)
         self._new.replicaof("NO", "ONE")
-        time.sleep(0.3)  # what is written now, the new primary will never have seen
+        time.sleep(0.3)  # the new primary lacks what is written during this time
         written, seen = _offset(self.client), _offset(self._new)
         Control(self.target.redis_proxy).tell(mode="pass", port=self._port)
         self._switched = True
@@ -227,7 +227,7 @@ class RedisFailover(_Redis):
                 *("--replicaof", f"127.0.0.1 {self._own_port}", "--databases", "64"),
                 *("--repl-diskless-sync-delay", "0"),
             ],
-            # Marked like the primary, so that whoever clears away its leftovers finds this too.
+            # Marked like the primary, so that cleaning up after the primary finds this process too.
             env={**os.environ, **primary.environ()},
             cwd=primary.cwd(),
             stdout=subprocess.DEVNULL,

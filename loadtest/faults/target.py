@@ -1,4 +1,4 @@
-"""What faults act on: everything that an injector must know about a running shop."""
+"""The target of faults: all that an injector must know about a running shop."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ DISK = "a small file system under PostgreSQL (a tmpfs, which needs root)"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A running shop, seen by those who break it. Serves as a file too, for another process.
+    """A running shop that faults act on; can be stored in a file for another process.
 
     Attributes:
         web: the shop's address.
-        sale: id of the sale that is going on.
-        shop: pid of the supervisor that starts web, Celery and mail server again when they die.
-        web_word: a word of the command line of the web processes' master, and of no other's.
-        mail_word: likewise of the mail server.
-        database: URL of PostgreSQL itself, past any proxy; its supervisor starts it again.
+        sale: id of the current sale.
+        shop: pid of the supervisor that restarts web, Celery and mail processes.
+        web_word: word on the command line of the web processes' master only.
+        mail_word: word on the command line of the mail server only.
+        database: URL of PostgreSQL itself, without a proxy; a supervisor restarts it.
         database_folder: its data directory, on this machine.
-        redis: URL of Redis itself, past any proxy; its supervisor starts it again.
+        redis: URL of Redis itself, without a proxy; a supervisor restarts it.
         broker: URL of Celery's broker.
-        redis_proxy: control port of the proxy between the shop and Redis; 0: there is none.
+        redis_proxy: control port of the proxy between the shop and Redis; 0: none.
         database_proxy: likewise for PostgreSQL.
-        failpoints: folder of the orders for failpoints; empty: the shop has none.
-        clock: file that libfaketime reads in the web processes; empty: their clock is the system's.
-        disk: folder on the small file system that the database lives on; empty: it does not.
+        failpoints: folder for commands to failpoints; empty: the shop has none.
+        clock: file that libfaketime reads in the web processes; empty: they use the system's clock.
+        disk: folder of the database's small file system; empty: none.
     """
 
     web: str
@@ -50,7 +50,7 @@ class Target:
     disk: str = ""
 
     def has(self) -> frozenset[str]:
-        """What is there of the things that some faults need."""
+        """Return the optional parts that exist."""
         there = {
             REDIS_PROXY: self.redis_proxy,
             DATABASE_PROXY: self.database_proxy,
@@ -61,11 +61,11 @@ class Target:
         return frozenset(name for name, value in there.items() if value)
 
     def write(self, path: Path) -> None:
-        """Write it as JSON; it holds passwords, so for this user only."""
+        """Write it as JSON, readable by this user only because it contains passwords."""
         path.touch(mode=0o600)
         path.write_text(json.dumps(asdict(self), indent=2) + "\n")
 
     @classmethod
     def read(cls, path: Path) -> Target:
-        """Read what `write` has written."""
+        """Read the file that `write` wrote."""
         return cls(**json.loads(path.read_text()))

@@ -1,4 +1,4 @@
-"""Web processes killed, at random and at failpoint, and a lock's holder paused."""
+"""Faults of web processes: killed at random or at a failpoint; a lock's holder paused."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from loadtest.faults.processes import children, is_stopped, kill, lives, program
 from loadtest.faults.target import FAILPOINTS, Target
 
 SOON = 8.0
-"""Seconds in which somebody comes by a failpoint in a sale that is under way."""
+"""Seconds within which a process reaches a failpoint during a sale."""
 
 LEASE = 2.0
-"""Seconds of the item's lock in the shop; who is paused longer is overtaken."""
+"""Lease of the shop's item lock in seconds; a longer pause lets the next holder in."""
 
 
 class _Workers(Fault):
@@ -32,7 +32,7 @@ class _Workers(Fault):
         self._before: list[psutil.Process] = []
 
     def find(self) -> list[psutil.Process]:
-        """The workers there are now."""
+        """Return the current workers."""
         self._master = program(self.target.shop, self.target.web_word)
         self._before = children(self._master)
         if not self._before:
@@ -40,25 +40,25 @@ class _Workers(Fault):
         return self._before
 
     def heal(self) -> None:
-        """Wait for as many workers as before."""
+        """Wait until there are as many workers as before."""
         if self._master is not None:
             master, wanted = self._master, len(self._before)
             wait_until("a new web worker", lambda: len(children(master)) >= wanted)
 
 
 class WebKilled(_Workers):
-    """SIGKILL a web worker, whatever it is doing."""
+    """SIGKILL a web worker at a random moment."""
 
     name = "web-killed"
     what = "a web worker is killed"
-    expected = "its requests are unknown; the same key then finds the truth"
+    expected = "its requests are unknown; a retry with the same key gets the result"
 
     def inject(self) -> None:  # noqa: D102
         self.did["killed"] = kill([self.random.choice(self.find())])
 
 
 class _AtMark(_Workers):
-    """Leave an order at a failpoint, and wait until a worker came by and has obeyed it."""
+    """Leave a command at a failpoint, and wait until a worker has executed it."""
 
     needs = frozenset({FAILPOINTS})
     point: ClassVar[str]
@@ -69,14 +69,14 @@ class _AtMark(_Workers):
         order_file = Path(self.target.failpoints) / self.point
         order_file.write_text(self.order)
         try:
-            wait_until(f"a worker comes by {self.point}", lambda: not order_file.exists(), SOON)
+            wait_until(f"a worker reaches {self.point}", lambda: not order_file.exists(), SOON)
         finally:
             order_file.unlink(missing_ok=True)
         self.pid = self._obeyed()
         self.did |= {"point": self.point, "pid": self.pid}
 
     def _obeyed(self) -> int:
-        """The pid of the worker that took the order; it renamed the file to tell."""
+        """Return the pid of the worker that took the command; it renamed the file to its pid."""
         [taken] = Path(self.target.failpoints).glob(f"{self.point}.*")
         pid = int(taken.suffix[1:])
         taken.unlink()
@@ -84,7 +84,7 @@ class _AtMark(_Workers):
 
 
 class _KilledAtMark(_AtMark):
-    expected = "unknown to those who waited; the same key then finds the truth"
+    expected = "unknown to the buyers; a retry with the same key gets the result"
 
     def inject(self) -> None:
         super().inject()
@@ -93,7 +93,7 @@ class _KilledAtMark(_AtMark):
 
 
 class KilledBeforeCommit(_KilledAtMark):
-    """A worker dies with everything written and nothing committed."""
+    """A worker dies after all writes and before the commit."""
 
     name = "web-killed-before-commit"
     what = "a web worker is killed before its commit"
@@ -101,7 +101,7 @@ class KilledBeforeCommit(_KilledAtMark):
 
 
 class KilledAfterCommit(_KilledAtMark):
-    """A worker dies when the database has committed and nobody else knows."""
+    """A worker dies after the commit, before any buyer is told."""
 
     name = "web-killed-after-commit"
     what = "a web worker is killed after its commit"
@@ -109,7 +109,7 @@ class KilledAfterCommit(_KilledAtMark):
 
 
 class KilledBeforeAnswer(_KilledAtMark):
-    """A worker dies with the answer in its hand."""
+    """A worker dies just before it sends the answer."""
 
     name = "web-killed-before-answer"
     what = "a web worker is killed before its answer"
@@ -121,11 +121,11 @@ class HolderPaused(_AtMark):
 
     name = "holder-paused"
     what = "the lock's holder is paused beyond its lease"
-    expected = "the next holder goes on; the stale token changes nothing"
+    expected = "the next holder continues; the stale token changes nothing"
     point = "locked"
     order = "stop"
     lasts = (1.5 * LEASE, 2 * LEASE)
-    # With nothing left to sell when it goes on, it would write nothing, stale or not.
+    # If nothing were left to sell when it continues, it would write nothing anyway.
     wants_stock = True
     pid = 0
 
@@ -135,7 +135,7 @@ class HolderPaused(_AtMark):
         self.did["stopped"] = [self.pid]
 
     def heal(self) -> None:
-        """Let it go on."""
+        """Let it continue."""
         if self.pid:
             self.did["continued"] = send(self.pid, signal.SIGCONT)
 

@@ -1,10 +1,10 @@
-"""A run as one HTML file: what happened, what was judged, and how to repeat it.
+"""A run's report in one HTML file: charts, verdict, and the command that repeats it.
 
     evidence = gather(histories, during=snapshots, final="final.snapshot", faults="faults.jsonl")
     write("report.html", Story(title="…", repeat="…"), verdict, evidence)
 
-The file needs nothing but a browser: no address outside, no script that must run. Reads files
-only, so that any run that `loadtest.checker` can judge can be shown.
+The file loads nothing from elsewhere and works without scripts. It is made from files only, so any
+run that `loadtest.checker` can judge has a report.
 """
 
 from loadtest.report.gather import Evidence, gather

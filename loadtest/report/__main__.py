@@ -1,6 +1,6 @@
-"""`python -m loadtest.report HISTORY… --snapshot FINAL --output report.html`: judge, and show it.
+"""`python -m loadtest.report HISTORY… --snapshot FINAL --output report.html`: judge and report.
 
-Exit code as of `loadtest.checker`: 0 pass, 1 fail, 2 unknown.
+Exit codes as in `loadtest.checker`: 0 pass, 1 fail, 2 unknown.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--during", nargs="*", default=[], help="snapshots taken during the run")
     parser.add_argument("--ledger", help="the payment provider's ledger")
     parser.add_argument("--faults", help="the log of injected faults")
-    parser.add_argument("--properties", nargs="*", default=list(NAMES), help="those to judge")
-    parser.add_argument("--title", default="A run", help="what was tried")
+    parser.add_argument("--properties", nargs="*", default=list(NAMES), help="properties to judge")
+    parser.add_argument("--title", default="A run", help="title of the report")
     parser.add_argument("--output", default="report.html", help="the file to write")
     options = parser.parse_args(arguments)
     try:
@@ -46,7 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
         )
         write(options.output, Story(options.title), verdict, evidence)
     except (HistoryError, SnapshotError, FaultLogError, OSError, ValueError) as error:
-        print(f"cannot be shown: {error}", file=sys.stderr)
+        print(f"cannot make the report: {error}", file=sys.stderr)
         return 2
     print(f"{verdict.verdict}: {options.output}")
     return {PASS: 0, FAIL: 1}.get(verdict.verdict, 2)

@@ -1,4 +1,4 @@
-"""Counting a run of any length in little memory: time in bins that widen, latency in buckets."""
+"""Count runs of any length in little memory: time in widening bins, latency in buckets."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import log10
 
-# Steps of a latency histogram in each power of ten: neighbours differ by 12 %.
+# Steps of a latency histogram per power of ten: neighbours differ by 12%.
 _STEPS = 20
 # From a tenth of a millisecond to ten minutes, in ms.
 _SHORTEST = 0.1
 _BUCKETS = 7 * _STEPS
 
-# Bins of a timeline: what a chart can show. A run that is longer gets wider bins, not more.
+# Bins of a timeline: as many as a chart can show. Longer runs get wider bins, not more.
 BINS = 240
 # Width of a bin at the start, in ns.
 _WIDTH = 50_000_000
@@ -36,13 +36,13 @@ class Latencies:
         self.longest = max(self.longest, milliseconds)
 
     def merge(self, other: Latencies) -> None:
-        """Add all that `other` counted."""
+        """Add the counts of `other`."""
         self.buckets = [a + b for a, b in zip(self.buckets, other.buckets, strict=True)]
         self.count += other.count
         self.longest = max(self.longest, other.longest)
 
     def percentile(self, share: float) -> float | None:
-        """The duration in ms that this share (0 to 1) stayed below, to 12 %; None without any."""
+        """Return the ms that this share (0 to 1) stayed below, within 12%; None without any."""
         wanted, seen = share * self.count, 0
         for step, number in enumerate(self.buckets):
             seen += number
@@ -51,20 +51,20 @@ class Latencies:
         return None
 
     def steps(self) -> Iterator[tuple[float, float, int]]:
-        """(from ms, to ms, how many), from the first bucket that holds any to the last."""
+        """Yield (from ms, to ms, count), from the first filled bucket to the last."""
         filled = [step for step, number in enumerate(self.buckets) if number]
         for step in range(filled[0], filled[-1] + 1) if filled else ():
             yield edge(step), edge(step + 1), self.buckets[step]
 
 
 def edge(step: int) -> float:
-    """Where a bucket begins, in ms."""
+    """Return the lower edge of a bucket, in ms."""
     return float(_SHORTEST * 10 ** (step / _STEPS))
 
 
 @dataclass(slots=True)
 class Bin:
-    """What was answered in a stretch of time."""
+    """The answers in a span of time."""
 
     ok: int = 0
     fail: int = 0
@@ -72,7 +72,7 @@ class Bin:
     latencies: Latencies = field(default_factory=Latencies)
 
     def merge(self, other: Bin) -> None:
-        """Add all that `other` counted."""
+        """Add the counts of `other`."""
         self.ok += other.ok
         self.fail += other.fail
         self.info += other.info
@@ -80,7 +80,7 @@ class Bin:
 
 
 class Timeline:
-    """Bins of equal width from `origin` (ns) on; when they run out, neighbours are joined."""
+    """Bins of equal width from `origin` (ns) on; neighbours are merged when there are too many."""
 
     def __init__(self, origin: int) -> None:
         self.origin = origin
@@ -88,7 +88,7 @@ class Timeline:
         self.bins: list[Bin] = []
 
     def at(self, moment: int) -> Bin:
-        """The bin of a moment in ns; what is before the origin counts as at the origin."""
+        """Return the bin of a moment in ns; earlier moments count at the origin."""
         number = max(moment - self.origin, 0) // self.width
         while number >= BINS:
             self._widen()

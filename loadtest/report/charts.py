@@ -1,30 +1,30 @@
-"""What happened, as charts over the same stretch of time."""
+"""The charts of a run, over the same span of time."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from math import ceil, floor, log10
 from typing import Any
 
 from loadtest.report.bins import Latencies
 from loadtest.report.gather import Evidence, Stock
-from loadtest.report.svg import HEIGHT, WIDTH, Chart, Key, Point, area, bar, line, stairs, ticks
+from loadtest.report.svg import Chart, Key, Mark, Point, area, bar, line, stairs, ticks
 from loadtest.report.svg import upright as upright_line
 
-# The share of a chart that is kept for the final read: one in so many.
+# The share of a chart for the final read: one part in this many.
 _AFTER = 30
-# Marks in the distribution, and how they are called.
+# Marks in the distribution, with their names.
 _PERCENTILES = ((0.5, "p50"), (0.9, "p90"), (0.99, "p99"), (0.999, "p99.9"))
 
 
 def number(value: float) -> str:
-    """A count or a rate for people."""
+    """Format a count or a rate."""
     return f"{value:,.0f}" if value >= 10 or value == int(value) else f"{value:.1f}"
 
 
 def duration(milliseconds: float | None) -> str:
-    """A time for people."""
+    """Format a time."""
     if milliseconds is None:
         return "–"
     if milliseconds >= 1000:
@@ -34,53 +34,48 @@ def duration(milliseconds: float | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The stretch of time that all charts show, in ns."""
+    """The span of time of all charts, in ns."""
 
     start: int
     end: int
 
     def place(self, moment: float) -> float:
-        """Where a moment is, from 0 to 1."""
+        """Return the place of a moment, from 0 to 1."""
         return min(max((moment - self.start) / (self.end - self.start), 0.0), 1.0)
 
     def labels(self) -> list[tuple[float, str]]:
-        """A label at each round second that fits."""
+        """Return a label for each round second that fits."""
         seconds = (self.end - self.start) / 1e9
         marks = [tick for tick in ticks(seconds, most=5) if tick <= seconds * 1.001]
         return [(min(tick / seconds, 1.0), f"{tick:g} s") for tick in marks]
 
 
 class Charts:
-    """The charts of one run, and the values that the script shows under the pointer."""
+    """The charts of one run, and the values that the script shows at the pointer."""
 
     def __init__(self, evidence: Evidence) -> None:
         self._evidence = evidence
-        # The final read comes later, when all is at rest; it is shown in a strip after the end.
+        # The final read is taken later, when all is at rest; it is shown in a strip after the end.
         after = (evidence.end - evidence.start) // _AFTER
         self._span = Span(evidence.start, evidence.end + max(after, 1))
         self.values: dict[str, Any] = {"seconds": (self._span.end - self._span.start) / 1e9}
 
-    def html(self) -> str:
-        """All of them."""
-        charts = [self._stock(), self._rate(), self._latency()]
-        distribution = _distribution(self._evidence)
-        return "".join(chart.html() for chart in (*charts, distribution) if chart)
+    def all(self) -> list[Chart]:
+        """Draw those for which there are data."""
+        charts = self._stock(), self._rate(), self._latency(), _distribution(self._evidence)
+        return [chart for chart in charts if chart]
 
     def _chart(self, identity: str, title: str, *keys: Key) -> Chart:
         return Chart(identity, title, keys, below=self._span.labels(), bands=self._bands())
 
-    def _bands(self) -> str:
+    def _bands(self) -> list[Mark]:
         bands = []
         for order, fault in enumerate(self._evidence.faults, start=1):
-            if fault.error:
-                continue
-            left, right = self._span.place(fault.start), self._span.place(fault.end)
-            bands.append(
-                f'<rect class="fault" x="{left * WIDTH:.1f}" y="0" height="{HEIGHT:g}" '
-                f'width="{max(right - left, 0.002) * WIDTH:.1f}">'
-                f"<title>{order}: {escape(fault.name)}</title></rect>"
-            )
-        return "".join(bands)
+            if not fault.error:
+                left, right = self._span.place(fault.start), self._span.place(fault.end)
+                right = max(right, left + 0.002)
+                bands.append(bar(left, right, 1.0, "fault", f"{order}: {fault.name}"))
+        return bands
 
     def _stock(self) -> Chart | None:
         stock = self._evidence.stock
@@ -91,20 +86,13 @@ class Charts:
         keys = Key("confirmed", "paid"), Key("held", "held"), Key("available", "available")
         chart = self._chart("stock", "Stock, in units", *keys)
         places = self._places(stock)
-        lower = [(place, 0.0) for place in places]
-        for layer, key in enumerate(keys):
-            upper = [
-                (place, sum(level[: layer + 1]) / top[-1])
-                for place, level in zip(places, levels, strict=True)
-            ]
-            chart.marks.append(area(stairs(upper, 1.0), stairs(lower, 1.0), key.colour))
-            lower = upper
+        _stack(chart, places, levels, top[-1], 1.0)
         totals = [(place, each.total / top[-1]) for place, each in zip(places, stock, strict=True)]
         chart.marks += [line(stairs(totals, 1.0), "total"), self._oversold(stock, top[-1])]
         chart.left = _left(top)
-        chart.note = "The last step is the final read, when all had come to rest."
+        chart.note = "The last step is the final read, when all was at rest."
         if any(each.held + each.confirmed > each.total for each in stock):
-            chart.note += " Red: units that were sold and did not exist."
+            chart.note += " Red: units that were sold but did not exist."
         self.values["stock"] = {
             "at": [round(place, 4) for place in places],
             "values": [list(values) for values in zip(*levels, strict=True)],
@@ -114,8 +102,8 @@ class Charts:
     def _places(self, stock: list[Stock]) -> list[float]:
         return [self._span.place(min(each.at, self._evidence.end)) for each in stock]
 
-    def _oversold(self, stock: list[Stock], top: float) -> str:
-        """What was sold above the total, in red."""
+    def _oversold(self, stock: list[Stock], top: float) -> Mark:
+        """Return the units sold above the total, in red."""
         upper, lower = [], []
         for place, each in zip(self._places(stock), stock, strict=True):
             total = each.total / top
@@ -129,17 +117,10 @@ class Charts:
         rates = [(b.ok / seconds, b.fail / seconds, b.info / seconds) for b in timeline.bins]
         top = ticks(max((sum(rate) for rate in rates), default=0))
         keys = Key("ok", "accepted"), Key("fail", "refused"), Key("info", "unknown")
-        chart = self._chart("rate", "Answers to purchases, each second", *keys)
+        chart = self._chart("rate", "Answers to purchases, per second", *keys)
         edges = [self._span.place(timeline.origin + n * timeline.width) for n in range(len(rates))]
         end = self._span.place(timeline.origin + len(rates) * timeline.width)
-        lower: list[Point] = [(place, 0.0) for place in edges]
-        for layer, key in enumerate(keys):
-            upper = [
-                (place, sum(rate[: layer + 1]) / top[-1])
-                for place, rate in zip(edges, rates, strict=True)
-            ]
-            chart.marks.append(area(stairs(upper, end), stairs(lower, end), key.colour))
-            lower = upper
+        _stack(chart, edges, rates, top[-1], end)
         chart.left = _left(top)
         self.values["rate"] = {
             "at": [round(place, 4) for place in edges],
@@ -155,7 +136,7 @@ class Charts:
         low = floor(log10(max(min(each.percentile(0.5) or 1 for each in seen), 0.1)))
         high = max(ceil(log10(max(each.percentile(0.99) or 1 for each in seen))), low + 1)
         keys = Key("p50", "half below"), Key("p99", "99 of 100 below")
-        meant = ", from when the buyer meant to ask" if self._evidence.open_loop else ""
+        meant = ", from the intended time of the request" if self._evidence.open_loop else ""
         chart = self._chart("latency", f"Latency of purchases{meant}", *keys)
         middles = [
             self._span.place(timeline.origin + (n + 0.5) * timeline.width)
@@ -177,6 +158,24 @@ class Charts:
         return chart
 
 
+def _stack(
+    chart: Chart,
+    places: Sequence[float],
+    levels: Sequence[tuple[float, ...]],
+    top: float,
+    end: float,
+) -> None:
+    """Add stacked areas, one per key of the chart."""
+    lower: list[Point] = [(place, 0.0) for place in places]
+    for layer, key in enumerate(chart.keys):
+        upper = [
+            (place, sum(level[: layer + 1]) / top)
+            for place, level in zip(places, levels, strict=True)
+        ]
+        chart.marks.append(area(stairs(upper, end), stairs(lower, end), key.colour))
+        lower = upper
+
+
 def _distribution(evidence: Evidence) -> Chart | None:
     latencies = evidence.delays if evidence.open_loop else evidence.latencies
     steps = list(latencies.steps())
@@ -185,7 +184,7 @@ def _distribution(evidence: Evidence) -> Chart | None:
     low, high = log10(steps[0][0]), log10(steps[-1][1])
     top = ticks(max(count for _, _, count in steps))
     chart = Chart(
-        "distribution", "How long purchases took, and how many", _percentile_keys(latencies)
+        "distribution", "Distribution of the latency of purchases", _percentile_keys(latencies)
     )
     for start, end, count in steps:
         left, right = _log_place(start, low, high), _log_place(end, low, high)
@@ -197,7 +196,7 @@ def _distribution(evidence: Evidence) -> Chart | None:
             upright_line(_log_place(value, low, high), "mark", f"{name}: {duration(value)}")
         )
     chart.left = _left(top)
-    # Each power of ten, and between them too where there are few.
+    # Each power of ten, and values between them if there are few.
     between = (1, 2, 5) if high - low < 2.5 else (1,)
     powers = range(floor(low), ceil(high) + 1)
     marks = [10.0**power * each for power in powers for each in between]

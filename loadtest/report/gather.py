@@ -1,4 +1,4 @@
-"""From the files of a run to what its report shows, in one pass and bounded memory."""
+"""Gather a report's data from the files of a run, in one pass and bounded memory."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from loadtest.checker import FaultLogError, snapshot
 from loadtest.history import NEVER, OK, Operation, events, operations
 from loadtest.report.bins import Latencies, Timeline
 
-# Kinds of answers that are listed; a shop gone mad may give thousands.
+# Kinds of answers that are listed; a broken shop may produce thousands.
 _MOST_KINDS = 60
 _OTHERS = ("…", "others", "")
-# Points of the stock's curve: what a chart can show.
+# Points of the stock's curve: as many as a chart can show.
 MOST_POINTS = 400
 
 
 @dataclass(frozen=True, slots=True)
 class Stock:
-    """All items together at a moment, in ns and units."""
+    """The sum of all items at a moment, in ns and units."""
 
     at: int
     total: int
@@ -33,7 +33,7 @@ class Stock:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What was done to the shop, from when to when in ns; `error` says why it was not."""
+    """An injected fault, with times in ns; `error` says why injection failed."""
 
     name: str
     start: int
@@ -44,14 +44,14 @@ class Fault:
 
 @dataclass(slots=True)
 class Evidence:
-    """What a report shows of a run. Times are ns of the clock of its history.
+    """The data of a report. Times are ns of the history's clock.
 
     Attributes:
-        timeline: purchases by when they were answered.
-        latencies: of all purchases that were answered.
-        late: buyers of an open loop that began late, because every user was busy.
-        delays: the same counted from when the buyer meant to ask; empty in a closed loop.
-        answers: how often each (call, answer, outcome) came.
+        timeline: purchases by the time of their answer.
+        latencies: of all answered purchases.
+        late: buyers of an open loop who began late, because every user was busy.
+        delays: latencies from the intended time of the request; empty in a closed loop.
+        answers: number of each (call, answer, outcome).
     """
 
     start: int
@@ -66,7 +66,7 @@ class Evidence:
 
     @property
     def open_loop(self) -> bool:
-        """Whether buyers came at times of their own."""
+        """Whether buyers arrived independently of the shop's speed."""
         return self.delays.count > 0
 
 
@@ -79,7 +79,7 @@ def gather(
 ) -> Evidence:
     """Read a run; the arguments are those of `loadtest.checker.judge`.
 
-    Raises `HistoryError`, `SnapshotError`, `FaultLogError` for files that cannot be understood,
+    Raises `HistoryError`, `SnapshotError` or `FaultLogError` for files that cannot be parsed,
     `OSError` for those that cannot be read.
     """
     start = next((line["time"] for line in events(*histories)), 0)
@@ -148,7 +148,7 @@ def _faults(path: Path) -> list[Fault]:
 
 
 def _told(did: object) -> str:
-    """What was done, in short: of a list only its length."""
+    """Summarise what was done: lists by their length."""
     if not isinstance(did, dict):
         return str(did)
     short = ((name, len(what) if isinstance(what, list) else what) for name, what in did.items())

@@ -1,40 +1,39 @@
-"""What each property means, in one sentence for somebody who sees it for the first time."""
+"""The meaning of each property in one sentence, without assumed background."""
 
 MEANINGS = {
-    "P1": "At no moment was more sold or held than there was.",
-    "P2": "Every unit is somewhere: left, held or sold; and the ledger adds up to what is left.",
-    "P3": "Whoever was told “you have it” has it: every promised order is in the database.",
-    "P4": "Nobody has an order that they did not ask for, or that they were refused.",
-    "P5": "Asking twice with a key gave one order or part, and nobody got more than the limit.",
-    "P6": "The units sold lie between what was promised and what was promised or left unanswered.",
-    "P7": "“Sold out” was true whenever it was said, and no unit is left while it was said.",
-    "P8": "Once it was sold out it stayed so; orders could be read at once and only went forward.",
-    "P9": "Whoever lost the item's lock changed nothing any more.",
-    "P10": "What had to follow each order happened, and happened once.",
-    "P11": "By the payment provider's own books nobody was charged twice, or refunded too much.",
-    "P12": "After each fault the shop soon sold again, and its API and pages answered well.",
-    "P13": "There were enough sales, refusals and repeated requests for all this to mean anything.",
+    "P1": "At no moment were more units sold or held than in stock.",
+    "P2": "Every unit is available, held or sold, and the ledger adds up to the available units.",
+    "P3": "Every confirmed order is in the database.",
+    "P4": "No buyer has an order that they did not request or that was refused.",
+    "P5": "Repeats with the same key gave one order or part, and no buyer got more than the limit.",
+    "P6": "Promised ≤ sold ≤ promised + unanswered, in units.",
+    "P7": "“Sold out” was true whenever a buyer was told so, and no unit was left behind.",
+    "P8": "A sold-out sale stayed sold out; orders were readable at once and only went forward.",
+    "P9": "A process that lost the item's lock wrote nothing afterwards.",
+    "P10": "The follow-up of each order happened exactly once.",
+    "P11": "By the payment provider's ledger, no buyer was charged twice or refunded too much.",
+    "P12": "After each fault the shop soon sold again, and its API and pages answered correctly.",
+    "P13": "There were enough sales, refusals and repeated requests for a meaningful verdict.",
     "P14": "Every order, part, payment and refund has the right amount, to the minor unit.",
     "P15": "Nothing was sold before a sale began, after it ended, or while it was paused.",
-    "P16": "Unpaid orders expired in time and not before; paid ones and halves of carts never did.",
+    "P16": "Unpaid orders expired in time, not before, and as a whole; paid ones never did.",
     "P17": "Each cart was bought as a whole, in one order, or not at all.",
-    "P18": "Nobody saw or changed another buyer's order.",
+    "P18": "No buyer saw or changed another buyer's order.",
     "P19": "Each mail reached its buyer, once, about the right order and amount.",
-    "P20": "Every refusal was true when it was said, and none hid an order.",
+    "P20": "Every refusal was true when it was given, and none hid an order.",
 }
 
 SUMMARIES = {
-    "pass": ("PROVED", "Every property that was asked for holds."),
+    "pass": ("PROVED", "All properties hold."),
     "fail": ("BROKEN", "At least one property does not hold."),
-    "unknown": ("COULD NOT BE JUDGED", "Something needed for a verdict is missing: not a pass."),
+    "unknown": ("COULD NOT BE JUDGED", "Data for a verdict are missing. This is not a pass."),
 }
 
 OPEN_LOOP = (
-    "Open loop: buyers came at times of their own, however slow the shop was. Latency is counted "
-    "from the moment at which a buyer meant to ask, so that waiting in line counts as waiting."
+    "Open loop: buyers arrived independently of the shop's speed. Latency counts from the intended "
+    "time of the request, so that queueing counts."
 )
 CLOSED_LOOP = (
-    "Closed loop: each user waits for an answer before the next request, so a slow shop is asked "
-    "less often. The percentiles are those of requests that were sent, not of buyers who would "
-    "have come meanwhile."
+    "Closed loop: each user waits for an answer before the next request, so a slow shop gets fewer "
+    "requests. The percentiles describe requests that were sent, not buyers who would have arrived."
 )

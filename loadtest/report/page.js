@@ -1,5 +1,5 @@
 "use strict";
-// The values under the pointer, at the same moment in every chart. Without it nothing is missing.
+// Shows the values at the pointer, for the same moment in every chart. The page works without it.
 (() => {
   const values = JSON.parse(document.getElementById("values").textContent);
   const figures = [...document.querySelectorAll("figure[data-chart]")]

@@ -1,4 +1,4 @@
-"""The page around the charts."""
+"""The report's page."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from loadtest.checker import PASS, UNKNOWN, Verdict
 from loadtest.report.charts import Charts, number
 from loadtest.report.gather import Evidence, Fault
 from loadtest.report.meanings import CLOSED_LOOP, MEANINGS, OPEN_LOOP, SUMMARIES
+from loadtest.report.svg import HEIGHT, WIDTH
 
 _HERE = Path(__file__).parent
 _TEMPLATES = Environment(
@@ -24,13 +25,13 @@ _TEMPLATES.filters["number"] = number
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """What the files of a run do not say.
+    """Facts that the files of a run do not contain.
 
     Attributes:
-        title: what was tried, in a few words.
+        title: short description of the run.
         repeat: the command that repeats it, with its seed.
-        facts: what else to know, by name: strategy, buyers, stock and the like.
-        reason: why there is no verdict, or why it is worth nothing though all properties hold.
+        facts: further facts by name, such as strategy, buyers and stock.
+        reason: why there is no verdict, or why a pass does not count.
     """
 
     title: str
@@ -42,12 +43,12 @@ class Story:
 def write(
     path: str | Path, story: Story, verdict: Verdict | None, evidence: Evidence | None
 ) -> None:
-    """Write the report of a run; without a verdict it is *unknown*, without evidence bare."""
+    """Write a run's report; it is *unknown* without a verdict, and bare without evidence."""
     Path(path).write_text(render(story, verdict, evidence), encoding="utf-8")
 
 
 def render(story: Story, verdict: Verdict | None, evidence: Evidence | None) -> str:
-    """The report as HTML."""
+    """Return the report as HTML."""
     outcome = verdict.verdict if verdict else UNKNOWN
     if outcome == PASS and story.reason:
         outcome = UNKNOWN
@@ -61,14 +62,15 @@ def render(story: Story, verdict: Verdict | None, evidence: Evidence | None) -> 
         sentence=story.reason or sentence,
         figures=_figures(verdict),
         loop=_loop(evidence),
-        charts=Markup(charts.html() if charts else ""),
+        charts=charts.all() if charts else [],
+        plot=(WIDTH, HEIGHT),
         faults=_faults(evidence),
         findings=verdict.properties if verdict else [],
         meanings=MEANINGS,
         answers=_answers(evidence),
         css=Markup((_HERE / "page.css").read_text(encoding="utf-8")),
         js=Markup((_HERE / "page.js").read_text(encoding="utf-8")),
-        # "</" would end the script, whatever the values say.
+        # "</" would end the script element.
         values=Markup(
             json.dumps(charts.values if charts else {}, separators=(",", ":")).replace("</", "<\\/")
         ),
@@ -80,12 +82,12 @@ def _loop(evidence: Evidence | None) -> str:
         return ""
     if not evidence.open_loop:
         return CLOSED_LOOP
-    late = f" {number(evidence.late)} of {number(evidence.delays.count)} began late."
+    late = f" {number(evidence.late)} of {number(evidence.delays.count)} requests began late."
     return OPEN_LOOP + late
 
 
 def _figures(verdict: Verdict | None) -> list[tuple[str, int, str]]:
-    """The figures in the head: name, value and mood."""
+    """Return the figures in the head: name, value and mood."""
     if verdict is None or not verdict.counts:
         return []
     counts = verdict.counts
@@ -95,21 +97,19 @@ def _figures(verdict: Verdict | None) -> list[tuple[str, int, str]]:
         ("reserved or sold", counts["held"] + counts["confirmed"], ""),
         ("left", counts["available"], ""),
         ("orders", counts["orders"], ""),
-        ("told “you have it”", counts["ok"], ""),
-        ("told no", counts["fail"], ""),
-        ("left without an answer", counts["info"], ""),
+        ("accepted", counts["ok"], ""),
+        ("refused", counts["fail"], ""),
+        ("unknown", counts["info"], ""),
     ]
 
 
 def _faults(evidence: Evidence | None) -> list[tuple[str, ...]]:
-    return (
-        [
-            (str(order), fault.name, _seconds(fault.start - evidence.start), *_what_happened(fault))
-            for order, fault in enumerate(evidence.faults, start=1)
-        ]
-        if evidence
-        else []
-    )
+    if evidence is None:
+        return []
+    return [
+        (str(order), fault.name, _seconds(fault.start - evidence.start), *_what_happened(fault))
+        for order, fault in enumerate(evidence.faults, start=1)
+    ]
 
 
 def _what_happened(fault: Fault) -> tuple[str, str]:
@@ -124,11 +124,9 @@ def _seconds(ns: int) -> str:
 
 def _answers(evidence: Evidence | None) -> list[tuple[str, str, str, int]]:
     meaning = {"ok": "accepted", "fail": "refused", "info": "unknown"}
-    return (
-        [
-            (op, answer, meaning.get(outcome, ""), times)
-            for (op, answer, outcome), times in sorted(evidence.answers.items())
-        ]
-        if evidence
-        else []
-    )
+    if evidence is None:
+        return []
+    return [
+        (op, answer, meaning.get(outcome, ""), times)
+        for (op, answer, outcome), times in sorted(evidence.answers.items())
+    ]

@@ -23,7 +23,7 @@ from loadtest.tests.simulated_run import Simulation
 from loadtest.tests.simulated_world import World
 
 JUDGED = [name for name in NAMES if name not in ("P12", "P13")]
-# What would make a browser ask somebody.
+# What would make a browser send a request.
 OUTSIDE = re.compile(r"https?://|\bsrc\s*=|@import|url\(|<link(?! rel=\"icon\" href=\"data:,\")")
 CLOSED = {"br", "hr", "img", "input", "link", "meta"}
 
@@ -56,7 +56,7 @@ def a_run() -> World:
     return Simulation(Random(3), stock=4, limit=1, clients=20, returns=False).run()
 
 
-def test_a_report_says_all_that_was_judged_and_asks_nobody(tmp_path: Path) -> None:
+def test_a_report_shows_all_properties_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
     files = a_run().write(tmp_path / "run")
     verdict = judge(**files, properties=JUDGED)
     evidence = gather(files["histories"], during=files["during"], final=files["snapshot"])
@@ -106,7 +106,7 @@ def test_a_broken_property_shows_its_evidence_and_the_units_that_do_not_exist(
     write(tmp_path / "r.html", Story("t"), verdict, evidence)
     text = (tmp_path / "r.html").read_text()
     assert "BROKEN" in text
-    assert "units that were sold and did not exist" in text
+    assert "units that were sold but did not exist" in text
     assert "<details open>" in text
 
 

@@ -1,5 +1,5 @@
 "use strict";
-// A bar below Locust's own page, which shows nothing of ours after a run has stopped.
+// A bar at the bottom of Locust's page, which hides our tab after a run has stopped.
 (() => {
   const bar = document.createElement("div");
   bar.id = "correctness-bar";
@@ -25,7 +25,7 @@
 
   function show(state) {
     text.textContent = state.phase === "none"
-      ? "No sale yet: start a run, or open one. Strategy, stock and buyers are under Custom parameters."
+      ? "No sale yet. Start a run or open a sale; choose strategy, stock and buyer mix under Custom parameters."
       : `Sale ${state.sale} · ${state.strategy} · ${state.reserved} of ${state.total} sold or held`
         + ` · oversold ${state.oversold}`;
     badge.textContent = state.phase === "running" ? "running" : state.verdict ?? "";

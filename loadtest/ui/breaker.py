@@ -1,7 +1,7 @@
-"""Breaks the shop until its input ends: `python -m loadtest.ui.breaker TARGET SALE SEED LOG NAME…`.
+"""Inject faults until the input ends: `python -m loadtest.ui.breaker TARGET SALE SEED LOG NAME…`.
 
-A process of its own: faults wait for servers in ways in which Locust's page would stand still. When
-Locust dies, the input ends too, and what is broken is healed.
+A separate process, because faults wait for servers in ways that would block Locust's page. When
+Locust dies, the input ends too, and the last fault is healed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from loadtest.faults import Chaos, Target
 
 
 def main(target: str, sale: str, seed: str, log: str, *names: str) -> None:
-    """Inject these faults by turns, by a seed; returns when the last one is healed."""
+    """Inject these faults in turn, by a seed; return when the last one is healed."""
     broken = replace(Target.read(Path(target)), sale=int(sale))
     chaos = Chaos(names, broken, int(seed), Path(log))
     chaos.start()

@@ -1,4 +1,4 @@
-"""A fault run started from the page: the faults, and the units that keep the shop selling."""
+"""A fault run started from the page: the faults, and restocking to keep the shop selling."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from loadtest.orchestrator import Restocks, RunFiles
 
 NONE, ALL = "none", "all"
 
-# Seconds for the last fault to be healed.
+# Seconds to wait until the last fault is healed.
 _HEALING = 120
 
 
 def offered(target: str) -> list[str]:
-    """The choices of the start form: faults that this target can have; none without a target."""
+    """Return the choices of the start form: faults possible on this target; none without one."""
     try:
         there = Target.read(Path(target)).has() if target else None
     except (OSError, ValueError, TypeError):
@@ -30,14 +30,14 @@ def offered(target: str) -> list[str]:
 
 
 class FaultRun:
-    """Injects faults during one run, from a process of its own, and restocks its sale.
+    """Injects faults during one run, from a separate process, and restocks its sale.
 
     Args:
         faults: their names.
-        target: file that says what they act on.
-        shop, sale, units: where to put new units when the item is empty, and how many.
+        target: file that describes what they act on.
+        shop, sale, units: where to restock a sold-out item, and by how many units.
         seed: repeats the draw of the faults.
-        files: of the run, for the log of the faults and the history of the restocks.
+        files: of the run, for the fault log and the history of restocks.
     """
 
     def __init__(
@@ -65,11 +65,11 @@ class FaultRun:
         )
 
     def look(self, figures: dict[str, Any]) -> None:
-        """Restock the item when it has been empty for a while."""
+        """Restock the item when it has been sold out for a while."""
         self._restocks.look(str(figures["item"]), figures["available"])
 
     def stop(self) -> str:
-        """Heal the last fault: what went wrong; empty if nothing."""
+        """Heal the last fault; return the error, empty on success."""
         assert self._breaker.stdin is not None
         self._restocks.close()
         self._breaker.stdin.close()

@@ -1,7 +1,7 @@
-"""Judges the run in a folder, in a process of its own: `python -m loadtest.ui.judge FOLDER`.
+"""Judge the run in a folder: `python -m loadtest.ui.judge FOLDER`.
 
-Judging a large run takes seconds of computing, in which Locust's page would not respond. Reads
-`run.json`, writes `verdict.json` and `report.html`.
+A separate process, because judging a large run takes seconds of computing, during which Locust's
+page would not respond. It reads `run.json` and writes `verdict.json` and `report.html`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from loadtest.ui.runs import RunFolder
 
 
 def main(path: str) -> int:
-    """Judge one run; the verdict is *unknown*, with the reason, where it cannot be judged."""
+    """Judge one run; the verdict is *unknown*, with a reason, if it cannot be judged."""
     folder = RunFolder(Path(path))
     run: dict[str, Any] = json.loads((folder.path / "run.json").read_text())
     judged = Judged(None, run["reason"])

@@ -1,4 +1,4 @@
-"""Locust's page in its process: follows runs, and opens sales, from the page's form and buttons."""
+"""Locust's page in its process: follows runs and opens sales for the form and the buttons."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from loadtest.ui.runs import Runs
 
 logger = logging.getLogger(__name__)
 
-# Seconds between two requests for the shop's strategies, until it answers.
+# Seconds between requests for the shop's strategies, until it answers.
 RETRY = 2
 
 
 class Page:
-    """What this project adds to Locust's page.
+    """This project's additions to Locust's page.
 
     Attributes:
         strategies: names for the start form; empty until the shop has answered.
-        target: file that says what faults act on; empty if there is none.
+        target: file that describes what faults act on; empty: none.
     """
 
     def __init__(self, environment: Any, tallies: dict[str, Tally]) -> None:
@@ -42,11 +42,11 @@ class Page:
         self.strategies: list[str] = []
         self._environment: Environment = environment
         self._tallies = tallies
-        # A fresh sale that was opened from the page and not used yet.
+        # A fresh sale that was opened from the page and is unused so far.
         self._opened: tuple[SaleTerms, str] | None = None
         options = self._options
         self.target: str = options.target
-        # Not on the command line, where `manage.py prove --fault` is the way.
+        # No command-line option: `manage.py prove --fault` is for the command line.
         options.fault = NONE
         self._referee = Referee(Runs(self._folder(options)), lambda: list(tallies.values()))
         base = (options.web_base_path or "").rstrip("/")
@@ -54,21 +54,21 @@ class Page:
         gevent.spawn(self._learn_strategies)
 
     def begin(self, options: Namespace, limit: int) -> Path:
-        """Follow a run from now on; returns the folder for its history."""
+        """Follow a run from now on; return the folder for its history."""
         shop = DemoShop(self._address, [*beside(options).values()])
         return self._referee.begin(_plan(shop, options, limit), shop).path
 
     def end(self, processes: int) -> None:
-        """Have the run judged, in which so many load-generating processes took part."""
+        """Let the run be judged; this many load-generating processes took part."""
         self._referee.end(processes)
 
     def take_opened(self, options: Namespace) -> str | None:
-        """The sale that was opened from the page, once, if it is like the one that is wanted."""
+        """Return, once, the sale opened from the page if it has the requested terms."""
         opened, self._opened = self._opened, None
         return opened[1] if opened is not None and opened[0] == main_terms(options) else None
 
     def open_sale(self) -> None:
-        """Open a sale that can be looked at before the next run begins in it.
+        """Open a sale to view before the next run begins in it.
 
         Raises `ShopRefused` or `RunImpossible`.
         """
@@ -97,7 +97,7 @@ class Page:
         return Path(temporary.name).resolve()
 
     def _learn_strategies(self) -> None:
-        """Ask until the shop answers: it may start at the same time."""
+        """Poll until the shop answers: it may be starting at the same time."""
         while not self.strategies:
             try:
                 found = DemoShop(self._address).strategies()

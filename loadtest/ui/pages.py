@@ -1,4 +1,4 @@
-"""What is added to Locust's page: the tab, the bar below it, and the page of the verdict."""
+"""The additions to Locust's page: the tab, the bar at the bottom, and the verdict's page."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ Reset = Callable[[], None]
 
 
 def install(web_ui: WebUI, referee: Referee, reset: Reset, base: str = "") -> None:
-    """Add it all to the page; `base` is the path that Locust's pages are under."""
+    """Add everything to the page; `base` is the path prefix of Locust's pages."""
     for name, part in (("extended_tabs", tab.TAB), ("extended_tables", tab.TABLE)):
         web_ui.template_args.setdefault(name, []).append(part)
     app = web_ui.app
     assert app is not None
-    # The form shows options in this order: as they were added, and not by the alphabet.
+    # Keep the form's options in the order in which they were added.
     app.jinja_env.policies["json.dumps_kwargs"] = {"sort_keys": False}
     _add_to_locusts_answers(app, referee, base)
     for path, view, method in (
@@ -49,7 +49,7 @@ def install(web_ui: WebUI, referee: Referee, reset: Reset, base: str = "") -> No
 
 
 def state(referee: Referee) -> dict[str, Any]:
-    """What the bar and the verdict's page show."""
+    """Return what the bar and the verdict's page show."""
     run = referee.run
     found = [(each.number, each.verdict()) for each in referee.runs]
     runs = [
@@ -79,8 +79,7 @@ def _add_to_locusts_answers(app: Flask, referee: Referee, base: str) -> None:
     @app.after_request
     def add(response: Response) -> Response:
         if request.path == f"{base}/stats/requests" and response.status_code == 200:
-            # Locust keeps this answer for two seconds and gives it out again: what was added
-            # before is replaced.
+            # Locust caches this answer for two seconds: what was added before is replaced.
             answer = json.loads(response.get_data())
             rows = tab.rows(referee.run, referee.tally)
             answer["extended_stats"] = [{"key": tab.KEY, "data": rows}]
@@ -99,7 +98,7 @@ def _report(referee: Referee) -> Response:
     number = request.args.get("run", "")
     run = referee.runs.find(int(number)) if number.isdecimal() else None
     if run is None or not run.report.exists():
-        return Response("There is no such report (any more).", 404)
+        return Response("This report does not exist or was deleted.", 404)
     name = f"run-{run.number}.html"
     download = "download" in request.args
     return send_file(run.report, max_age=0, as_attachment=download, download_name=name)
@@ -107,7 +106,7 @@ def _report(referee: Referee) -> Response:
 
 def _reset(referee: Referee, reset: Reset) -> Response:
     if referee.run is not None and referee.run.phase == "running":
-        return Response("A run is on. Stop it first.", 409)
+        return Response("A run is in progress. Stop it first.", 409)
     try:
         reset()
     except (ShopRefused, RunImpossible) as error:

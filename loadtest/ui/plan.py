@@ -1,4 +1,4 @@
-"""What was chosen in the start form."""
+"""The choices of the start form."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 from loadtest.orchestrator import RunPlan
 from loadtest.ui.faults import ALL, NONE, offered
 
-# Minutes that the command runs which repeats a fault run of the page.
+# Minutes for the command that repeats a fault run of the page.
 REPEATED_MINUTES = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What was chosen for a run; the attributes are those of `RunPlan`, as the form has them.
+    """The choices for a run; the attributes are those of `RunPlan`, in the form's types.
 
     `beside` are the ids of the further sales by their roles; `endless`: each user plays buyers
     without end.
@@ -49,7 +49,7 @@ class Plan:
         return tuple(each for each in offered(self.target) if each not in (NONE, ALL))
 
     def of(self, units: int) -> RunPlan:
-        """The run, in a sale with so many units."""
+        """Return the plan of the run, in a sale with so many units."""
         return RunPlan(
             strategy=self.strategy,
             mix=self.mix,
@@ -69,7 +69,7 @@ class Plan:
         return self.of(0).loop
 
     def describe(self, units: int) -> dict[str, Any]:
-        """What `judge.py` needs to know."""
+        """Return the description for `judge.py`."""
         run = self.of(units)
         facts = run.facts(self.sale) | ({"faults": self.fault} if self.faults else {})
         return {

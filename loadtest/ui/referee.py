@@ -1,4 +1,4 @@
-"""Follows the runs of the page from their start to their verdict."""
+"""Follow the page's runs from start to verdict."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from loadtest.ui.runs import RunFolder, Runs
 
 
 class Referee:
-    """The current or the last run, and those before it.
+    """The current or last run, and earlier ones.
 
     Args:
-        runs: where they are kept.
-        tallies: what each load-generating process has done.
+        runs: the stored runs.
+        tallies: counts of each load-generating process.
     """
 
     def __init__(self, runs: Runs, tallies: Callable[[], list[Tally]]) -> None:
@@ -28,11 +28,11 @@ class Referee:
 
     @property
     def tally(self) -> Tally:
-        """What all processes have done together."""
+        """Return the sum over all processes."""
         return Tally.sum(self._tallies())
 
     def begin(self, plan: Plan, shop: DemoShop) -> RunFolder:
-        """Follow a run from now on; returns the folder for its history."""
+        """Follow a run from now on; return the folder for its history."""
         folder = self.runs.new()
         self.run = PageRun(plan, shop, folder)
         self.run.plan()
@@ -40,12 +40,12 @@ class Referee:
         return folder
 
     def end(self, processes: int) -> None:
-        """Have the run judged, in which so many load-generating processes took part."""
+        """Let the run be judged; this many load-generating processes took part."""
         run = self.run
         if run is None or run.folder is None or run.phase != RUNNING:
             return
         run.end_load([each.history for each in self._tallies() if each.history], processes)
 
     def shown(self, plan: Plan, shop: DemoShop) -> None:
-        """Show a sale in which nothing was sold yet. Raises `ShopRefused`."""
+        """Show a sale without purchases. Raises `ShopRefused`."""
         self.run = PageRun(plan, shop, None, IDLE, shop.figures(plan.sale))

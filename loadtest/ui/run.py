@@ -1,4 +1,4 @@
-"""One run of the page, or a sale in which none has begun."""
+"""One run of the page, or a sale without a run."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from loadtest.ui.faults import FaultRun
 from loadtest.ui.plan import Plan
 from loadtest.ui.runs import RunFolder
 
-# Seconds between two looks at the shop, at least. A look that takes longer makes the pause as long:
-# looking must not become a load of its own.
+# Minimum seconds between looks at the shop. A slower look makes the pause as long, so that looking
+# does not become a load.
 LOOK = 1.0
-# Seconds for the follow-up to come to rest; what is open then is judged as it is.
+# Seconds for the follow-up to finish; what is open then is judged as it is.
 DRAIN = 120.0
-# Seconds to get the final snapshot from a shop that may be recovering from a fault.
+# Seconds to get the final snapshot, because the shop may be recovering from a fault.
 FINAL_READ = 60.0
 # Seconds that judging may take.
 JUDGING = 600.0
@@ -44,15 +44,15 @@ IDLE, RUNNING, SETTLING, JUDGING_NOW, JUDGED = "idle", "running", "settling", "j
 
 
 class PageRun(Orchestrator):
-    """One run, as far as it is known. Runs share nothing with each other.
+    """One run, as far as it is known. Runs share no state.
 
     Attributes:
-        chosen: what the start form said.
+        chosen: the choices of the start form.
         shop: its API.
         folder: of the run's files; None for a sale that is only shown.
-        phase: what is going on.
+        phase: the current step.
         figures: of the sale, at the last look.
-        before: what the shop's processes had counted when the run began.
+        before: counters of the shop's processes when the run began.
         verdict: None until there is one.
         reason: why there is no verdict.
     """
@@ -81,21 +81,21 @@ class PageRun(Orchestrator):
 
     @property
     def number(self) -> int:
-        """Of the run; 0 for a sale in which none has begun."""
+        """The run's number; 0 for a sale without a run."""
         return self.folder.number if self.folder else 0
 
     @property
     def outcome(self) -> str:
-        """pass, fail or unknown; until then, what is going on."""
+        """pass, fail or unknown; until then, the phase."""
         return str(self.verdict["verdict"]) if self.verdict else self.phase
 
     def counted(self, name: str) -> float:
-        """What the shop's processes have counted since the run began."""
+        """Return a counter of the shop's processes since the run began."""
         now = self.figures.get("counters", {}).get(name, 0)
         return max(0.0, float(now - self.before.get(name, 0)))
 
     def end_load(self, histories: list[str], processes: int) -> None:
-        """Take note that the buyers have left, who wrote these histories in so many processes."""
+        """Record that the buyers have left, with their histories and number of processes."""
         self.phase = SETTLING
         self._histories, self._processes = histories, processes
         self._load_ended.set()
@@ -103,7 +103,7 @@ class PageRun(Orchestrator):
     # --- steps --------------------------------------------------------------------------------
 
     def plan(self) -> None:
-        """Look at the sale before any buyer acts."""
+        """Read the sale before any buyer acts."""
         try:
             self.figures = self.shop.figures(self.chosen.sale)
             for sale in (self.chosen.sale, *self.chosen.beside.values()):
@@ -115,13 +115,13 @@ class PageRun(Orchestrator):
         self._units = self.figures["total"]
         if self.figures["purchases"]:
             self.reason = (
-                f"sale {self.chosen.sale} was sold from before this run, to buyers whose answers "
-                "are not in its history. Choose a fresh sale to have a run judged."
+                f"sale {self.chosen.sale} has purchases from before this run, which are not in its "
+                "history. Choose a fresh sale to get a verdict."
             )
 
     @contextmanager
     def load(self) -> Iterator[None]:
-        """Locust itself starts and stops the buyers; take a sale through its changes meanwhile."""
+        """Take a sale through its changes; Locust itself starts and stops the buyers."""
         opened = self._terms.get(self.chosen.beside.get(TIMED, ""))
         if opened is None:
             yield
@@ -156,7 +156,7 @@ class PageRun(Orchestrator):
         self.reason = self.reason or self._fault_run.stop()
 
     def watch(self) -> None:
-        """Look at the shop until the load has ended."""
+        """Watch the shop until the load has ended."""
         while self.phase == RUNNING:
             began = time.monotonic()
             if self._look() and self.phase == RUNNING:
@@ -164,7 +164,7 @@ class PageRun(Orchestrator):
             self._load_ended.wait(max(LOOK, time.monotonic() - began))
 
     def drain(self) -> None:
-        """Wait until nothing moves and nothing is owed, ask again, and get the final read."""
+        """Wait until all work is done, ask again, and get the final snapshot."""
         assert self.folder is not None
         if drain(lambda _: self._books(), DRAIN, LOOK):
             ask_again(self.folder, self._here(), self.shop.address, self.chosen.seed)
@@ -179,7 +179,7 @@ class PageRun(Orchestrator):
         self._get(self.shop.deliveries, self.folder.deliveries)
 
     def judge(self) -> None:
-        """Have the run judged in a process of its own, so that the page goes on responding."""
+        """Let a separate process judge the run, so that the page keeps responding."""
         assert self.folder is not None
         here = self._here()
         missing = self._processes - len(here)
@@ -207,7 +207,7 @@ class PageRun(Orchestrator):
     # --- parts of steps -----------------------------------------------------------------------
 
     def _look(self) -> bool:
-        """Look once: whether the shop answered."""
+        """Read the figures once; return whether the shop answered."""
         try:
             self.figures = self.shop.figures(self.chosen.sale)
         except ShopRefused:
@@ -245,7 +245,7 @@ class PageRun(Orchestrator):
         return Books(self.figures["owed"], tuple(self.figures[name] for name in names))
 
     def _get(self, fetch: Callable[[str, Path], None], path: Path) -> str:
-        """Ask until there is an answer; what went wrong, or nothing."""
+        """Ask until there is an answer; return the error, empty on success."""
         give_up = time.monotonic() + FINAL_READ
         while True:
             try:

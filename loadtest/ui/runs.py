@@ -1,4 +1,4 @@
-"""Where runs are kept: a folder each, and only the last ones."""
+"""The folders of the last runs."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from loadtest.checker.snapshot import Header, Item, write
 from loadtest.orchestrator import RunFiles
 
 KEPT = 10
-# Snapshots of a run; when there are more, every second one goes, and they are taken half as often.
+# Snapshots per run; when there are more, every second one is deleted and the rate is halved.
 MOST_SNAPSHOTS = 400
 
 
 class RunFolder(RunFiles):
-    """The files of one run of the page: also what is to be judged, and the verdict."""
+    """The files of one run of the page, including its description and verdict."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -26,7 +26,7 @@ class RunFolder(RunFiles):
         self._every = 1
 
     def look(self, figures: dict[str, Any], at: int) -> None:
-        """Keep the figures of a moment (ns of the monotonic clock) as a snapshot, or thin out."""
+        """Store the figures of a moment (ns of the monotonic clock) as a snapshot, thinning out."""
         self._taken += 1
         if self._taken % self._every:
             return
@@ -39,11 +39,11 @@ class RunFolder(RunFiles):
             self._every *= 2
 
     def describe(self, description: dict[str, Any]) -> None:
-        """Say what is to be judged; see `judge.py`."""
+        """Write what is to be judged; see `judge.py`."""
         (self.path / "run.json").write_text(json.dumps(description, indent=2) + "\n")
 
     def verdict(self) -> dict[str, Any] | None:
-        """The verdict, when there is one."""
+        """Return the verdict, if there is one."""
         try:
             found: dict[str, Any] = json.loads((self.path / "verdict.json").read_text())
         except (FileNotFoundError, ValueError):
@@ -58,7 +58,7 @@ class Runs:
         self._folder = folder
 
     def new(self) -> RunFolder:
-        """A folder for the next run; those of the oldest are deleted."""
+        """Create the folder of the next run; delete the oldest."""
         kept = list(self)
         for old in kept[: max(0, len(kept) + 1 - KEPT)]:
             shutil.rmtree(old.path, ignore_errors=True)
@@ -68,7 +68,7 @@ class Runs:
         return RunFolder(path)
 
     def find(self, number: int) -> RunFolder | None:
-        """The run of that number, if it is kept."""
+        """Return the run of that number, if it still exists."""
         return next((each for each in self if each.number == number), None)
 
     def __iter__(self) -> Iterator[RunFolder]:

@@ -1,4 +1,4 @@
-"""The Correctness tab: what is known now, as rows of one of Locust's own tables."""
+"""The Correctness tab: live figures as rows of a Locust table."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ PHASES = {
 
 
 def strategy(run: PageRun) -> str:
-    """How the shop is selling now."""
+    """Return how the shop is selling now."""
     if run.figures.get("degraded"):
         return f"{run.chosen.strategy}, without Redis"
     return run.chosen.strategy
 
 
 def verdict(run: PageRun) -> str:
-    """PASS, FAIL or UNKNOWN, or when there will be one. Never a boolean: those show as nothing."""
+    """Return PASS, FAIL or UNKNOWN, or the phase; not a boolean, which Locust does not show."""
     return run.outcome.upper() if run.phase == JUDGED else PHASES[run.phase]
 
 
 def rows(run: PageRun | None, tally: Tally) -> list[dict[str, str]]:
-    """The rows, as text."""
-    # Locust sorts a table by what is called "name", which therefore is a number nobody sees.
+    """Return the rows as text."""
+    # Locust sorts a table by "name", so that is a hidden number.
     found = _rows(run, tally)
     return [{"name": f"{number:02}", **row} for number, row in enumerate(found)]
 
@@ -72,8 +72,8 @@ def _open_loop(run: PageRun, tally: Tally) -> list[dict[str, str]]:
     if not run.chosen.arrivals:
         return []
     return [
-        _row("Late arrivals", tally.late, "buyers who found all users busy. Take more users."),
-        _row("Not started", tally.unstarted, "buyers who were due before the end"),
+        _row("Late arrivals", tally.late, "buyers who found all users busy: increase the users"),
+        _row("Not started", tally.unstarted, "buyers who were due but not started"),
     ]
 
 
@@ -100,7 +100,7 @@ def _combining(run: PageRun) -> list[dict[str, str]]:
             "batches sold while Redis was down or slow: the guard decides",
         ),
         _row("Stale tokens", run.counted("stale_token"), "writes of former lock holders, refused"),
-        _row("Unclear commits", run.counted("commit_unknown"), "looked up again by their keys"),
+        _row("Unclear commits", run.counted("commit_unknown"), "looked up by their keys"),
     ]
 
 

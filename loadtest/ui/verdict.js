@@ -1,13 +1,13 @@
 "use strict";
-// The verdict of the last run, or of one before it; live figures until there is one.
+// The verdict of the last or an earlier run; live figures until there is one.
 (() => {
   const part = (id) => document.getElementById(id);
   const [runs, report, live, reset, download] =
     ["runs", "report", "live", "reset", "download"].map(part);
   const phases = {
-    none: "No run yet", idle: "A fresh sale is open", running: "The run is on",
-    settling: "The run is over; the follow-up is being waited for",
-    judging: "Every answer is being compared with the database", judged: "",
+    none: "No run yet", idle: "A fresh sale is open", running: "The run is in progress",
+    settling: "The run is over; waiting for the follow-up",
+    judging: "Comparing every answer with the database", judged: "",
   };
   let chosen = "";
   let listed = "";
@@ -46,7 +46,7 @@
     reset.disabled = state.phase === "running";
   }
 
-  // As high as what it shows, so that the page scrolls and not the frame.
+  // As high as its content, so that the page scrolls and not the frame.
   report.addEventListener("load", () => {
     const fit = () => { report.style.height = `${report.contentDocument.body.scrollHeight}px`; };
     new ResizeObserver(fit).observe(report.contentDocument.body);

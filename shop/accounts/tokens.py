@@ -1,7 +1,7 @@
-"""Buyers' bearer tokens: signed, so that verifying one needs no database.
+"""Buyers' bearer tokens, signed so that verification needs no query.
 
-A token says who the buyer is and until when. It cannot be called back before it ends, which is
-why it ends within a day; rotate ``SECRET_KEY`` to end all of them at once.
+A token names the buyer and its expiry. It cannot be revoked, so it expires within a day; rotating
+``SECRET_KEY`` invalidates all tokens at once.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ def verify(token: str) -> int:
     """Return the buyer of a token.
 
     Raises:
-        BadToken: forged, damaged, or ended.
+        BadToken: forged, damaged or expired.
     """
     buyer, ends = _read(token)
     if time.time() >= ends:
-        raise BadToken("the token has ended")
+        raise BadToken("the token has expired")
     return buyer
 
 
-# A buyer sends the same token again and again; checking its signature once is enough.
+# Buyers send the same token again and again: verify each signature once.
 @lru_cache(maxsize=20_000)
 def _read(token: str) -> tuple[int, int]:
     try:

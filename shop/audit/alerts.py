@@ -1,4 +1,4 @@
-"""One open alert per problem, from the first audit that finds it until it is gone."""
+"""Alerts: one open alert per problem, until an audit no longer finds it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from shop.audit.report import Report
 def raise_alerts(report: Report) -> int:
     """Open, update and close alerts to match the report.
 
-    Nothing is closed while a part of it could not be checked.
+    Closes nothing while a part of the report could not be checked.
 
     Returns:
-        How many are open.
+        The number of open alerts.
     """
     said = {_key(text): text for text in (*report.problems, *report.overdue)}
     for key, text in said.items():
@@ -38,8 +38,8 @@ def _open(key: str, text: str) -> None:
 
 
 def _key(text: str) -> str:
-    """Return the problem's text without its changing figures, but with its first number, an id."""
+    """Return the problem's text without changing figures, but with its first number, an id."""
     about, number, rest = (*re.split(r"(\d+)", text, maxsplit=1), "", "")[:3]
-    if not about:  # a count of something that is late
+    if not about:  # a count of overdue work
         number = "#"
     return (about + number + re.sub(r"\d+", "#", rest))[:300]

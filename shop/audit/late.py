@@ -13,20 +13,20 @@ from shop.mails.models import Mail
 from shop.payments.models import Payment, Refund
 
 HOLDS = timedelta(minutes=1)
-"""The sweep comes by every five seconds."""
+"""The sweep runs every five seconds."""
 
 FOLLOW_UPS = timedelta(minutes=5)
-"""A message or a mail is handled within seconds, or put off; what is put off is not counted."""
+"""Messages and mails are handled within seconds or put off; those put off are not counted."""
 
 MONEY = timedelta(minutes=15)
-"""A provider may be away for a while; then somebody should ask it."""
+"""A provider may be unreachable for a while; after this long an operator should look."""
 
 
 def work(items: list[int] | None = None) -> list[str]:
     """List overdue work, one sentence per kind.
 
     Args:
-        items: ids of items, and then only what belongs to their sales; None for all.
+        items: ids of items, to check only their sales; None for all.
     """
     counts = {
         "{} reservations are held past their deadline": _overdue_holds(items),

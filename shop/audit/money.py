@@ -12,8 +12,8 @@ from shop.money import plain
 from shop.payments.http_provider import ledger_lines
 from shop.payments.models import Payment
 
-# What a buyer keeps of an order, in money, against what was taken and does not go back. Each step
-# of an order writes both in one transaction, so they agree at every moment.
+# The value of what a buyer keeps of an order, against captures minus refunds owed. Each step of an
+# order writes both in one transaction, so they agree at every moment.
 UNPAID = """
 SELECT shop_order.id, shop_order.status, shop_order.currency, worth.kept,
        COALESCE(taken.sum, 0)
@@ -98,26 +98,26 @@ def unpaid(items: list[int] | None = None) -> list[str]:
 def against_the_provider(items: list[int] | None = None) -> list[str]:
     """List the differences between the shop and the provider.
 
-    The shop goes on meanwhile, so neither is from the same moment. What the shop already says must
-    be in a ledger that is read afterwards; what the ledger says must be written here, or be on its
-    way, when the shop is asked once more.
+    The shop keeps running, so the two states differ in time. The shop's state is read before the
+    provider's ledger, which must contain it; then again afterwards, when it must contain the
+    ledger's entries or be asking for them.
 
     Raises:
-        PaymentUnknown: the provider does not tell.
+        PaymentUnknown: the provider does not answer.
     """
     before = _ours(items)
     theirs = _theirs()
-    # A dictionary, for what both directions find is one problem.
+    # A dictionary: both directions may find the same problem.
     found = dict.fromkeys(_not_at_the_provider(before, theirs))
     found |= dict.fromkeys(_not_here(_ours(items), theirs, strangers=items is None))
     return list(found)
 
 
 def disputed() -> list[int]:
-    """Return the orders of payments that the provider has moved and the shop has not recorded.
+    """Return orders whose payments the provider has moved and the shop has not recorded.
 
     Raises:
-        PaymentUnknown: the provider does not tell.
+        PaymentUnknown: the provider does not answer.
     """
     theirs = _theirs()
     return sorted({one.order for one in _ours(None).values() if _knows_more(theirs, one)})
@@ -154,7 +154,7 @@ def _not_here(
         one = ours.get(intent)
         if one is None:
             if strangers:
-                # The shop writes a payment's number down before it asks for the money.
+                # The shop stores a payment's number before it asks for the money.
                 problems.append(
                     f"the provider took {said.money(said.captured)} for order {said.order}, "
                     f"of which the shop knows no payment ({intent})"
@@ -169,7 +169,7 @@ def _not_here(
 
 
 def _knows_more(theirs: Mapping[str, Theirs], one: Ours) -> bool:
-    """Tell whether the provider moved money that the shop has neither recorded nor asked about."""
+    """Whether the provider moved money that the shop has neither recorded nor requested."""
     said = theirs.get(one.intent, Theirs())
     overlooked = said.captured > 0 and one.state == Payment.State.FAILED
     return overlooked or said.refunded > one.back + one.on_the_way

@@ -16,9 +16,9 @@ class Report:
 
     Attributes:
         items: a book for each item.
-        problems: one sentence for each contradiction; nothing explains it but a bug.
-        overdue: one sentence for each piece of work that should have been done by now.
-        unchecked: what could not be compared, and why. It is not said to be right.
+        problems: one sentence per contradiction, which only a bug can explain.
+        overdue: one sentence per kind of overdue work.
+        unchecked: what could not be compared, and why.
     """
 
     items: list[Book] = field(default_factory=list)
@@ -36,7 +36,7 @@ def examine(items: list[int] | None = None) -> Report:
     """Run all comparisons while the shop keeps selling.
 
     Args:
-        items: ids of items, and then only what belongs to their sales; None for all.
+        items: ids of items, to check only their sales; None for all.
     """
     books = audit(items)
     report = Report(books.items, [*books.problems, *mismatches(items), *money.unpaid(items)])

@@ -1,7 +1,7 @@
-"""A single active beat; a second one stands by and takes over when the first stops.
+"""A single active Celery beat; a second one stands by and takes over when the first stops.
 
-Two would do no harm but send every sweep twice. They agree through a lock in Redis. While Redis is
-away each beats on its own: a sweep too many is better than none.
+Two active beats would only send each sweep twice. A lock in Redis selects the active one. While
+Redis does not answer, each beat runs on its own: an extra sweep is better than none.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from locking.backends.redis import RedisLease, RedisLock
 log = logging.getLogger(__name__)
 
 LEASE = 10.0
-"""Seconds for which a beat that died keeps the other waiting; renewed while it lives."""
+"""Seconds that a dead beat delays the other; renewed while it runs."""
 
 STAND_BY = 2.0
-"""Seconds between looks of the one that waits."""
+"""Seconds between attempts of the standby beat."""
 
 
 class OneBeat(PersistentScheduler):
@@ -34,9 +34,9 @@ class OneBeat(PersistentScheduler):
 
     @cached_property
     def _lock(self) -> RedisLock:
-        # Never given up by itself: a beat runs for months. Not fair: standing in line is for those
-        # who wait, and this one only looks in.
-        # A shop with another broker, though in the same Redis, has a beat of its own.
+        # Renewed without limit, because a beat runs for months. Unfair mode: the standby polls
+        # instead of queueing. The lock's name includes the broker, so that shops with different
+        # brokers in one Redis each have a beat.
         broker = sha256(str(self.app.conf.broker_url).encode()).hexdigest()[:12]
         return RedisLock(client(), f"celery beat {broker}", lease=LEASE, fair=False)
 
@@ -53,7 +53,7 @@ class OneBeat(PersistentScheduler):
             try:
                 self._lease.release()
             except LockError as error:
-                log.info("the lock of the beat ends by itself: %s", error)
+                log.info("the lock of the beat will expire: %s", error)
             self._lease = None
 
     def _may_beat(self) -> bool:
@@ -63,12 +63,12 @@ class OneBeat(PersistentScheduler):
         try:
             self._lease = self._lock.acquire(timeout=0)
         except LockTimeout:
-            self._say("another beat is running; this one stands by")
+            self._say("another beat is active; this one stands by")
             return False
         except LockUnavailable:
-            self._say("Redis does not answer; this beat goes on without the lock")
+            self._say("Redis does not answer; this beat runs without the lock")
         else:
-            self._say("this is the beat")
+            self._say("this beat is active")
         return True
 
     def _say(self, what: str) -> None:

@@ -1,8 +1,8 @@
 """Celery's settings, under Celery's own names.
 
-Nothing that a task carries matters: the database knows what is to be done, and tasks only say
-"look now". So the broker may lose, double and delay them, and these settings are about doing the
-work soon, not about doing it at all. Works with Redis and with RabbitMQ alike.
+Tasks carry no data: the database knows the work, and a task only tells a worker to look. The
+broker may therefore lose, duplicate and delay tasks; these settings only make work start soon.
+They suit Redis and RabbitMQ.
 """
 
 from __future__ import annotations
@@ -19,18 +19,17 @@ task_serializer = result_serializer = "json"
 accept_content = ["json"]  # never pickle: a broker that others can write to runs code
 timezone = "UTC"
 
-# The state of tasks is in a table (shop/background/task_log.py): one row per task, which the admin
-# shows.
-# A result backend would keep a key for each of a million runs that nobody ever asks about.
+# The state of tasks is in a table (shop/background/task_log.py): one row per task, shown in the
+# admin. A result backend would store a key for each of a million runs.
 task_ignore_result = True
 
 # --- Queues -------------------------------------------------------------------------------------
-# By how long they may wait, so that each may get workers of its own: unpaid units that others want
-# to buy; money, for which the provider is asked; what follows an order; mails, for a mail server
-# may hang; and the audit, which reads everything.
+# One queue per urgency, so that each may have its own workers: unpaid units that other buyers wait
+# for; money, which needs the provider; the follow-up of orders; mails, because a mail server may
+# hang; and the audit, which reads everything.
 QUEUES = ("expiry", "payments", "followup", "mail", "books")
 task_queues = [Queue(name) for name in QUEUES]
-task_create_missing_queues = False  # a typing error is refused, not sent where nobody listens
+task_create_missing_queues = False  # a misspelt queue is an error, not a queue without workers
 task_default_queue = "followup"
 task_routes = {
     "shop.expire_due": {"queue": "expiry"},
@@ -42,7 +41,7 @@ task_routes = {
 }
 
 # --- The schedule -------------------------------------------------------------------------------
-# The sweeps make follow-up certain; notifications (shop/background/notify.py) only make it quick.
+# The sweeps make follow-up certain; notifications (shop/background/notify.py) make it fast.
 # A sweep that no worker has taken when the next one is sent is dropped.
 beat_schedule = {
     name: {"task": task, "schedule": seconds, "options": {"expires": max(5.0, 2 * seconds)}}
@@ -56,49 +55,48 @@ beat_schedule = {
     )
 }
 beat_scheduler = "shop.background.beat:OneBeat"
-beat_max_loop_interval = 5  # how late a beat that stands by notices that the other is gone
+beat_max_loop_interval = 5  # seconds until a standby beat notices that the active one is gone
 
 # --- When a worker dies or stops ----------------------------------------------------------------
-# Every task is idempotent, so one whose worker died is run again rather than lost. `acks_late`
-# alone still acknowledges when the child process is killed.
+# Every task is idempotent, so a task whose worker died is run again. `acks_late` alone still
+# acknowledges when the child process is killed.
 task_acks_late = True
 task_reject_on_worker_lost = True
-worker_prefetch_multiplier = 1  # what waits in a busy worker's pocket, no idle one can take
+worker_prefetch_multiplier = 1  # an idle worker cannot take what a busy one has prefetched
 worker_cancel_long_running_tasks_on_connection_loss = True
 
-# The soft limit raises in the task, which then fails like any other; the hard one kills the child,
-# for code that does not hear it. Tasks work in slices of a second (shop/background/tasks.py).
+# The soft limit raises in the task, which then fails normally; the hard limit kills the child, in
+# case the code swallows the exception. Tasks work in slices of a second (background/tasks.py).
 task_soft_time_limit = 45
 task_time_limit = 60
 
-# A worker that is told to stop by SIGQUIT gets this long for its running tasks and then hands them
-# back to the broker. That is how the demo and Compose stop it; whoever can only send SIGTERM sets
-# REMAP_SIGTERM=SIGQUIT. SIGTERM by itself waits for a task as long as that takes, and is followed
-# by a SIGKILL where patience is shorter.
+# On SIGQUIT, a worker gives its running tasks this long and then returns them to the broker. The
+# demo and Compose stop it so; set REMAP_SIGTERM=SIGQUIT where only SIGTERM can be sent. SIGTERM by
+# itself waits for running tasks, and most supervisors kill the worker first.
 worker_soft_shutdown_timeout = 3.0
 
 # --- The broker ---------------------------------------------------------------------------------
-# Redis alone: after this long, what a dead worker held is given to another. Longer than any task
-# may take, far shorter than the default hour. kombu 5.7 reads it from the broker's options; the
-# documentation asks for all three places, since whoever has the shortest decides for all that share
-# a Redis. RabbitMQ notices the death of the connection.
+# Redis only: after this long, another worker gets what a dead worker held. Longer than any task,
+# far shorter than the default hour. kombu 5.7 reads the broker's options; the documentation asks
+# for all three places, because the shortest value applies to all applications that share a Redis.
+# RabbitMQ notices a closed connection.
 VISIBILITY = 300
 visibility_timeout = VISIBILITY
 result_backend_transport_options = {"visibility_timeout": VISIBILITY}
 broker_transport_options = (
     {
         "visibility_timeout": VISIBILITY,
-        # A notify runs beside a purchase: a dead broker may cost it a moment, not seconds.
+        # A notify runs beside a purchase: a dead broker must not delay it by seconds.
         "socket_timeout": 5,
         "socket_connect_timeout": 1,
         "socket_keepalive": True,
     }
     if ON_REDIS
-    # Published means that the server has it.
+    # With confirms, "published" means that the server has the message.
     else {"confirm_publish": True}
 )
 broker_connection_timeout = 2
 broker_connection_retry_on_startup = True
-broker_connection_max_retries = None  # for ever: whoever wants the worker gone stops it
+broker_connection_max_retries = None  # no limit: the supervisor stops the worker
 task_publish_retry = False  # the sweep is the retry
 worker_hijack_root_logger = False

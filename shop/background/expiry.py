@@ -1,16 +1,15 @@
 """Expire unpaid orders soon after their deadline, which a delay queue tracks.
 
-The database is the truth twice over. It judges whether an order is due, by its own clock, so the
-queue's clock may be wrong; and its sweep (``orders.expire``) finds every order that the queue
-never heard of, so the queue may be lost. All that the queue buys is time: its consumer looks each
-second at the few orders that are due, where the sweep looks less often and at all of them.
+The queue only saves time: its consumer looks at the due orders every second, whereas the sweep
+(``orders.expire``) scans all orders less often. The database decides by its own clock whether an
+order is due, so the queue's clock may be wrong; the sweep finds all orders, so the queue may be
+lost.
 
-An order enters when its ``orders.opened`` message is followed up, not when it is bought.
+An order enters the queue when its ``orders.opened`` message is followed up.
 """
 
 from __future__ import annotations
 
-import logging
 import math
 import time
 from collections import defaultdict
@@ -18,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from functools import cache, partial
 
-from django.db import InterfaceError, OperationalError, transaction
+from django.db import transaction
 from django.db.models import DurationField, ExpressionWrapper, F
 from django.db.models.functions import Now
 
@@ -27,10 +26,8 @@ from locking.queue import DelayQueue, Due
 from shop import orders
 from shop.orders.models import Order
 
-log = logging.getLogger(__name__)
-
 AT_ONCE = 200
-"""Orders expired in one transaction."""
+"""Orders expired per transaction."""
 
 
 @cache
@@ -42,8 +39,8 @@ def queue() -> DelayQueue:
 def enter(opened: Iterable[int]) -> None:
     """Add new orders to the delay queue.
 
-    Call it before the commit that marks them as entered: a crash in between then enters them
-    again, which changes nothing. What is lost because Redis is away is found by the sweep.
+    Call it before the commit that marks their messages done: after a crash in between, they
+    enter again, which changes nothing. The sweep finds orders lost while Redis does not answer.
     """
     _enter(_waits(opened))
 
@@ -51,16 +48,16 @@ def enter(opened: Iterable[int]) -> None:
 def leave(settled: Iterable[int]) -> None:
     """Remove paid or cancelled orders from the queue after the transaction commits.
 
-    One that stays is looked at when it is due, and left alone.
+    An order that stays is examined when it is due, and left alone.
     """
     ids = [str(order) for order in settled]
     transaction.on_commit(partial(circuit().ask, lambda: queue().discard(ids), otherwise=0))
 
 
 def expire_due(seconds: float = math.inf) -> int:
-    """Expire the orders that are due, beginning no more of them after that long; how many were.
+    """Expire the orders that are due, for at most that long; return their number.
 
-    Other workers may do the same meanwhile.
+    Other workers may do the same concurrently.
     """
     total = 0
     end = time.monotonic() + seconds
@@ -76,38 +73,27 @@ def _pop() -> list[Due]:
 
 
 def _expire(taken: Sequence[Due]) -> int:
-    expired, early = _expire_or_split([int(one.id) for one in taken])
-    # Only now, after the commit: what a crash leaves unacknowledged is popped once more. And what
-    # was early is entered again before it is acknowledged, so that no crash loses it.
-    _enter(early)
+    done = orders.by_halves("order", _expire_now, [int(one.id) for one in taken])
+    # Acknowledge after the commit: after a crash, unacknowledged orders are popped again. Early
+    # orders enter again before the acknowledgement, so that no crash loses them.
+    _enter(wait for _, early in done for wait in early)
     circuit().ask(lambda: queue().acknowledge(taken), otherwise=0)
-    return expired
+    return sum(expired for expired, _ in done)
 
 
 Waits = list[tuple[str, timedelta]]
-"""Orders, and the time that is left to pay each."""
+"""Orders, each with the time left to pay."""
 
 
-def _expire_or_split(ids: Sequence[int]) -> tuple[int, Waits]:
-    """Expire orders; one that cannot be expired does not keep the others' units."""
-    try:
-        with transaction.atomic():
-            # One transaction and so one moment: each is either due in it or still waits in it.
-            return orders.expire_those(ids), _waits(ids)
-    except (OperationalError, InterfaceError):
-        raise  # the database is away; their claims end and they come back
-    except Exception:
-        if len(ids) == 1:
-            log.exception("order %s could not be expired; the sweep will try again", ids[0])
-            return 0, []
-        middle = len(ids) // 2
-        expired, early = _expire_or_split(ids[:middle])
-        more_expired, more_early = _expire_or_split(ids[middle:])
-        return expired + more_expired, early + more_early
+def _expire_now(ids: Sequence[int]) -> tuple[int, Waits]:
+    """Expire the due orders; return their number, and the orders that are not due yet."""
+    with transaction.atomic():
+        # One transaction and so one time: each order is either due or still waits.
+        return orders.expire_those(ids), _waits(ids)
 
 
 def _waits(of: Iterable[int]) -> Waits:
-    """Those whose deadline is still to come, by the database's clock."""
+    """Return those whose deadline has not passed, by the database's clock."""
     left = ExpressionWrapper(F("pay_before") - Now(), output_field=DurationField())
     unpaid = Order.objects.filter(
         pk__in=list(of), status=Order.Status.AWAITING_PAYMENT, pay_before__gt=Now()
@@ -115,8 +101,8 @@ def _waits(of: Iterable[int]) -> Waits:
     return [(str(order), wait) for order, wait in unpaid.values_list("pk", left)]
 
 
-def _enter(waits: Waits) -> None:
-    together = defaultdict(list)  # what was sold in one batch is due at once
+def _enter(waits: Iterable[tuple[str, timedelta]]) -> None:
+    together = defaultdict(list)  # orders of one batch share a deadline
     for order, wait in waits:
         together[wait].append(order)
     for wait, ids in together.items():

@@ -1,8 +1,8 @@
-"""Follow up orders: record the mails to send, then send them.
+"""Follow up orders: record the mails that are owed, then send them.
 
-Two steps. Owing a mail is a row, written in the transaction that marks the outbox message done:
-exactly one for each order and kind, however often the message is delivered. Sending comes after
-and is repeated until it worked; a crash in between may send one twice, under the same Message-ID.
+Recording a mail happens in the transaction that marks the outbox message done: exactly one row per
+order and kind, however often the message is delivered. Sending follows and is retried; after a
+crash, a mail may be sent twice with the same Message-ID.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Kind = Mail.Kind
 Event = OrderEvent.Kind
 
 MAILS_AT_ONCE = 50
-"""Mails in one transaction: what a crash may send twice."""
+"""Mails per transaction: those that a crash may send twice."""
 
 
 def _owes(kind: Kind) -> Callable[[Any], None]:
@@ -71,11 +71,11 @@ HANDLERS = {orders.topic(event): _nothing for event in Event} | {
     orders.topic(Event.REFUNDED): _owes(Kind.REFUNDED),
     orders.topic(Event.MONEY_OWED): _owes(Kind.TOO_LATE),
 }
-"""By topic of the outbox message."""
+"""Handlers by topic of the outbox message."""
 
 
 def follow_up() -> int:
-    """Do what the outbox says is to be done, and send what is owed; how many messages were done."""
+    """Deliver the outbox and send the mails owed; return the number of messages done."""
     done = deliver()
     while send_mails():
         pass
@@ -83,15 +83,15 @@ def follow_up() -> int:
 
 
 def deliver(seconds: float = math.inf) -> int:
-    """Do what the outbox says is to be done, beginning nothing after that long; how many it was."""
+    """Deliver the outbox for at most that long; return the number of messages done."""
     return outbox.deliver(HANDLERS, seconds=seconds)
 
 
 def send_mails() -> int:
-    """Send some of the mails that are owed; how many. Other workers may do the same meanwhile.
+    """Send some of the mails owed; return their number. Other workers may do so concurrently.
 
-    One that cannot be sent is put off and does not hold up the others. If the mail server is away,
-    all stay owed as they are.
+    A mail that fails is put off and does not block the others. While the mail server does not
+    answer, all mails stay as they are.
     """
     with transaction.atomic():
         owed = list(_owed())

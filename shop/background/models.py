@@ -1,4 +1,4 @@
-"""The last run of each Celery task."""
+"""The task log: the last run of each Celery task."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from django.db import models
 
 
 class Run(models.Model):
-    """What a task of Celery did last: one row a task (see ``shop/background/task_log.py``)."""
+    """The last run of a Celery task: one row per task (see ``shop/background/task_log.py``)."""
 
     task = models.CharField(max_length=100, primary_key=True)
     runs = models.PositiveBigIntegerField(default=0)

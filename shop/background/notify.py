@@ -1,8 +1,8 @@
 """Notify Celery of new outbox messages.
 
-Only a notify: it carries no message and may be lost, for the sweep finds everything anyway. So it
-may also be cheap. It runs beside the purchase, at most one at a time and a few a second, and leaves
-a broker alone that does not answer.
+A notification carries no data and may be lost, because the sweep finds every message. It must be
+cheap, because it runs beside a purchase: one at a time, a few per second, and none while the broker
+does not answer.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from redis.exceptions import RedisError
 log = logging.getLogger(__name__)
 
 PAUSE = 0.25
-"""Seconds between two nudges of a process; what is written meanwhile waits for the next one, or
+"""Seconds between notifications of a process; messages written meanwhile wait for the next one or
 for the sweep."""
 
 PAUSE_AFTER_FAILURE = 5.0
-"""Seconds for which a broker is left alone that did not answer."""
+"""Seconds without notifications after the broker did not answer."""
 
 WORTH = 10
-"""Seconds after which a notify that no worker has taken is dropped: the sweep was there by then."""
+"""Seconds after which an untaken notification is dropped: the sweep has run by then."""
 
 
 class Notifier:
-    """Callable; returns at once."""
+    """A callable that returns at once."""
 
     def __init__(self) -> None:
         self._next = 0.0
         self._under_way = threading.Lock()
 
     def __call__(self) -> None:
-        """Notifier, unless that was done just now."""
+        """Notify Celery, unless a notification was just sent."""
         if time.monotonic() < self._next or not self._under_way.acquire(blocking=False):
             return
         self._next = time.monotonic() + PAUSE
@@ -48,8 +48,8 @@ class Notifier:
             self._under_way.release()
 
     def _send_once(self) -> None:
-        # Here, since the Celery app does not come to be without a broker's address, which not
-        # every management command has.
+        # Imported here: the Celery app needs a broker's address, which not every management
+        # command has.
         from shop.background.tasks import follow_up
 
         try:

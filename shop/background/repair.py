@@ -1,4 +1,4 @@
-"""Repairs that are safe: each only does now what the shop would do by itself, or asks again.
+"""Safe repairs: each does now what the shop would do later, or asks the provider again.
 
 Nothing is overwritten. A contradiction in the books is never "repaired": it is a bug, and its
 traces are needed.
@@ -23,8 +23,8 @@ from shop.payments.provider import PaymentUnknown, provider
 
 
 def repair() -> Iterator[str]:
-    """Repair, and say what was done, one sentence at a time."""
-    yield f"released {orders.expire()} reservations whose time to pay had passed"
+    """Repair; yield one sentence per action."""
+    yield f"released {orders.expire()} reservations past their deadline"
     yield from _ask_about_pending()
     yield from _ask_about_disputed()
     yield from _wake("messages", OutboxMessage.objects.filter(done=None))
@@ -32,12 +32,12 @@ def repair() -> Iterator[str]:
     follow_up.follow_up()
     yield (
         f"{OutboxMessage.objects.filter(done=None).count()} messages and "
-        f"{Mail.objects.filter(sent=None).count()} mails are still not done"
+        f"{Mail.objects.filter(sent=None).count()} mails are not done yet"
     )
 
 
 def _ask_about_pending() -> Iterator[str]:
-    """Ask the provider about payments and refunds now that are to be asked about later."""
+    """Ask the provider now about pending payments and refunds."""
     pending = [kind.objects.filter(state=kind.State.PENDING) for kind in (Payment, Refund)]
     wanted = max(rows.update(not_before=Now()) for rows in pending)
     if wanted:
@@ -47,18 +47,18 @@ def _ask_about_pending() -> Iterator[str]:
 
 
 def _ask_about_disputed() -> Iterator[str]:
-    """Write down what the provider knows and the shop has missed."""
+    """Record what the provider knows and the shop has missed."""
     try:
         for order in money.disputed():
             for intent in provider().find(order):
                 provider_calls.record(intent)
-            yield f"wrote down what the provider says about order {order}"
+            yield f"recorded the provider's state of order {order}"
     except PaymentUnknown as error:
-        yield f"the provider does not answer, so its ledger was not compared ({error})"
+        yield f"the provider does not answer; its ledger was not compared ({error})"
 
 
 def _wake(what: str, rows: QuerySet[Any]) -> Iterator[str]:
     asleep = rows.filter(not_before__gt=Now()) | rows.filter(dead__isnull=False)
     count = asleep.update(dead=None, attempts=0, not_before=Now())
     if count:
-        yield f"woke {count} {what} that were put off or dead"
+        yield f"made {count} {what} due that were put off or dead"

@@ -1,7 +1,7 @@
-"""Record the last run of each task for the admin: one row per task, with any broker.
+"""The task log: one row per task with its last run, for the admin, with any broker.
 
-Simpler than a result backend, which keeps a row or a key for each run: the sweeps alone make
-150,000 a day.
+Simpler than a result backend, which stores a row or key per run: the sweeps alone run 150,000 times
+per day.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def _begin(task_id: str, **_: Any) -> None:
 
 
 def _fail(task_id: str, exception: BaseException, **_: Any) -> None:
-    # The parent of a child that was killed hears of it too. It notes nothing: a connection that
-    # it opened would be inherited by the next child.
+    # The parent of a killed child gets this signal too. It records nothing: the next child would
+    # inherit a connection that the parent opened.
     if task_id in _began:
         _failed[task_id] = f"{type(exception).__name__}: {exception}"[:2000]
 
@@ -57,7 +57,7 @@ def _end(task_id: str, task: Any, retval: Any = None, **_: Any) -> None:
     error = _failed.pop(task_id, "")
     note(task.name, seconds, result="" if error else str(retval), error=error)
     if not connection.in_atomic_block:
-        connection.close()  # back to the pool; Celery's own clean-up may have been before us
+        connection.close()  # return it to the pool; Celery may have cleaned up before this
 
 
 def note(task: str, seconds: float, *, result: str = "", error: str = "") -> None:
@@ -65,9 +65,9 @@ def note(task: str, seconds: float, *, result: str = "", error: str = "") -> Non
 
     Args:
         task: its name.
-        seconds: how long it took.
-        result: what it returned.
-        error: why it failed; empty if it did not.
+        seconds: its duration.
+        result: its return value.
+        error: why it failed; empty on success.
     """
     values: dict[str, str | float] = {
         "task": task,
@@ -80,5 +80,5 @@ def note(task: str, seconds: float, *, result: str = "", error: str = "") -> Non
         with connection.cursor() as cursor:
             cursor.execute(NOTE, values)
     except Error as problem:
-        # The database is away, which the task will have noticed as well.
-        log.warning("the run of %s could not be noted: %s", task, problem)
+        # The database is unreachable, and the task will have failed too.
+        log.warning("the run of %s could not be recorded: %s", task, problem)

@@ -1,9 +1,8 @@
-"""Celery's tasks. Each does a bounded piece of what the database says is to be done.
+"""Celery's tasks. Each does a bounded amount of the work that the database lists.
 
-None carries anything: which orders are due and which messages are open, the database knows. So a
-task may be lost, doubled, or run by several workers at once, and nothing is lost or doubled. Nor
-does a sweep try again when it fails: the next one does, a second or two later. What fails inside
-it, a message or a mail, has its own attempts, pauses and end (``inventory/outbox.py``).
+Tasks carry no data, so a task may be lost, duplicated or run by several workers at once. A failed
+sweep is not retried: the next one follows within seconds. A message or mail that fails within it
+has its own attempts and pauses (``inventory/outbox.py``).
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ log = logging.getLogger(__name__)
 task_log.watch()
 
 SLICE = 1.0
-"""Seconds after which a task makes room for the others in the worker's queues, and goes on in a
-new one: no backlog keeps unpaid units from those who wait for them."""
+"""Seconds after which a task yields to the others in the worker's queues and continues as a new
+task: a backlog must not delay the release of unpaid units."""
 
 
 @app.task(name="shop.follow_up")
 def follow_up() -> int:
-    """Deliver the outbox; how many messages were done."""
+    """Deliver the outbox; return the number of messages done."""
     done = followup.deliver(SLICE)
     if done:
         _ask_for(send_mails)
@@ -46,7 +45,7 @@ def follow_up() -> int:
 
 @app.task(name="shop.send_mails")
 def send_mails() -> int:
-    """Send mails that are owed; how many were."""
+    """Send mails that are owed; return their number."""
     sent = 0
     end = time.monotonic() + SLICE
     while time.monotonic() < end and (some := followup.send_mails()):
@@ -58,13 +57,13 @@ def send_mails() -> int:
 
 @app.task(name="shop.settle_payments")
 def settle_payments() -> int:
-    """Ask the payment provider about what is pending with it."""
+    """Ask the payment provider about pending payments and refunds."""
     return recovery.settle()
 
 
 @app.task(name="shop.expire_due")
 def expire_due() -> int:
-    """Expire the orders that the delay queue says are due; how many were."""
+    """Expire the due orders of the delay queue; return their number."""
     expired = expiry.expire_due(SLICE)
     if expired:
         _ask_for(expire_due)
@@ -73,7 +72,7 @@ def expire_due() -> int:
 
 @app.task(name="shop.expire_orders")
 def expire_orders() -> int:
-    """Expire orders whose time to pay has passed; how many were."""
+    """Expire all orders past their deadline; return their number."""
     expired = orders.expire(SLICE)
     if expired:
         _ask_for(expire_orders)
@@ -89,9 +88,9 @@ def expire_orders() -> int:
     max_retries=5,
 )
 def audit() -> int:
-    """Compare everything and raise alerts; how many are open.
+    """Run the audit and raise alerts; return the number of open alerts.
 
-    Unlike the sweeps it comes rarely, so it tries again by itself when the database is away.
+    Unlike the sweeps it runs rarely, so it is retried while the database is unreachable.
     """
     return alerts.raise_alerts(examine())
 
@@ -100,4 +99,4 @@ def _ask_for(task: Task) -> None:
     try:
         task.apply_async(retry=False, expires=10)
     except (OperationalError, RedisError, OSError) as error:
-        log.warning("the broker does not answer (%s); the next sweep goes on", error)
+        log.warning("the broker does not answer (%s); the next sweep continues", error)

@@ -21,7 +21,7 @@ CURRENCY = "^[A-Z]{3}$"
 
 
 def strategy_choices() -> list[tuple[str, str]]:
-    """Return what a sale may name as its strategy: a function, so that no migration lists them."""
+    """Return the choices for a sale's strategy; a function keeps them out of migrations."""
     return [(name, f"{name}: {kind.summary}") for name, kind in CLASSES.items()]
 
 
@@ -57,12 +57,12 @@ class Product(models.Model):
 
     @property
     def local_name(self) -> str:
-        """The name in the visitor's language, or else the plain one."""
+        """The name in the visitor's language, if there is one."""
         return (_reads_chinese() and self.name_zh) or self.name
 
     @property
     def local_description(self) -> str:
-        """The description in the visitor's language, or else the plain one."""
+        """The description in the visitor's language, if there is one."""
         return (_reads_chinese() and self.description_zh) or self.description
 
 

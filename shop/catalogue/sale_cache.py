@@ -1,10 +1,9 @@
-"""The sale cache of a process, which spares hot requests a database query.
+"""A cache of sales per process, which saves hot requests a query.
 
-It serves to refuse early. The purchase's own transaction looks at the sale's row again, so what
-is remembered here may be a second old without selling anything outside the window.
+It only refuses early: the purchase's own transaction reads the sale's row again, so a cached sale
+may be a second old without anything being sold outside its window.
 
-There is one clock: the database's. Each look notes by how much this process's monotonic clock
-differs from it.
+Times are the database's: each read records its offset from this process's monotonic clock.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ from typing import Protocol
 from django.db import connection
 
 FRESH = 1.0
-"""Seconds for which a sale is remembered."""
+"""Seconds that a sale is cached."""
 
 MOST_SALES = 10_000
-"""Sales remembered at once; beyond it the memory starts over."""
+"""Cached sales; when there are more, the cache starts over."""
 
 READ = """
 SELECT item_id, price, currency, "limit", starts_at, ends_at, paused, hold, strategy, now()
@@ -30,7 +29,7 @@ FROM shop_sale WHERE id = %s
 
 
 class NoSuchSale(LookupError):
-    """There is no sale of that id."""
+    """No sale has this id."""
 
 
 class Window(Protocol):
@@ -55,7 +54,7 @@ def why_closed(window: Window, now: datetime) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class CachedSale:
-    """A sale as it was when it was read.
+    """A sale at the time it was read.
 
     Attributes:
         clock: the database's time minus this process's monotonic clock.
@@ -83,7 +82,7 @@ class CachedSale:
 
 
 class SaleCache:
-    """Sales by id, each read again after a second."""
+    """Sales by id, each reread after a second."""
 
     def __init__(self) -> None:
         self._sales: dict[int, CachedSale] = {}
@@ -93,13 +92,13 @@ class SaleCache:
         """Return the sale, at most about a second old.
 
         Raises:
-            NoSuchSale: there is none.
+            NoSuchSale: no such sale.
         """
         cached = self._sales.get(sale)
         if cached is not None:
             if time.monotonic() < self._fresh_until.get(sale, 0.0):
                 return cached
-            # One request looks again; those that come meanwhile use what is there.
+            # One request rereads it; concurrent ones use the cached sale.
             self._fresh_until[sale] = time.monotonic() + FRESH
         return self.refresh(sale)
 
@@ -107,7 +106,7 @@ class SaleCache:
         """Read the sale from the database and cache it.
 
         Raises:
-            NoSuchSale: there is none.
+            NoSuchSale: no such sale.
         """
         with connection.cursor() as cursor:
             cursor.execute(READ, [sale])
@@ -120,7 +119,7 @@ class SaleCache:
         if len(self._sales) >= MOST_SALES:
             self._sales.clear()
             self._fresh_until.clear()
-        # In this order: a reader that finds a sale also finds how long it is fresh.
+        # In this order: a reader that finds a sale must also find its expiry.
         self._fresh_until[sale] = time.monotonic() + FRESH
         self._sales[sale] = cached
         return cached

@@ -1,4 +1,4 @@
-"""Opening sales."""
+"""Create sales."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PHONE = {
     "description": "The classic of every flash sale: list price 1999, on sale at 999.",
     "list_price": 199_900,
 }
-"""The product that sales are of when nobody says."""
+"""The default product."""
 
 
 def open_sale(
@@ -39,18 +39,18 @@ def open_sale(
     Args:
         stock: units.
         price: of one unit, in minor units.
-        limit: units a buyer may have.
+        limit: units per buyer.
         currency: ISO 4217 code; the shop's own if None.
-        product: what is sold; the phone if None.
+        product: the product; the phone if None.
         strategy: name of the strategy.
         starts_in: from now, by the database's clock.
-        lasts: from the start on.
+        lasts: duration from the start.
         hold: time to pay.
         restock_cancelled: whether units of cancelled orders are sold again.
         restock_returned: whether units of returned orders are sold again.
 
     Raises:
-        ValidationError: something does not fit; nothing was created.
+        ValidationError: an argument is invalid; nothing was created.
     """
     with transaction.atomic():
         if product is None:
@@ -76,7 +76,7 @@ def open_sale(
 
 
 def database_time() -> datetime:
-    """Return the database's time, by which windows and deadlines are judged."""
+    """Return the database's time, which decides on windows and deadlines."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT now()")
         now: datetime = cursor.fetchone()[0]

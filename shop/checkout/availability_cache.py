@@ -1,7 +1,7 @@
-"""Whether a sold-out item may come back: while orders of it are unpaid, for those may expire.
+"""A cache that tells whether a sold-out item may become available again: unpaid orders may expire.
 
-Asked only when a buyer has been refused, and remembered for a second, so that a crowd that is
-refused costs one small query a second, and those who buy nothing.
+Used only after a refusal and cached for a second, so that refusals cost one small query per second
+and purchases none.
 """
 
 from __future__ import annotations
@@ -14,32 +14,32 @@ from django.db import Error
 from inventory import services
 
 FRESH = 1.0
-"""Seconds for which an answer is given again."""
+"""Seconds that an answer is cached."""
 
 MOST_ITEMS = 10_000
-"""Items remembered at once; beyond it the memory starts over."""
+"""Cached items; when there are more, the cache starts over."""
 
 
 class AvailabilityCache:
-    """Remembers for each item whether it may come back."""
+    """Whether each item may become available again."""
 
     def __init__(self) -> None:
         self._answers: dict[int, bool] = {}
         self._fresh_until: dict[int, float] = {}
 
     def may(self, item: int) -> bool:
-        """Whether units are held that nobody has paid for, as of about a second ago."""
+        """Whether units are held without payment, as of about a second ago."""
         if time.monotonic() < self._fresh_until.get(item, 0.0):
             return self._answers.get(item, False)
         if len(self._fresh_until) >= MOST_ITEMS:
             self._answers.clear()
             self._fresh_until.clear()
-        # One request asks again; those that come meanwhile get what is known.
+        # One request queries again; concurrent ones use the cached answer.
         self._fresh_until[item] = time.monotonic() + FRESH
         try:
             answer = services.may_come_back(item)
         except Error:
-            # Promise nothing while the database is away; the refusal stands without it.
+            # Promise nothing while the database is unreachable; the refusal needs no answer.
             answer = False
         self._answers[item] = answer
         return answer
@@ -47,5 +47,5 @@ class AvailabilityCache:
 
 @cache
 def availability_cache() -> AvailabilityCache:
-    """This process's."""
+    """Return the cache of this process."""
     return AvailabilityCache()

@@ -1,6 +1,6 @@
-"""Changing an order: everything between a parsed request and the order after it, or a refusal.
+"""Change an order: from a parsed request to the changed order or a refusal.
 
-Called by the API and by the page's forms alike.
+Used by the API and the pages' forms. Every function raises `Refusal` with its code.
 """
 
 from __future__ import annotations
@@ -16,31 +16,19 @@ from shop.refusals import Refusal
 
 
 def pay(order: Order) -> Order:
-    """Pay an order.
-
-    Raises:
-        Refusal: with the code of the reason.
-    """
+    """Pay an order."""
     with _refusing():
         return payments.pay(order)
 
 
 def cancel(order: Order, part: Part | None = None) -> Order:
-    """Give up an order that was not paid, or a part of it.
-
-    Raises:
-        Refusal: with the code of the reason.
-    """
+    """Cancel an unpaid order or a part of it."""
     with _refusing():
         return orders.cancel(order, part)
 
 
 def refund(order: Order, part: Part | None = None) -> Order:
-    """Take back a paid order, or a part of it.
-
-    Raises:
-        Refusal: with the code of the reason.
-    """
+    """Refund a paid order or a part of it."""
     with _refusing():
         return payments.refund(order, part)
 

@@ -1,7 +1,7 @@
-"""Buying: everything between a parsed request and an order or a refusal.
+"""Buy: from a parsed request to an order or a refusal.
 
-Called by the API and by the page's forms alike. A single purchase is a cart of one line, except
-that it is sold by its sale's strategy, in one batch with other buyers' purchases.
+Used by the API and the pages' forms. A single purchase is a cart of one line, except that its
+sale's strategy sells it, in one batch with other buyers' purchases.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from shop.orders.models import Order
 from shop.refusals import Refusal
 
 MOST_UNITS = 1000
-"""Largest quantity of one line; far above any limit, far below what a column holds."""
+"""Units per line; far above any limit, far below what a column can hold."""
 
 NOT_SOLD = (Declined, Busy, OutcomeUnknown, NoSuchItem, IntegrityError)
-"""Errors of a reservation that are refusals to the buyer."""
+"""Errors of a reservation that become refusals."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bought:
-    """An order, and whether an earlier request with the same key had opened it."""
+    """An order, and whether an earlier request with the same key opened it."""
 
     order: Order | Opened
     replayed: bool
@@ -70,7 +70,7 @@ def buy(sale: int, buyer: int, key: UUID, quantity: int) -> Bought:
         quantity: units.
 
     Raises:
-        Refusal: with the code of the reason.
+        Refusal: with its code.
     """
     if not 1 <= quantity <= MOST_UNITS:
         raise Refusal("invalid_quantity")
@@ -94,19 +94,19 @@ def check_out(buyer: int, key: UUID, wanted: Sequence[Wanted]) -> Bought:
 
     Args:
         buyer: id of the user.
-        key: the buyer's idempotency key, for the cart as a whole.
-        wanted: its lines, each of another sale, in any order.
+        key: the buyer's idempotency key for the whole cart.
+        wanted: the lines, each of a different sale, in any order.
 
     Raises:
-        Refusal: with the code of the reason, and ``sale``, the line that it is about.
+        Refusal: with its code, and the line's ``sale``.
     """
-    # In one order, whatever the client's: it makes the same cart the same purchases again.
+    # Sorted, so that a repeated cart makes the same purchases in the same order.
     lines = sorted(wanted, key=lambda line: line.sale)
     _check(lines)
     sales = [_cached(line.sale, line.sale) for line in lines]
     if len({cached.currency for cached in sales}) > 1:
         raise Refusal("invalid_cart")
-    # One order has one time to pay, the shortest.
+    # An order has one deadline, the shortest.
     hold = min(cached.hold for cached in sales)
     purchases = [
         Purchase(cached.item, line.sale, buyer, each, line.quantity, cached.limit, hold)
@@ -158,7 +158,7 @@ def _refusal(
 
 
 def _not_sold(error: Exception, buyer: int, *, cart: bool = False) -> Refusal:
-    """Say why a reservation failed; raises the error again if it is no refusal."""
+    """Return the refusal for a failed reservation; reraise other errors."""
     if isinstance(error, Declined):
         sale = min(error.scopes)
         return _why_declined(sale, line=sale if cart else None)
@@ -170,12 +170,12 @@ def _not_sold(error: Exception, buyer: int, *, cart: bool = False) -> Refusal:
         return Refusal("not_found")
     if User.objects.filter(pk=buyer).exists():
         raise error
-    # A token outlives a buyer who was deleted.
+    # A token outlives a deleted buyer.
     return Refusal("unauthorized")
 
 
 def _why_declined(sale: int, line: int | None) -> Refusal:
-    """The database said no where this process's memory had said yes: look again."""
+    """Return why the database declined what the sale cache had allowed."""
     try:
         return _about(line, Refusal(sale_cache().refresh(sale).closed() or "paused"))
     except NoSuchSale:
@@ -192,7 +192,7 @@ def _about(line: int | None, refusal: Refusal) -> Refusal:
 
 
 def _replay_or_refuse(purchases: Sequence[Purchase], closed: Refusal) -> Bought:
-    """A sale is closed; what was granted while it was open still gets its order."""
+    """Return the order of an earlier purchase although the sale is closed now."""
     try:
         found = [services.find(purchase) for purchase in purchases]
     except (OperationalError, InterfaceError) as error:
@@ -211,6 +211,6 @@ def _replay(granted: Sequence[Granted]) -> Bought:
     except (OperationalError, InterfaceError) as error:
         raise Refusal("outcome_unknown") from error
     if len(order.lines.all()) != len(granted):
-        # The key of another cart, with which this one begins.
+        # The key belongs to a larger cart that starts with these lines.
         raise Refusal("idempotency_key_reused")
     return Bought(order, replayed=True)

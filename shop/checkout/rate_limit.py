@@ -1,8 +1,8 @@
-"""How often one buyer may ask: a bucket of tokens each, in every process.
+"""A rate limit per buyer and process: token buckets (Turner, 1986).
 
-It keeps a bot from filling the queue that buyers wait in. Not shared between processes: asking
-Redis about every request would cost more than the request it refuses, and the limit is a coarse
-one anyway (times the number of processes). Algorithm: token bucket (Turner, 1986).
+It keeps bots from filling the queue that buyers wait in. Processes do not share it: asking Redis
+per request would cost more than the requests that it refuses. The total limit is the limit times
+the number of processes.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from functools import cache
 from django.conf import settings
 
 MOST_BUYERS = 50_000
-"""Buckets kept in one generation, about 10 MB; older ones are forgotten, which is to say full."""
+"""Buckets per generation, about 10 MB; older ones are forgotten, which makes them full."""
 
 
 class Limiter:
-    """Lets each buyer through at a rate, with a burst of twice as much.
+    """Lets each buyer through at a rate, with bursts of twice that rate.
 
     Args:
-        rate: requests a second; 0 lets everything through.
+        rate: requests per second; 0 means no limit.
     """
 
     def __init__(self, rate: float) -> None:
         self._rate = rate
         self._burst = 2 * rate
-        # Two generations: when the young one is full it becomes the old one, and the old one,
-        # whose buyers have not been seen since, is dropped. No list of ages to keep.
+        # Two generations: when the young one is full it replaces the old one, whose buyers have not
+        # returned since. This needs no list of ages.
         self._young: dict[int, tuple[float, float]] = {}
         self._old: dict[int, tuple[float, float]] = {}
 
     def allows(self, buyer: int) -> bool:
-        """Whether the buyer may ask now; if so, it is counted."""
+        """Whether the buyer may send a request now; if so, count it."""
         if not self._rate:
             return True
         now = time.monotonic()
@@ -47,5 +47,5 @@ class Limiter:
 
 @cache
 def limiter() -> Limiter:
-    """This process's limiter."""
+    """Return the limiter of this process."""
     return Limiter(settings.SHOP_RATE_LIMIT)

@@ -10,11 +10,11 @@ from shop.orders.models import Order
 
 
 class Mail(models.Model):
-    """A mail owed to a buyer. The row is the follow-up's effect: one of a kind for an order.
+    """A mail owed to a buyer: one row per order and kind, written by the follow-up.
 
-    Sending happens after the row was committed and may, after a crash, happen twice; the
-    Message-ID is made from the row, so that mail programs show it once. Dead means that it failed
-    too often to be tried again by itself; it is kept, to be tried again when somebody says so.
+    It is sent after the row's commit and may be sent twice after a crash; its Message-ID derives
+    from the row, so that mail programs show it once. ``dead`` means that all attempts failed; the
+    row stays until an operator retries it.
     """
 
     class Kind(models.TextChoices):

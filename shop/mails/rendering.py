@@ -1,7 +1,7 @@
-"""Mails to buyers: subject, text and HTML.
+"""Render mails to buyers: subject, text and HTML.
 
-Each mail is in both languages: an order does not store its buyer's, which would cost every
-purchase a query.
+Each mail is in both languages, because orders do not store the buyer's language: that would cost
+each purchase a query.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TONES = {
     Kind.REFUNDED: "good",
     Kind.TOO_LATE: "warn",
 }
-"""The colour of a mail's head, by kind."""
+"""Colour of the heading, by kind."""
 
 TEXTS: dict[Kind, tuple[Promise, Promise]] = {
     Kind.CONFIRMATION: (
@@ -59,15 +59,12 @@ TEXTS: dict[Kind, tuple[Promise, Promise]] = {
         ),
     ),
 }
-"""Heading, which is the subject as well, and body, by kind."""
-
-BUTTONS = {Kind.CONFIRMATION: _("Pay now")}
-"""What the link to the order says, where it is not to view it."""
+"""Heading, which is also the subject, and body, by kind."""
 
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """A mail as its reader sees it."""
+    """A rendered mail."""
 
     recipient: str
     subject: str
@@ -81,7 +78,7 @@ def letter(mail: Mail) -> Letter:
     context = _context(Kind(mail.kind), order)
     return Letter(
         recipient=order.buyer.email or f"{order.buyer.username}@localhost",
-        # A product's name may have been pasted with its line break, which a header cannot hold.
+        # A pasted product name may contain a line break, which a header cannot.
         subject=" ".join(f"{context['en']['heading']} / {context['zh']['heading']}".split()),
         text=render_to_string("mail/mail.txt", context),
         html=render_to_string("mail/mail.html", context),
@@ -91,7 +88,7 @@ def letter(mail: Mail) -> Letter:
 def message(mail: Mail) -> EmailMultiAlternatives:
     """Build a mail to send.
 
-    Its Message-ID is made from its row, so that mail programs show it once even if it is sent
+    Its Message-ID derives from its row, so that mail programs show it once even if it is sent
     twice.
     """
     written = letter(mail)

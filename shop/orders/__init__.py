@@ -1,6 +1,6 @@
 """Orders: created with their reservations, then fulfilled, cancelled or expired."""
 
-from shop.orders.cancellation import cancel, expire, expire_those
+from shop.orders.cancellation import by_halves, cancel, expire, expire_those
 from shop.orders.creation import OPENED, Opened, open_cart, open_orders
 from shop.orders.fulfilment import fulfil
 from shop.orders.partial import KeyReused, NoSuchPart, Part
@@ -14,6 +14,7 @@ __all__ = [
     "Opened",
     "Part",
     "WrongState",
+    "by_halves",
     "cancel",
     "expire",
     "expire_those",

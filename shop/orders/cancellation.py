@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 from uuid import UUID
 
 from django.db import InterfaceError, OperationalError
@@ -21,6 +22,8 @@ from shop.orders.transitions import WrongState, note, orders_of, take
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 HELD = Reservation.State.HELD
 Status = Order.Status
 
@@ -28,11 +31,11 @@ Status = Order.Status
 def cancel(order: Order, part: Part | None = None) -> Order:
     """Cancel an unpaid order or a part of it. Cancelling again changes nothing.
 
-    A payment that is under way is not waited for: what it takes goes back by itself.
+    It does not wait for a payment in progress: money taken meanwhile is refunded automatically.
 
     Raises:
         WrongState: it is not awaiting payment.
-        NoSuchPart: there is less.
+        NoSuchPart: there are fewer units.
         KeyReused: the part's key was used for another part.
     """
     with order_lock(order.pk):
@@ -60,7 +63,7 @@ def _cancel_all(order: Order) -> None:
 
 def _cancel_part(order: Order, line: OrderLine, quantity: int, key: UUID) -> bool:
     def follow(_: Sequence[services.Released]) -> None:
-        # The order's row is locked by this, and what is left of it is then certain.
+        # This locks the order's row and so makes the remaining units certain.
         worth = line.price * quantity
         waiting = Order.objects.filter(pk=order.pk, status=Status.AWAITING_PAYMENT)
         if not waiting.update(amount=F("amount") - worth):
@@ -82,51 +85,51 @@ def _cancel_part(order: Order, line: OrderLine, quantity: int, key: UUID) -> boo
 
 
 def expire(seconds: float = math.inf) -> int:
-    """Expire orders whose time to pay has passed, some hundreds at a time.
+    """Expire orders whose time to pay has passed, some hundreds per transaction.
 
-    Safe to run anywhere, any time.
+    Safe to run anywhere, at any time.
 
     Args:
-        seconds: begin no more of them after this long.
+        seconds: start no further transaction after this long.
 
     Returns:
-        How many were expired.
+        The number of expired reservations.
     """
     total = 0
     end = time.monotonic() + seconds
     while due := services.due():
-        expired = _expire_or_split(due)
+        expired = sum(by_halves("reservation", _expire, due))
         total += expired
         if not expired or time.monotonic() >= end:
             break
     return total
 
 
-def _expire_or_split(due: Sequence[int]) -> int:
-    """Expire orders; if one fails, expire the others without it."""
+def by_halves(what: str, expire: Callable[[Sequence[int]], T], ids: Sequence[int]) -> list[T]:
+    """Expire ids together; if one fails, halve them until the others are expired without it."""
     try:
-        return _expire(due)
+        return [expire(ids)]
     except (OperationalError, InterfaceError):
-        raise
+        raise  # the database is unreachable: a later run finds all of them again
     except Exception:
-        if len(due) == 1:
-            log.exception("reservation %s could not be expired", due[0])
-            return 0
-        middle = len(due) // 2
-        return _expire_or_split(due[:middle]) + _expire_or_split(due[middle:])
+        if len(ids) == 1:
+            log.exception("%s %s could not be expired; the sweep will try again", what, ids[0])
+            return []
+        middle = len(ids) // 2
+        return by_halves(what, expire, ids[:middle]) + by_halves(what, expire, ids[middle:])
 
 
 def expire_those(orders: Iterable[int]) -> int:
-    """Expire those orders whose deadline has passed; return how many.
+    """Expire those of these orders whose deadline has passed; return how many.
 
-    As safe as :func:`expire`: nothing is believed about them, the database judges each.
+    As safe as :func:`expire`: the database decides on each order.
     """
     due = services.due_of(OrderLine.objects.filter(order__in=orders).values_list("pk", flat=True))
     return _expire(due) if due else 0
 
 
 def _expire(due: Sequence[int]) -> int:
-    """Release due reservations, with those of the same orders: an order expires as a whole."""
+    """Release due reservations and the others of their orders: an order expires as a whole."""
     together = OrderLine.objects.filter(order__lines__in=due).values_list("pk", flat=True)
     released = services.release({*due, *together}, _expire_orders, was=HELD)
     return len(orders_of(released))

@@ -1,4 +1,4 @@
-"""Opening orders, in the transaction that reserves what they are of."""
+"""Open orders in the transaction that reserves their units."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from shop.orders.models import Order, OrderLine
 
 OPENED = "orders.opened"
 
-# What the statement itself says about an order and its line. Whatever else these models have gets
-# its default, as anywhere else in Django.
+# The columns that the statement computes. All other fields get their Django default.
 ORDER = {
     **{name: name for name in ("id", "buyer", "amount", "currency", "pay_before")},
     "created": "now()",
@@ -29,9 +28,9 @@ LINE = {
     "order": "id",
 }
 
-# The sale's own row decides once more, in the transaction and by the database's clock: price,
-# window and pause are those of this moment, whatever a web process remembered. An order's number
-# is drawn before it is written, since its line, written in the same statement, needs it too.
+# The sale's row decides again, in the transaction and by the database's clock: price, window and
+# pause are current, whatever a web process has cached. The order's id is drawn before the insert,
+# because the line in the same statement needs it.
 OPEN_ORDERS = Statement(
     """
 WITH opening AS (
@@ -62,8 +61,8 @@ FROM opening
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A new order of one line, with the names that :class:`Order` has; a model instance costs ten
-    times more, and one is made for each purchase of a batch.
+    """A new order of one line, with the attributes of :class:`Order`: a model instance, one per
+    purchase of a batch, would cost ten times as much.
     """
 
     pk: int
@@ -78,15 +77,15 @@ class Opened:
     returned: ClassVar[int] = 0
 
     def each_line(self) -> Sequence[Opened]:
-        """Its one line, which has the same figures."""
+        """Return its one line, which has the same figures."""
         return (self,)
 
 
 def open_orders(granted: Sequence[Granted]) -> list[Opened]:
-    """Open an order for each reservation, and tell the outbox; in the reservations' transaction.
+    """Open an order per reservation and write the outbox, in the reservations' transaction.
 
     Raises:
-        Declined: the sale of some of them is not open.
+        Declined: some of the sales are not open.
     """
     with connection.wrap_database_errors, sql.cursor() as cursor:
         row = cursor.execute(
@@ -118,11 +117,11 @@ def _opened(purchase: Purchase, row: tuple[int, int, str], now: datetime) -> Ope
 def open_cart(granted: Sequence[Granted]) -> list[Order]:
     """Open one order for reservations of one buyer, in their transaction.
 
-    Not the hot path, so it is written for reading. As for a single purchase, the sales' rows
-    decide once more by the database's clock.
+    Not the hot path, so it uses the ORM. As for a single purchase, the sales' rows decide again,
+    by the database's clock.
 
     Returns:
-        The order, once for each of its lines.
+        The order, once per line.
 
     Raises:
         Declined: some of the sales are not open, or their currencies differ.
@@ -144,7 +143,7 @@ def open_cart(granted: Sequence[Granted]) -> list[Order]:
         buyer_id=purchases[0].buyer,
         amount=sum(amounts),
         currency=currencies.pop(),
-        # The transaction's time, as for the reservations' own deadlines.
+        # The transaction's time, as for the reservations' deadlines.
         created=TransactionNow(),
         pay_before=TransactionNow() + purchases[0].hold,
     )

@@ -10,7 +10,7 @@ from shop.orders.transitions import WrongState, take
 
 
 def fulfil(order: Order) -> Order:
-    """Mark a paid order as handed over. Doing it again changes nothing.
+    """Mark a paid order as handed over. Repeating it changes nothing.
 
     Raises:
         WrongState: it is not paid.

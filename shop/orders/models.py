@@ -27,10 +27,10 @@ class Orders(models.QuerySet["Order"]):
 
 
 class Order(models.Model):
-    """What a buyer reserved and is to pay. Opened in its reservations' transaction.
+    """A buyer's order, opened in its reservations' transaction.
 
-    What it is of stands in its lines, one for each reservation: one for a purchase, several for
-    a cart.
+    Its contents are its `OrderLine` rows, one per reservation: one for a purchase, several for a
+    cart.
     """
 
     Status = Status
@@ -77,20 +77,20 @@ class Order(models.Model):
 
     @property
     def contents(self) -> str:
-        """Quantities and products, such as ``2 × Phone, 1 × Watch``."""
+        """Return quantities and products, such as ``2 × Phone, 1 × Watch``."""
         lines = self.lines.all()
         return ", ".join(f"{line.quantity} × {line.sale.product.local_name}" for line in lines)
 
     @property
     def sale_id(self) -> int | None:
-        """Id of the sale; None if the order has several lines."""
+        """Return the id of the sale; None if the order has several lines."""
         sales = [line.sale_id for line in self.lines.all()]
         return sales[0] if len(sales) == 1 else None
 
 
 class OrderLine(models.Model):
-    """A reservation and what was asked for it. Written with its order and never changed: what
-    was given back of it stands in the reservation.
+    """A reservation and its price, written with the order and never changed: the reservation
+    records the units that were given back.
     """
 
     reservation = models.OneToOneField(Reservation, on_delete=models.PROTECT, primary_key=True)
@@ -107,30 +107,30 @@ class OrderLine(models.Model):
 
     @property
     def price(self) -> int:
-        """Of one unit."""
+        """Return the price of one unit."""
         return self.amount // self.quantity
 
     @property
     def live(self) -> int:
-        """Units that the buyer still has or may have."""
+        """Return the units that the buyer has or may still get."""
         if self.reservation.state == Reservation.State.RELEASED:
             return 0
         return self.reservation.quantity - self.reservation.returned
 
     @property
     def returned(self) -> int:
-        """Units that were given back, by the buyer or by the passing of time."""
+        """Return the units that were cancelled, returned or expired."""
         return self.quantity - self.live
 
 
 class OrderEvent(models.Model):
-    """What happened to an order: its timeline. Rows are added, never changed.
+    """An event in an order's timeline. Rows are only added.
 
-    That it was opened is told by the order itself, so that opening one writes no event.
+    The order itself records its opening, so that opening one writes no event.
     """
 
     class Kind(models.TextChoices):
-        """What happened. The first ones are the steps of :mod:`shop.orders.states`."""
+        """The kind of event. The first ones are the steps of :mod:`shop.orders.states`."""
 
         PAID = "paid", "paid"
         PAID_LATE = "paid_late", "paid late, and the units were still there"
@@ -157,7 +157,7 @@ class OrderEvent(models.Model):
     class Meta:
         ordering = ("pk",)
         constraints = [
-            # Lesson 13: what must happen once inserts a row under a unique key.
+            # Lesson 13: an action that must happen once inserts a row under a unique key.
             models.UniqueConstraint(fields=["order", "key"], name="shop_event_one_per_key"),
         ]
 

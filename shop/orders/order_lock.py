@@ -1,7 +1,7 @@
-"""One change of an order at a time, by a lock in Redis; without Redis, all the same.
+"""Serialise changes of an order with a lock in Redis; they are correct without it too.
 
-It spares two clicks from meeting in the database and at the provider. What makes it right when
-they do meet stands elsewhere: guarded updates, and rows under unique keys.
+The lock keeps two clicks from racing in the database and at the provider. If they do race, guarded
+updates and unique keys keep the order correct.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from contextlib import contextmanager
 from inventory.degradable_lock import DegradableLock
 from inventory.selling.commit import lend_connections
 
-# The lease is longer than a provider's answer may take; the time-out lets a second click wait for
-# the first one's answer, which is then its own.
+# The lease exceeds the longest answer of the provider. The timeout lets a second click wait for the
+# first one's answer, which then applies to it too.
 ORDER_LOCK = DegradableLock("order", lease=15.0, timeout=5.0, metrics_prefix="order_")
 
 
 @contextmanager
 def order_lock(order: int) -> Iterator[None]:
     """Hold the order's lock inside the block, if Redis answers in time."""
-    # The holder may need a connection to finish; were those who wait to keep theirs, the pool
-    # could run dry and all of them would wait for each other.
+    # The holder may need a connection to finish: if waiting requests kept theirs, the pool could
+    # run dry and they would all wait for each other.
     lend_connections()
     with ORDER_LOCK.hold(order):
         yield

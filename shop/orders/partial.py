@@ -1,7 +1,7 @@
-"""Return or cancel a part of an order: some units of a line, under the buyer's own key.
+"""Return or cancel a part of an order: some units of a line, under the buyer's key.
 
-A whole order can be given back once, so asking twice is harmless. Of parts there can be several
-alike: only a key tells a second click from a second wish.
+A whole order can be returned only once, so a repeated request is harmless. Two parts may be equal:
+only the key distinguishes a repeated request from a new one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Part:
     Attributes:
         quantity: units.
         key: idempotency key.
-        sale: of which line; None where the order has only one.
+        sale: selects the line; None if the order has only one.
     """
 
     quantity: int
@@ -31,7 +31,7 @@ class Part:
 
 
 class NoSuchPart(Exception):
-    """The order has no such line, or fewer units of it."""
+    """The order has no such line, or the line has fewer units."""
 
 
 class KeyReused(Exception):
@@ -39,15 +39,15 @@ class KeyReused(Exception):
 
 
 GiveBack = Callable[[Order, OrderLine, int, UUID], bool]
-"""Gives units of a line back and writes the event with the key, in one transaction; False if the
-line has too few in the state that this needs."""
+"""Gives units of a line back and writes the event with the key, in one transaction; returns False
+if the line has too few units in the required state."""
 
 
 def once(order: Order, part: Part, kind: OrderEvent.Kind, give_back: GiveBack) -> None:
-    """Return a part, unless that was already done under its key.
+    """Return a part, unless that was done under its key before.
 
     Raises:
-        NoSuchPart: there is no such line, or too little is left of it.
+        NoSuchPart: there is no such line, or it has fewer units.
         KeyReused: the key belongs to another part.
         WrongState: the order's state does not allow it.
     """
@@ -57,7 +57,7 @@ def once(order: Order, part: Part, kind: OrderEvent.Kind, give_back: GiveBack) -
     try:
         given = give_back(order, line, part.quantity, part.key)
     except IntegrityError:
-        # Two requests with one key met, and the other one has committed.
+        # Two requests with one key raced and the other one committed.
         if not _done(order, part, kind, line):
             raise
         return
@@ -66,7 +66,7 @@ def once(order: Order, part: Part, kind: OrderEvent.Kind, give_back: GiveBack) -
 
 
 def written_off(lines: Iterable[OrderLine], rule: str) -> list[int]:
-    """Return the reservations whose units are written off by a rule of their sale."""
+    """Return the reservations whose units their sale writes off by this rule."""
     return [line.pk for line in lines if not getattr(line.sale, rule)]
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from django.db import connection
 
-# What of an order's lines may be live in each of its states. In a paid order of several lines some
-# may have been given back, in one that awaits payment likewise; then at least one is left.
+# The reservation states that fit each order status. In an order of several lines, some may have
+# been given back while the order is unpaid or paid; at least one is left.
 MISMATCHES = """
 SELECT shop_order.id, shop_order.status, min(reservation.state), max(reservation.state)
 FROM shop_order

@@ -2,10 +2,10 @@
 
     awaiting_payment ─→ paid ─→ fulfilled
         │  │              └──→ refund_pending ─→ refunded
-        │  └──→ expired ─→ paid     (paid too late, and units were still left)
+        │  └──→ expired ─→ paid     (paid late, with units still left)
         └─────→ cancelled
 
-The only place that decides it: free of HTTP and SQL. `shop/orders/transitions.py` takes the steps.
+This module alone defines them, without HTTP or SQL; `shop/orders/transitions.py` takes the steps.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class Step:
     """A step from one state to another.
 
     Attributes:
-        event: what the order's timeline and the outbox call it.
-        before: the state that it leads from; an order in any other does not take it.
-        after: the state that it leads to.
+        event: its name in the order's timeline and the outbox.
+        before: the required state.
+        after: the new state.
     """
 
     event: str
@@ -51,4 +51,4 @@ RETURN = Step("returned", Status.PAID, Status.REFUND_PENDING)
 REFUND = Step("refunded", Status.REFUND_PENDING, Status.REFUNDED)
 
 STEPS = (PAY, PAY_LATE, FULFIL, EXPIRE, CANCEL, RETURN, REFUND)
-"""All there are."""
+"""All steps."""

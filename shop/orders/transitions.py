@@ -1,7 +1,7 @@
-"""Taking a step: the order moves, its timeline grows, the outbox is told; together or not at all.
+"""Take steps: change the order, its timeline and the outbox in one transaction.
 
-Everybody locks in this order: payment, items, reservations, order, refund. So nobody waits in a
-circle.
+All transactions lock in this order: payment, items, reservations, order, refund. This rules out
+deadlocks.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class WrongState(Exception):
     """The order's state does not allow the step.
 
     Attributes:
-        status: where the order stands.
+        status: the order's status.
     """
 
     def __init__(self, status: str) -> None:
@@ -37,10 +37,10 @@ def topic(event: str) -> str:
 def take(step: Step, orders: Sequence[int]) -> None:
     """Take a step with orders, all of which must be in its first state.
 
-    Must run in a transaction; the orders' reservations, if the step moves them, were moved in it.
+    Runs in a transaction which has already changed the orders' reservations as the step requires.
 
     Raises:
-        WrongState: one of them stands elsewhere. The transaction must not be committed.
+        WrongState: an order is in another state. The transaction must roll back.
     """
     if not orders:
         return

@@ -23,12 +23,12 @@ from shop.pages.offers import Offer
 from shop.refusals import Refusal
 
 KEPT = "cart"
-"""The session's entry: quantities by the sale's id, as text, for the session is JSON."""
+"""Name of the session's entry: quantities by sale id, as text because sessions are JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of the cart, as the page shows it."""
+    """A line of the cart page."""
 
     offer: Offer
     quantity: int
@@ -36,11 +36,11 @@ class Line:
 
     @property
     def amount(self) -> int:
-        """What it costs, in minor units."""
+        """Return its amount in minor units."""
         return self.offer.sale.price * self.quantity
 
 
-# Never cached, as the page of a sale is not: coming back to it makes a new key.
+# Never cached, like the page of a sale: each visit gets a new key.
 @require_http_methods(["GET", "HEAD", "POST"])
 @never_cache
 def cart(request: HttpRequest) -> HttpResponse:
@@ -55,13 +55,13 @@ def cart(request: HttpRequest) -> HttpResponse:
     key = form.cleaned_data["key"]
     wanted = [Wanted(int(sale), quantity) for sale, quantity in _kept(request).items()]
     if not wanted:
-        # Sent twice, and the first time emptied it: that order, if there is one.
+        # A repeated request whose first one emptied the cart: show that order.
         mine = Order.objects.filter(buyer=request.user.pk, lines__reservation__key=key)
         return redirect(mine.first() or "cart")
     try:
         bought = check_out(request.user.pk, key, wanted)
     except Refusal as refusal:
-        # What was not answered can be asked again, under the same key.
+        # A purchase without an answer can be repeated under the same key.
         spoiled = refusal.code == "idempotency_key_reused"
         return _refuse(request, refusal, uuid4() if spoiled else key)
     del request.session[KEPT]
@@ -70,7 +70,7 @@ def cart(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def change(request: HttpRequest, sale: int) -> HttpResponse:
-    """Set how many units of a sale are in the cart; 0 takes it out."""
+    """Set the quantity of a sale in the cart; 0 removes it."""
     currency = get_object_or_404(Sale, pk=sale).currency
     form = LineForm(request.POST)
     if not form.is_valid():
@@ -109,7 +109,7 @@ def _show(
     context = {
         "lines": lines,
         "total": sum(line.amount for line in lines),
-        # All lines have the same one: see `change`.
+        # All lines have the same currency: see `change`.
         "currency": lines[0].offer.sale.currency if lines else "",
         "key": key,
         "refusal": refusal,

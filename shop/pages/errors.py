@@ -22,7 +22,7 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """Answer 500, or 503 if the database is down. Use nothing that may have failed."""
+    """Answer 500, or 503 if the database is unreachable. Use nothing that may have failed."""
     away = isinstance(sys.exc_info()[1], OperationalError | InterfaceError)
     status = 503 if away else 500
     if request.path_info.startswith(API):

@@ -10,13 +10,13 @@ from shop.checkout.purchase import MOST_UNITS
 
 
 class BuyForm(forms.Form):
-    """A purchase: the page's idempotency key, and the quantity."""
+    """A purchase: the page's idempotency key and the quantity."""
 
     key = forms.UUIDField()
     quantity = forms.IntegerField(min_value=1, max_value=MOST_UNITS)
 
     def refusal(self) -> str:
-        """Return the code of what is wrong with the form."""
+        """Return the code of the form's error."""
         return "idempotency_key_missing" if "key" in self.errors else "invalid_quantity"
 
 
@@ -33,7 +33,7 @@ class PartForm(BuyForm):
 
 
 class SignUpForm(UserCreationForm):
-    """A new buyer. The address is for the confirmation mail, and may be left out."""
+    """A new buyer. The address, for the confirmation mail, is optional."""
 
     class Meta:
         model = User

@@ -1,4 +1,4 @@
-"""The icon, for browsers that ask at the usual address without reading the page."""
+"""The icon, for browsers that request the conventional address."""
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect

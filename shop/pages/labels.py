@@ -73,4 +73,4 @@ SCRIPT: dict[str, Promise] = {
     "seconds_to_go": _("The sale opens in %(seconds)s seconds."),
     "copied": _("Copied"),
 }
-"""Messages that `shop.js` writes, by its names for them."""
+"""Messages that `shop.js` shows, by name."""

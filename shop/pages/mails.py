@@ -1,4 +1,4 @@
-"""The mails about an order as recipients see them; only in the demo, which sends none."""
+"""The mails about an order; only in the demo, which sends none."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def about(request: HttpRequest, order: int) -> HttpResponse:
 @require_safe
 @never_cache
 @login_required
-@xframe_options_sameorigin  # the page above shows it in a frame, where its styles are its own
+@xframe_options_sameorigin  # the page above shows it in a frame, which isolates its styles
 def one(request: HttpRequest, order: int, kind: str) -> HttpResponse:
     """Show one mail as a mail program does."""
     mail = get_object_or_404(_mails(_order(request, order)), kind=kind)
-    # Its links lead out of the frame.
+    # Its links must open outside the frame.
     return HttpResponse(letter(mail).html.replace("<head>", '<head><base target="_top">', 1))
 
 

@@ -14,15 +14,15 @@ from shop.catalogue.models import Sale
 from shop.catalogue.sale_cache import why_closed
 
 MOST_SHOWN = 24
-"""Sales on the home page. A load test leaves hundreds behind, which nobody wants to look at."""
+"""Sales on the home page; load tests leave hundreds behind."""
 
 MOST_GONE = 6
-"""Of them, how many that nothing can be bought of any more."""
+"""Of these, past sales."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A sale with its product and its item at one moment."""
+    """A sale with its product and item at one moment."""
 
     sale: Sale
     now: datetime
@@ -30,12 +30,12 @@ class Offer:
 
     @property
     def available(self) -> int:
-        """Units left."""
+        """Return the units left."""
         return self.sale.item.available
 
     @property
     def total(self) -> int:
-        """Units ever stocked."""
+        """Return the total units."""
         return self.sale.item.total
 
     @property
@@ -65,7 +65,7 @@ class Offer:
 
     @property
     def seconds_to_opening(self) -> int:
-        """Return the whole seconds after which the sale is certainly open."""
+        """Return the whole seconds until the sale is certainly open."""
         return max(int((self.sale.starts_at - self.now).total_seconds()) + 1, 1)
 
     @property
@@ -91,12 +91,12 @@ class Shelf:
 
 
 def find(sale: int) -> Offer | None:
-    """Return the sale of an id, or None."""
+    """Return the offer of a sale, or None."""
     return next(iter(_offers(Sale.objects.filter(pk=sale))), None)
 
 
 def of(sales: Iterable[int]) -> list[Offer]:
-    """Return those sales that exist, ordered by id."""
+    """Return the sales that exist, ordered by id."""
     return list(_offers(Sale.objects.filter(pk__in=list(sales)).order_by("pk")))
 
 
@@ -116,7 +116,7 @@ def shelves() -> list[Shelf]:
 
 def _offers(sales: QuerySet[Sale]) -> Iterable[Offer]:
     held = Reservation.objects.filter(item=OuterRef("item"), state=Reservation.State.HELD)
-    # Asked only of what is sold out: for the others the answer is of no use.
+    # Only computed for sold-out items; the others do not need it.
     sold_out = When(item__available=0, then=Exists(held))
     rows = sales.select_related("product", "item").annotate(
         now=Now(), held=Case(sold_out, default=Value(False))

@@ -25,7 +25,7 @@ from shop.payments.models import Payment
 from shop.refusals import Refusal
 
 A_PAGE = 20
-"""Orders on one page."""
+"""Orders per page."""
 
 
 @require_safe
@@ -47,7 +47,7 @@ def order(request: HttpRequest, order: int) -> HttpResponse:
     now = database_time()
     status = found.status
     if status == Order.Status.AWAITING_PAYMENT and found.pay_before <= now:
-        status = Order.Status.EXPIRED  # as paying says, before the sweep has come by
+        status = Order.Status.EXPIRED  # as paying would say, before the sweep has run
     under_way = found.payments.filter(state=Payment.State.PENDING).exists()
     context = {
         "order": found,
@@ -92,7 +92,7 @@ def _part(request: HttpRequest) -> Part | None:
 
 
 def _own(request: HttpRequest, order: int) -> Order:
-    # Another buyer's order is not found, rather than forbidden: ids are not to be counted.
+    # Another buyer's order is not found rather than forbidden, which hides how many there are.
     own = Order.objects.filter(buyer=request.user.pk).with_lines().prefetch_related("events")
     return get_object_or_404(own, pk=order)
 

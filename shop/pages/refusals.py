@@ -17,11 +17,11 @@ ON_PAGE = {
         "it cannot place a second order."
     ),
 }
-"""Messages for codes whose own speaks of headers: a visitor has a button instead."""
+"""Messages for codes whose API message mentions headers: a visitor has a button instead."""
 
 
 def message(code: str, *, may_come_back: int = False, **_: int) -> str:
-    """Write what a page says about a code, in the visitor's language.
+    """Return a page's message for a code, in the visitor's language.
 
     Args:
         code: one of ``PROBLEMS``.
@@ -36,10 +36,10 @@ def message(code: str, *, may_come_back: int = False, **_: int) -> str:
 
 
 def mark(response: HttpResponse, code: str) -> HttpResponse:
-    """Give a page the status and the Retry-After header of a code."""
+    """Set the status and the Retry-After header of a code on a page."""
     problem = PROBLEMS[code]
     response.status_code = problem.status
-    # Django would log each of thousands of refusals, which are outcomes rather than errors.
+    # Django would log each of thousands of refusals, which are not errors.
     response._has_been_logged = True  # type: ignore[attr-defined]
     if problem.retry_after is not None:
         response.headers["Retry-After"] = str(problem.retry_after)

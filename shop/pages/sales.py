@@ -1,4 +1,4 @@
-"""The home page, and the page of a sale."""
+"""The home page and the page of a sale."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from shop.refusals import Refusal
 def home(request: HttpRequest) -> HttpResponse:
     """Show the current, upcoming and past sales.
 
-    What stands on the shelves is the same for everybody and is kept for a second (the template
-    calls ``shelves`` when it is not): at an opening, everybody looks at once.
+    The sections are the same for all visitors and cached for a second, because everyone looks at
+    an opening. The template calls ``shelves`` when the cache is empty.
     """
     context = {"shelves": offers.shelves, "now": database_time()}
     return render(request, "shop/home.html", context)
 
 
-# Never cached, so that coming back to the page makes a new key: a click there is a new purchase,
-# while a double click, a re-sent form and a retry after a refusal carry the old one.
+# Never cached, so that each visit gets a new key: a click there is a new purchase, whereas a double
+# click, a form sent again and a retry after a refusal repeat the key.
 @require_http_methods(["GET", "HEAD", "POST"])
 @never_cache
 def sale(request: HttpRequest, sale: int) -> HttpResponse:
@@ -51,7 +51,7 @@ def sale(request: HttpRequest, sale: int) -> HttpResponse:
 
 
 def _refuse(request: HttpRequest, sale: int, form: BuyForm, why: Refusal) -> HttpResponse:
-    """Show the page with the refusal, and with the same key where a retry may use it."""
+    """Show the page with the refusal, and with the same key if a retry may use it."""
     code = why.code
     spoiled = code in {"idempotency_key_missing", "idempotency_key_reused"}
     key = uuid4() if spoiled else form.cleaned_data["key"]

@@ -1,7 +1,6 @@
-"""The provider over HTTP, as the demo's speaks it (`lab/psp`); the pattern for a real one.
+"""The payment provider over HTTP, for the demo's provider (`lab/psp`) and as a pattern for others.
 
-Nothing is tried again here. Whoever asked knows the idempotency key and whether a second attempt
-is worth it; a hidden one would hide how long the buyer waits.
+It never retries: the caller knows the idempotency key and how long the buyer should wait.
 """
 
 from __future__ import annotations
@@ -28,43 +27,43 @@ from shop.payments.provider import (
 T = TypeVar("T")
 
 TIMEOUT = urllib3.Timeout(connect=1.0, read=5.0)
-"""Seconds. A buyer waits for the answer; after that, a webhook or a sweep finds out."""
+"""Seconds. A buyer waits for the answer; later, a webhook or a sweep gets it."""
 
 LONGEST = 6.0
-"""Seconds of an answer as a whole; `read` above bounds only each piece of it."""
+"""Seconds for a whole answer; the `read` timeout only bounds each part of it."""
 
 CONNECTIONS = 64
-"""Of a process. More than that wait for one, no longer than for an answer."""
+"""Connections per process. Further requests wait for one, at most as long as for an answer."""
 
 PIECE = 65536
-"""Bytes read at once."""
+"""Bytes per read."""
 
 DEFINITE = {402, 409}
-"""Refusals that say that nothing was moved and nothing will be. Not among them: 400, 401, 403 and
-404, for a mistake of ours (a wrong key, another provider's address) says nothing about the buyer's
-money; and 422, for the first request under that key may have moved some."""
+"""Status codes after which no money was or will be moved. 400, 401, 403 and 404 are not among them:
+a mistake of ours, such as a wrong key, says nothing about the buyer's money. Nor is 422: the first
+request under that key may have moved money."""
 
 
 class HttpProvider(Provider):
     """A client of the provider's JSON API: bearer key, idempotency keys, minor units."""
 
     def create_intent(self, *, order: int, amount: int, currency: str, key: str) -> Intent:
-        """Announce a payment."""
+        """Create a payment."""
         body = {"order": order, "amount": amount, "currency": currency}
         return _call(Intent, "POST", "payment_intents", key=key, body=body)
 
     def capture(self, intent: str, *, key: str) -> Intent:
-        """Take the money."""
+        """Capture the money."""
         path = f"payment_intents/{quote(intent, safe='')}/capture"
         return _call(Intent, "POST", path, key=key, body={})
 
     def cancel(self, intent: str, *, key: str) -> Intent:
-        """Give up a payment. One that is in processing is declined: its outcome must be awaited."""
+        """Cancel a payment. The provider declines this while it is processing."""
         path = f"payment_intents/{quote(intent, safe='')}/cancel"
         return _call(Intent, "POST", path, key=key, body={})
 
     def refund(self, intent: str, *, amount: int, key: str) -> ProviderRefund:
-        """Give money back."""
+        """Refund money."""
         body = {"intent": intent, "amount": amount}
         return _call(ProviderRefund, "POST", "refunds", key=key, body=body)
 
@@ -99,7 +98,7 @@ class LedgerLine(msgspec.Struct, frozen=True):
 def ledger_lines() -> Iterator[LedgerLine]:
     """Return every movement in the provider's ledger, oldest first.
 
-    Raises:
+    PaymentUnknown: the provider does not answer, or not completely.
         PaymentUnknown: it does not tell, or not all of it.
     """
     try:
@@ -120,7 +119,7 @@ def ledger_lines() -> Iterator[LedgerLine]:
 
 
 def _complete(response: urllib3.BaseHTTPResponse) -> Iterator[LedgerLine]:
-    """The ledger's lines; its last one says how many there are, so that none is missed."""
+    """Yield the ledger's lines; the last one holds their number, so that none is missed."""
     if response.status != 200:
         raise ValueError(f"answered with {response.status}")
     count, end = 0, None
@@ -136,8 +135,8 @@ def _complete(response: urllib3.BaseHTTPResponse) -> Iterator[LedgerLine]:
 
 
 def _call(kind: type[T], method: str, path: str, *, key: str = "", body: Any = None) -> T:
-    """Ask; the document of a definite yes."""
-    # Of this wait the database need know nothing: others can have the connection.
+    """Send a request; return the document of a definite success."""
+    # The wait needs no database connection: lend it to others.
     lend_connections()
     deadline = time.monotonic() + LONGEST
     try:
@@ -153,7 +152,7 @@ def _call(kind: type[T], method: str, path: str, *, key: str = "", body: Any = N
         with answer:
             document = _read(answer, deadline)
         if answer.status == 200:
-            # If this cannot be read, it was done, but what was done is unknown.
+            # If this cannot be parsed, the request succeeded with an unknown result.
             return msgspec.json.decode(document, type=kind)
     except (urllib3.exceptions.HTTPError, OSError, ValueError, RecursionError) as error:
         raise PaymentUnknown(f"{method} {path}: {error!r}") from error
@@ -167,7 +166,7 @@ def _read(answer: urllib3.BaseHTTPResponse, deadline: float) -> bytes:
     """Read an answer to its end.
 
     Raises:
-        TimeoutError: it comes in pieces that are too small or too slow.
+        TimeoutError: its parts are too small or too slow.
     """
     pieces = []
     while piece := answer.read1(PIECE):
@@ -183,7 +182,7 @@ def _headers(key: str = "") -> dict[str, str]:
 
 
 def _refusal(body: bytes) -> str:
-    """Return the code of the provider's refusal; empty if it came from a proxy, for example."""
+    """Return the code of the provider's refusal; empty if a proxy answered, for example."""
     try:
         return msgspec.json.decode(body, type=_Refused).error.code
     except (ValueError, RecursionError):

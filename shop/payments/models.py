@@ -1,7 +1,7 @@
 """Payments and refunds, and what the shop knows of their outcome.
 
-A row is written before the provider is asked, with the key that the provider is asked under. So
-whatever crashes, the question is known, can be asked again, and is answered once.
+Each row is written before the provider is called, with the idempotency key of that call. After any
+crash, the call can be repeated and takes effect once.
 """
 
 from __future__ import annotations

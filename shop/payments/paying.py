@@ -1,4 +1,4 @@
-"""Pay orders: record the intent, ask the provider, record its answer."""
+"""Pay orders: record the payment, call the provider, record its answer."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ SETTLED = frozenset({Status.PAID, Status.FULFILLED})
 
 
 class Declined(Exception):
-    """The provider refused the payment. Nothing was taken, and another attempt may be made."""
+    """The provider refused the payment. Nothing was taken; another attempt is possible."""
 
 
 def pay(order: Order) -> Order:
     """Pay an order. Paying again changes nothing.
 
     Returns:
-        The order: paid, or still awaiting its payment while the provider works on it.
+        The order: paid, or still awaiting payment while the provider is processing.
 
     Raises:
         WrongState: it is not awaiting payment, or its time to pay has passed.
         Declined: the provider refused.
-        PaymentUnknown: no answer came; the same call later gets the truth.
+        PaymentUnknown: no answer came; a repeated call gets the result.
     """
     with order_lock(order.pk):
         payment = _begin(order)
@@ -39,7 +39,7 @@ def pay(order: Order) -> Order:
             payment.refresh_from_db()
     order.refresh_from_db()
     if order.status not in {Status.AWAITING_PAYMENT, *SETTLED}:
-        # Meanwhile it ended; the money, if it was taken, is on its way back.
+        # It ended meanwhile; money that was taken is being refunded.
         raise WrongState(order.status)
     failed = payment is not None and payment.state == Payment.State.FAILED
     if failed and _payable(order):
@@ -48,7 +48,7 @@ def pay(order: Order) -> Order:
 
 
 def _begin(order: Order) -> Payment | None:
-    """The payment to ask the provider about; None if there is nothing to ask."""
+    """Return the payment to call the provider about; None if there is none."""
     order.refresh_from_db()
     if order.status in SETTLED:
         return None
@@ -64,7 +64,7 @@ def _begin(order: Order) -> Payment | None:
 
 
 def _payable(order: Order) -> bool:
-    """Whether a payment makes sense; not if the order has been paid meanwhile.
+    """Whether a payment is possible; False if the order has been paid meanwhile.
 
     Raises:
         WrongState: it has ended otherwise.
@@ -73,7 +73,7 @@ def _payable(order: Order) -> bool:
         return True
     order.refresh_from_db()
     if order.status == Status.AWAITING_PAYMENT:
-        # The deadline has passed and the sweep has not come by yet.
+        # The deadline has passed and the sweep has not run yet.
         raise WrongState(Status.EXPIRED)
     if order.status not in SETTLED:
         raise WrongState(order.status)
@@ -81,7 +81,7 @@ def _payable(order: Order) -> bool:
 
 
 def _write_down(order: Order) -> Payment:
-    """The attempt's number is in its key: two that begin at once write the same row."""
+    """Record an attempt. Its number is in its key, so concurrent ones write the same row."""
     attempt = order.payments.filter(state=Payment.State.FAILED).count() + 1
     wanted = Payment(
         order=order,
@@ -92,13 +92,13 @@ def _write_down(order: Order) -> Payment:
     Payment.objects.bulk_create([wanted], ignore_conflicts=True)
     written = order.payments.exclude(state=Payment.State.FAILED).first()
     if written is None:
-        # Another request wrote it, and has been refused already: its answer is ours.
+        # Another request recorded it and has been refused: its answer applies here too.
         raise Declined
     return written
 
 
 def _accept_nothing(order: Order) -> None:
-    """An order that costs nothing is paid by saying so."""
+    """Mark an order that costs nothing as paid."""
     with transaction.atomic():
         if not settlement.confirm(order):
             raise WrongState(Status.EXPIRED)

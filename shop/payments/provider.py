@@ -1,13 +1,13 @@
 """The interface of a payment provider: every call that the shop makes.
 
-To use a real provider, write a :class:`Provider` for it and name it in ``PAYMENT_PROVIDER``. What
-the shop relies on:
+To use a real provider, implement :class:`Provider` and name it in ``PAYMENT_PROVIDER``. The shop
+relies on this:
 
-- Every call that moves money carries an idempotency key. The same key and the same request get
-  the first answer again, however often and however much later they come.
-- Only a definite answer is definite. A time-out, a cut connection or a server error is
-  :class:`PaymentUnknown`: it may have happened, and the same call again finds out.
-- What changes on its own (a capture that took a while) is told by a signed webhook, at least once
+- Every call that moves money carries an idempotency key. Repeats of a request with its key get the
+  first answer, however many and however late.
+- Only a definite answer is definite. A timeout, a cut connection or a server error is
+  :class:`PaymentUnknown`: the request may have succeeded, and repeating it gets the result.
+- Later changes (such as a capture that takes a while) arrive as signed webhooks, at least once
   and in any order.
 """
 
@@ -26,10 +26,10 @@ RefundStatus = Literal["pending", "succeeded", "failed"]
 
 
 class PaymentDeclined(Exception):
-    """The provider definitely refused: no money was moved.
+    """The provider refused: no money was moved.
 
     Attributes:
-        code: the provider's own word for why.
+        code: the provider's code for the reason.
     """
 
     def __init__(self, code: str) -> None:
@@ -38,21 +38,21 @@ class PaymentDeclined(Exception):
 
 
 class PaymentUnknown(Exception):
-    """No definite answer came. It may have happened; the same call with the same key finds out."""
+    """No definite answer came. Repeating the call with the same key gets the result."""
 
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """A payment as the provider knows it.
+    """A payment in the provider's view.
 
     Attributes:
-        id: the provider's own.
-        order: what the shop called it.
+        id: the provider's id.
+        order: the shop's order id.
         amount: to be captured, or captured; in minor units.
         currency: ISO 4217 code.
-        status: ``requires_capture`` (nothing moved yet), ``processing`` (a webhook will tell),
+        status: ``requires_capture`` (nothing moved yet), ``processing`` (a webhook will follow),
             ``captured``, ``failed`` or ``cancelled``.
-        refunded: how much of it went back so far.
+        refunded: amount refunded so far.
     """
 
     id: str
@@ -65,13 +65,13 @@ class Intent:
 
 @dataclass(frozen=True, slots=True)
 class ProviderRefund:
-    """A refund as the provider knows it.
+    """A refund in the provider's view.
 
     Attributes:
-        id: the provider's own.
-        intent: whose money.
-        amount: how much, in minor units of the payment's currency.
-        status: ``pending`` (a webhook will tell), ``succeeded`` or ``failed``.
+        id: the provider's id.
+        intent: the refunded payment.
+        amount: in minor units of the payment's currency.
+        status: ``pending`` (a webhook will follow), ``succeeded`` or ``failed``.
     """
 
     id: str
@@ -83,17 +83,17 @@ class ProviderRefund:
 class Provider(ABC):
     """What a payment provider does for the shop.
 
-    Every method may raise :class:`PaymentUnknown`, and those that move something
-    :class:`PaymentDeclined`. Never called inside a database transaction: others would wait for
-    the provider.
+    Every method may raise :class:`PaymentUnknown`, and those that move money
+    :class:`PaymentDeclined`. They are never called inside a database transaction, which would make
+    others wait for the provider.
     """
 
     @abstractmethod
     def create_intent(self, *, order: int, amount: int, currency: str, key: str) -> Intent:
-        """Announce a payment; nothing is moved yet.
+        """Create a payment; no money is moved yet.
 
         Args:
-            order: id of the order, given back with everything about this payment.
+            order: id of the order, which the provider repeats in every message on this payment.
             amount: in minor units.
             currency: ISO 4217 code.
             key: idempotency key.
@@ -101,25 +101,25 @@ class Provider(ABC):
 
     @abstractmethod
     def capture(self, intent: str, *, key: str) -> Intent:
-        """Take the money; ``captured``, or ``processing`` if that takes a while."""
+        """Capture the money; ``captured``, or ``processing`` if that takes a while."""
 
     @abstractmethod
     def cancel(self, intent: str, *, key: str) -> Intent:
-        """Give up a payment that was not captured; afterwards it never will be."""
+        """Cancel a payment that was not captured; afterwards it never will be."""
 
     @abstractmethod
     def refund(self, intent: str, *, amount: int, key: str) -> ProviderRefund:
-        """Give money back, never more in all than was captured.
+        """Refund money, in total never more than was captured.
 
         Args:
-            intent: whose money.
+            intent: the payment.
             amount: in minor units of the payment's currency.
             key: idempotency key.
         """
 
     @abstractmethod
     def find(self, order: int) -> list[Intent]:
-        """Every payment of an order that the provider knows, oldest first."""
+        """Return every payment of an order that the provider knows, oldest first."""
 
 
 @cache

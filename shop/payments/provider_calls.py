@@ -1,8 +1,9 @@
-"""Call the provider, and record its answers.
+"""Call the provider and record its answers.
 
-Never inside a transaction: while a provider takes its time, nobody waits for a row of ours. The
-question was written down before (see `shop/payments/models.py`), so that a crash between any two
-lines here leaves something that can be asked again, under the same key.
+Calls are made outside transactions, so that no row is locked while the provider answers. Each call
+was recorded before (see `shop/payments/models.py`): after a crash at any point, it can be repeated
+under the same key. All but the two `record` functions raise `PaymentUnknown` if no definite answer
+comes.
 """
 
 from __future__ import annotations
@@ -15,20 +16,12 @@ from shop.payments.provider import Intent, PaymentDeclined, PaymentUnknown, prov
 
 
 def advance(payment: Payment) -> None:
-    """Go on with a payment while its order can be paid; otherwise see that nothing is taken.
-
-    Raises:
-        PaymentUnknown: no definite answer came.
-    """
+    """Charge a payment while its order can be paid; otherwise make sure that nothing is taken."""
     (charge if settlement.payable(payment.order_id) else give_up)(payment)
 
 
 def charge(payment: Payment) -> None:
-    """Take the money, or find out what became of an earlier try.
-
-    Raises:
-        PaymentUnknown: no definite answer came.
-    """
+    """Take the money, or get the result of an earlier attempt."""
     try:
         intent = _intent(payment)
     except PaymentDeclined:
@@ -38,7 +31,7 @@ def charge(payment: Payment) -> None:
         try:
             intent = provider().capture(intent.id, key=f"{payment.key}-capture")
         except PaymentDeclined:
-            # Refused, or refused because another came first: what happened to it says which.
+            # Refused, or an earlier call was first: the payment's state tells which.
             intent = _look(payment)
             if intent.status == "requires_capture":
                 record_failure(payment)
@@ -47,11 +40,7 @@ def charge(payment: Payment) -> None:
 
 
 def give_up(payment: Payment) -> None:
-    """Make sure that nothing is taken any more, or find out that it was.
-
-    Raises:
-        PaymentUnknown: no definite answer came.
-    """
+    """Make sure that nothing will be taken, or find that it was."""
     try:
         intent = _intent(payment)
     except PaymentDeclined:
@@ -61,23 +50,19 @@ def give_up(payment: Payment) -> None:
         try:
             intent = provider().cancel(intent.id, key=f"{payment.key}-cancel")
         except PaymentDeclined:
-            # A capture that was under way came first.
+            # A concurrent capture was first.
             intent = _look(payment)
     record(intent)
 
 
 def give_back(refund: Refund) -> None:
-    """Give money back, or find out what became of an earlier try.
-
-    Raises:
-        PaymentUnknown: no definite answer came.
-    """
+    """Refund money, or get the result of an earlier attempt."""
     payment = refund.payment
     try:
         answer = provider().refund(payment.intent, amount=refund.amount, key=refund.provider_key)
     except PaymentDeclined:
         with transaction.atomic():
-            provider_events.bounced(refund)
+            settlement.bounced(refund)
         return
     Refund.objects.filter(pk=refund.pk, number="").update(number=answer.id)
     with transaction.atomic():
@@ -87,7 +72,9 @@ def give_back(refund: Refund) -> None:
 
 
 def _look_for(refund: Refund) -> None:
-    """Its news may be lost, and its key gets the first answer; what is back in all is known."""
+    """Settle a refund by the total refunded: its webhook may be lost, and its key repeats the
+    first answer.
+    """
     payment = Payment.objects.get(pk=refund.payment_id)
     if _look(payment).refunded == payment.owed_back:
         with transaction.atomic():
@@ -95,7 +82,7 @@ def _look_for(refund: Refund) -> None:
 
 
 def record(intent: Intent) -> None:
-    """Record what the provider says about a payment."""
+    """Record the provider's state of a payment."""
     with transaction.atomic():
         if intent.status == "captured":
             provider_events.captured(intent)
@@ -110,7 +97,7 @@ def record_failure(payment: Payment) -> None:
 
 
 def _intent(payment: Payment) -> Intent:
-    """The payment as the provider knows it, made known to it if need be."""
+    """Return the provider's payment; create it there first if necessary."""
     if payment.intent:
         return _look(payment)
     intent = provider().create_intent(
@@ -125,7 +112,7 @@ def _intent(payment: Payment) -> Intent:
 
 
 def _look(payment: Payment) -> Intent:
-    # A repeated key is answered with what was said first; this says how it stands now.
+    # A repeated key gets the first answer; this gets the current state.
     for intent in provider().find(payment.order_id):
         if intent.id == payment.intent:
             return intent

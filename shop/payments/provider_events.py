@@ -1,4 +1,7 @@
-"""What the provider's news mean for orders. Each may come twice, late, and in any order."""
+"""Apply the provider's events to orders. Each may come twice, late and in any order.
+
+An event of an unknown payment or refund raises `NotYet`.
+"""
 
 from __future__ import annotations
 
@@ -12,44 +15,32 @@ from shop.payments.provider import Intent, ProviderRefund
 
 
 class NotYet(Exception):
-    """This is about something that is not written down here yet; the provider is to tell again."""
+    """The event's record does not exist here yet; the provider must send it again."""
 
 
 def captured(intent: Intent) -> None:
-    """A payment's money was taken. Runs in the transaction that marks the news as processed.
-
-    Raises:
-        NotYet: the payment is not known here yet.
-    """
+    """Record a capture. Runs in the transaction that marks the event as processed."""
     payment = _payment(intent)
-    # Also one that was thought to have failed: money that was taken is never overlooked.
+    # Including payments recorded as failed: captured money is never overlooked.
     missed = Payment.objects.filter(pk=payment.pk).exclude(state=Payment.State.CAPTURED)
     if missed.update(state=Payment.State.CAPTURED, settled=Now()):
         settlement.accept(payment)
 
 
 def failed(intent: Intent) -> None:
-    """A payment failed or was cancelled; nothing was taken.
-
-    Raises:
-        NotYet: the payment is not known here yet.
-    """
+    """Record that a payment failed or was cancelled; nothing was taken."""
     declined(_payment(intent))
 
 
 def declined(payment: Payment) -> None:
-    """The provider refused a payment; nothing was taken."""
+    """Record that the provider refused a payment; nothing was taken."""
     pending = Payment.objects.filter(pk=payment.pk, state=Payment.State.PENDING)
     if pending.update(state=Payment.State.FAILED, settled=Now()):
         note(payment.order_id, OrderEvent.Kind.PAYMENT_FAILED, amount=payment.amount)
 
 
 def refunded(refund: ProviderRefund) -> None:
-    """Money has arrived back, or could not be given back.
-
-    Raises:
-        NotYet: the refund is not known here yet.
-    """
+    """Record that a refund succeeded or failed."""
     try:
         ours = Refund.objects.select_related("payment").get(number=refund.id)
     except Refund.DoesNotExist:
@@ -57,12 +48,7 @@ def refunded(refund: ProviderRefund) -> None:
     if refund.status == "succeeded":
         settlement.arrived(ours)
     elif refund.status == "failed":
-        bounced(ours)
-
-
-def bounced(refund: Refund) -> None:
-    """Money could not be given back."""
-    settlement.bounced(refund)
+        settlement.bounced(ours)
 
 
 def _payment(intent: Intent) -> Payment:

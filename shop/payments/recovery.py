@@ -1,8 +1,7 @@
 """Repeat unanswered calls to the provider until each has an answer.
 
-A crash, a time-out or a lost webhook leaves a row that is pending. Each is taken by one sweep at
-a time, by moving the time of the next look in a transaction of its own; then, with nothing locked,
-the provider is asked.
+A crash, a timeout or a lost webhook leaves a pending row. A sweep claims each row by moving the
+time of its next look, in a transaction of its own, and then calls the provider without any lock.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ log = logging.getLogger(__name__)
 
 FIRST_PAUSE = timedelta(seconds=5)
 LONGEST_PAUSE = timedelta(minutes=10)
-"""A question without an answer is asked again after 5 s, 10 s, 20 s …, at most 10 minutes."""
+"""A call without an answer is repeated after 5 s, 10 s, 20 s …, at most 10 minutes."""
 
 Row = TypeVar("Row", Payment, Refund)
 
@@ -34,9 +33,9 @@ def settle(*, most: int = 100) -> int:
     """Ask the provider about due pending operations; return how many.
 
     Args:
-        most: payments, and as many refunds, before returning.
+        most: maximum number of payments, and of refunds.
     """
-    # A payment of an order that has ended is looked at at once, the first time.
+    # The first look at a payment of an ended order is due at once.
     over = ~Q(order__status=Order.Status.AWAITING_PAYMENT) & Q(attempts=0)
     asked = _each(Payment, Q(not_before__lte=Now()) | over, provider_calls.advance, most)
     return asked + _each(Refund, Q(not_before__lte=Now()), provider_calls.give_back, most)
@@ -50,18 +49,18 @@ def _each(kind: type[Row], due: Q, ask: Callable[[Row], None], most: int) -> int
         try:
             ask(row)
         except PaymentUnknown as error:
-            log.warning("%s: the provider does not say (%s); asked again later", row, error)
+            log.warning("%s: the provider gives no answer (%s); will ask again", row, error)
         except Exception:
-            # One that cannot be settled must not keep the others from being.
-            log.exception("%s could not be settled; tried again later", row)
+            # A row that cannot be settled must not block the others.
+            log.exception("%s could not be settled; will try again", row)
     return most
 
 
 def _next(kind: type[Row], due: Q) -> Row | None:
-    """Take the next one that is due, by putting its next look off."""
+    """Claim the next due row by putting off its next look."""
     with transaction.atomic():
         pending = kind.objects.filter(due, state=kind.State.PENDING)
-        # SKIP LOCKED: what another sweep or a request is at is not waited for.
+        # SKIP LOCKED: do not wait for rows of another sweep or a request.
         locked = pending.select_for_update(skip_locked=True, of=("self",), no_key=True)
         row = locked.order_by("not_before").first()
         if row is not None:

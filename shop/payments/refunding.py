@@ -1,7 +1,7 @@
 """Return paid orders: the units go back at once, the money when the provider confirms.
 
-The return is a guarded step with a refund written down in the same transaction, under a key made
-from the order; so however many ask, there is one, and all of them get its answer.
+A return is a guarded step that records a refund in the same transaction, under a key derived from
+the order: repeated requests find that one refund and get its answer.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ Status = Order.Status
 
 
 def refund(order: Order, part: Part | None = None) -> Order:
-    """Return a paid order or a part of it for a refund. Doing it again changes nothing.
+    """Return a paid order or a part of it for a refund. Repeating it changes nothing.
 
     Returns:
-        The order: refunded, or with the money on its way back.
+        The order: refunded, or with the refund in progress.
 
     Raises:
         WrongState: it is not paid.
-        NoSuchPart: there is less.
+        NoSuchPart: there are fewer units.
         KeyReused: the part's key was used for another part.
-        PaymentUnknown: it is returned, but whether the money is back is not known yet; the same
-            call later gets the truth.
+        PaymentUnknown: it is returned, but the refund's result is unknown; a repeated call gets
+            the result.
     """
     with order_lock(order.pk):
         if part is None:
@@ -52,7 +52,7 @@ def refund(order: Order, part: Part | None = None) -> Order:
 
 
 def retry(failed: Refund) -> None:
-    """Try a refund that failed for certain once more, as another one in the provider's books.
+    """Retry a failed refund, as a new one at the provider.
 
     Raises:
         PaymentUnknown: no answer came; the sweep asks again.
@@ -87,7 +87,7 @@ def _release_all(order: Order) -> bool:
 
 def _return_part(order: Order, line: OrderLine, quantity: int, key: UUID) -> bool:
     def follow(_: Sequence[services.Released]) -> None:
-        # Locks the order, and makes sure that it is paid and nothing else.
+        # Locks the order and checks that it is still paid.
         if not Order.objects.filter(pk=order.pk, status=Status.PAID).update(status=Status.PAID):
             raise WrongState(Order.objects.values_list("status", flat=True).get(pk=order.pk))
         worth = line.price * quantity
@@ -122,10 +122,10 @@ def _follow_return(order: Order) -> None:
 
 
 def _owe(order: Order, amount: int | None, key: str) -> None:
-    """Write down what goes back; None: all that has not gone back yet."""
+    """Record the amount owed; None: everything not refunded yet."""
     payment = Payment.objects.filter(order=order, state=Payment.State.CAPTURED).first()
     if payment is None:
-        return  # it cost nothing
+        return  # it was free
     left = payment.amount - payment.owed_back
     amount = left if amount is None else min(amount, left)
     if amount:

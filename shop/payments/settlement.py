@@ -1,7 +1,4 @@
-"""Apply captures and refunds to orders, in the database only.
-
-These functions run in their caller's transaction.
-"""
+"""Apply captures and refunds to orders, in the database only and in the caller's transaction."""
 
 from __future__ import annotations
 
@@ -23,14 +20,14 @@ Reason = Refund.Reason
 Status = Order.Status
 
 REQUEST = timedelta(seconds=10)
-"""After which the sweep looks at what a request has begun: longer than one waits for the provider.
+"""Delay before the sweep looks at a payment that a request began: longer than provider calls take.
 """
 
 
 def accept(payment: Payment) -> None:
-    """A payment was captured: its order is paid. If that cannot be any more, the money goes back.
+    """Mark the order of a captured payment as paid; refund the money if that is impossible.
 
-    An order that expired meanwhile takes its units once more, if they are still there.
+    An order that expired meanwhile reclaims its units if they are still available.
     """
     order = Order.objects.get(pk=payment.order_id)
     if confirm(order, late=True):
@@ -38,7 +35,7 @@ def accept(payment: Payment) -> None:
     elif not _take_again(order.pk):
         owe(payment, payment.amount, Reason.TOO_LATE, f"payment-{payment.pk}-too-late")
         return
-    # Read after the step has locked the row: a part may have been cancelled while we were paid.
+    # Read after the step has locked the row: a part may have been cancelled during the payment.
     order.refresh_from_db()
     if payment.amount > order.amount:
         excess = payment.amount - order.amount
@@ -46,17 +43,17 @@ def accept(payment: Payment) -> None:
 
 
 def payable(order: int) -> bool:
-    """Whether an order may still be paid: it awaits that, and everything in it is held in time."""
+    """Whether an order may be paid: it awaits payment, and no hold is past its deadline."""
     due = Reservation.objects.filter(
         orderline__order=OuterRef("pk"), state=Reservation.State.HELD, deadline__lte=Now()
     )
-    # In one statement: between two, the sweep may come by, and then neither speaks against it.
+    # One statement: between two, the sweep could run, and neither would object.
     waiting = Order.objects.filter(pk=order, status=Status.AWAITING_PAYMENT)
     return waiting.exclude(Exists(due)).exists()
 
 
 def confirm(order: Order, *, late: bool = False) -> bool:
-    """Confirm what is left of an order's reservations: all of it, or nothing."""
+    """Confirm the remaining reservations of an order: all or none."""
     with transaction.atomic():
         lines = order.lines.exclude(reservation__state=Reservation.State.RELEASED).order_by("pk")
         kept = list(lines.values_list("pk", flat=True))
@@ -70,13 +67,13 @@ def owe(payment: Payment, amount: int, reason: Reason, key: str) -> Refund:
     """Record a refund that is due; the provider is called after the commit.
 
     Raises:
-        IntegrityError: it would be more than was taken, or the key is known.
+        IntegrityError: it would exceed the amount taken, or the key exists.
     """
     Payment.objects.filter(pk=payment.pk).update(owed_back=F("owed_back") + amount)
     asked = reason == Reason.RETURNED
     if not asked:
         note(payment.order_id, Kind.MONEY_OWED, amount=amount)
-    # What a buyer asked for is seen to by their own request; the sweep only if that crashes.
+    # A buyer's request settles its own refund; the sweep does so only after a crash.
     look = Now() + REQUEST if asked else Now()
     return Refund.objects.create(
         payment=payment, key=key, amount=amount, reason=reason, not_before=look
@@ -84,8 +81,8 @@ def owe(payment: Payment, amount: int, reason: Reason, key: str) -> Refund:
 
 
 def arrived(refund: Refund) -> None:
-    """Record that a refund has arrived. A repeated report counts once."""
-    # The order first, so that of two refunds that finish at once the second sees the first.
+    """Record that a refund has arrived. A repeated event counts once."""
+    # Lock the order first, so that the second of two concurrent refunds sees the first.
     order = Order.objects.select_for_update(no_key=True).get(pk=refund.payment.order_id)
     if not _settle(refund, Refund.State.DONE):
         return
@@ -95,7 +92,7 @@ def arrived(refund: Refund) -> None:
 
 
 def finish(order: Order) -> None:
-    """Take the last step of a returned order, once nothing is on its way back any more."""
+    """Take the last step of a returned order once no refund is pending."""
     on_its_way = Refund.objects.filter(payment__order=order).exclude(state=Refund.State.DONE)
     if order.status == Status.REFUND_PENDING and not on_its_way.exists():
         take(states.REFUND, [order.pk])
@@ -127,7 +124,7 @@ def _take_again(order: int) -> bool:
 
 
 def _wanted_to_the_end(order: int) -> list[int]:
-    """An order's lines without those that the buyer had cancelled, bit by bit or at once."""
+    """Return an order's lines without those that the buyer had cancelled completely."""
     cancelled = Q(order__events__kind=Kind.PART_CANCELLED, order__events__line=F("pk"))
     lines = OrderLine.objects.filter(order=order).annotate(
         cancelled=Coalesce(Sum("order__events__quantity", filter=cancelled), 0)

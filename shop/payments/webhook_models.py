@@ -7,7 +7,7 @@ from django.db.models.functions import Now
 
 
 class WebhookEvent(models.Model):
-    """News that was acted upon. Its row is written with its effect, so each has its effect once."""
+    """An event that was applied. Its row is written with its effect, so each takes effect once."""
 
     id = models.CharField(primary_key=True, max_length=100, help_text="the provider's own")
     type = models.CharField(max_length=60)

@@ -1,8 +1,8 @@
 """Webhooks of the payment provider: verify signature and age, apply each event once.
 
-The provider tells at least once and in any order. Each event's row is written in the transaction of
-its effect, so a repetition finds it and changes nothing, and an event whose effect failed leaves no
-row and is told again.
+The provider sends each event at least once, in any order. An event's row is written in the
+transaction of its effect: a repeated event finds it and changes nothing; a failed one leaves no row
+and is sent again.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from shop.payments import provider_events
 from shop.payments.provider import Intent, ProviderRefund
 
 TOLERANCE = 5 * 60
-"""Seconds between the signature and now. Bounds for how long a recorded webhook could be sent again
-by somebody else; within that, the event's id tells that it is known."""
+"""Maximum age of a signature in seconds. Bounds how long a recorded webhook could be replayed;
+within that time, the event's id identifies a replay."""
 
 SIGNATURE = re.compile(r"t=(\d{1,12}),v1=([0-9a-f]{64})")
 
@@ -39,11 +39,11 @@ EFFECTS: Mapping[str, Callable[[Any], None]] = {
     "refund.succeeded": lambda data: provider_events.refunded(convert(data, ProviderRefund)),
     "refund.failed": lambda data: provider_events.refunded(convert(data, ProviderRefund)),
 }
-"""What each kind of news does. Others are taken and do nothing: providers invent new ones."""
+"""Effect by event type. Other types do nothing: providers add new ones."""
 
 
 class Event(Struct, frozen=True):
-    """News of the payment provider. Types and members that the shop does not know are ignored."""
+    """An event of the payment provider. Types and members unknown to the shop are ignored."""
 
     id: Annotated[
         str, Meta(description="The provider's own; an event of the same id takes effect once.")
@@ -60,13 +60,13 @@ def receive(body: bytes, signature: str) -> None:
     """Apply an event, unless it was applied before.
 
     Args:
-        body: as it came; parsing and writing it again could change what was signed.
+        body: exactly as received; re-encoding could change what was signed.
         signature: of the header ``PSP-Signature``.
 
     Raises:
         NotFromProvider: the signature is wrong or old; nothing was read.
-        ValueError: it is signed and yet cannot be understood.
-        effects.NotYet: it is about something that is not here yet; nothing was written.
+        ValueError: it is signed but cannot be parsed.
+        provider_events.NotYet: it is about something unknown here; nothing was written.
     """
     verify(body, signature)
     try:
@@ -74,7 +74,7 @@ def receive(body: bytes, signature: str) -> None:
     except RecursionError as error:
         raise ValueError("no event") from error
     with transaction.atomic():
-        # A repetition that comes meanwhile waits here until this one's effect is committed or gone.
+        # A concurrent repeat waits here until this one's effect is committed or rolled back.
         if _remember(event.id, event.type) and event.type in EFFECTS:
             EFFECTS[event.type](event.data)
 
@@ -83,7 +83,7 @@ def verify(body: bytes, signature: str) -> None:
     """Verify the provider's signature and its age.
 
     Raises:
-        NotFromProvider: it did not.
+        NotFromProvider: it is wrong or too old.
     """
     found = SIGNATURE.fullmatch(signature)
     if not found:
@@ -92,8 +92,8 @@ def verify(body: bytes, signature: str) -> None:
     expected = hmac.new(settings.PSP_WEBHOOK_SECRET.encode(), signed, hashlib.sha256).hexdigest()
     if not hmac.compare_digest(expected, found[2]):
         raise NotFromProvider
-    # Only now: strangers cost no query. The database's clock, as everywhere: a process's own may
-    # have been set.
+    # Only after the signature, so that strangers cost no query. By the database's clock, as
+    # everywhere, because a process's clock may be wrong.
     if abs(database_time().timestamp() - int(found[1])) > TOLERANCE:
         raise NotFromProvider
 

@@ -34,13 +34,13 @@ def label(subject: str, value: str) -> str:
 
 @register.filter
 def money(amount: int, currency: str) -> str:
-    """Write an amount in minor units as the visitor's language does."""
+    """Format an amount in minor units in the visitor's language."""
     return display(amount, currency, to_locale(get_language() or "en"))
 
 
 @register.filter
 def moment(when: datetime) -> SafeString:
-    """Write a time in UTC; the script rewrites it in the visitor's own time zone."""
+    """Format a time in UTC; the script converts it to the visitor's time zone."""
     text = formats.date_format(timezone.localtime(when), "DATETIME_FORMAT")
     return format_html('<time datetime="{}" data-local>{} UTC</time>', when.isoformat(), text)
 

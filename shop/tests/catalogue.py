@@ -15,7 +15,7 @@ PASSWORD = "long enough 1"
 
 
 def a_sale(**different: Any) -> Sale:
-    """A sale of ten units that is open, unless something else is said."""
+    """Open a sale, by default of ten units."""
     wanted: dict[str, Any] = {"stock": 10, "price": 99_900, "limit": 1, **different}
     paused = wanted.pop("paused", False)
     sale = open_sale(**wanted)
@@ -33,19 +33,19 @@ def an_ended_sale() -> Sale:
 
 
 def a_sold_out_sale() -> Sale:
-    """Sold out for good: nobody's payment is waited for."""
+    """A sale that stays sold out: no order awaits payment."""
     return a_sale(stock=0)
 
 
 def a_sale_that_may_come_back() -> Sale:
-    """All are taken, but not paid for."""
+    """A sale whose units are all reserved but unpaid."""
     sale = a_sale(stock=1)
     an_order(sale)
     return sale
 
 
 def a_buyer(password: str | None = None) -> User:
-    """A buyer; one with a password takes a fifth of a second to make."""
+    """A buyer; hashing a password takes a fifth of a second."""
     return User.objects.create_user(f"buyer-{uuid4().hex[:8]}", password=password)
 
 

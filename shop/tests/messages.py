@@ -1,4 +1,4 @@
-"""Messages as tests expect them."""
+"""Expected messages."""
 
 from django.utils.translation import override
 
@@ -6,6 +6,6 @@ from shop.refusals import PROBLEMS
 
 
 def title(code: str, language: str = "en") -> str:
-    """The message of a code, whatever language the last request left active."""
+    """Return the message of a code, regardless of the last request's language."""
     with override(language):
         return str(PROBLEMS[code].title)

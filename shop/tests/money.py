@@ -1,4 +1,4 @@
-"""What must be true of orders and their money, whatever happened to them."""
+"""Checks that orders and their money agree, and helpers to settle payments."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from django.db.models.functions import Now
 
 from inventory.models import OutboxMessage, Reservation
 from inventory.tests.helpers import book
-from shop import orders
+from shop import orders, payments
 from shop.catalogue.models import Sale
 from shop.orders import states
 from shop.orders.models import Order
 from shop.payments import provider_calls, provider_events, recovery
 from shop.payments.models import Payment, Refund
-from shop.tests.provider import Till
+from shop.tests.catalogue import an_order
+from shop.tests.provider import FakeProvider
 
 Status = Order.Status
 KEPT = (Status.PAID, Status.FULFILLED)
@@ -21,24 +22,24 @@ BY_EVENT = {step.event: step for step in states.STEPS}
 
 
 def make_due(*found: Order) -> None:
-    """Let the time to pay pass."""
+    """Move the orders' deadlines into the past."""
     Reservation.objects.filter(orderline__order__in=found).update(deadline="2020-01-01T00:00Z")
 
 
 def sweep() -> None:
-    """Ask about everything that is pending, without waiting for its time."""
+    """Settle all pending payments and refunds now."""
     for kind in (Payment, Refund):
         with transaction.atomic():
-            # In one order, for several may do this at once.
+            # Ordered, because sweeps may run concurrently.
             rows = kind.objects.filter(state=kind.State.PENDING).order_by("pk")
             pending = list(rows.select_for_update().values_list("pk", flat=True))
             kind.objects.filter(pk__in=pending).update(not_before=Now())
     recovery.settle()
 
 
-def deliver(till: Till, times: int = 1) -> None:
-    """Let the provider finish what it works on, and tell it by webhook so often."""
-    taken, given = till.finish()
+def deliver(fake_provider: FakeProvider, times: int = 1) -> None:
+    """Finish the provider's work and send its events this many times."""
+    taken, given = fake_provider.finish()
     for _ in range(times):
         for refund in given:
             calls_in_transaction(provider_events.refunded, refund)
@@ -47,34 +48,34 @@ def deliver(till: Till, times: int = 1) -> None:
 
 
 def calls_in_transaction(effect, news) -> None:
-    """What the webhook does."""
+    """Apply an event as the webhook does."""
     with transaction.atomic():
         effect(news)
 
 
-def come_to_rest(till: Till) -> None:
-    """Deliver, sweep and deliver, until nothing is under way."""
-    till.before = till.after = lambda call: None
+def come_to_rest(fake_provider: FakeProvider) -> None:
+    """Deliver and sweep until no payment or refund is pending."""
+    fake_provider.before = fake_provider.after = lambda call: None
     for _ in range(4):
-        deliver(till)
+        deliver(fake_provider)
         sweep()
     assert not Payment.objects.filter(state=Payment.State.PENDING).exists()
     assert not Refund.objects.filter(state=Refund.State.PENDING).exists()
 
 
 def worth(order: Order) -> int:
-    """What a buyer keeps of an order, in money."""
+    """Return the value of the units that the buyer keeps."""
     if order.status not in KEPT:
         return 0
     return sum(line.price * line.live for line in order.lines.all())
 
 
-def check(sale: Sale, till: Till, *, at_rest: bool = True) -> None:
-    """Orders fit their reservations, their timelines, and the provider's ledger."""
+def check(sale: Sale, fake_provider: FakeProvider, *, at_rest: bool = True) -> None:
+    """Check orders against their reservations, timelines and the provider's ledger."""
     assert orders.mismatches([sale.item_id]) == []
     live = 0
     for order in Order.objects.filter(lines__sale=sale).with_lines().order_by("pk"):
-        captured, refunded = till.captures[order.pk], sum(till.refunds[order.pk])
+        captured, refunded = fake_provider.captures[order.pk], sum(fake_provider.refunds[order.pk])
         assert len(captured) <= 1, f"order {order.pk} was charged {captured}"
         assert refunded <= sum(captured), f"order {order.pk}: {refunded} back of {captured}"
         if order.status in KEPT:
@@ -91,7 +92,7 @@ def check(sale: Sale, till: Till, *, at_rest: bool = True) -> None:
 
 
 def told(order: Order) -> str:
-    """Where an order stands by its timeline, each step of which must be a possible one."""
+    """Return the status that the timeline leads to, checking each step."""
     status: str = Status.AWAITING_PAYMENT
     for event in order.events.all():
         step = BY_EVENT.get(event.kind)
@@ -102,6 +103,18 @@ def told(order: Order) -> str:
 
 
 def messages(order: Order) -> list[str]:
-    """Topics of what the outbox was told of an order."""
+    """Return the topics of an order's outbox messages."""
     found = OutboxMessage.objects.filter(payload__orders__contains=[order.pk]).order_by("pk")
     return [topic.removeprefix("orders.") for topic in found.values_list("topic", flat=True)]
+
+
+def status(order: Order) -> str:
+    return Order.objects.get(pk=order.pk).status
+
+
+def timeline(order: Order) -> list[str]:
+    return [event.kind for event in order.events.all()]
+
+
+def paid(sale: Sale, quantity: int = 1) -> Order:
+    return payments.pay(an_order(sale, quantity=quantity))

@@ -1,4 +1,4 @@
-"""File systems of a test's own: small ones and read-only ones, seen by one command only."""
+"""Small or read-only file systems that only one command sees."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import pytest
 MOUNT = 'mount -t tmpfs -o "$1" none "$2" && shift 2 && exec "$@"'
 
 ENDED = ("timeout", "--signal", "INT", "--kill-after", "30", "45")
-"""What should have been refused and runs on is ended, with all that it started."""
+"""Ends a command that runs on although it should have been refused, with its children."""
 
 
 def run_on(
     folder: Path, options: str, command: Sequence[str], variables: Mapping[str, str], cwd: Path
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command for which a tmpfs is mounted at a folder; skip the test where none may be.
+    """Run a command with a tmpfs mounted at a folder; skip the test if mounting is impossible.
 
     Args:
         folder: where to mount; must exist.
@@ -28,7 +28,7 @@ def run_on(
         variables: its environment.
         cwd: its working folder.
     """
-    # Cleared, for sudo and the tests' own servers have settings that are not meant.
+    # Cleared of the settings of sudo and of the tests' servers.
     clean = ["env", "-i", *(f"{name}={value}" for name, value in variables.items())]
     mounted = ["unshare", "--mount", "sh", "-c", MOUNT, "sh", options, str(folder)]
     done = subprocess.run(
@@ -45,7 +45,7 @@ def run_on(
 
 
 def _root() -> list[str]:
-    """Return what to put before a command that only root may run."""
+    """Return the prefix for a command that needs root."""
     if os.geteuid() == 0:
         return []
     if shutil.which("sudo") and not subprocess.run(["sudo", "-n", "true"], check=False).returncode:
@@ -54,7 +54,7 @@ def _root() -> list[str]:
 
 
 def _ourselves() -> list[str]:
-    """Return what gives root's rights up again."""
+    """Return the prefix that drops root's rights."""
     if os.geteuid() == 0:
         return []
     return ["setpriv", f"--reuid={os.geteuid()}", f"--regid={os.getegid()}", "--init-groups"]

@@ -1,7 +1,6 @@
-"""A payment provider inside the process: a ledger that tests can count, and answers they can spoil.
+"""A fake payment provider in the process: tests count its ledger and suppress its answers.
 
-It keeps what `shop/payments/provider.py` says a provider keeps: the same key gets the first answer
-again, whatever happens in between.
+It fulfils the contract of `shop/payments/provider.py`: a repeated key gets the first answer.
 """
 
 from __future__ import annotations
@@ -22,15 +21,15 @@ from shop.payments.provider import (
 )
 
 
-class Till(Provider):
-    """A provider, with its own ledger.
+class FakeProvider(Provider):
+    """A provider with a ledger.
 
     Attributes:
-        captures: what was taken, by order.
-        refunds: what was given back, by order.
-        before: called with the name of each call before it is done; may raise, or do something.
-        after: the same, when it is done: to raise here is to lose the answer.
-        slow: captures and refunds are not finished at once.
+        captures: amounts captured, by order.
+        refunds: amounts refunded, by order.
+        before: called with the name of each call before it takes effect; may raise.
+        after: the same afterwards; raising loses the answer.
+        slow: captures and refunds stay in progress until `finish`.
         declines: every capture is refused.
     """
 
@@ -65,7 +64,7 @@ class Till(Provider):
             return [each for each in self.intents.values() if each.order == order]
 
     def finish(self) -> tuple[list[Intent], list[ProviderRefund]]:
-        """Finish what is under way; the news of it, for a webhook."""
+        """Finish operations in progress; return their events."""
         with self._lock:
             working = [i for i in self.intents.values() if i.status == "processing"]
             taken = [self._take(each) for each in working]
@@ -74,7 +73,7 @@ class Till(Provider):
             return taken, given
 
     def forget(self) -> None:
-        """Forget payments that are over, but not the ledger: many races fill many pages."""
+        """Drop finished payments, but not the ledger, to save memory in long races."""
         with self._lock:
             self.intents.clear()
             self._answers.clear()
@@ -135,12 +134,26 @@ class Till(Provider):
 
 
 def lost(*calls: str) -> Callable[[str], None]:
-    """A hook that makes the first call of each of these names have no answer."""
+    """Return a hook that loses the answer of the first call of each name."""
     left = list(calls)
 
     def hook(call: str) -> None:
         if call in left:
             left.remove(call)
             raise PaymentUnknown(call)
+
+    return hook
+
+
+class Crash(BaseException):
+    """The process ends."""
+
+
+def crash_at(call: str) -> Callable[[str], None]:
+    """Return a hook that crashes at a call."""
+
+    def hook(made: str) -> None:
+        if made == call:
+            raise Crash
 
     return hook

@@ -1,4 +1,4 @@
-"""A RabbitMQ of its own for tests: private folders, free ports of 127.0.0.1, its own epmd."""
+"""A private RabbitMQ for tests: own folders, free ports of 127.0.0.1, own epmd."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from locking.tests.servers import Server, find, free_port
 from shop.tests.processes import wait_for
 
-# Debian's command switches to the system's user and folders; this is the program behind it.
+# Debian's command switches to the system's user and folders; this program does not.
 PROGRAM = "/usr/lib/rabbitmq/bin/rabbitmq-server"
 
 
@@ -22,7 +22,7 @@ class RabbitMQ(Server):
     package = "rabbitmq-server"
 
     def prepare(self) -> None:
-        """Write its configuration, and start the epmd that it would else leave behind."""
+        """Write the configuration and start an epmd, which RabbitMQ would leave running."""
         (self.home / "rabbitmq.conf").write_text(
             f"listeners.tcp.local = 127.0.0.1:{self.port}\n"
             "disk_free_limit.absolute = 10MB\n"
@@ -48,11 +48,11 @@ class RabbitMQ(Server):
         return True
 
     def command(self) -> list[str]:
-        """The server, in the foreground."""
+        """Return the command of the server, in the foreground."""
         return [PROGRAM]
 
     def environment(self) -> Mapping[str, str]:
-        """Everything that it would else look for in the system's folders."""
+        """Return variables that replace the system's folders."""
         return {
             "HOME": str(self.home),  # the Erlang cookie
             "RABBITMQ_CONF_ENV_FILE": "/dev/null",
@@ -72,19 +72,19 @@ class RabbitMQ(Server):
 
     @property
     def endpoint(self) -> str:
-        """For CELERY_BROKER_URL."""
+        """Return the value for CELERY_BROKER_URL."""
         return f"amqp://guest:guest@127.0.0.1:{self.port}//"
 
     def ping(self) -> None:
-        """Greet it as AMQP clients do; it answers when it is ready."""
+        """Greet it as AMQP clients do; it answers once it is ready."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=2) as talk:
             talk.sendall(b"AMQP\x00\x00\x09\x01")
             if not talk.recv(1):
                 raise ConnectionError("not ready")
 
     def remove(self) -> None:
-        """Stop it, its epmd, and delete the folder."""
-        # It takes its time to stop in an orderly way, and nothing in it is worth that.
+        """Stop it and its epmd; delete the folder."""
+        # An orderly stop takes time, and nothing in it must survive.
         self.kill()
         if hasattr(self, "_epmd"):
             self._epmd.kill()
@@ -93,5 +93,5 @@ class RabbitMQ(Server):
 
 
 def missing() -> str | None:
-    """How to get it where it is not installed, else None."""
+    """Return how to install it; None if it is installed."""
     return None if Path(PROGRAM).exists() else "apt-get install rabbitmq-server"

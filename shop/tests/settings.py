@@ -1,4 +1,4 @@
-"""The shop's settings for its own tests, where there is no lab: plain HTTP, nothing secret."""
+"""Settings for the shop's tests without the lab: plain HTTP, no secrets."""
 
 from shop.settings import *  # noqa: F403
 

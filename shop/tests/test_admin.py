@@ -1,4 +1,4 @@
-"""The admin: what only services may write is not written by hand."""
+"""The admin: rows that only services may write are read-only."""
 
 import re
 from datetime import timedelta
@@ -37,7 +37,7 @@ def run(client, model, action, *rows):
 
 @pytest.fixture
 def rows():
-    """A row of everything."""
+    """A row of every model."""
     order = an_order(a_sale(stock=3))
     line = order.lines.get()
     mail = Mail.objects.create(order=order, kind=Mail.Kind.CONFIRMATION)
@@ -220,8 +220,7 @@ def test_a_message_that_waits_after_a_failure_is_tried_again_at_once(admin_clien
     assert message.error
     later = message.not_before
     assert (
-        "1 will be tried again"
-        in run(admin_client, OutboxMessage, "retry", message).content.decode()
+        "1 will be retried" in run(admin_client, OutboxMessage, "retry", message).content.decode()
     )
     message.refresh_from_db()
     assert message.not_before < later

@@ -12,7 +12,7 @@ from shop import environment
 
 
 def manage(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run a `manage.py` command with nothing of the shop's own set but `variables`."""
+    """Run a `manage.py` command with only these variables set."""
     ours = {variable.name for variable in environment.VARIABLES}
     ours |= {"DJANGO_SETTINGS_MODULE", "SHOP_DEMO"}
     inherited = {name: value for name, value in os.environ.items() if name not in ours}

@@ -1,4 +1,4 @@
-"""Amounts: integers in minor units, with a currency, from the form to the database."""
+"""Amounts: integers in minor units with a currency, from form to database."""
 
 from decimal import Decimal
 from uuid import uuid4

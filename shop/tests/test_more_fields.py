@@ -1,4 +1,4 @@
-"""A team adds fields to its orders, and goes on selling."""
+"""Sales continue after a team adds fields to its orders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Codes of refusals: complete, and the only ones there are."""
+"""The codes of refusals are complete, and no others are used."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Every message that the code and the templates use is in the Chinese catalogue, and compiled."""
+"""Every message of code and templates is in the compiled Chinese catalogue."""
 
 import io
 import re
@@ -25,11 +25,11 @@ KEYWORDS = {
 }
 
 Key = tuple[str | None, tuple[str, ...]]
-"""A message's context, and its singular and plural."""
+"""A message's context, singular and plural."""
 
 
 def sources() -> Iterator[str]:
-    """Every module of the shop, and every template as Django turns it into Python's calls."""
+    """Yield every module of the shop, and every template as Python calls."""
     for path in SHOP.rglob("*.py"):
         if "tests" not in path.parts:
             yield path.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Celery's processes for tests, against the test's own database."""
+"""Celery processes for tests, on the test's database."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from shop.tests.processes import wait_for
 
 
 class Worker:
-    """A worker with its children, in a process group of its own."""
+    """A worker and its children, in their own process group."""
 
     def __init__(self, broker: str, log: Path, *options: str) -> None:
         self.broker = broker
@@ -43,19 +43,19 @@ class Worker:
         wait_for(lambda: worker_answers(self.broker, self.name), 60)
 
     def kill(self) -> None:
-        """As when the machine dies: all of it at once."""
+        """Kill all its processes at once, as when the machine dies."""
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
     def children(self) -> list[int]:
-        """The processes that run the tasks."""
+        """Return the ids of the processes that run tasks."""
         found = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
         return [int(pid) for pid in found.read_text().split()]
 
 
 @contextmanager
 def worker(broker: str, log: Path, *options: str) -> Iterator[Worker]:
-    """A worker that answers; afterwards it is killed, if it still runs."""
+    """Start a worker and wait until it answers; kill it afterwards if it still runs."""
     one = Worker(broker, log, *options)
     try:
         one.wait_until_ready()
@@ -66,7 +66,7 @@ def worker(broker: str, log: Path, *options: str) -> Iterator[Worker]:
 
 
 def celery(*arguments: str, broker: str, log: Path) -> subprocess.Popen[bytes]:
-    """Start a command of Celery's."""
+    """Start a Celery command."""
     server, _, _ = os.environ["DATABASE_URL"].rpartition("/")
     database = f"{server}/{connection.settings_dict['NAME']}"
     with log.open("ab") as output:

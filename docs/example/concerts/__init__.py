@@ -1,1 +1,1 @@
-"""A shop that is not ours: it sells seats, calls its orders bookings, and has taken `inventory`."""
+"""An example shop that sells seats, calls its orders bookings, and uses `inventory`."""

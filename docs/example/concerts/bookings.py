@@ -1,4 +1,4 @@
-"""Booking, paying, expiring: each step of the shop beside one of `inventory`."""
+"""Book, pay and expire: the shop's steps, each with its step of `inventory`."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -30,7 +30,7 @@ def open_bookings(granted: Sequence[Granted]) -> list[Booking]:
 
 
 def pay(booking: int) -> bool:
-    """Note that the money is there; False if the seats have gone meanwhile."""
+    """Record the payment; False if the seats were released before."""
     with transaction.atomic():
         if not services.confirm(booking):
             return False
@@ -39,7 +39,7 @@ def pay(booking: int) -> bool:
 
 
 def expire() -> int:
-    """Free the seats of those who did not pay in time. For cron, or a Celery beat."""
+    """Release the seats of unpaid bookings past their deadline; for cron or Celery beat."""
     return services.expire(
         lambda gone: Booking.objects.filter(pk__in=[each.reservation for each in gone]).update(
             status="gone"
@@ -48,5 +48,5 @@ def expire() -> int:
 
 
 def follow_up() -> int:
-    """Do what bookings are followed by, certainly and in the background."""
+    """Do the follow-up of bookings, in the background and at least once."""
     return outbox.deliver({"booked": lambda payload: print("tickets for", payload["bookings"])})

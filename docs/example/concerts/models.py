@@ -1,4 +1,4 @@
-"""The shop's own order: it points at its reservation, and `inventory` knows nothing of it."""
+"""The shop's order, which points at its reservation; `inventory` does not know it."""
 
 from django.db import models
 

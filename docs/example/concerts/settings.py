@@ -1,4 +1,4 @@
-"""What a shop needs to say to use `inventory`."""
+"""The settings that a shop needs for `inventory`."""
 
 import os
 

@@ -15,11 +15,11 @@ from inventory.outcomes import Busy, Granted, OutcomeUnknown
 @csrf_exempt
 @require_POST
 def bookings(request: HttpRequest, concert: int) -> JsonResponse:
-    """Book. The same key gets the same booking again."""
-    wish = json.loads(request.body)
+    """Book seats. A repeated key gets the same booking."""
+    wanted = json.loads(request.body)
     key = UUID(request.headers["Idempotency-Key"])
     try:
-        outcome = book(concert, wish["guest"], key, wish["seats"])
+        outcome = book(concert, wanted["guest"], key, wanted["seats"])
     except (Busy, OutcomeUnknown) as later:
         code = "busy" if isinstance(later, Busy) else "outcome_unknown"
         return JsonResponse({"code": code}, status=503, headers={"Retry-After": "1"})

@@ -38,14 +38,14 @@ def strategy(name: str) -> Strategy:
     """Return the strategy of that name: one object per process, because some hold queues.
 
     Raises:
-        KeyError: there is none of that name.
+        KeyError: no strategy has that name.
     """
     if name not in CLASSES:
         raise KeyError(f"no strategy is called {name!r}; there are {', '.join(CLASSES)}")
     return CLASSES[name].make()
 
 
-# Strategies keep the limits and the connection that they began with.
+# Strategies keep the limits and the connection that they were created with.
 for _each in (conf.REDIS_URL, conf.MAX_BATCH, conf.MAX_WAITING, conf.MAX_WAIT):
     _each.on_change(strategy.cache_clear)
 

@@ -1,4 +1,4 @@
-"""One interface for every way of selling."""
+"""The interface of all strategies."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from inventory.outcomes import OnGranted, Outcome, Purchase
 
 
 class Strategy(ABC):
-    """A way of selling units of an item so that (one hopes) no more are sold than there are.
+    """A way of selling units of an item.
 
     Attributes:
-        name: what a sale names it by.
-        safe: never oversells, whatever races and crashes; others are for demonstrations only.
+        name: the name that sales refer to.
+        safe: never oversells, whatever races and crashes; the others are for demonstrations.
         fenced: its writes carry the fencing token of the item's lock.
         summary: one line for the admin and the documentation.
     """
@@ -25,7 +25,7 @@ class Strategy(ABC):
 
     @classmethod
     def make(cls) -> Self:
-        """Return an instance with everything it needs from this process."""
+        """Return an instance for this process."""
         return cls()
 
     @abstractmethod
@@ -33,12 +33,12 @@ class Strategy(ABC):
         """Sell to one buyer and commit.
 
         Args:
-            purchase: what is asked for.
+            purchase: the request.
             on_granted: opens what the shop needs, in the same transaction.
 
         Raises:
-            Busy: too much load, or no database; nothing was written.
-            OutcomeUnknown: it may have been sold; the same key later gets the truth.
+            Busy: overload, or the database is unreachable; nothing was written.
+            OutcomeUnknown: it may have been sold; a retry with the same key gets the result.
             guard.NoSuchItem: no such item.
-            Exception: what ``on_granted`` raised; nothing was written.
+            Exception: any exception of ``on_granted``; nothing was written.
         """

@@ -1,5 +1,5 @@
-"""``combining``: the default. Requests queue in their process, processes at the item's lock, and
-the holder sells to its whole queue in one guarded transaction.
+"""``combining``: the default. Requests queue in their process, and processes queue for the item's
+lock. The holder sells to its whole queue in one guarded transaction.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from inventory.sold_out.buyers import BuyersOfItem
 from inventory.sold_out.hint import Hint, hint
 
 
-class Line(NamedTuple):
-    """What can be served together: one item, opened by the same function."""
+class QueueKey(NamedTuple):
+    """Purchases with equal keys form a batch: one item, opened by the same function."""
 
     item: int
     on_granted: OnGranted
 
 
 class Combining(Strategy):
-    """Collect, lock once, commit together.
+    """Collect requests, lock once, commit together.
 
     Args:
         hint: the sold-out hints.
@@ -51,12 +51,12 @@ class Combining(Strategy):
 
     name = "combining"
     fenced = True
-    summary = "requests combined a process, one guarded transaction for all of them"
+    summary = "requests combined per process, one guarded transaction for the batch"
 
     def __init__(self, hint: Hint) -> None:
         self._hint = hint
         self._buyers = BuyersOfItem()
-        # Items that ran out, as far as this process knows: only then is the hint worth a look.
+        # Items that this process has seen sold out: only these are worth a look at the hint.
         self._ran_out: set[int] = set()
         self._combiner: Combiner[Purchase, Outcome] = Combiner(
             self._handle,
@@ -71,10 +71,10 @@ class Combining(Strategy):
 
     def sell(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:  # noqa: D102
         lend_connections()
-        return self._combiner.submit(Line(purchase.item, on_granted), purchase)
+        return self._combiner.submit(QueueKey(purchase.item, on_granted), purchase)
 
     def _handle(self, name: Hashable, drain: Drain[Purchase, Outcome]) -> None:
-        assert isinstance(name, Line)
+        assert isinstance(name, QueueKey)
         tickets: Sequence[PurchaseTicket] = ()
         if feature_flags().admission and name.item in self._ran_out:
             tickets = self._refuse_by_hint(name.item, drain())
@@ -85,13 +85,13 @@ class Combining(Strategy):
             return
         with ITEM_LOCK.hold(name.item) as token:
             failpoints.hit(failpoints.LOCKED)
-            # Drained only now: requests that came while the lock was waited for are in the batch.
+            # Drain after locking: the batch then includes requests that arrived during the wait.
             self._sell(name, tickets or drain(), token)
 
     def _refuse_by_hint(
         self, item: int, tickets: Sequence[PurchaseTicket]
     ) -> Sequence[PurchaseTicket]:
-        """Refuse what the hint, read after all of them had queued, allows; return the others."""
+        """Refuse the tickets that the hint, read after they queued, allows; return the others."""
         level = self._hint.read(item)
         if level is None or level.available > 0:
             self._ran_out.discard(item)
@@ -111,33 +111,33 @@ class Combining(Strategy):
         metrics.count("refused_by_hint", len(tickets) - len(others))
         return others
 
-    def _sell(self, line: Line, tickets: Sequence[PurchaseTicket], token: int | None) -> None:
+    def _sell(self, key: QueueKey, tickets: Sequence[PurchaseTicket], token: int | None) -> None:
         metrics.count("batches")
         metrics.count("batched", len(tickets))
-        self._sell_or_split(line, tickets, token)
+        self._sell_or_split(key, tickets, token)
 
     def _sell_or_split(
-        self, line: Line, tickets: Sequence[PurchaseTicket], token: int | None
+        self, key: QueueKey, tickets: Sequence[PurchaseTicket], token: int | None
     ) -> None:
-        """Sell a batch; if one row fails, halve it until the others are sold without it."""
+        """Sell a batch; if one row fails, split it until the other purchases are sold."""
         try:
             level = commit_with_retry(
-                lambda fenced: self._sell_batch(tickets, line.on_granted, token if fenced else None)
+                lambda fenced: self._sell_batch(tickets, key.on_granted, token if fenced else None)
             )
-            self._committed(line.item, tickets, level)
+            self._committed(key.item, tickets, level)
             lend_connections()
         except (Busy, OutcomeUnknown, guard.NoSuchItem) as error:
             fail(tickets, error)
         except Declined as declined:
-            self._sell_without(declined, line, tickets, token)
-        except Exception as error:  # noqa: BLE001  # each buyer is told its own
+            self._sell_without(declined, key, tickets, token)
+        except Exception as error:  # noqa: BLE001  # each buyer gets their own error
             if len(tickets) == 1:
                 tickets[0].answer = error
                 return
             metrics.count("batches_split")
             middle = len(tickets) // 2
-            self._sell_or_split(line, tickets[:middle], token)
-            self._sell_or_split(line, tickets[middle:], token)
+            self._sell_or_split(key, tickets[:middle], token)
+            self._sell_or_split(key, tickets[middle:], token)
 
     def _sell_batch(
         self, tickets: Sequence[PurchaseTicket], on_granted: OnGranted, token: int | None
@@ -145,7 +145,11 @@ class Combining(Strategy):
         return batch.sell(tickets, on_granted, token)
 
     def _sell_without(
-        self, declined: Declined, line: Line, tickets: Sequence[PurchaseTicket], token: int | None
+        self,
+        declined: Declined,
+        key: QueueKey,
+        tickets: Sequence[PurchaseTicket],
+        token: int | None,
     ) -> None:
         """Sell to those whose scope was not declined; halving would try each alone.
 
@@ -160,10 +164,10 @@ class Combining(Strategy):
             raise AssertionError("declined, but none of these") from declined
         fail(turned_away, declined)
         if others:
-            self._sell_or_split(line, others, token)
+            self._sell_or_split(key, others, token)
 
     def _committed(self, item: int, tickets: Sequence[PurchaseTicket], level: Level) -> None:
-        """A batch has been committed; nobody has been told yet."""
+        """Note a committed batch before any buyer gets an answer."""
         if level.available == 0:
             self._ran_out.add(item)
             self._hint.publish(item, level)

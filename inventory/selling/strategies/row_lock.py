@@ -1,7 +1,7 @@
 """``row_lock``: ``SELECT … FOR UPDATE``, then read-check-write under it.
 
-Right as long as every writer of the row remembers to lock it first. Buyers queue at the row with
-a connection each.
+Correct as long as every writer of the row locks it first. Buyers queue for the row with a
+connection each.
 """
 
 from django.db.models import F
@@ -13,7 +13,7 @@ from inventory.selling.strategies.single import SinglePurchase
 
 
 class RowLock(SinglePurchase):
-    """Lock the row, then do what ``naive`` does."""
+    """Lock the row, then run the code of ``naive``."""
 
     name = "row_lock"
     summary = "SELECT … FOR UPDATE, then save"

@@ -1,4 +1,4 @@
-"""What strategies with one transaction a purchase share; they differ in how they take units."""
+"""The base of strategies with one transaction per purchase; they differ in how they take units."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from inventory.selling.strategies.base import Strategy
 
 
 class _Refused(Exception):
-    """Carries a refusal out of the transaction, which rolls back what was written so far."""
+    """Carries a refusal out of the transaction, which then rolls back."""
 
     def __init__(self, outcome: Outcome) -> None:
         self.outcome = outcome
@@ -42,8 +42,8 @@ class SinglePurchase(Strategy):
             again = next(tries) > 0
             outcome = self._sell_once(purchase, on_granted)
             if again and isinstance(outcome, SoldOut | LimitReached):
-                # While this attempt waited for the row, the one before it may have committed
-                # after all: a refusal counts only if the key is still not known.
+                # While this attempt waited for the row, the previous one may have committed
+                # after all: refuse only if the key is still unknown.
                 return find(purchase) or outcome
             return outcome
 
@@ -61,7 +61,7 @@ class SinglePurchase(Strategy):
         except guard.OutOfStock as out:
             return SoldOut(out.available)
         except IntegrityError:
-            # Two requests with one key met, and the other one has committed: answer like it.
+            # Two requests with one key raced and the other one committed: answer like it.
             if (known := find(purchase)) is None:
                 raise
             return known

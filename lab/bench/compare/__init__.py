@@ -1,1 +1,1 @@
-"""The comparison of all strategies: measured, judged, drawn, written down."""
+"""Compare all strategies: measure, judge, draw, and write the page."""

@@ -1,4 +1,4 @@
-"""What is measured of each strategy, one after the other, in the same two shops."""
+"""Measure the strategies one after the other, in the same two shops."""
 
 from __future__ import annotations
 
@@ -30,28 +30,28 @@ from shop.catalogue.models import Sale
 from shop.catalogue.sales import open_sale
 
 ENOUGH = 1_000_000
-"""Units, and a buyer's limit, where neither is to end a measurement."""
+"""Units and limit per buyer that do not end a measurement."""
 
 ANSWER_TIMEOUT = 15.0
 """Seconds to wait for the last answers."""
 
 LOOK = 0.05
-"""Seconds between two looks whether it is sold out."""
+"""Seconds between looks at the stock."""
 
 
 @dataclass(frozen=True, slots=True)
 class SellThrough:
-    """A sale under a crowd without faults.
+    """A sale under load without faults.
 
     Attributes:
-        stock: units there were.
-        sold: purchases accepted.
-        seconds: until nothing was left, or until the time was up.
-        rate: purchases accepted a second.
+        stock: units.
+        sold: accepted purchases.
+        seconds: until the sale was sold out, or the time was up.
+        rate: accepted purchases per second.
         refused: other answers: sold out, at the end, and busy.
         left: units still available afterwards.
         oversold: units, by the audit.
-        problems: what the audit has found.
+        problems: number of the audit's findings.
     """
 
     stock: int
@@ -68,7 +68,7 @@ class SellThrough:
 
 @dataclass(frozen=True, slots=True)
 class WithoutRedis:
-    """Some seconds with Redis standing still: purchases accepted a second, and other answers."""
+    """A measurement while Redis is stopped: accepted purchases per second, and other answers."""
 
     rate: float
     refused: int
@@ -76,15 +76,15 @@ class WithoutRedis:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How long, and how many.
+    """Durations and sizes.
 
     Attributes:
-        stock: units to sell through.
+        stock: units to sell.
         connections: of the load.
-        most_seconds: for a strategy that does not sell them all.
-        redis_away: seconds with Redis standing still.
-        buyers: of a proof.
-        faults: of a proof, each once.
+        most_seconds: limit for a strategy that does not sell them all.
+        redis_away: seconds while Redis is stopped.
+        buyers: per proof.
+        faults: of a proof, each injected once.
         seed: of the proofs.
     """
 
@@ -98,7 +98,7 @@ class Scale:
 
 
 def tokens_of(testbed: Testbed) -> list[str]:
-    """Buyers' tokens of a shop. Each shop has secrets of its own, so it is asked for them."""
+    """Return buyers' tokens of a shop. Each shop has its own secrets, so ask that shop."""
     url = f"{testbed.url}/api/v1/demo/buyers"
     answer = urllib3.request("POST", url, json={"count": BUYERS}, timeout=60, retries=False)
     tokens: list[str] = answer.json()["tokens"]
@@ -106,14 +106,14 @@ def tokens_of(testbed: Testbed) -> list[str]:
 
 
 def let_follow_up_rest(testbed: Testbed) -> None:
-    """Stop Celery: else each strategy would be measured beside the mails of the one before."""
+    """Stop Celery: otherwise the previous strategy's mail would skew the figures."""
     assert testbed.stack is not None
     for name in ("beat", "celery"):
         testbed.stack.supervisor.stop_program(name)
 
 
 def sell_through(testbed: Testbed, name: str, scale: Scale, tokens: Sequence[str]) -> SellThrough:
-    """Let the crowd buy until nothing is left, or the time is up."""
+    """Buy until the sale is sold out or the time is up."""
     sale = _sale(name, scale.stock)
     with _until_sold_out(sale) as over:
         load = bench_client.run(
@@ -125,7 +125,7 @@ def sell_through(testbed: Testbed, name: str, scale: Scale, tokens: Sequence[str
             timeout=ANSWER_TIMEOUT,
         )
     summary, sold = load.summary(), load.statuses.get(201, 0)
-    # Those that came while the last answers were waited for are counted, so is that time.
+    # Purchases accepted during the wait for the last answers count, and so does that time.
     seconds = over.seconds or load.seconds
     books = audit([sale.item_id])
     return SellThrough(
@@ -143,9 +143,9 @@ def sell_through(testbed: Testbed, name: str, scale: Scale, tokens: Sequence[str
 
 
 def without_redis(testbed: Testbed, name: str, scale: Scale, tokens: Sequence[str]) -> WithoutRedis:
-    """Stop Redis, and look what is sold meanwhile."""
+    """Measure purchases while Redis is stopped."""
     if testbed.target is None:
-        raise StackError("nothing may be broken here")
+        raise StackError("faults cannot be injected here")
     sale = _sale(name, ENOUGH)
     fault = RedisPaused(testbed.target, Random(0))
     try:
@@ -166,7 +166,7 @@ def without_redis(testbed: Testbed, name: str, scale: Scale, tokens: Sequence[st
 
 
 def prove(testbed: Testbed, name: str, scale: Scale) -> dict[str, Any]:
-    """A proof, as `prove --json` writes it: under faults if the strategy is a safe one."""
+    """Return a proof as `prove --json` writes it: under faults if the strategy is safe."""
     faults = scale.faults if CLASSES[name].safe else ()
     profile = LoadProfile(scale.buyers, "rush", scale.seed, stays=bool(faults))
     plan = Plan(profile, max(scale.buyers // 2, 1), limit=1, strategy=name, faults=faults)
@@ -178,7 +178,7 @@ def prove(testbed: Testbed, name: str, scale: Scale) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """All that is known of a strategy."""
+    """All measurements of a strategy."""
 
     name: str
     sold: SellThrough
@@ -186,7 +186,7 @@ class Compared:
     proof: dict[str, Any]
 
     def to_json(self) -> dict[str, Any]:
-        """The strategy as `compare --json` writes it."""
+        """Return the strategy as `compare --json` writes it."""
         kind = CLASSES[self.name]
         return {
             "name": self.name,
@@ -210,7 +210,7 @@ def _port(testbed: Testbed) -> int:
 
 
 class _Watch:
-    """Looks at the stock beside the load, and ends the load when nothing is left."""
+    """Watches the stock during the load, and ends the load when the sale is sold out."""
 
     def __init__(self, sale: Sale) -> None:
         self._sale = sale
@@ -219,7 +219,7 @@ class _Watch:
         self.seconds = 0.0
 
     def requests(self, tokens: Sequence[str]) -> Iterator[bytes]:
-        """Purchases until the sale is sold out."""
+        """Yield purchases until the sale is sold out."""
         self._started = time.monotonic()
         for request in purchases(self._sale.pk, tokens):
             if self._ended.is_set():
@@ -227,7 +227,7 @@ class _Watch:
             yield request
 
     def look(self, is_over: Callable[[], bool]) -> None:
-        """Look until nothing is left, or the load is over."""
+        """Watch until the sale is sold out or the load has ended."""
         item = Item.objects.filter(pk=self._sale.item_id).values_list("available", flat=True)
         try:
             while not is_over():

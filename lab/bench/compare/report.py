@@ -1,14 +1,14 @@
-"""The comparison of the strategies as a page with charts, for `docs/`."""
+"""The strategies' comparison as a page with charts, for `docs/`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from lab.bench.locks.chart import Panel, draw
+from lab.bench.chart import Panel, draw
 
 Row = dict[str, Any]
-"""A strategy, as :meth:`Compared.to_json` gives it."""
+"""A strategy in the form of :meth:`Compared.to_json`."""
 
 HEADS = ("strategy", "accepted/s", "p50 ms", "p99 ms", "sell-through", "sold", "left over")
 PROVED = {"pass": "proved", "fail": "**broken**", "unknown": "not judged"}
@@ -56,10 +56,9 @@ def panels(rows: Sequence[Row]) -> list[Panel]:
 
 
 def oversold(row: Row) -> int:
-    """Return the units oversold in the sell-through or in the proof, whichever saw more.
+    """Return the units oversold in the sell-through or the proof, whichever is more.
 
-    The sell-through of a slow strategy ends before its stock does, so that nothing can be oversold
-    there.
+    The sell-through of a slow strategy ends before its stock does, so nothing is oversold there.
     """
     in_proof = row["proof"]["counts"].get("oversold", 0)
     return int(max(row["sell_through"]["oversold"], in_proof))
@@ -69,7 +68,7 @@ def sell_out(sold: dict[str, Any]) -> float:
     """Return the seconds that the whole stock takes at the measured rate."""
     if sold["left"] == 0:
         return float(sold["seconds"])
-    # A strategy that sold nothing would take for ever, which no bar can show.
+    # A strategy that sold nothing would take forever, which no bar can show.
     return float(sold["stock"] / max(sold["rate"], 1 / sold["seconds"]))
 
 
@@ -96,7 +95,7 @@ def cells(row: Row) -> list[str]:
 
 
 def left_over(sold: dict[str, Any]) -> str:
-    """Return what the database shows as left, in bold where more was sold than it deducted."""
+    """Return the units left in the database, in bold if more were sold than it deducted."""
     if sold["sold"] + sold["left"] > sold["stock"]:
         return f"**{sold['left']:,}** of {sold['stock']:,}"
     return f"{sold['left']:,}" if sold["left"] == 0 else f"{sold['left']:,}, time was up"
@@ -119,7 +118,7 @@ def verdict(row: Row) -> list[str]:
 
 
 def stranded(row: Row) -> str:
-    """Return what P7 found: whether buyers were refused while units were left."""
+    """Return the finding of P7: whether buyers were refused while units were left."""
     [found] = [each for each in row["proof"]["properties"] if each["id"] == "P7"] or [None]
     if found is None or found["verdict"] == "unknown":
         return "not judged"

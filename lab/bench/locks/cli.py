@@ -31,7 +31,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> None:
-    """Measure, print the table, and write what was asked for."""
+    """Measure, print the table, and write the requested files."""
     with ExitStack() as running:
         result = _measured(options, options.url or _embedded(running))
     print(report.table(result), file=sys.stderr if options.json == "-" else sys.stdout)
@@ -47,7 +47,7 @@ def run(options: Namespace) -> None:
 def _chosen(words: str | None) -> list[str]:
     if words is None:
         return list(CONTENDERS)
-    # Choose a name that contains a comma by the part before it.
+    # A name with a comma is chosen by the part before the comma.
     wanted = {word.strip() for word in words.split(",")}
     unknown = wanted - {name.partition(",")[0] for name in CONTENDERS} - set(CONTENDERS)
     if unknown:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lab.bench.locks.chart import Panel, draw
+from lab.bench.chart import Panel, draw
 from lab.bench.locks.contenders import CEILING, OURS
 
 Result = dict[str, Any]

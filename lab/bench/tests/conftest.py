@@ -1,4 +1,4 @@
-"""The server of the lock package's own tests."""
+"""The server of the lock package's tests."""
 
 from locking.tests.conftest import valkey_server
 

@@ -1,4 +1,4 @@
-"""The benchmark counts what happened, and its output can be read by programs."""
+"""The lock benchmark counts correctly, and programs can parse its output."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from xml.etree import ElementTree
 import pytest
 import redis
 
-from lab.bench.locks import chart, contenders, measure
+from lab.bench import chart
+from lab.bench.locks import contenders, measure
 from lab.bench.locks.contenders import OURS
 from locking.backends._sockets import Spinner
 from locking.tests.servers import Valkey
@@ -40,7 +41,7 @@ def test_the_crew_measures_our_lock(valkey_server: Valkey) -> None:
         crew.close()
     assert row.acquisitions_per_s > 0
     assert row.handovers_per_s > 0
-    # Asked once, popped once, released once; nobody polled.
+    # One acquire, one pop, one release, and no polling.
     assert row.commands_per_acquisition <= 4
 
 
@@ -70,7 +71,7 @@ def test_the_ceiling_waits_for_answers_as_our_lock_does(
         ceiling.release()
         assert client.exists("ceiling") == 0
         assert client.llen("ceiling:1") == processes - 1
-    # A pop that blocks is not spun for: the others in the queue need the processor.
+    # A blocking pop does not spin: the other waiters need the processor.
     assert called == (["spin", "spin"] if processes == 1 else ["suspend", "spin", "spin"])
 
 
@@ -96,7 +97,7 @@ def test_the_command_writes_table_json_chart_and_page(tmp_path: Path) -> None:
     }
     assert result["machine"]["cpus"] >= 1
     assert result["recovery"][OURS] > 0
-    assert "python-redis-lock" in done.stderr  # the table, out of the way of the JSON
+    assert "python-redis-lock" in done.stderr  # the table, apart from the JSON
     ElementTree.parse(tmp_path / "bench-locks.svg")
     assert (tmp_path / "bench-locks.md").read_text().startswith("# Redis locks compared")
 

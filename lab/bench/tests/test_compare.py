@@ -1,4 +1,4 @@
-"""The comparison's page: every strategy explained, every figure told as what it is."""
+"""The comparison's page explains every strategy and labels every figure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lab.management.commands.compare import JSON, NOTES
 
 
 def row(name: str, **sold: Any) -> report.Row:
-    """A strategy that sold all of a thousand units in two seconds, unless it is said otherwise."""
+    """Return a strategy's row, by default with a thousand units sold in two seconds."""
     sell_through = {
         "stock": 1000,
         "sold": 1000,
@@ -112,7 +112,7 @@ def test_the_verdict_names_what_is_broken_and_what_was_judged():
     ]
 
 
-def test_the_chart_is_a_document_of_its_own():
+def test_the_chart_is_a_complete_document():
     drawn = report.chart([row("combining"), row("naive", oversold=7)], "here")
     assert ElementTree.fromstring(drawn).tag.endswith("svg")
     assert 'class="ours"' in drawn

@@ -1,7 +1,7 @@
 """Fourteen locks as most people write them first, each with its known flaw.
 
 Do not use them in a shop; use `locking.backends`.  Each file is one lock as it is usually
-published; its docstring names the flaw and the lesson that mends it.  `lab.locks.simulator` runs
+published; its docstring names the flaw and the lesson that fixes it.  `lab.locks.simulator` runs
 them in virtual time and finds the interleavings that break them; `docs/locks.md` is the course.
 """
 
@@ -25,7 +25,7 @@ class Lesson:
 
     @property
     def docstring(self) -> str:
-        """The lesson's docstring: its flaw, and the lesson that mends it."""
+        """The lesson's docstring: its flaw, and the lesson that fixes it."""
         return (import_module(f"lab.locks.lessons.{self.module}").__doc__ or "").strip()
 
 

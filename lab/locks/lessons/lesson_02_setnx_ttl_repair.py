@@ -24,7 +24,7 @@ class TtlRepairLock:
     ) -> bool:
         """Try for `timeout` seconds (0: give up at once) to lock `name`; return whether it is ours.
 
-        `expire` is the life of the lock, `wait_interval` the pause between tries, in seconds.
+        `expire` is the lease, `wait_interval` the pause between tries, in seconds.
         """
         deadline = time.monotonic() + timeout
         while True:
@@ -42,7 +42,7 @@ class TtlRepairLock:
             time.sleep(wait_interval)
 
     def unlock(self, name: str) -> bool:
-        """Delete the lock if this client thinks that it holds it; return whether it did."""
+        """Delete the lock if this client believes that it holds it; return whether it did."""
         if not self.is_locking(name):
             return False
         self._client.delete(name)
@@ -50,12 +50,12 @@ class TtlRepairLock:
         return True
 
     def unlock_all(self) -> None:
-        """Delete every lock that this client thinks it holds."""
+        """Delete every lock that this client believes it holds."""
         for name in list(self._held):
             self.unlock(name)
 
     def expire(self, name: str, expire: int) -> bool:
-        """Let the lock live for `expire` seconds from now; return whether it is ours to extend."""
+        """Extend the lock to `expire` seconds from now; return whether it is ours to extend."""
         return self.is_locking(name) and bool(self._client.expire(name, expire))
 
     def is_locking(self, name: str) -> bool:

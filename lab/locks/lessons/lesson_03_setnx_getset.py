@@ -1,8 +1,8 @@
-"""Lesson 3: SETNX with the deadline as value, then GET and GETSET on one that has passed.
+"""Lesson 3: SETNX with the deadline as value, then GET and GETSET on an expired one.
 
-Flaws: the deadline is judged by each client's own clock, so a fast clock steals a live lock; the
-loser's GETSET still moves the winner's deadline; and the value names no owner, so the check
-before DEL can read another's deadline.  Lesson 5 leaves time to the server, lesson 7 names the
+Flaws: each client judges the deadline by its own clock, so a fast clock steals a live lock; the
+loser's GETSET still moves the winner's deadline; and the value names no owner, so the check before
+DEL can read another client's deadline.  Lesson 5 leaves time to the server, lesson 7 names the
 owner.
 """
 
@@ -39,11 +39,11 @@ class GetsetLock:
         seen = self._client.get(self._name)
         if seen is None or float(seen) > time.time():
             return False
-        # It has passed.  Of all who see that, the one who gets the old deadline back has won.
+        # The deadline has passed.  Of all clients that see it, the one that gets it back has won.
         return self._client.getset(self._name, time.time() + self._ttl) == seen
 
     def release(self) -> None:
-        """Delete the key, unless the deadline has passed: then it may be another's."""
+        """Delete the key unless the deadline has passed: then it may be another client's."""
         deadline = self._client.get(self._name)
         if deadline is not None and time.time() < float(deadline):
             self._client.delete(self._name)

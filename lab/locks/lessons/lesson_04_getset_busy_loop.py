@@ -1,8 +1,8 @@
 """Lesson 4: the same as a busy loop, `now > GET and now > GETSET`.
 
-Flaws: all of lesson 3.  And when the key goes away between GET and GETSET there is nothing to
-compare with: the client fails, after its GETSET has locked the name for nobody.  Lesson 5 needs
-no arithmetic on the client.
+Flaws: all of lesson 3.  If the key disappears between GET and GETSET there is no old value to
+compare: the client fails, after its GETSET has locked the name for no client.  Lesson 5 needs no
+arithmetic on the client.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from redis import Redis
 
 
 class BusyLoopLock:
-    """`ttl` is the life of the lock in seconds; it is tried every 10 ms."""
+    """`ttl` is the lease in seconds; the client tries every 10 ms."""
 
     def __init__(self, client: Redis, name: str, *, ttl: float = 10.0) -> None:
         self._client = client

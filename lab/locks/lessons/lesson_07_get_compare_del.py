@@ -1,7 +1,7 @@
 """Lesson 7: SET NX PX with a token, and GET, compare, DEL: only the owner deletes.
 
-Flaw: the client compares.  Between its GET and its DEL the key can expire and be taken, and the
-DEL removes the next holder's lock all the same.  Lesson 8 compares on the server.
+Flaw: the client compares.  Between its GET and its DEL the key can expire and be acquired, and the
+DEL still removes the next holder's lock.  Lesson 8 compares on the server.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Lesson 8: SET NX PX with a token, released by compare-and-delete in Lua: the textbook lock.
 
-Flaws: work that outlasts the lease goes on beside the next holder, and nothing notifies either of
-them.  It wakes no waiter: waiters poll, and the one that polls at the right moment wins.  Lesson 9
-renews the lease and wakes the waiters.
+Flaws: work that outlasts the lease continues beside the next holder, and nothing notifies either
+of them.  Waiters poll, and the one that polls at the right moment wins.  Lesson 9 renews the lease
+and wakes the waiters.
 """
 
 from __future__ import annotations

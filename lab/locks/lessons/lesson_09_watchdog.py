@@ -1,10 +1,10 @@
 """Lesson 9: the textbook lock with a watchdog, after Redisson's design.
 
 A hash of owner → count makes it reentrant, a thread renews the lease every third of it, and a
-release publishes a message that waiters listen for.  Flaws: a process that is paused, not dead,
-loses the lease and goes on as its holder; a primary that fails over before the key was copied
-loses it too; a lost message leaves a waiter asleep for the rest of the TTL.  The production lock
-fences the first two and has no message to lose.
+release publishes a message to waiters.  Flaws: a process that is paused, not dead, loses the lease
+and continues as its holder; a primary that fails over before the key was replicated loses it too; a
+lost message leaves a waiter asleep for the rest of the TTL.  The production lock fences the first
+two and has no message to lose.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ return 0
 
 
 class WatchdogLock:
-    """`lease` is the time in seconds for which the lock stays without a renewal."""
+    """`lease` is the time in seconds after which the lock ends without a renewal."""
 
     def __init__(self, client: Redis, name: str, *, lease: float = 10.0) -> None:
         self._client = client
@@ -79,12 +79,12 @@ class WatchdogLock:
                 left = deadline - time.monotonic()
                 if left <= 0:
                     return False
-                # A release is announced; only a crash has to be waited for.
+                # A release sends a message; only a crash makes waiters wait for the TTL.
                 messages.get_message(timeout=min(left, rest))
         return self._watch()
 
     def _try(self) -> float:
-        """Return the seconds for which another still holds the lock; negative if it is ours."""
+        """Return the seconds until another client's lock ends; negative if the lock is ours."""
         answer = self._acquire(keys=[self._name], args=self._arguments)
         return float(answer) / 1000
 
@@ -99,7 +99,7 @@ class WatchdogLock:
                 return
 
     def release(self) -> None:
-        """Give up one hold, and the lock with the last; stops the watchdog first."""
+        """Release one hold, and the lock with the last; stops the watchdog first."""
         self._stop.set()
         count = self._release(keys=[self._name, self._channel], args=self._arguments)
         if count > 0:

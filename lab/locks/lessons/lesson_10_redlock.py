@@ -1,12 +1,12 @@
 """Lesson 10: Redlock over five independent servers.
 
-The same key and token go to all of them, with short time-outs.  The lock is held if a majority
-agreed within the lease, less an allowance for drifting clocks; otherwise it is released
-everywhere, also where it seemed not to be held.
+The client sets the same key and token on all of them, with short timeouts.  It holds the lock if a
+majority agreed within the lease, less an allowance for drifting clocks; otherwise it releases the
+lock everywhere, including servers where acquiring seemed to fail.
 https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/
 
-Flaws: a pause, or one server's clock jumping, after the majority has answered: two holders, and
-no fence to tell them apart.  The production lock brings the fence.
+Flaws: a pause, or a jump of one server's clock, after the majority has answered: two holders, and
+no fence to tell them apart.  The production lock adds the fence.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from redis.exceptions import RedisError
 
 from lab.locks.lessons.lesson_08_token_lua import RELEASE
 
-# Clocks of servers are allowed to differ in speed by this share of the lease …
+# The allowance for clocks of different speeds: this share of the lease …
 DRIFT = 0.01
-# … and by this many seconds, which covers the expiry's precision of one millisecond twice.
+# … plus these seconds, which cover the expiry's precision of one millisecond twice.
 DRIFT_FLOOR = 0.002
 
 
@@ -66,11 +66,11 @@ class RedlockLock:
     def _take(self, client: Redis) -> bool:
         try:
             return bool(client.set(self._name, self._token, nx=True, px=round(self._ttl * 1000)))
-        except RedisError:  # a server that is down is a vote that is missing
+        except RedisError:  # a server that is down casts no vote
             return False
 
     def release(self) -> None:
-        """Delete the key wherever it is ours."""
+        """Delete the key on every server where it is ours."""
         for release in self._releases:
             try:
                 release(keys=[self._name], args=[self._token])

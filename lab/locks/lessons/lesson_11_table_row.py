@@ -1,8 +1,8 @@
-"""Lesson 11: a row in a table; INSERT takes the lock, DELETE gives it back.
+"""Lesson 11: a row in a table; INSERT acquires the lock, DELETE releases it.
 
-Flaws: without a cleaner, a crash blocks the name for good.  With a job that deletes rows older
-than the limit, the row of a slow but living holder goes too, and the next one walks in.  Lesson 12
-lets the database notice that a holder is gone.
+Flaws: without a cleaner, a crash blocks the name forever.  A job that deletes rows older than a
+limit also deletes the row of a slow but live holder, and the next client enters.  In lesson 12 the
+database notices that a holder is gone.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class TableRowLock:
         self._wait_interval = wait_interval
 
     def acquire(self, timeout: float = 0.0) -> bool:
-        """Try for `timeout` seconds (0: once); return whether the row was ours to insert."""
+        """Try for `timeout` seconds (0: once); return whether the row was inserted."""
         deadline = time.monotonic() + timeout
         while not self._insert():
             if time.monotonic() >= deadline:

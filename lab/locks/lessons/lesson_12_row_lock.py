@@ -20,12 +20,12 @@ class ForUpdateLock:
         self._name = name
 
     def acquire(self) -> bool:
-        """Wait in the database's own queue until the row is ours."""
+        """Wait in the database's queue until the row is ours."""
         self._connection.execute(
             "SELECT name FROM lock_row WHERE name = %s FOR UPDATE", (self._name,)
         )
         return True
 
     def release(self) -> None:
-        """End the transaction, and the lock with it."""
+        """End the transaction, which releases the lock."""
         self._connection.commit()

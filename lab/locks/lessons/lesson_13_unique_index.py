@@ -1,8 +1,8 @@
-"""Lesson 13: a unique index as the lock; the business row itself is what only one can insert.
+"""Lesson 13: a unique index as the lock; only one client can insert the business row.
 
-Flaw: none that a schedule could show, because it is idempotency and not mutual exclusion: two may
-work at the same time, but only one result is kept, for ever.  It is what a refund or a settlement
-needs.  For work outside the database take the production lock, and its fence.
+Flaw: none that a schedule could show, because this is idempotency and not mutual exclusion: two
+clients may work at the same time, but only one result is kept, forever.  Refunds and settlements
+need this.  For work outside the database use the production lock and its fence.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Lesson 14: memcached's `add`, which fails if the key is there, and `cas` to let go of one's own.
+"""Lesson 14: memcached's `add`, which fails if the key exists, and `cas` to release one's own lock.
 
 Flaw: memcached is a cache.  Under memory pressure it silently evicts items, including locks, and
 the next `add` succeeds.  Lesson 11's row stays until a client deletes it.
@@ -36,8 +36,8 @@ class MemcachedAddLock:
     def release(self) -> None:
         """Let the key expire at once if it is still ours.
 
-        There is no compare-and-delete, but `cas` replaces a value only if nobody changed it since
-        it was read, and a negative expiry is in the past.
+        There is no compare-and-delete, but `cas` replaces a value only if it is unchanged since
+        the read, and a negative expiry is in the past.
         """
         value, version = self._client.gets(self._name)
         if value == self._token:

@@ -1,4 +1,4 @@
-"""The commands `lesson` and `explore`, without Django; `manage.py` only passes its words on."""
+"""The commands `lesson` and `explore`, without Django; `manage.py` passes its arguments on."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def add_lesson_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `lesson` understands."""
+    """Add the options of `lesson`."""
     parser.add_argument("lesson", nargs="?", help="a name or a number; without it, the list")
     parser.add_argument("--scenario", help="only this one of the lesson's scenarios")
     form = parser.add_mutually_exclusive_group()
@@ -64,7 +64,7 @@ def add_lesson_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_lesson(options: argparse.Namespace, console: Console | None = None) -> int:
-    """List the lessons or show one; 0 if it broke as it should, and was mended."""
+    """List the lessons or show one; return 0 if it broke and its fix held."""
     console = console or Console()
     if options.lesson is None:
         return _list(console, as_values_too=options.json)
@@ -116,7 +116,7 @@ def _list(console: Console, *, as_values_too: bool) -> int:
             wrong = scenario.wrong or "cannot go wrong"
             line = f"    {scenario.slug:<18} {scenario.title} → {wrong}"
             console.out(line, style="dim", highlight=False)
-    console.print("\nShow one with its name or number.")
+    console.print("\nName a lesson or its number to see it.")
     return PROVED
 
 
@@ -132,11 +132,11 @@ def _show(console: Console, played: list[Report]) -> None:
         if scenario.wrong is None:
             console.out(f"\n{scenario.change}", highlight=False)
             continue
-        console.out(f"\nMended by {one.mended_title}.\n{scenario.change}", highlight=False)
-        console.print("The same schedule there:\n")
+        console.out(f"\nFixed by {one.mended_title}.\n{scenario.change}", highlight=False)
+        console.print("The same schedule on that lock:\n")
         print_timeline(console, one.mended_rows())
         others = [str(v.wrong) for v in one.mended.violations]
-        verdict = "It does not happen." if one.mended_well else "IT HAPPENS ALL THE SAME."
+        verdict = "The failure does not occur." if one.mended_well else "THE FAILURE STILL OCCURS."
         still = f" (Still: {', '.join(dict.fromkeys(others))}.)" if others else ""
         console.print(f"\n{verdict}{still}\n", style="bold")
 
@@ -145,7 +145,7 @@ def _show(console: Console, played: list[Report]) -> None:
 
 
 def run_course(options: argparse.Namespace) -> int:
-    """Bring the timelines of the course up to date."""
+    """Update the timelines of the course."""
     path: Path = options.document
     if options.check:
         text = path.read_text(encoding="utf-8")
@@ -158,7 +158,7 @@ def run_course(options: argparse.Namespace) -> int:
 
 
 def add_explore_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `explore` understands."""
+    """Add the options of `explore`."""
     faults = ", ".join(_name(act) for act in sorted(FAULTS))
     parser.add_argument(
         "--lock", choices=list(EXPLORED_LOCKS), default="redis", help="which lock to search"
@@ -180,7 +180,7 @@ def add_explore_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_explore(options: argparse.Namespace, console: Console | None = None) -> int:
-    """Search; 0 if no schedule broke the lock, 1 if one did."""
+    """Search; return 0 if no schedule broke the lock, else 1."""
     console = console or Console()
     try:
         acts = search_at_random.acts_named([name for name in options.faults.split(",") if name])
@@ -203,7 +203,7 @@ def run_explore(options: argparse.Namespace, console: Console | None = None) -> 
 
 
 Finding = tuple[int, str, Schedule, Run]
-"""The seed, what happened, the shortest schedule in which it does, and the run of that."""
+"""The seed, the failure, the shortest schedule that causes it, and that schedule's run."""
 
 
 def _search(what: Exploration, options: argparse.Namespace) -> Tally:
@@ -230,7 +230,7 @@ def _search(what: Exploration, options: argparse.Namespace) -> Tally:
 
 
 def _finding(what: Exploration, tally: Tally) -> Finding | None:
-    """Return the violation, or else a schedule that shows the fence at work."""
+    """Return the violation, or else a schedule in which the fence refuses a write."""
     if tally.violations:
         seed, wrong = min(tally.violations)
         return seed, str(wrong), *shortest(what, seed, lambda run: first_wrong(what, run) is wrong)
@@ -249,7 +249,7 @@ def _tell(
 ) -> None:
     console.out(
         f"\n{tally.schedules:,} schedules, {tally.steps:,} commands, {seconds:.0f} s.\n"
-        f"Holders that came while another's lease was over, but not its work: {tally.overlaps:,}.\n"
+        f"Holders that entered while an expired holder was still working: {tally.overlaps:,}.\n"
         f"Stale writes that the fence refused: {tally.refused:,}.",
         highlight=False,
     )
@@ -268,7 +268,7 @@ def _tell(
 
 
 def story(run: Run) -> list[Row]:
-    """Return the history without the visitors that come afterwards, unless they are the point."""
+    """Return the history without late visitors, unless they show the failure."""
     lines = rows(run.history)
     told = [line for line in lines if not line.who.startswith(VISITOR)]
     if any(line.kind is Kind.VIOLATION for line in lines):

@@ -1,7 +1,7 @@
 """The timelines in the course, `docs/locks.md`.
 
 The prose is written by hand.  A line such as `<!-- timeline: setnx-expire/crash/broken -->` is
-followed by a block that this module writes; `broken` and `mended` are timelines, `mermaid` is the
+followed by a block that this module writes: `broken` and `mended` are timelines, `mermaid` is the
 broken one as a diagram.  A test compares the document with the simulator's current output.
 """
 

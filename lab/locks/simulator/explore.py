@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from multiprocessing import get_context
@@ -185,11 +185,6 @@ def shortest(what: Exploration, seed: int, fails: Callable[[Run], bool]) -> tupl
     with inside_simulation(production.MODULES):
         _, schedule = run_seed(what, seed)
     return shrink(what.experiment(seed), schedule, fails)
-
-
-def without_stopping(what: Experiment) -> Experiment:
-    """Return the same experiment, but without a stop at the first violation."""
-    return replace(what, stops_at=())
 
 
 def acts_named(names: Sequence[str]) -> frozenset[Act]:

@@ -19,19 +19,19 @@ from locking.backends.redis_protocol import SLICE, Keys
 from locking.backends.redis_shared import RedisReadLock, RedisSemaphore, RedisWriteLock
 
 LONGEST_IDLE = 0.5
-"""Seconds.  Waiters are woken when the lock is theirs, and look when a dead holder's lease is over:
-at once in both cases, but for the jitter."""
+"""Seconds.  Waiters are woken when they get the lock, and look when a dead holder's lease ends:
+both happen at once, apart from jitter."""
 
 LONGEST_IDLE_IF_UNFAIR = SLICE + LONGEST_IDLE
-"""Seconds, once something has gone wrong: the one waiter that was told to try may have died of it,
-and the others look after their slice."""
+"""Seconds after a fault: the one waiter that was woken may have died, and the others look when
+their slice ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """One way to come to a lock.
+    """One way of acquiring a lock.
 
-    `kind` and `settings` make its handle; `name` is what the monitor knows it by; `writes`: whether
+    `kind` and `settings` make its handle; `name` identifies it to the monitor; `writes`: whether
     it writes to the guarded resource.
     """
 
@@ -51,8 +51,8 @@ class Role:
 class ExploredLock:
     """A lock to search.
 
-    `roles` are those of its clients, drawn by lot; `visitors` come when all is long over, and stay
-    for a while, one beside the other; `more` clients are needed for a crowd than with a mutex.
+    `roles` are its clients' roles, drawn at random; `visitors` come long after all others and stay
+    for a while, side by side; `more` is the number of clients beyond those of a mutex.
     """
 
     roles: tuple[Role, ...]
@@ -65,7 +65,7 @@ class ExploredLock:
 
     @property
     def key(self) -> str:
-        """The key that says who is inside."""
+        """The key that names the holders."""
         return Keys.of(self.roles[0].kind.kind, KEY).all[0]
 
 
@@ -105,11 +105,11 @@ EXPLORED_LOCKS = {
     "redis-rw": read_write(),
     "redis-semaphore": semaphore(),
 }
-"""What `explore --lock` takes."""
+"""The choices of `explore --lock`."""
 
 
 def clients(simulation: Simulation, *, seed: int, target: ExploredLock, replicated: bool) -> None:
-    """Add a few clients; some acquire twice, and one may have a short time-out."""
+    """Add a few clients; some acquire twice, and one may have a short timeout."""
     dice = Random(f"clients {seed}")
     simulation.world.random.seed(seed)
     server = simulation.redis(key=target.key, replicated=replicated)

@@ -25,12 +25,12 @@ Make = Callable[[RedisServer], PlainLock]
 
 
 def lock_of(kind: Callable[..., PlainLock], **options: float) -> Make:
-    """Make that kind of lock, for one client of a server."""
+    """Create a lock of this kind for one client of a server."""
     return lambda server: kind(Simulation.redis_client(server), KEY, **options)
 
 
 class TtlRepair:
-    """Lesson 2 with the two methods of the others."""
+    """Lesson 2 with the methods of the other lessons."""
 
     def __init__(self, client: object, name: str, *, expire: float = TTL) -> None:
         self._locks = TtlRepairLock(client)  # type: ignore[arg-type]
@@ -105,9 +105,9 @@ def redlock_clients(
     writes: bool = True,
 ) -> None:
     """Add clients of five servers; A cannot reach those in `cut_off`, numbered from 1."""
-    # The first one carries the usual name, so that a fault of "redis" hits one of five here.
+    # The first one has the usual name, so that a fault of "redis" hits one of the five.
     names = ("redis", "redis-2", "redis-3", "redis-4", "redis-5")
-    # No key to watch: one server's key says nothing about a lock that five of them hold.
+    # No key to watch: one server's key does not tell whether a majority holds the lock.
     servers = [simulation.redis(name, key="", replicated=True) for name in names]
     for number in cut_off:
         servers[number - 1].cut_off.add("A")

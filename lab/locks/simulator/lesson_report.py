@@ -1,6 +1,6 @@
-"""What there is to say about a lesson: how it breaks, what mends it, and the same schedule on that.
+"""A lesson's report: how its lock breaks, what fixes it, and the same schedule on the fix.
 
-Built once, then shown as text, Mermaid or JSON, and with_current_timelines into the course.
+Built once, then shown as text, Mermaid or JSON, or written to the course.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lab.locks.simulator.timeline import Row, as_json, rows
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One scenario, played: `broken` by the schedule, and `mended` under the same one."""
+    """One played scenario: `broken` by the schedule, and `mended` under the same one."""
 
     scenario: Scenario
     schedule: Schedule
@@ -31,18 +31,18 @@ class Report:
 
     @property
     def went_wrong(self) -> Violation | None:
-        """What broke the lesson's lock; None where nothing can."""
+        """What broke the lesson's lock; None if nothing can."""
         wrong = self.scenario.wrong
         return next((one for one in self.broken.violations if one.wrong is wrong), None)
 
     @property
     def mended_well(self) -> bool:
-        """Whether the same thing did not happen to the lock that mends the flaw."""
+        """Whether the same failure did not happen to the fixed lock."""
         return self.scenario.wrong is None or not self.mended.has(self.scenario.wrong)
 
     @property
     def mended_title(self) -> str:
-        """The mending lock, for a person."""
+        """The fixed lock, for display."""
         by = self.scenario.mended_by
         if by == PRODUCTION:
             return "the production lock (locking/backends/redis.py)"
@@ -51,9 +51,9 @@ class Report:
 
     @property
     def how(self) -> str:
-        """The schedule, in a sentence."""
+        """The schedule in a sentence."""
         if not self.schedule:
-            return "Nothing unusual is needed: it goes wrong by itself."
+            return "It fails without any fault."
         return "The scheduler, " + ", then ".join(str(one) for one in self.schedule) + "."
 
     def broken_rows(self) -> list[Row]:
@@ -61,13 +61,13 @@ class Report:
         return rows(self.broken.history)
 
     def mended_rows(self) -> list[Row]:
-        """Return the history of the mending lock."""
+        """Return the history of the fixed lock."""
         return rows(self.mended.history)
 
 
 @cache
 def report(scenario: Scenario) -> Report:
-    """Find the schedule that breaks the lesson, and play it on the lock that mends it."""
+    """Find the schedule that breaks the lesson, and play it on the fixed lock."""
     if scenario.wrong is None:
         return Report(
             scenario, (), 1, run_schedule(scenario.experiment), run_schedule(scenario.mended)
@@ -78,12 +78,12 @@ def report(scenario: Scenario) -> Report:
 
 
 def reports(lesson: Lesson) -> list[Report]:
-    """Return all scenarios of a lesson, played."""
+    """Play all scenarios of a lesson; return their reports."""
     return [report(scenario) for scenario in scenarios.of(lesson)]
 
 
 def violations_json(run: Run) -> list[dict[str, Any]]:
-    """What went wrong in a run, as plain values."""
+    """Return a run's failures as plain values."""
     return [
         {"wrong": one.wrong.value, "at": one.at / 1e6, "clients": list(one.clients), "why": one.why}
         for one in run.violations

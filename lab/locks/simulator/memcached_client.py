@@ -27,7 +27,7 @@ class MemcachedServer:
         world.servers[name] = self
 
     def find(self, key: str) -> tuple[bytes, int, int] | None:
-        """Return the key's value, version and end; None if it is not there."""
+        """Return the key's value, version and end; None if it does not exist."""
         found = self._values.get(key)
         if found is not None and found[2] <= self.world.now:
             del self._values[key]
@@ -35,17 +35,17 @@ class MemcachedServer:
         return found
 
     def store(self, key: str, value: bytes, expire: float) -> None:
-        """Set the key; 0 seconds are for ever, a negative number is over at once."""
+        """Set the key; 0 seconds mean forever, a negative number expires at once."""
         self._version += 1
         end = self.world.now + round(expire * MICROSECONDS) if expire else 1 << 62
         self._values[key] = (value, self._version, end)
 
     def drop(self, key: str) -> bool:
-        """Delete the key; return whether it was there."""
+        """Delete the key; return whether it existed."""
         return self._values.pop(key, None) is not None
 
     def fail_over(self) -> str:
-        """There is no replica: a new server starts empty."""
+        """Replace the server by an empty one: there is no replica."""
         self._values.clear()
         return "is replaced by an empty server"
 
@@ -66,7 +66,7 @@ class SimulatedMemcached:
         self._server = server
 
     def add(self, key: str, value: bytes, expire: float = 0, noreply: bool = False) -> bool:
-        """Set the key if it is not there; return whether it was set."""
+        """Set the key if it does not exist; return whether it was set."""
         self._step()
         added = self._server.find(key) is None
         if added:
@@ -88,7 +88,7 @@ class SimulatedMemcached:
     def cas(
         self, key: str, value: bytes, version: int, expire: float = 0, noreply: bool = False
     ) -> bool | None:
-        """Replace the value if its version is still that; None if the key is gone."""
+        """Replace the value if its version is unchanged; return None if the key is gone."""
         self._step()
         found = self._server.find(key)
         same = found[1] == version if found else None
@@ -97,7 +97,7 @@ class SimulatedMemcached:
         return self._answer(("cas", key, value, version, expire), same)
 
     def delete(self, key: str, noreply: bool = False) -> bool:
-        """Delete the key; return whether it was there."""
+        """Delete the key; return whether it existed."""
         self._step()
         return self._answer(("delete", key), self._server.drop(key))
 

@@ -33,16 +33,16 @@ class Attempt:
     role: str = ""
     """Its role at a shared lock; see `shared_lock_monitor`."""
     arrived: int | None = None
-    """The place in line: counted when the attempt's first command ran on the server."""
+    """The position in the queue: counted when the attempt's first command ran on the server."""
     grant: int = 0
     """1 for the first holder of the run, 2 for the next, …"""
     believes: Callable[[], bool] = field(default=lambda: True)
-    """Whether the holder still thinks that the lock is its own."""
+    """Whether the holder still believes that it holds the lock."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyState:
-    """The lock's key after a command: its revision, its value, and when it is free (virtual)."""
+    """The lock's key after a command: its revision, its value, and when it expires (virtual)."""
 
     revision: int | None
     value: Any
@@ -50,7 +50,7 @@ class KeyState:
 
     @staticmethod
     def of(server: RedisServer) -> KeyState:
-        """Return the key as it is now."""
+        """Return the key's current state."""
         model, key = server.model, server.lock_key
         value = model.find(key)
         end = model.ends.get(key)
@@ -65,11 +65,11 @@ class KeyState:
 
     @property
     def present(self) -> bool:
-        """Whether somebody had the lock."""
+        """Whether a client had the lock."""
         return self.value is not None
 
     def ended(self, now: int) -> bool:
-        """Return whether it was free by then."""
+        """Return whether it had expired by then."""
         return self.free_from <= now
 
 
@@ -78,10 +78,10 @@ class Monitor:
 
     `stops_at`: the run ends at the first of these.  `lease_ends`: a holder that knows, by its own
     clock, that its lease is over does not count as a holder; a plain lock's holder always does.
-    `fair`: whoever arrived first must enter first.  `max_idle`: seconds for which the lock may be
-    free while somebody waits for it, or be somebody's who does not know it; `max_idle_after_fault`:
-    the same for being free, once something has gone wrong.  `owner_in` reads the client's name in
-    the value of a lock that is handed over.
+    `fair`: the first client to arrive must enter first.  `max_idle`: seconds for which the lock may
+    be free while a client waits for it, or may belong to a client that does not know it;
+    `max_idle_after_fault`: the same for a free lock after a fault.  `owner_in` extracts the
+    client's name from the value of a lock that is handed over.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class Monitor:
         self.world.processes[client].begin("acquire")
 
     def enters(self, client: str, believes: Callable[[], bool] = lambda: True) -> Attempt:
-        """Record that the client got the lock; `believes` tells whether it still thinks so."""
+        """Record that the client got the lock; `believes` tells whether it still believes so."""
         attempt = self.waiting.pop(client)
         attempt.believes = believes
         self.grants += 1
@@ -129,7 +129,7 @@ class Monitor:
         self._check_order(attempt)
         self._check_idle(attempt)
         self.inside[client] = attempt
-        if believes():  # else its answer came too late, and the key may be another's by now
+        if believes():  # otherwise its answer came too late, and the key may be another client's
             self._key_holder = client
         self.world.processes[client].begin("work")
         return attempt
@@ -183,11 +183,11 @@ class Monitor:
             self._key = KeyState.of(server)
 
     def key_owner(self) -> str | None:
-        """Return the client that wrote the lock's key last, or entered by it."""
+        """Return the client that last wrote the lock's key or entered by it."""
         return self._key_holder
 
     def over(self) -> None:
-        """Report clients that still wait at the end of a run: they wait for ever."""
+        """Report clients that still wait at the end of a run: they will wait forever."""
         if self.waiting and not self.inside and not self.world.stopped:
             names = sorted(self.waiting)
             why = f"nobody holds the lock, and {' and '.join(names)} will wait for ever"
@@ -235,7 +235,7 @@ class Monitor:
         self, holder: str, culprit: str, before: KeyState, now: KeyState
     ) -> None:
         if before.ended(self.world.now) or not self.inside[holder].believes():
-            return  # it was not the holder's any more
+            return  # it was no longer the holder's
         if not now.present:
             why = f"{culprit} removes the lock that {holder} holds"
             self.report(Wrong.NOT_THEIRS, why, holder, culprit)
@@ -284,7 +284,7 @@ class Resource:
         self.refused = 0
 
     def write(self, client: str, attempt: Attempt, token: int | None) -> bool:
-        """Write to the resource, as a step of its own; return whether it was accepted."""
+        """Write to the resource, as a separate step; return whether it was accepted."""
         monitor = self._monitor
         world = monitor.world
         world.step()

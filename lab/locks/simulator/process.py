@@ -74,13 +74,13 @@ class Thread:
         self, process: Process, run: Callable[[], None], hub: greenlet, *, daemon: bool
     ) -> None:
         self.process = process
-        self.daemon = daemon  # ends with the last other thread of its process
+        self.daemon = daemon  # ends with the last non-daemon thread of its process
         self.greenlet = greenlet(run, hub)  # when it ends, control returns to the loop
         self.ready = True
         self.stepping = False  # its next move is a command
-        self.due: int | None = None  # when a wait ends by itself
-        self.woken = False  # a wait ended before that
-        self.order = 0  # since when it is ready
+        self.due: int | None = None  # when a wait times out
+        self.woken = False  # a wait ended before its timeout
+        self.order = 0  # the order in which threads became ready
         self.effect: Act | None = None  # the scheduler's action on its next command
         self.done = False
         self.facade: Any = None  # its object from `threading.current_thread()`

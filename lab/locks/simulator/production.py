@@ -26,7 +26,7 @@ MODULES = (locking.backends.redis, locking.backends.redis_protocol, locking.rene
 LEASE = 10.0
 
 LONG_TIMEOUT = 120.0
-"""Seconds; longer than all leases, pauses and work of a run together."""
+"""Seconds; longer than all leases, pauses and work of a run combined."""
 
 LOCK_KEY = f"lock:{{{KEY}}}"
 """The key of the production lock named `KEY`."""
@@ -80,7 +80,7 @@ def make_lock(
     lease: float = LEASE,
     **settings: Any,
 ) -> RedisLock:
-    """Make a handle of the lock for the running process; `owner` is its name."""
+    """Return the lock's handle for the running process; `owner` is the process's name."""
     world = simulation.world
     clock = Clock(monotonic=world.seconds, sleep=world.sleep)
     return kind(
@@ -110,7 +110,7 @@ def client(
     """Add a process that acquires the production lock `rounds` times, as a careful shop would.
 
     It works, checks its lease, writes with the lease's fencing token, and releases.  `role` is for
-    the monitor of a lock that several may hold.
+    the monitor of a lock with several holders.
     """
 
     def run() -> None:
@@ -148,7 +148,7 @@ def hold(
         simulation.monitor.leaves(name)
         lease.release()
     except LockError as problem:
-        # LockLost, or LockUnavailable: then the lease ends by itself.
+        # LockLost, or LockUnavailable: then the lease expires.
         simulation.monitor.leaves(name)
         simulation.note(name, f"learns that {problem}")
     else:

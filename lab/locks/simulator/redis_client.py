@@ -1,6 +1,6 @@
 """A redis-py client of the simulated Redis server.
 
-The client *is* redis-py's: its methods build the commands and parse the answers.  Only the network
+It *is* redis-py's client: its methods build the commands and parse the answers.  Only the network
 below `execute_command` is replaced; there the world may run other clients first.
 """
 
@@ -16,15 +16,15 @@ from lab.locks.simulator.history import Kind
 from lab.locks.simulator.process import Thread
 from lab.locks.simulator.redis_server import RedisServer, encode
 
-# How redis-py turns raw answers into Python values; taken from a client that never connects.
+# redis-py's conversions of raw answers to Python values, from a client that never connects.
 CALLBACKS: dict[str, Callable[..., Any]] = dict(redis.Redis(protocol=2).response_callbacks)
 
 SCRIPT_NAMES: dict[str, str] = {}
-"""What a timeline calls a script, by its source."""
+"""Names of scripts in timelines, by source."""
 
 
 class _Pool:
-    """The one thing that redis-py's `Script` wants of a connection pool."""
+    """The only part of a connection pool that redis-py's `Script` needs."""
 
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
@@ -34,10 +34,10 @@ class _Pool:
 
 
 class SimulatedRedis(redis.Redis):
-    """redis-py with a simulated server in the place of the network; never retries."""
+    """redis-py with a simulated server instead of the network; never retries."""
 
     def __init__(self, server: RedisServer, *, decode_responses: bool = False) -> None:
-        # Not redis-py's __init__: it would build sockets and take longer than a whole run.
+        # Not redis-py's __init__: it creates sockets and takes longer than a whole run.
         self.server = server
         self.encoder = Encoder("utf-8", "strict", decode_responses)  # type: ignore[no-untyped-call]
         self.connection_pool: Any = _Pool(self.encoder)
@@ -45,17 +45,17 @@ class SimulatedRedis(redis.Redis):
         self._decode = decode_responses
 
     def __del__(self) -> None:
-        """There is nothing to close."""
+        """Do nothing: there is nothing to close."""
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing: there is nothing to close."""
 
     def get_encoder(self) -> Encoder:
-        """How arguments become bytes."""
+        """Return the encoder of arguments."""
         return self.encoder
 
     def execute_command(self, *args: Any, **options: Any) -> Any:
-        """Let the world decide who goes first, then run the command on the model."""
+        """Let the world decide which client is next, then run the command on the model."""
         reply = self.server.command(args)
         if self._decode:
             reply = decode(reply)
@@ -64,18 +64,18 @@ class SimulatedRedis(redis.Redis):
         return reply if callback is None else callback(reply, **options)
 
     def register_script(self, script: Any) -> Any:
-        """Return a script that the server has run before, so that it needs no loading."""
+        """Return a script that is already loaded on the server."""
         digest = self.server.model.execute(b"SCRIPT", [b"LOAD", encode(script)])
         self.server.script_names[digest] = SCRIPT_NAMES.get(script, "script")
         return super().register_script(script)
 
     def pubsub(self, **kwargs: Any) -> Any:
-        """Return a subscriber of this server's messages."""
+        """Return a subscriber to this server's messages."""
         return SimulatedPubSub(self.server, **kwargs)
 
 
 class SimulatedPubSub:
-    """Reads like redis-py's `PubSub`: `subscribe`, `get_message`, `unsubscribe`, `close`."""
+    """Has the interface of redis-py's `PubSub`."""
 
     def __init__(self, server: RedisServer, *, ignore_subscribe_messages: bool = False) -> None:
         self._server = server
@@ -86,7 +86,7 @@ class SimulatedPubSub:
         self._process = server.world.me()
 
     def subscribe(self, *channels: str) -> None:
-        """Get what is published to the channels from now on."""
+        """Receive messages published to the channels from now on."""
         world = self._server.world
         world.step()
         world.record(
@@ -102,7 +102,7 @@ class SimulatedPubSub:
             ]
 
     def receive(self, channel: bytes, message: bytes) -> None:
-        """Called by the server for every message."""
+        """Receive a message from the server."""
         if channel not in self._channels or self._process.crashed:
             return
         self._inbox.append(
@@ -129,12 +129,12 @@ class SimulatedPubSub:
         return message
 
     def unsubscribe(self, *channels: str) -> None:
-        """Get no more messages."""
+        """Receive no further messages."""
         self._server.unsubscribe(self)
         self._channels.clear()
 
     def close(self) -> None:
-        """Get no more messages."""
+        """Receive no further messages."""
         self.unsubscribe()
 
     def __enter__(self) -> SimulatedPubSub:
@@ -145,7 +145,7 @@ class SimulatedPubSub:
 
 
 def decode(reply: Any) -> Any:
-    """Return a reply with `decode_responses`."""
+    """Return a reply decoded as with `decode_responses`."""
     if isinstance(reply, bytes):
         return reply.decode()
     if isinstance(reply, list):

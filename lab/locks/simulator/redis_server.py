@@ -25,14 +25,14 @@ class Subscriber(Protocol):
     """A client that receives published messages."""
 
     def receive(self, channel: bytes, message: bytes) -> None:
-        """Take one message."""
+        """Receive one message."""
 
 
 class RedisServer:
-    """A server of the world: the model of its data, who is blocked on it, who is subscribed.
+    """A server of the world: the model of its data, its blocked clients and its subscribers.
 
     `lock_key` is the key that eviction hits and the monitor watches.  With `replicated`, the
-    state before the last write is kept, for a fail-over that misses it.
+    state before the last write is kept, for a failover that misses it.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class RedisServer:
         raise RedisTimeout("Timeout reading from socket")
 
     def names(self, holder: bytes) -> bool:
-        """Return whether the lock's key says that this is the holder, or one of several."""
+        """Return whether the lock's key names this client as the holder, or one of several."""
         value = self.model.find(self.lock_key)
         if isinstance(value, SortedSet):
             return holder in value.scores
@@ -161,7 +161,7 @@ class RedisServer:
         for key in dict.fromkeys(self.model.pushed):
             for reader in [one for one in self._blocked if key in one.keys]:
                 if reader.thread.process.crashed:
-                    continue  # its connection closed with it
+                    continue  # its connection closed when it died
                 reply = self.model.execute(b"BLPOP", [key, b"0"])
                 if reply is None:
                     break
@@ -173,12 +173,12 @@ class RedisServer:
     # -- messages
 
     def subscribe(self, reader: Subscriber) -> None:
-        """Deliver what is published from now on."""
+        """Deliver messages published from now on."""
         if reader not in self._subscribers:
             self._subscribers.append(reader)
 
     def unsubscribe(self, reader: Subscriber) -> None:
-        """Deliver no more."""
+        """Deliver no further messages."""
         if reader in self._subscribers:
             self._subscribers.remove(reader)
 
@@ -194,7 +194,7 @@ class RedisServer:
     # -- what the scheduler can do
 
     def fail_over(self) -> str:
-        """Promote the replica, which has not seen the last write."""
+        """Promote the replica, which lacks the last write."""
         if self._replica is None:
             return "fails over; its replica had everything"
         self.model.restore(self._replica)
@@ -203,12 +203,6 @@ class RedisServer:
             self.unsubscribe(reader)
         self._tell_monitor()
         return "fails over; the replica lacks the last write"
-
-    def restart_empty(self) -> str:
-        """Lose all data."""
-        self.model.restore(({}, {}))
-        self._tell_monitor()
-        return "is restarted without its data"
 
     def _tell_monitor(self) -> None:
         if self.monitor is not None:
@@ -219,7 +213,7 @@ class RedisServer:
         return "is out of memory, and with noeviction drops nothing"
 
     def jump(self, seconds: float) -> str:
-        """Set the clock ahead; keys end early."""
+        """Set the clock ahead; keys expire early."""
         self.skew += round(seconds * MICROSECONDS)
         self._tell_monitor()
         return f"has its clock set ahead by {seconds:g} s"
@@ -251,7 +245,7 @@ def encode(value: Any) -> bytes:
 
 
 def _split(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """redis-py passes `SCRIPT LOAD` as one word."""
+    """Join `SCRIPT LOAD`, which redis-py passes as one word."""
     if type(args[0]) is str and " " in args[0]:
         return (*args[0].split(), *args[1:])
     return args

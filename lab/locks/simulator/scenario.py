@@ -1,4 +1,4 @@
-"""What a scenario of a lesson consists of, and the faults that the scheduler may inject."""
+"""The parts of a lesson's scenario, and the faults that the scheduler may inject."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def scenario(
     fair: bool = False,
     max_idle: float | None = None,
 ) -> Scenario:
-    """Make a scenario whose run ends at its flaw; see `Scenario` and `Experiment`."""
+    """Return a scenario whose run ends at its flaw; see `Scenario` and `Experiment`."""
     stops_at = () if wrong is None else (wrong,)
     fenced = mended_by == PRODUCTION
     return Scenario(
@@ -89,12 +89,12 @@ CLOCK_JUMP = FaultModel(
     frozenset({Act.CLOCK_JUMP}),
     targets=("redis-3",),
     seconds=(15.0,),
-    victims=("B",),  # so it happens when B comes, long after A got the lock
+    victims=("B",),  # so that it happens when B comes, long after A got the lock
     most_faults=1,
 )
 LOST_MESSAGE = FaultModel(frozenset({Act.LOSE_MESSAGE}), victims=("A",), most_faults=1)
 EVICTION = FaultModel(frozenset({Act.EVICT}), targets=("memcached",), most_faults=1)
 
-# Work that outlasts the lease of 10 s; and a write that comes after the next holder's.
+# Work that outlasts the lease of 10 s, and a write that comes after the next holder's.
 OVERTIME = {"A": 12.0, "B": 4.0}
 LATE_WRITER = {"A": 6.0, "B": 1.0}

@@ -1,8 +1,7 @@
 """The scenarios of all lessons: one per flaw, in the order of the lessons.
 
-Each has the clients, the faults that the scheduler may inject, and the flaw that then shows.  Each
-also names the lock that mends the flaw, with the same clients, so that the schedule that was found
-can be played on it.
+Each has the clients, the faults that the scheduler may inject, and the resulting failure.  It also
+names the lock that fixes the flaw, with the same clients, so that the schedule can be played on it.
 """
 
 from __future__ import annotations
@@ -79,7 +78,7 @@ def _first_locks() -> list[Scenario]:
             partial(ttl_repair, names="AB", gaps=(0.0, 0.0), left_behind=a_dead_key),
             Wrong.TWO_HOLDERS, SWITCHES, "setnx-getset",
             """The value is the deadline, and a dead lock is taken with GETSET, which answers the
-            old value.  Of all who find the same dead lock only one gets its deadline back.""",
+            old value.  Of all clients that find it, only one gets the old deadline back.""",
             partial(
                 getset, names="AB", gaps=(0.0, 0.0), left_behind=("SETNX", KEY, str(NOW - 5))
             ),
@@ -117,16 +116,15 @@ def _deadline_locks() -> list[Scenario]:
             "setnx-getset", "fast-clock", "A client whose clock is fast steals a live lock",
             partial(getset, names="AB", skew={"B": 15.0}),
             Wrong.TWO_HOLDERS, NOTHING, "lua-setnx-expire",
-            """The expiry is the server's business.  One clock decides, and no client's clock is
-            ever asked.""",
+            """The server keeps the expiry.  One clock decides, and no client's clock matters.""",
             partial(scripted, names="AB", skew={"B": 15.0}),
         ),
         scenario(
             "setnx-getset", "loser-moves", "The loser's GETSET moves the winner's deadline",
             partial(getset, names="AB", gaps=(0.0, 0.0), left_behind=expired),
             Wrong.MOVED, SWITCHES, "lua-setnx-expire",
-            """Whoever does not get the lock does not write.  The script changes nothing unless
-            it takes the lock.""",
+            """A client that does not get the lock writes nothing.  The script changes nothing
+            unless it takes the lock.""",
             partial(scripted, names="AB", gaps=(0.0, 0.0)),
         ),
         scenario(
@@ -141,8 +139,7 @@ def _deadline_locks() -> list[Scenario]:
             "getset-busy-loop", "fast-clock", "A client whose clock is fast steals a live lock",
             partial(busy_loop, names="AB", skew={"B": 15.0}),
             Wrong.TWO_HOLDERS, NOTHING, "lua-setnx-expire",
-            """The expiry is the server's business.  One clock decides, and no client's clock is
-            ever asked.""",
+            """The server keeps the expiry.  One clock decides, and no client's clock matters.""",
             partial(scripted, names="AB", skew={"B": 15.0}),
         ),
         scenario(
@@ -152,7 +149,7 @@ def _deadline_locks() -> list[Scenario]:
                 left_behind=expired,
             ),
             Wrong.ORPHANED, SWITCHES, "lua-setnx-expire",
-            """Looking and taking are one step on the server, so there is no between.""",
+            """Checking and acquiring are one step on the server.""",
             partial(scripted, names="AB", gaps=(0.0, 0.0), work={"A": 2.0, "B": 0.0}),
         ),
     ]  # fmt: skip
@@ -190,11 +187,11 @@ def _expiring_locks() -> list[Scenario]:
             partial(watchdog, names="AB", work=OVERTIME),
         ),
         scenario(
-            "token-lua", "polling", "Nobody is woken: who polls at the right moment wins",
+            "token-lua", "polling", "No waiter is woken: the first to poll wins",
             partial(token_lua, names="ABC", work={"A": 1.5}, gaps=(0.0, 0.1, 0.6)),
             Wrong.ORDER, NOTHING, PRODUCTION,
-            """Waiters stand in a queue on the server.  The release hands the lock to the first of
-            them, and wakes only that one.""",
+            """Waiters queue on the server.  The release hands the lock to the first of them and
+            wakes only that one.""",
             partial(
                 production_clients, names="ABC", work={"A": 1.5}, gaps=(0.0, 0.1, 0.6)
             ),
@@ -217,16 +214,16 @@ def _leases() -> list[Scenario]:
             "watchdog", "fail-over", "The primary fails over before the key was copied",
             partial(watchdog, names="AB", work={"A": 5.0}, gaps=(0.0, 1.0), replicated=True),
             Wrong.TWO_HOLDERS, FAIL_OVER, "redlock",
-            """Five servers that know nothing of each other, and a majority of them must agree.
-            One of them may lose everything.""",
+            """A majority of five independent servers must agree.  One of them may lose
+            everything.""",
             partial(redlock_clients, work={"A": 5.0}, gap=1.0, writes=False),
         ),
         scenario(
             "watchdog", "lost-message", "The message that the lock is free is lost",
             partial(watchdog, names="AB"),
             Wrong.ASLEEP, LOST_MESSAGE, PRODUCTION,
-            """There is no message that only a listener hears.  The wake-up is an element of a
-            list on the server, which stays until the waiter takes it.""",
+            """The wake-up is not a message but an element of a list on the server, which stays
+            until the waiter takes it.""",
             partial(production_clients, work={}),
             max_idle=2.0,
         ),
@@ -246,8 +243,8 @@ def _leases() -> list[Scenario]:
 
 
 def _tables() -> list[Scenario]:
-    by_connection = """The lock is held by a transaction, and the database itself sees the
-        connection of a dead holder end.  Nothing has to guess by age."""
+    by_connection = """A transaction holds the lock, and the database notices when the
+        connection of a dead holder ends.  There is no guessing by age."""
     return [
         scenario(
             "table-row", "slow-holder", "The cleaner removes the row of a slow, living holder",
@@ -270,11 +267,11 @@ def _tables() -> list[Scenario]:
             refunds,
         ),
         scenario(
-            "row-lock", "forgotten", "A transaction that somebody forgot holds the row",
+            "row-lock", "forgotten", "A forgotten transaction holds the row",
             partial(row_lock_clients, work={}, row_exists=True, forgets="A"),
             Wrong.NOBODY_ENTERS, NOTHING, "table-row",
-            """A lock with an end, whoever forgets it: the cleaner removes the row after 10 s.
-            (And so it also removes a slow holder's: choose which of the two you can bear.)""",
+            """A lock that ends even if it is forgotten: the cleaner removes the row after 10 s.
+            (It also removes a slow holder's row: choose the lesser evil.)""",
             partial(row_clients, work={}, cleaner=True, forgets="A"),
         ),
         scenario(
@@ -288,7 +285,7 @@ def _tables() -> list[Scenario]:
             "memcached-add", "eviction", "memcached needs the memory, and evicts the lock",
             memcached_clients,
             Wrong.TWO_HOLDERS, EVICTION, "table-row",
-            """A table is no cache: a row stays until somebody deletes it.""",
+            """A table is not a cache: a row stays until a client deletes it.""",
             partial(row_clients, work={}, cleaner=False),
         ),
     ]  # fmt: skip
@@ -296,7 +293,7 @@ def _tables() -> list[Scenario]:
 
 @cache
 def scenarios() -> tuple[Scenario, ...]:
-    """Return all of them, in the order of the lessons."""
+    """Return all scenarios, in the order of the lessons."""
     return (
         *_first_locks(), *_deadline_locks(), *_expiring_locks(), *_leases(), *_tables(),
     )  # fmt: skip

@@ -30,7 +30,7 @@ def may_share(roles: Sequence[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who holds the lock or waits for it, as the server writes it: "role-token:owner"."""
+    """A client that holds the lock or waits for it, in the server's format: "role-token:owner"."""
 
     role: str
     token: str
@@ -38,14 +38,14 @@ class Holder:
 
     @staticmethod
     def read(member: bytes) -> Holder:
-        """Take it apart."""
+        """Parse the format."""
         token, _, owner = member.decode().partition(":")
         return Holder(token.partition("-")[0], token, owner)
 
 
 @dataclass(frozen=True, slots=True)
 class SharedLockState:
-    """The lock after a command: since when, until when each holder has it, who is next in line.
+    """The lock after a command: its time, each holder's lease end, and the first waiter.
 
     Times are virtual microseconds.
     """
@@ -56,7 +56,7 @@ class SharedLockState:
 
     @staticmethod
     def of(server: RedisServer) -> SharedLockState:
-        """Return the lock as it is now."""
+        """Return the lock's current state."""
         model, key = server.model, server.lock_key
         inside = model.find(key)
         queue = model.find(key + b":queue")
@@ -65,12 +65,12 @@ class SharedLockState:
             Holder.read(member): round(score) * 1000 - EPOCH - server.skew
             for member, score in scores.items()
         }
-        # A waiter is "f10000:" and then the holder that it will be.
+        # A waiter is "f10000:" followed by its future holder entry.
         first = Holder.read(queue[0].partition(b":")[2]) if queue else None
         return SharedLockState(server.world.now, ends, first)
 
     def inside(self, now: int) -> list[Holder]:
-        """Whose lease is not over by then."""
+        """Return the owners whose leases have not ended by then."""
         return [holder for holder, end in self.ends.items() if end > now]
 
     def end_of(self, owner: str) -> int:
@@ -78,7 +78,7 @@ class SharedLockState:
         return max([end for holder, end in self.ends.items() if holder.owner == owner], default=0)
 
     def open_from(self, newcomer: Holder) -> int:
-        """From when on the newcomer might have entered, if nothing has changed since."""
+        """Return the time from which the newcomer could have entered."""
         ends = [self.since, *sorted(end for end in self.ends.values() if end > self.since)]
         return next(
             at
@@ -88,7 +88,7 @@ class SharedLockState:
 
 
 class SharedLockMonitor(Monitor):
-    """The checks of :class:`Monitor`, for a lock that several may hold."""
+    """The checks of :class:`Monitor`, for a lock with several holders."""
 
     _state = SharedLockState(0, {}, None)
 
@@ -130,7 +130,7 @@ class SharedLockMonitor(Monitor):
             self.overlaps += 1
 
     def _passed_by(self, attempt: Attempt) -> list[Attempt]:
-        # Let in together, they learn of it in any order.
+        # Clients admitted together may notice it in any order.
         let_in = {holder.owner for holder in self._state.ends}
         return [one for one in super()._passed_by(attempt) if one.client not in let_in]
 
@@ -139,7 +139,7 @@ class SharedLockMonitor(Monitor):
     ) -> None:
         end = before.end_of(owner)
         if end <= self.world.now or not self.inside[owner].believes():
-            return  # it was not the owner's any more
+            return  # it was no longer the owner's
         if not now.end_of(owner):
             why = f"{culprit} puts {owner} out, who is inside"
             self.report(Wrong.NOT_THEIRS, why, owner, culprit)
@@ -153,7 +153,7 @@ class SharedLockMonitor(Monitor):
         if first is None or self._max_idle is None:
             return
         if self.world.processes[first.owner].disturbed:
-            return  # it may be dead, or paused: then the queue waits until that is known
+            return  # it may be dead or paused: the queue waits until that is known
         idle = (self.world.now - before.open_from(first)) / MICROSECONDS
         if idle > self._max_idle:
             why = f"{first.owner} was next and might have entered {idle:.1f} s ago"

@@ -112,8 +112,8 @@ class Simulation:
     ) -> Process:
         """Add a process that acquires the lock once, works for `work` seconds and releases it.
 
-        It comes `after` seconds from the start, its wall clock is `skew` seconds ahead; if it
-        `writes`, it writes to the guarded resource after the work.
+        It starts `after` seconds from now with a wall clock `skew` seconds ahead; if it `writes`,
+        it writes to the guarded resource after the work.
         """
 
         def run() -> None:
@@ -237,7 +237,7 @@ class Run:
     asked: list[Step]
     """The steps at which the scheduler could have deviated after the schedule's end."""
     overlaps: int = 0
-    """Holders that entered while another one had not noticed that its lease was over."""
+    """Holders that entered while another holder had not noticed that its lease was over."""
     refused: int = 0
     """Stale writes that the guarded resource refused."""
     steps: int = 0

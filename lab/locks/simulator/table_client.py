@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class TableServer:
-    """A server of the world.  A connection ends with its process, and its transaction with it."""
+    """A server of the world.  A process's connection and its transaction end with the process."""
 
     def __init__(self, world: World, *, name: str = "postgres") -> None:
         self.world = world
@@ -36,13 +36,13 @@ class TableServer:
         return connection
 
     def preload(self, statement: str, values: tuple[Any, ...]) -> None:
-        """Run a statement before the story begins."""
+        """Run a statement before the clients start."""
         transaction = Transaction()
         self.model.execute(transaction, statement, values)
         self.model.commit(transaction)
 
     def run(self, transaction: Transaction, statement: str, values: tuple[Any, ...]) -> Result:
-        """Run a statement, waiting for other transactions where it must."""
+        """Run a statement, waiting for other transactions if necessary."""
         world = self.world
         first = True
         while isinstance(answer := self.model.execute(transaction, statement, values), Busy):
@@ -56,7 +56,7 @@ class TableServer:
         return answer
 
     def ended(self, transaction: Transaction) -> None:
-        """Wake those who waited for the transaction."""
+        """Wake the waiters for the transaction."""
         for waiting in [pair for pair in self._waiting if pair[0] is transaction]:
             self._waiting.remove(waiting)
             self.world.wake(waiting[1])
@@ -81,7 +81,7 @@ class TableServer:
 
 
 class TableConnection:
-    """Reads like a psycopg connection: `execute`, `commit`, `rollback`."""
+    """Has the interface of a psycopg connection: `execute`, `commit`, `rollback`."""
 
     def __init__(self, server: TableServer, process: Process, *, autocommit: bool) -> None:
         self.process = process
@@ -141,7 +141,7 @@ class TableConnection:
 
 
 def filled_in(statement: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the statement with its values in their places, for a person to read."""
+    """Return the statement with its values filled in, for display."""
     first, *rest = statement.split("%s")
     words: list[Any] = [first.strip()]
     for value, text in zip(values, rest, strict=True):

@@ -1,4 +1,4 @@
-"""Prints a history: as text, as a Mermaid sequence diagram, as JSON."""
+"""Print a history as text, as a Mermaid sequence diagram or as JSON."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from rich.text import Text
 from lab.locks.simulator.history import MICROSECONDS, Event, Kind
 from lab.locks.simulator.world import EPOCH
 
-# Times of day are shown as the seconds since the start: `@10.004` instead of 1700000010.004.
+# Times of day are shown as seconds since the start: `@10.004` instead of 1700000010.004.
 TIME_OF_DAY = re.compile(r"\b1[67]\d{8}(?:\.\d+)?\b")
 MICROSECONDS_OF_DAY = re.compile(r"\b1[67]\d{14}\b")
-# Their answers count down, while somebody waits: a repeat is a repeat all the same.  What
-# acquire.lua answers to one who must wait begins with a 0.
+# Their answers count down during a wait, but the rows still count as repeats.  The answer of
+# acquire.lua to a waiter begins with 0.
 COUNTING_DOWN = ("TTL", "PTTL", "acquire.lua", "shared_acquire.lua")
 LONGEST_CYCLE = 12
 START = EPOCH / MICROSECONDS
@@ -26,7 +26,7 @@ START = EPOCH / MICROSECONDS
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of a timeline, ready for a reader."""
+    """One line of a timeline, ready for display."""
 
     at: int
     who: str
@@ -36,7 +36,7 @@ class Row:
     server: str = ""
 
     def same_as(self, other: Row) -> bool:
-        """Return whether a reader would call it the same thing happening again."""
+        """Return whether a reader would see it as a repeat."""
         if (self.who, self.kind) != (other.who, other.kind):
             return False
         if _blind(self.what) != _blind(other.what):
@@ -52,7 +52,7 @@ def _blind(text: str) -> str:
 
 
 def readable(value: Any) -> str:
-    """Return a command's words or an answer, for a person."""
+    """Return a command's words or an answer, for display."""
     if value is None:
         return "nil"
     if isinstance(value, bool):
@@ -74,7 +74,7 @@ def _relative(text: str) -> str:
 
 
 def rows(history: list[Event]) -> list[Row]:
-    """The history, line by line; the tokens of the production lock shown as their owners."""
+    """Return the history line by line, with the production lock's tokens shown as owners."""
     owners = _owners(history)
     many = len({event.server for event in history if event.server not in ("", "resource")}) > 1
 
@@ -98,12 +98,12 @@ def rows(history: list[Event]) -> list[Row]:
     return found
 
 
-# What `locking.backends.redis_protocol.Tokens` makes, with or without the owner behind it.
+# The format of `locking.backends.redis_protocol.Tokens`, with or without the owner.
 TOKEN = re.compile(r"\b([0-9a-f]{19,})(?::\w+)?")
 
 
 def _owners(history: list[Event]) -> dict[str, str]:
-    """Whose token is whose; a client's second one is A2, and so on."""
+    """Return the owners by token; a client's second token is A2, and so on."""
     owners: dict[str, str] = {}
     for event in history:
         words = event.what if isinstance(event.what, tuple) else ()
@@ -132,7 +132,7 @@ def folded(lines: list[Row]) -> Iterator[Row | tuple[int, int]]:
 
 
 def _repeats(lines: list[Row], place: int) -> tuple[int, int]:
-    """The cycle of rows that repeats most from here on: its length, how many times it comes."""
+    """Return the cycle of rows that repeats most from here: its length and number of repeats."""
     best = (1, 1)
     for cycle in range(1, LONGEST_CYCLE + 1):
         times = 1
@@ -146,7 +146,7 @@ def _repeats(lines: list[Row], place: int) -> tuple[int, int]:
 
 
 def clock(at: int) -> str:
-    """Virtual time, in seconds."""
+    """Format virtual time in seconds."""
     return f"{at / MICROSECONDS:.3f}"
 
 
@@ -217,7 +217,7 @@ def as_table(lines: list[Row]) -> Table:
 
 
 def print_timeline(console: Console, lines: list[Row]) -> None:
-    """Coloured on a terminal, plain text elsewhere."""
+    """Return coloured text for a terminal, plain text elsewhere."""
     if console.is_terminal:
         console.print(as_table(lines))
     else:
@@ -259,7 +259,7 @@ def _name(text: str) -> str:
 
 
 def _escape(text: str) -> str:
-    """Semicolons end a statement in Mermaid, and # begins an entity."""
+    """Escape semicolons, which end a Mermaid statement, and #, which begins an entity."""
     return text.replace(";", ",").replace("#", "no. ") or "nil"
 
 
@@ -279,5 +279,5 @@ def as_json(lines: list[Row]) -> list[dict[str, Any]]:
 
 
 def _joined(words: Iterable[str]) -> str:
-    """Words with spaces between them, but none around the commas and brackets of a statement."""
+    """Join words with spaces, but without spaces around a statement's commas and brackets."""
     return re.sub(r" ([,)])|(\() ", r"\1\2", " ".join(words))

@@ -1,9 +1,8 @@
-"""Stand-ins for `time`, `threading`, `random` and `uuid` that lock code sees inside a simulation.
+"""Stand-ins for `time`, `threading`, `random` and `uuid` that lock code sees in a simulation.
 
-A module that says `import time` gets these put in the place of the real module, for the length
-of a simulation only (`inside_simulation`).  Asked from a thread that is not simulated they pass
-the question on to the real module, so other users of the same lock code in the same process
-notice nothing.
+They replace the real modules in a module that says `import time`, for the length of a simulation
+(`inside_simulation`).  Called from a thread that is not simulated, they delegate to the real
+module, so other users of the lock code in the same process are not affected.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from lab.locks.simulator.world import current
 
 
 class VirtualTime:
-    """Reads like the module `time`."""
+    """Has the interface of the module `time`."""
 
     def time(self) -> float:
         """Return the wall clock of the simulated process."""
@@ -55,7 +54,7 @@ class VirtualTime:
 
 
 class VirtualThreading:
-    """Reads like the module `threading`."""
+    """Has the interface of the module `threading`."""
 
     @staticmethod
     def _make(virtual: Callable[..., Any], real: Callable[..., Any], *args: Any, **kw: Any) -> Any:
@@ -67,7 +66,7 @@ class VirtualThreading:
         return self._make(VirtualLock, real_threading.Lock)
 
     def RLock(self) -> Any:  # noqa: N802
-        """Return a lock that its owner can take again."""
+        """Return a reentrant lock of this process."""
         world = current()
         return real_threading.RLock() if world is None else VirtualLock(world, reentrant=True)
 
@@ -110,7 +109,7 @@ class VirtualThreading:
 
 
 class VirtualRandom:
-    """Reads like the module `random`, repeatably in each run."""
+    """Has the interface of the module `random`; repeatable per run."""
 
     def __getattr__(self, name: str) -> Any:
         world = current()
@@ -118,21 +117,21 @@ class VirtualRandom:
 
 
 class ReadableUuid(str):
-    """Reads like a `uuid.UUID`, and says whose it is."""
+    """Has the interface of `uuid.UUID`, and names its process."""
 
     __slots__ = ()
 
     @property
     def hex(self) -> str:
-        """The text itself."""
+        """Return the text itself."""
         return str(self)
 
 
 class VirtualUuid:
-    """Reads like the module `uuid`; a timeline with random digits could not be read."""
+    """Has the interface of the module `uuid`, without random digits, for readable timelines."""
 
     def uuid4(self) -> Any:
-        """Return the name of the process, and a number if it asks again."""
+        """Return the name of the process, with a number from the second call on."""
         world = current()
         return real_uuid.uuid4() if world is None else ReadableUuid(world.me().next_name())
 
@@ -150,7 +149,7 @@ VIRTUAL: dict[ModuleType, Any] = {
 
 @contextmanager
 def inside_simulation(modules: Iterable[ModuleType]) -> Iterator[None]:
-    """Give the modules of the lock code virtual time, threads and dice for a while."""
+    """Give the modules of the lock code virtual time, threads and random numbers in the block."""
     replaced = [
         (module, name, value)
         for module in modules

@@ -11,7 +11,7 @@ from lab.locks.simulator.world import World, current
 
 
 class _Waiting:
-    """A queue of simulated threads that wait for something."""
+    """A queue of waiting simulated threads."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -34,7 +34,7 @@ class _Waiting:
 
 
 class VirtualLock:
-    """Reads like `threading.Lock`, or `threading.RLock` if `reentrant`."""
+    """Has the interface of `threading.Lock`, or of `threading.RLock` if `reentrant`."""
 
     def __init__(self, world: World, *, reentrant: bool = False) -> None:
         self._queue = _Waiting(world)
@@ -43,10 +43,10 @@ class VirtualLock:
         self._depth = 0
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        """Take the lock; return whether it was taken."""
+        """Acquire the lock; return whether it was acquired."""
         world = self._queue.world
         if not world.inside():
-            return True  # the world is being taken down: nobody else runs
+            return True  # the world is ending: no other thread runs
         me = world.running
         while self._owner is not None and not (self._reentrant and self._owner is me):
             if not blocking or not self._queue.wait(None if timeout < 0 else timeout):
@@ -55,14 +55,14 @@ class VirtualLock:
         return True
 
     def release(self) -> None:
-        """Let the next one in."""
+        """Release the lock; wake the next waiter."""
         self._depth -= 1
         if self._depth <= 0:
             self._owner, self._depth = None, 0
             self._queue.wake(1)
 
     def locked(self) -> bool:
-        """Return whether somebody has it."""
+        """Return whether a thread holds it."""
         return self._owner is not None
 
     def __enter__(self) -> bool:
@@ -73,34 +73,34 @@ class VirtualLock:
 
 
 class VirtualEvent:
-    """Reads like `threading.Event`."""
+    """Has the interface of `threading.Event`."""
 
     def __init__(self, world: World) -> None:
         self._queue = _Waiting(world)
         self._set = False
 
     def is_set(self) -> bool:
-        """Return whether it happened."""
+        """Return whether it is set."""
         return self._set
 
     def set(self) -> None:
-        """Wake all that wait."""
+        """Set it and wake all waiters."""
         self._set = True
         self._queue.wake()
 
     def clear(self) -> None:
-        """Forget that it happened."""
+        """Reset it."""
         self._set = False
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until it happens; return whether it did."""
+        """Wait until it is set; return whether it is."""
         if not self._set:
             self._queue.wait(timeout)
         return self._set
 
 
 class VirtualCondition:
-    """Reads like `threading.Condition`."""
+    """Has the interface of `threading.Condition`."""
 
     def __init__(self, world: World, lock: VirtualLock | None = None) -> None:
         self._lock = VirtualLock(world, reentrant=True) if lock is None else lock
@@ -114,7 +114,7 @@ class VirtualCondition:
         self._lock.release()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Let go of the lock, wait for a `notify`, take it again; return whether notified."""
+        """Release the lock, wait for a `notify`, reacquire it; return whether notified."""
         self._lock.release()
         try:
             return self._queue.wait(timeout)
@@ -133,16 +133,16 @@ class VirtualCondition:
         return True
 
     def notify(self, n: int = 1) -> None:
-        """Wake `n` of those that wait."""
+        """Wake `n` of the waiters."""
         self._queue.wake(n)
 
     def notify_all(self) -> None:
-        """Wake all of them."""
+        """Wake all waiters."""
         self._queue.wake()
 
 
 class VirtualThread:
-    """Reads like `threading.Thread`: another greenlet of the same simulated process."""
+    """Has the interface of `threading.Thread`: another greenlet of the same simulated process."""
 
     def __init__(
         self,
@@ -166,7 +166,7 @@ class VirtualThread:
         self._over = VirtualEvent(world)
 
     def run(self) -> None:
-        """What the thread does, if there is no target."""
+        """Run the thread's target; subclasses may override it."""
 
     def start(self) -> None:
         """Start it."""
@@ -190,7 +190,7 @@ class VirtualThread:
 
 
 class RunningThread:
-    """What `current_thread` gives to a simulated thread."""
+    """The object that `current_thread` returns in a simulated thread."""
 
     __slots__ = ("_thread",)
 
@@ -203,12 +203,12 @@ class RunningThread:
         return id(self._thread)
 
     def is_alive(self) -> bool:
-        """Return whether it has not ended; asked by what works on its behalf."""
+        """Return whether it has not ended."""
         return not self._thread.done
 
 
 def facade(thread: Thread) -> RunningThread:
-    """Return the one object by which lock code knows the thread."""
+    """Return the object that identifies the thread to lock code."""
     if thread.facade is None:
         thread.facade = RunningThread(thread)
     facade: RunningThread = thread.facade

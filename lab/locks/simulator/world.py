@@ -22,11 +22,11 @@ from lab.locks.simulator.history import MICROSECONDS, Event, Kind
 from lab.locks.simulator.process import Process, Server, Thread
 from lab.locks.simulator.schedule import Act, Deviation, Scheduler
 
-EPOCH = 1_700_000_000 * MICROSECONDS  # the time of day at which every run starts
+EPOCH = 1_700_000_000 * MICROSECONDS  # the time of day at the start of every run
 
 # A command takes a millisecond: short compared with any lease, and easy to read.
 COMMAND_TIME = 1_000
-# How long a client waits for a lost answer: redis-py's `socket_timeout`, as shops set it.
+# The timeout of a client that waits for a lost answer: redis-py's `socket_timeout` in shops.
 REPLY_TIMEOUT = MICROSECONDS
 
 
@@ -53,7 +53,7 @@ class World:
         self.history: list[Event] = []
         self.processes: dict[str, Process] = {}
         self.servers: dict[str, Server] = {}
-        self.random = Random(0)  # for lock code that rolls dice; the scheduler has its own
+        self.random = Random(0)  # for lock code; the scheduler has another one
         self.threads: list[Thread] = []
         self.running: Thread | None = None
         self.stopped = False
@@ -90,7 +90,7 @@ class World:
         return thread
 
     def run(self) -> None:
-        """Run until every thread has ended or waits for ever, or until `stop`."""
+        """Run until every thread has ended or waits forever, or until `stop`."""
         _worlds.append(self)
         try:
             while not self.stopped and (thread := self._next()) is not None:
@@ -103,7 +103,7 @@ class World:
             _worlds.remove(self)
 
     def stop(self) -> None:
-        """End the run after the current move: all that matters has been seen."""
+        """End the run after the current move, because the result is known."""
         self.stopped = True
 
     def record(
@@ -134,7 +134,7 @@ class World:
         return (EPOCH + self.now + self.me().skew) / MICROSECONDS
 
     def sleep(self, seconds: float) -> None:
-        """Wait; a crash or a pause can come meanwhile."""
+        """Wait; a crash or a pause may happen during the wait."""
         self.wait(max(0.0, seconds))
 
     def wait(self, seconds: float | None) -> bool:

@@ -1,4 +1,4 @@
-"""The servers of the lock package's own tests."""
+"""The servers of the lock package's tests."""
 
 from locking.tests.conftest import (
     own_store,

@@ -1,4 +1,4 @@
-"""The lessons are real locks: they work on real servers, as long as nothing goes wrong."""
+"""The lessons are real locks: they work on real servers as long as nothing fails."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ ON_REDIS = [
 
 
 def compete(make, *, threads: int = 6, rounds: int = 5) -> tuple[int, list[BaseException]]:
-    """Count without any other protection; only the lock keeps the count right."""
+    """Count without other protection, so that only the lock keeps the count right."""
     count = 0
     inside = 0
     errors: list[BaseException] = []
@@ -87,8 +87,8 @@ def compete(make, *, threads: int = 6, rounds: int = 5) -> tuple[int, list[BaseE
     return count, errors
 
 
-# Lessons 2 and 4 are missing: six threads suffice to break them without any bad luck.  A waiter
-# "repairs" the key of a holder that has not come to its EXPIRE yet; a GET finds no key.
+# Lessons 2 and 4 are missing: six threads break them without a fault.  A waiter "repairs" the key
+# of a holder that has not reached its EXPIRE yet; a GET finds no key.
 @pytest.mark.parametrize("number", [1, 3, 5, 6, 7, 8, 9, 10])
 def test_a_lesson_on_redis_lets_one_in_at_a_time_when_nothing_goes_wrong(valkey, number):
     make = ON_REDIS[number - 1]

@@ -1,4 +1,4 @@
-"""Every flaw of the course happens in virtual time, every time; not to the lock that mends it."""
+"""Every flaw of the course occurs in virtual time, every time, and not in the fixed lock."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_where_the_fence_mends_it_the_timeline_shows_its_refusal(scenario):
     assert len(refusals) == played.mended.refused == 1
 
 
-def test_two_refunds_of_one_order_pay_once_whoever_goes_first():
+def test_two_refunds_of_one_order_pay_once_in_any_order():
     (scenario,) = (one for one in scenarios() if one.wrong is None)
     for wrong in Wrong:
         with pytest.raises(NotFound):
@@ -85,7 +85,7 @@ def test_two_refunds_of_one_order_pay_once_whoever_goes_first():
 
 
 def test_all_lessons_together_are_broken_in_less_than_two_seconds_each():
-    """The one promise about time: a lesson is shown while somebody waits for it."""
+    """Lessons are interactive, so this is the one test that bounds a time."""
     for scenario in BREAKABLE:
         assert scenario.wrong is not None
         began = time.process_time()

@@ -1,4 +1,4 @@
-"""The commands, as a person or a program runs them."""
+"""The commands, as people and programs run them."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def test_a_lesson_is_shown_broken_and_mended(capsys, lesson):
     out = capsys.readouterr().out
     if lesson != "unique-index":
         assert "✗" in out
-        assert "Mended by" in out
-        assert "It does not happen." in out
+        assert "Fixed by" in out
+        assert "The failure does not occur." in out
 
 
 def test_a_lesson_as_json_has_both_histories_and_the_schedule(capsys):
@@ -139,7 +139,7 @@ def test_a_read_write_lock_is_searched_by_its_name_and_shown_with_its_roles(caps
 
 @pytest.mark.parametrize("lock", ["redis-rw", "redis-semaphore"])
 def test_holders_really_share_in_the_simulation(lock):
-    """Else nothing would be known of the very thing for which there are such locks."""
+    """Otherwise the search would not test what these locks are for."""
     most, what = 0, Exploration(acts=frozenset({Act.SWITCH}), target=EXPLORED_LOCKS[lock])
     with inside_simulation(MODULES):
         for seed in range(50):

@@ -1,4 +1,4 @@
-"""The explorer is not blind: it finds the production lock broken as soon as a script is changed."""
+"""The explorer finds a broken production lock as soon as a script is changed."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class KeepsWhatItReleases(RedisLock):
 
 
 class ReturnsWhatIsOver(RedisLock):
-    """As it was before it looked at the time."""
+    """The lock before it checked the time."""
 
     def acquire_steps(self, holder: str, timeout: float | None):
         steps = super().acquire_steps(holder, timeout)
@@ -252,12 +252,12 @@ def test_a_broken_lock_is_found(target, wrongs):
     what, seed, wrong = find(target)
     assert wrong in wrongs
     schedule, run = shortest(what, seed, lambda run: first_wrong(what, run) is wrong)
-    assert len(schedule) <= 6, "a finding that nobody can read"
+    assert len(schedule) <= 6, "the schedule is too long to read"
     assert run.has(wrong)
 
 
 def test_a_living_holder_keeps_its_lease_in_the_simulation_too():
-    """Else every run would be one of holders that lose their lease, and prove little."""
+    """Otherwise every run would consist of lost leases and prove little."""
     run = run_schedule(Exploration(acts=frozenset()).experiment(seed=0))
     assert any("renew.lua" in str(event.what) for event in run.history)
 
@@ -269,7 +269,7 @@ def test_what_is_found_in_a_broken_lock_does_not_happen_to_the_real_one():
 
 
 def test_without_the_fence_the_paused_holders_stale_write_is_accepted():
-    """The fence is what protects, and the explorer knows: without it, it finds the stale write."""
+    """Without the fence, the explorer finds a stale write."""
     what = Exploration(fenced=False)
     for start in range(0, BUDGET, STEP):
         found = run_chunk(what, start, STEP).violations

@@ -1,4 +1,4 @@
-"""The model of the server answers like the server: random commands on both, compared one by one."""
+"""The server's model answers like the server: random commands on both, compared one by one."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def random_command(dice: random.Random) -> list[bytes]:
 
 @pytest.fixture
 def ask(store, store_server):
-    """Replies as they come from the wire, without redis-py's conversions."""
+    """Return raw replies, without redis-py's conversions."""
     with Redis.from_url(store_server.endpoint, protocol=2) as client:
         connection = client.connection_pool.get_connection()
 
@@ -125,7 +125,7 @@ def ask(store, store_server):
 
 
 def answer(ask, words: list[bytes]):
-    """The reply, or "error": the words of an error are for people."""
+    """Return the reply, or "error": an error's text does not matter."""
     try:
         return plain(ask(words))
     except (ResponseError, RedisError):
@@ -196,7 +196,7 @@ def test_the_locks_scripts_do_on_the_model_what_they_do_on_a_real_server(store, 
 
 
 def shape(answer):
-    """An answer without its times and tokens: they are taken a moment apart."""
+    """Return an answer without times and tokens, which differ between the two."""
     if isinstance(answer, list):
         return "granted" if answer[0] else ("waits", answer[2])
     return answer

@@ -1,4 +1,4 @@
-"""The world keeps its promises: virtual time, one at a time, dead processes stay dead."""
+"""The simulated world: virtual time, one process at a time, dead processes stay dead."""
 
 from __future__ import annotations
 
@@ -239,7 +239,7 @@ def test_a_transaction_makes_others_wait_as_in_postgresql():
     delete = "DELETE FROM t WHERE name = %s"
     assert model.execute(first, insert, ("x", 1)) == Result(1, [])
     assert model.execute(second, insert, ("x", 2)) == Busy(first)
-    assert model.execute(second, select, ("x",)) == Result(0, []), "not committed, so not seen"
+    assert model.execute(second, select, ("x",)) == Result(0, []), "uncommitted, so invisible"
     model.commit(first)
     with pytest.raises(Duplicate):
         model.execute(second, insert, ("x", 2))

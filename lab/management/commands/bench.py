@@ -1,4 +1,4 @@
-"""``manage.py bench``: every strategy beside the ceiling, in one run."""
+"""``manage.py bench``: measure every strategy and the ceiling, in one run."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from lab.stack.stack import Stack
 
 
 class Command(BaseCommand):
-    """Measure."""
+    """Measure the strategies."""
 
     help = (
-        "Send the same request to a view that does nothing and to a sale by each strategy, in "
-        "interleaved rounds; print the medians, the ratios, and what an audit found."
+        "Send the same request to an empty view and to a sale of each strategy, in interleaved "
+        "rounds; print the medians, the ratios and the audit's findings."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:  # noqa: D102
@@ -44,7 +44,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--recording",
             action="store_true",
-            help="instead, Locust's purchases with the history written and without",
+            help="instead, measure Locust's purchases with and without recording the history",
         )
         parser.add_argument("--json", type=Path, metavar="FILE", help="write the result as JSON")
         parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table there")
@@ -112,12 +112,14 @@ def _wanted(options: dict[str, Any]) -> list[Row]:
         return found
     names = {row.name for row in found}
     if unknown := set(options["only"]) - names:
-        raise CommandError(f"no such row: {', '.join(sorted(unknown))}; there are {sorted(names)}")
+        raise CommandError(
+            f"no such row: {', '.join(sorted(unknown))}; choose from {sorted(names)}"
+        )
     return [row for row in found if row.name in options["only"]]
 
 
 def _start(modules: set[str], console: Console, cleanup: ExitStack) -> dict[str, Stack]:
-    """A web server for each settings module; one that waits costs the others nothing."""
+    """Start a web server per settings module; idle ones do not affect the others."""
     urls = ServerUrls(*(environment.text(name) for name in entry.SERVER_VARIABLES))
     stacks = {}
     for module in sorted(modules):

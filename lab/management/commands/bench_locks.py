@@ -1,4 +1,4 @@
-"""`manage.py bench_locks`: the locks beside other libraries'."""
+"""`manage.py bench_locks`: compare the Redis lock with those of other libraries."""
 
 from argparse import Namespace
 from typing import Any
@@ -9,13 +9,13 @@ from lab.bench.locks import cli
 
 
 class Command(BaseCommand):
-    """Passes its words on to `lab.bench.locks`."""
+    """Passes its arguments on to `lab.bench.locks`."""
 
-    help = "Measure the Redis lock beside redis-py's, python-redis-lock, pottery and portalocker."
+    help = "Compare the Redis lock with redis-py, python-redis-lock, pottery and portalocker."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Understand what `python -m lab.bench.locks` does."""
+        """Add the options of `python -m lab.bench.locks`."""
         cli.add_arguments(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -1,4 +1,4 @@
-"""``manage.py compare``: every strategy under the same crowd, faults and judge."""
+"""``manage.py compare``: every strategy under the same load, faults and checker."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ FAULTS_BY_DEFAULT = (
     *("web-killed-before-commit", "web-killed-after-commit", "redis-killed"),
     *("postgres-killed", "commit-lost"),
 )
-"""Each of the three that a purchase needs is killed, the web workers where it matters most."""
+"""Kills each server that a purchase needs, and web workers at the most critical points."""
 
 
 class Command(BaseCommand):
-    """Compare."""
+    """Compare the strategies."""
 
     help = (
-        "Sell the same stock by each strategy, then with Redis standing still, then under faults "
-        "with a verdict; write docs/strategies.md, .svg and .json."
+        "Sell the same stock with each strategy, then without Redis, then under faults with a "
+        "verdict; write docs/strategies.md, .svg and .json."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:  # noqa: D102
@@ -47,17 +47,17 @@ class Command(BaseCommand):
         parser.add_argument("--stock", type=int, default=10_000, help="units to sell (10000)")
         parser.add_argument("--connections", type=int, default=128, help="of the load (128)")
         parser.add_argument(
-            "--seconds", type=float, default=12.0, help="most for one sell-through (12)"
+            "--seconds", type=float, default=12.0, help="limit of one sell-through (12)"
         )
         parser.add_argument("--away", type=float, default=4.0, help="seconds without Redis (4)")
-        parser.add_argument("--buyers", type=int, default=300, help="of each proof (300)")
+        parser.add_argument("--buyers", type=int, default=300, help="per proof (300)")
         parser.add_argument("--seed", type=int, default=7, help="of the proofs (7)")
         parser.add_argument(
             "--fault",
             action="append",
             choices=list(FAULTS),
             metavar="NAME",
-            help=f"of the proofs, repeatable ({', '.join(FAULTS_BY_DEFAULT)})",
+            help=f"in the proofs, repeatable ({', '.join(FAULTS_BY_DEFAULT)})",
         )
         parser.add_argument(
             "--docs", type=Path, default=environment.PROJECT / "docs", help="folder to write to"
@@ -65,7 +65,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--redraw",
             action="store_true",
-            help="measure nothing: write page and chart again from the folder's strategies.json",
+            help="do not measure: rewrite page and chart from the folder's strategies.json",
         )
 
     def handle(self, **options: Any) -> None:  # noqa: D102
@@ -103,7 +103,7 @@ def _scale(options: dict[str, Any]) -> Scale:
 
 
 def _compare(console: Console, names: list[str], scale: Scale) -> list[Compared]:
-    """First all rates, in a shop without marked points; then whatever breaks something."""
+    """Measure all rates in a shop without failpoints; then run the measurements with faults."""
     open_files.raise_limit()
     sold = {}
     with testbed.plain() as where:
@@ -139,7 +139,7 @@ def _write(folder: Path, document: dict[str, Any]) -> None:
 
 
 def _redraw(folder: Path) -> None:
-    """Write the page and the chart from the figures that are in the folder."""
+    """Write the page and the chart from the figures in the folder."""
     document = json.loads((folder / JSON).read_text(encoding="utf-8"))
     rows, facts, scale = document["rows"], document["machine"], document["scale"]
     about = (
@@ -152,7 +152,7 @@ def _redraw(folder: Path) -> None:
 
 
 def _command(scale: dict[str, Any], names: list[str]) -> str:
-    """Return the command that measures this."""
+    """Return the command that repeats the measurement."""
     options = {
         "stock": "stock",
         "connections": "connections",

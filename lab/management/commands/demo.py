@@ -1,4 +1,4 @@
-"""`manage.py demo`, which `make demo` calls."""
+"""`manage.py demo`, which `make demo` runs."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ PROOF = "--buyers 2000 --stock 100"
 
 
 class Command(BaseCommand):
-    """Start the whole shop, prove it once, stay up until Ctrl-C."""
+    """Start the whole shop, prove it once, and run until Ctrl-C."""
 
-    help = "Starts the whole shop with embedded servers, proves it once, stays up until Ctrl-C."
+    help = "Start the whole shop with embedded servers, prove it once, and run until Ctrl-C."
     requires_migrations_checks = False
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Add the proof run's arguments."""
+        """Add the options of the proof."""
         parser.add_argument(
             "--proof",
-            help=f'prove with these arguments (the first start: "{PROOF}"; later ones: not again)',
+            help=f'arguments of the proof (first start: "{PROOF}"; later starts: no proof)',
         )
-        parser.add_argument("--no-proof", action="store_true", help="do without the proof run")
+        parser.add_argument("--no-proof", action="store_true", help="skip the proof")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Run until a signal comes; Ctrl-C is the normal end."""
+        """Run until a signal arrives; Ctrl-C is the normal end."""
         logins = [(f"Sign in as {who.role}", f"{who.username} / {who.password}") for who in LOGINS]
         asked = options["proof"]
         proof = [] if options["no_proof"] else shlex.split(asked or PROOF)

@@ -1,4 +1,4 @@
-"""`manage.py explore`: search a production lock for a schedule that breaks it."""
+"""`manage.py explore`: search for a schedule that breaks a production lock."""
 
 import sys
 from argparse import Namespace
@@ -10,17 +10,17 @@ from lab.locks.simulator import cli
 
 
 class Command(BaseCommand):
-    """Passes its words on to `lab.locks.simulator`."""
+    """Passes its arguments on to `lab.locks.simulator`."""
 
-    help = "Search a production lock: random schedules with crashes, pauses, lost replies."
+    help = "Search a production lock with random schedules: crashes, pauses and lost replies."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Understand what `python -m lab.locks.simulator explore` does."""
+        """Add the options of `python -m lab.locks.simulator explore`."""
         cli.add_explore_arguments(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Search; exit 1 if a schedule broke the lock."""
+        """Search; exit with 1 if a schedule broke the lock."""
         code = cli.run_explore(Namespace(**options))
         if code:
             sys.exit(code)

@@ -1,4 +1,4 @@
-"""`manage.py lesson [name]`: the locks people write first, and how each of them breaks."""
+"""`manage.py lesson [name]`: the locks that most people write first, and how each one breaks."""
 
 import sys
 from argparse import Namespace
@@ -10,17 +10,17 @@ from lab.locks.simulator import cli
 
 
 class Command(BaseCommand):
-    """Passes its words on to `lab.locks.simulator`."""
+    """Passes its arguments on to `lab.locks.simulator`."""
 
-    help = "List the lock lessons, or break one and show what mends it."
+    help = "List the lock lessons, or break one and show its fix."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Understand what `python -m lab.locks.simulator lesson` does."""
+        """Add the options of `python -m lab.locks.simulator lesson`."""
         cli.add_lesson_arguments(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Show it; exit 1 if a lesson did not break, or was not mended."""
+        """Show it; exit with 1 if a lesson did not break or its fix did not hold."""
         code = cli.run_lesson(Namespace(**options))
         if code:
             sys.exit(code)

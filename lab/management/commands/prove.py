@@ -1,4 +1,4 @@
-"""``manage.py prove``: a sale under load, judged."""
+"""``manage.py prove``: run a sale under load and judge it."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from loadtest.faults import FAULTS, left_out
 from loadtest.scenarios import MIXES
 
 CONTROL_BUYERS = 200
-"""Enough to race."""
+"""Enough buyers for races."""
 
 EXIT_CODES = {"pass": 0, "fail": 1, "unknown": 2}
 
 
 def at_least_one(text: str) -> int:
-    """Read a count.
+    """Parse a count.
 
     Raises:
         ValueError: it is not a whole number of at least 1.
@@ -50,29 +50,28 @@ def at_least_one(text: str) -> int:
 
 
 class Command(BaseCommand):
-    """Prove that nothing is oversold, lost or doubled."""
+    """Prove that nothing is oversold, lost or duplicated."""
 
     help = (
-        "Hold a sale for a crowd of buyers who write down what they were told, then compare every "
-        "answer with the database. Exit code: 0 proved, 1 a property is broken, 2 could not be "
-        "judged."
+        "Run a sale for synthetic buyers who record every answer, then compare all answers with "
+        "the database. Exit code: 0 proved, 1 a property is broken, 2 could not be judged."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:  # noqa: D102
         parser.add_argument("--buyers", type=at_least_one, default=2000, help="at once (2000)")
         parser.add_argument(
-            "--stock", type=at_least_one, help="units (100; 1000 each time in a sale that lasts)"
+            "--stock", type=at_least_one, help="units (100; 1000 per refill in longer runs)"
         )
-        parser.add_argument("--limit", type=at_least_one, default=1, help="units a buyer (1)")
+        parser.add_argument("--limit", type=at_least_one, default=1, help="units per buyer (1)")
         parser.add_argument("--strategy", choices=list(CLASSES), default=DEFAULT)
-        parser.add_argument("--mix", choices=list(MIXES), default="rush", help="who comes (rush)")
+        parser.add_argument("--mix", choices=list(MIXES), default="rush", help="buyer mix (rush)")
         parser.add_argument("--seed", type=int, default=0, help="repeats a run; 0 draws one")
         parser.add_argument(
             "--arrivals",
             type=float,
             default=0.0,
             metavar="RATE",
-            help="open loop: buyers that come each second, however slow the shop is",
+            help="open loop: buyers arriving per second, however slow the shop is",
         )
         parser.add_argument(
             "--processes", type=at_least_one, default=1, help="load-generating processes (1)"
@@ -82,7 +81,7 @@ class Command(BaseCommand):
             type=float,
             default=0.0,
             metavar="M",
-            help="restock and go on for that long (0: until all buyers are through)",
+            help="restock and keep buying for this long (0: until all buyers are served)",
         )
         parser.add_argument(
             "--fault",
@@ -90,34 +89,34 @@ class Command(BaseCommand):
             default=[],
             choices=list(FAULTS),
             metavar="NAME",
-            help=f"break this meanwhile, repeatable: {', '.join(FAULTS)}",
+            help=f"fault to inject during the run, repeatable: {', '.join(FAULTS)}",
         )
         parser.add_argument(
             "--faults",
             choices=["all"],
-            help="break everything that can be broken here, each at least once unless --minutes",
+            help="inject every fault that is possible here, at least once unless --minutes",
         )
         parser.add_argument(
             "--controls",
             action="store_true",
-            help="instead, switch off one thing after the other and see each property turn red",
+            help="instead, disable one safeguard after the other; each must make a property fail",
         )
         parser.add_argument("--quick", action="store_true", help="a short form of --controls")
         parser.add_argument(
             "--control",
             action="append",
             choices=[control.name for control in controls.CONTROLS],
-            help="only this one, repeatable",
+            help="run only this control, repeatable",
         )
         parser.add_argument("--json", type=Path, metavar="FILE", help="write the result as JSON")
         parser.add_argument(
             "--jsonl",
             type=Path,
             metavar="FOLDER",
-            help="keep history, snapshots and report there",
+            help="keep history, snapshots and report in this folder",
         )
         parser.add_argument(
-            "--report", type=Path, metavar="FILE", help="write the report, one HTML file, there"
+            "--report", type=Path, metavar="FILE", help="write the report, one HTML file"
         )
 
     def handle(self, **options: Any) -> None:  # noqa: D102
@@ -132,7 +131,7 @@ class Command(BaseCommand):
             with _folder(options["jsonl"]) as folder, _testbed(console, plan) as where:
                 result = _prove(console, plan, where, folder, report)
                 if not options["jsonl"] and result.log:
-                    # The folder goes. The log of a shop that was there before stays.
+                    # The folder is deleted. The log of a shop that was already running stays.
                     result.log = where.log if where.stack is None else None
         except (LoadFailed, StackError, OSError) as error:
             result = Result(0, None, 0.0, str(error))
@@ -146,7 +145,7 @@ class Command(BaseCommand):
 
 
 def _control(console: Console, options: dict[str, Any]) -> NoReturn:
-    """Run the negative controls; exit 0 if every one was caught, 1 if not, 2 if one cannot run."""
+    """Run the negative controls; exit with 0 if all were caught, 1 if not, 2 if one cannot run."""
     _quieten()
     seed = options["seed"] or random.SystemRandom().randrange(1, 2**31)
     every = tuple(control.name for control in controls.CONTROLS)
@@ -212,7 +211,7 @@ def _prove(
 
 @contextmanager
 def _testbed(console: Console, plan: Plan) -> Iterator[Testbed]:
-    """A shop: the demo's that asked for this proof, or one started for it."""
+    """Use the demo's shop that asked for this proof, or start one."""
     url = os.environ.get("SHOP_URL")
     if url and not plan.faults:
         yield testbed.running(url)
@@ -226,7 +225,7 @@ def _testbed(console: Console, plan: Plan) -> Iterator[Testbed]:
 
 
 def _quieten() -> None:
-    """Of outages, which are wanted, this process's logs need not tell."""
+    """Silence this process's logs of intended outages."""
     for name in ("psycopg.pool", "inventory", "shop", "django"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
 
@@ -238,6 +237,6 @@ def _folder(wanted: Path | None) -> Iterator[Path]:
             yield Path(name)
         return
     if wanted.exists() and any(wanted.iterdir()):
-        raise CommandError(f"{wanted} is not empty: it holds another run's history")
+        raise CommandError(f"{wanted} is not empty: it holds the history of another run")
     wanted.mkdir(parents=True, exist_ok=True)
     yield wanted

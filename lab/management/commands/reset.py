@@ -1,4 +1,4 @@
-"""`manage.py reset`, which `make reset` calls."""
+"""`manage.py reset`, which `make reset` runs."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from lab.stack.demo import LOCK
 from lab.stack.embedded import EmbeddedServers
 from lab.stack.folder import alone, make_folder
 
-# Everything that the shop writes into its data folder. Named one by one: the folder is the user's
-# choice, and nothing else in it is ours to delete.
-# Private folders are left to their owners; abandoned ones are cleared anyway.
+# Everything that the shop writes to its data folder. Listed by name, because the user chose the
+# folder and may keep other files there. Private folders belong to running commands; abandoned ones
+# are deleted as well.
 WRITTEN = (
     *("demo", "loadtest", "mail", "meters", "psp-key", "psp-webhook-secret", "secret-key"),
     *("servers", "soak"),
@@ -26,11 +26,11 @@ WRITTEN = (
 class Command(BaseCommand):
     """Delete the demo's data, unless it is in use."""
 
-    help = "Deletes the demo's data: database, queues, mails, logs and secrets."
+    help = "Delete the demo's data: database, queues, mails, logs and secrets."
     requires_migrations_checks = False
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Delete what the shop wrote, or refuse."""
+        """Delete the data, unless it is in use."""
         data = environment.data_folder()
         if not data.exists():
             self.stdout.write(f"There is no data in {data}.")
@@ -50,7 +50,7 @@ class Command(BaseCommand):
 
 
 def _delete(path: Path) -> None:
-    """Delete `path`, but not lock files: a process that waits for one must find the same one."""
+    """Delete `path` except lock files: a process waiting for one must find the same file."""
     if not path.is_dir():
         path.unlink(missing_ok=True)
         return

@@ -1,4 +1,4 @@
-"""``manage.py seed``: the demo's catalogue and logins."""
+"""``manage.py seed``: create the demo's catalogue and logins."""
 
 import json
 from argparse import ArgumentParser
@@ -11,9 +11,9 @@ from lab.demo.data import LOGINS, create_logins, fill_catalogue
 
 
 class Command(BaseCommand):
-    """Fill the demo's catalogue."""
+    """Create the demo's catalogue and logins."""
 
-    help = "Fill in the demo's catalogue and logins. Safe to repeat."
+    help = "Create the demo's catalogue and logins. Safe to repeat."
 
     def add_arguments(self, parser: ArgumentParser) -> None:  # noqa: D102
         parser.add_argument("--json", action="store_true", help="print JSON")

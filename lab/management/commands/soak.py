@@ -1,4 +1,4 @@
-"""``manage.py soak``: hours of random faults, judged round by round."""
+"""``manage.py soak``: repeat proofs under random faults for hours."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from lab.stack.signals import end_on_signals
 
 
 class Command(BaseCommand):
-    """Prove the shop for hours."""
+    """Repeat proofs under random faults."""
 
     help = (
-        "Hold one sale after the other under random faults, each against a fresh shop and judged "
-        "on its own. The same command goes on where it was stopped. A broken property stops "
-        "nothing: its round's folder is kept. Exit code: 0 all rounds passed, 1 a property is "
-        "broken, 2 a round could not be judged."
+        "Run one sale after another under random faults, each in a fresh shop and judged on its "
+        "own. Repeating the command continues a stopped soak. A broken property does not stop it; "
+        "that round's folder is kept. Exit code: 0 all rounds passed, 1 a property is broken, 2 a "
+        "round could not be judged."
     )
     requires_system_checks: list[str] = []
     requires_migrations_checks = False
 
     def add_arguments(self, parser: ArgumentParser) -> None:  # noqa: D102
-        parser.add_argument("--minutes", type=float, default=60.0, help="in all (60)")
-        parser.add_argument("--seed", type=int, default=0, help="of everything; 0 draws one")
+        parser.add_argument("--minutes", type=float, default=60.0, help="total duration (60)")
+        parser.add_argument("--seed", type=int, default=0, help="of all rounds; 0 draws one")
         parser.add_argument(
             "--folder", type=Path, default=Path(".data/soak"), help="state and summary (.data/soak)"
         )
@@ -42,13 +42,13 @@ class Command(BaseCommand):
             "--round", type=float, default=4.0, metavar="M", help="minutes of a round (4)"
         )
         parser.add_argument(
-            "--lanes", type=at_least_one, default=2, help="rounds at a time, each with its shop (2)"
+            "--lanes", type=at_least_one, default=2, help="concurrent rounds, each with a shop (2)"
         )
         parser.add_argument(
             "--strategy",
             action="append",
             choices=list(CLASSES),
-            help=f"to draw from, the first most often; repeatable ({', '.join(STRATEGIES)})",
+            help=f"strategies to draw from, the first most often ({', '.join(STRATEGIES)})",
         )
 
     def handle(self, **options: Any) -> None:  # noqa: D102

@@ -26,7 +26,7 @@ class Control:
         faults: as in the plan.
         tells: whether a restock removes the sold-out hint.
         drain: seconds for the follow-up.
-        lines: safeguards that are on, as in INVENTORY_LINES; empty: all.
+        lines: safeguards that are on, as in INVENTORY_FEATURE_FLAGS; empty: all.
         buyers: at once; 0: as many as were asked for.
         sabotage: what of the product is replaced, as in ``lab/proof/sabotage.py``; empty: nothing.
         environment: further variables of its shop, and their values.

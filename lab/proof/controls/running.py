@@ -90,7 +90,7 @@ def run(
                     shops.close()
                     extra = dict(control.environment)
                     if control.lines:
-                        extra["INVENTORY_LINES"] = control.lines
+                        extra["INVENTORY_FEATURE_FLAGS"] = control.lines
                     if control.sabotage:
                         extra["LAB_SABOTAGE"] = control.sabotage
                     shop = shops.enter_context(testbed.breakable(control.faults, extra))

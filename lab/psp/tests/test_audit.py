@@ -1,4 +1,4 @@
-"""The audit: contradictions are found, what is late is said and repaired, alerts open and close."""
+"""The audit finds contradictions, reports and repairs overdue work, opens and closes alerts."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture(autouse=True)
-def real_provider(psp, till, settings):
-    """The provider over HTTP, with a ledger of its own."""
+def real_provider(psp, fake_provider, settings):
+    """The provider over HTTP, with its own ledger."""
     settings.PAYMENT_PROVIDER = "shop.payments.http_provider.HttpProvider"
     provider.cache_clear()
     yield
@@ -44,12 +44,24 @@ def paid() -> Order:
 
 
 def at_the_provider(order: Order) -> str:
-    """Money that the provider took, and the shop has never heard of it."""
+    """Capture money that the shop does not know of; return the intent."""
     intent = provider().create_intent(
         order=order.pk, amount=order.amount, currency="CNY", key=str(uuid4())
     )
     provider().capture(intent.id, key=str(uuid4()))
     return intent.id
+
+
+def unsettled(order: Order, state: str = "pending") -> Payment:
+    """Record a payment whose capture at the provider the shop has missed."""
+    return Payment.objects.create(
+        order=order,
+        key="key",
+        intent=at_the_provider(order),
+        amount=order.amount,
+        state=state,
+        not_before="2100-01-01T00:00Z",
+    )
 
 
 def test_a_shop_with_orders_in_every_state_fits_together():
@@ -96,33 +108,20 @@ def test_money_that_only_the_provider_knows_of_is_found():
 
 def test_a_payment_that_is_still_being_asked_about_is_no_contradiction():
     order = an_order(a_sale())
-    Payment.objects.create(
-        order=order,
-        key="key",
-        intent=at_the_provider(order),
-        amount=order.amount,
-        not_before="2100-01-01T00:00Z",
-    )
+    unsettled(order)
     assert examine().problems == []
 
 
 def test_a_captured_payment_that_the_shop_took_for_failed_is_found_and_recovered():
     order = an_order(a_sale())
-    payment = Payment.objects.create(
-        order=order,
-        key="key",
-        intent=at_the_provider(order),
-        amount=order.amount,
-        state="failed",
-        not_before="2100-01-01T00:00Z",
-    )
+    payment = unsettled(order, "failed")
     assert examine().problems == [
         (
             f"payment {payment.pk} of order {order.pk} is failed here, 0.00 CNY back; "
             "the provider has taken 999.00 CNY and given back 0.00 CNY"
         )
     ]
-    assert f"wrote down what the provider says about order {order.pk}" in list(repair())
+    assert f"recorded the provider's state of order {order.pk}" in list(repair())
     order.refresh_from_db()
     assert order.status == "paid"
     assert examine().problems == []
@@ -143,13 +142,7 @@ def test_what_is_late_is_said_and_repaired(monkeypatch):
     Reservation.objects.update(deadline="2020-01-01T00:00Z")
     OutboxMessage.objects.update(dead="2020-01-01T00:00Z", attempts=20)
     other = an_order(a_sale())
-    payment = Payment.objects.create(
-        order=other,
-        key="key",
-        intent=at_the_provider(other),
-        amount=other.amount,
-        not_before="2100-01-01T00:00Z",
-    )
+    payment = unsettled(other)
     Payment.objects.update(created="2020-01-01T00:00Z")
     report = examine()
     assert report.balanced
@@ -160,11 +153,11 @@ def test_what_is_late_is_said_and_repaired(monkeypatch):
     ]
     done = list(repair())
     assert done[:3] == [
-        "released 1 reservations whose time to pay had passed",
+        "released 1 reservations past their deadline",
         "asked the provider about 1 payments and refunds; 0 are still pending",
-        "woke 1 messages that were put off or dead",
+        "made 1 messages due that were put off or dead",
     ]
-    assert done[-1] == "0 messages and 0 mails are still not done"
+    assert done[-1] == "0 messages and 0 mails are not done yet"
     assert examine().overdue == []
     assert Order.objects.get(pk=order.pk).status == "expired"
     assert Order.objects.get(pk=other.pk).status == "paid"
@@ -195,7 +188,7 @@ def test_the_command_prints_one_document_and_its_exit_code_says_whether_all_fits
     at_the_provider(order)
     with pytest.raises(SystemExit) as wrong:
         call_command("audit", "--json", "--repair", stdout=StringIO())
-    assert wrong.value.code == 1, "money that nobody knows is not explained away"
+    assert wrong.value.code == 1, "unknown money is still reported"
 
 
 def test_of_one_sale_only_its_own_money_is_judged():
@@ -220,7 +213,7 @@ def test_an_alert_is_open_once_while_its_problem_lasts_and_then_closed(admin_cli
     assert alert.seen > alert.opened
     shown = admin_client.get(reverse("admin:shop_alert_changelist")).content.decode()
     assert "item 7: 4 of 5 are lost" in shown
-    assert alerts.raise_alerts(Report(unchecked=["the provider is away"])) == 1, "nobody knows"
+    assert alerts.raise_alerts(Report(unchecked=["the provider does not answer"])) == 1, "unknown"
     assert alerts.raise_alerts(found()) == 0
     assert alerts.raise_alerts(found("item 7: 1 of 5 are lost")) == 1
     assert Alert.objects.count() == 3

@@ -1,4 +1,4 @@
-"""An order's money, counted where it is moved: in the payment provider's own ledger."""
+"""An order's money, counted in the payment provider's ledger."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def at_once(times: int, call: Callable[[], Any]) -> list[int]:
-    """The HTTP statuses of that many simultaneous calls."""
+    """Return the HTTP statuses of that many concurrent calls."""
 
     def once(_: int) -> int:
         try:
@@ -35,7 +35,7 @@ def status_of(order: int) -> str:
 
 
 def insist(buyer: Any, order: int, what: str, until: str) -> None:
-    """Ask again, as a buyer does who was told that nobody knows yet."""
+    """Repeat the request until its outcome is known."""
 
     def there() -> bool:
         buyer.post(f"orders/{order}/{what}")
@@ -45,7 +45,7 @@ def insist(buyer: Any, order: int, what: str, until: str) -> None:
 
 
 def test_thirty_payments_and_thirty_refunds_at_once_move_money_once_each(psp, sale, ann):
-    """More than the pool has connections: who waits for another's answer must not keep one."""
+    """More requests than pooled connections: a waiting request must not keep one."""
     order = ann.order(sale)
     assert set(at_once(30, lambda: ann.post(f"orders/{order}/payment"))) == {200}
     assert status_of(order) == Status.PAID
@@ -54,7 +54,7 @@ def test_thirty_payments_and_thirty_refunds_at_once_move_money_once_each(psp, sa
     assert psp.ledger(order) == [(order, "capture", 99900), (order, "refund", 99900)]
 
 
-def test_answers_that_are_lost_charge_nobody_twice(psp, sale_of, ann):
+def test_lost_answers_charge_no_buyer_twice(psp, sale_of, ann):
     psp.behave(lost=0.5, seed=7)
     sale = sale_of(limit=10)
     bought = [ann.order(sale) for _ in range(8)]

@@ -1,4 +1,4 @@
-"""The payment provider: money moves once, whatever is repeated, cut off or killed."""
+"""The payment provider moves money once, despite repeats, cut connections and kills."""
 
 import json
 import socket
@@ -40,7 +40,7 @@ def captured(order: int) -> Intent:
 
 
 def at_once(times: int, call: Callable[[], Any]) -> list[Any]:
-    """Call it from that many threads; what came of each, outcomes that were raised included."""
+    """Call it from that many threads; return results and raised outcomes."""
 
     def attempt(_: int) -> Any:
         try:
@@ -148,7 +148,7 @@ def test_a_key_used_for_something_else_is_unknown_for_it_may_have_moved_money(ps
     assert psp.ledger(8) == [(8, "capture", 1000)]
 
 
-def test_nobody_answering_is_unknown(settings):
+def test_no_answer_is_unknown(settings):
     settings.PSP_URL = "http://127.0.0.1:1"
     with pytest.raises(PaymentUnknown):
         announced(9)
@@ -156,11 +156,11 @@ def test_nobody_answering_is_unknown(settings):
 
 @contextmanager
 def answering(settings, pieces: Iterable[bytes]) -> Iterator[None]:
-    """Somebody in the provider's place, who sends these pieces in answer to one request."""
+    """Replace the provider by a server that answers one request with these pieces."""
 
     def answer() -> None:
         connection, _ = server.accept()
-        with connection, suppress(OSError):  # the shop has hung up
+        with connection, suppress(OSError):  # the shop has disconnected
             connection.recv(65536)
             for piece in pieces:
                 connection.sendall(piece)
@@ -211,7 +211,7 @@ def test_an_answer_without_end_is_unknown(settings, monkeypatch):
 
 
 def test_the_ledger_cannot_be_changed_nor_hold_what_must_not_be(psp):
-    """Enforced by the database, so whatever the provider's own code does."""
+    """Enforced by the database, whatever the provider's code does."""
     intent = captured(10)
     line = "INSERT INTO psp_ledgerline (intent_id, operation, amount) VALUES (%s, %s, %s)"
     unpaid = announced(10)

@@ -1,4 +1,4 @@
-"""The payment provider's news: told twice, late, out of order or by somebody else."""
+"""The payment provider's webhooks: repeated, late, out of order or forged."""
 
 import hashlib
 import hmac
@@ -29,7 +29,7 @@ shop = HttpProvider()
 
 @pytest.fixture
 def done(monkeypatch, transactional_db):
-    """Each effect leaves a row, in its transaction; returns how often each was done."""
+    """Each effect leaves a row in its transaction; return a function that counts them."""
 
     def leave_a_row(name):
         return lambda news: outbox.emit(name, {"about": news.id})
@@ -46,7 +46,7 @@ def done(monkeypatch, transactional_db):
 
 @pytest.fixture
 def address(live_server):
-    """Where the shop hears news."""
+    """The shop's webhook address."""
     return f"{live_server.url}{PATH}"
 
 
@@ -64,13 +64,13 @@ def event(pk: str, kind: str = "payment_intent.captured") -> bytes:
 def post(body: bytes, signature: str | None = None) -> int:
     signature = signed(body) if signature is None else signature
     headers = {"PSP-Signature": signature} if signature else {}
-    with closing(connection):  # also in a thread of the test's own
+    with closing(connection):  # also in a test's thread
         answer = Client().post(PATH, body, content_type="application/json", headers=headers)
     return answer.status_code
 
 
 def signed(body: bytes, *, ago: float = 0, secret: str = SECRET) -> str:
-    """As the documentation says, and not with the provider's own code."""
+    """Sign as documented, without the provider's code."""
     at = str(int(time.time() - ago))
     digest = hmac.new(secret.encode(), f"{at}.".encode() + body, hashlib.sha256).hexdigest()
     return f"t={at},v1={digest}"
@@ -97,7 +97,7 @@ def test_without_the_row_the_same_would_be_done_twice(psp, address, done, monkey
     assert done()["captured", intent] >= 2
 
 
-def test_what_is_not_known_here_yet_is_told_again_and_leaves_nothing(
+def test_an_event_of_an_unknown_payment_is_sent_again_and_leaves_nothing(
     psp, address, done, monkeypatch
 ):
     psp.behave(webhook_url=address)
@@ -125,7 +125,7 @@ def test_a_sender_killed_between_the_effect_and_the_send_has_lost_nothing(psp, a
     assert done() == Counter(("captured", each) for each in intents)
 
 
-def test_a_capture_that_fails_after_a_while_is_told(psp, address, done):
+def test_a_capture_that_fails_later_is_reported(psp, address, done):
     psp.behave(webhook_url=address, processing=50, decline=1.0)
     intent = captured(226)
     wait_for(psp.quiet)
@@ -143,7 +143,7 @@ def test_thirty_copies_at_once_have_one_effect(done, settings):
 @pytest.mark.parametrize(
     "sign",
     [
-        lambda body: signed(body, secret="somebody else's"),
+        lambda body: signed(body, secret="a wrong secret"),
         lambda body: signed(body + b" "),
         lambda body: signed(body, ago=301),
         lambda body: signed(body, ago=-310),
@@ -169,7 +169,7 @@ def test_a_recorded_webhook_that_is_sent_again_changes_nothing(done, settings):
     assert done() == {("captured", "pi_1"): 1}
 
 
-def test_a_kind_of_news_that_is_unknown_here_is_taken(done, settings):
+def test_an_event_of_an_unknown_type_is_accepted(done, settings):
     settings.PSP_WEBHOOK_SECRET = SECRET
     assert post(event("evt_new", "payout.paid")) == 200
     assert not done()

@@ -1,4 +1,4 @@
-"""`manage.py demo`: comes up, heals, and leaves nothing running however it is ended."""
+"""`manage.py demo` starts, heals, and leaves nothing running however it ends."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OPEN = "The shop is open"
 class RunningDemo:
     """A demo with its data in `folder`, as the leader of a process group.
 
-    It does without a proof unless `words`, the command's arguments, say otherwise.
+    Its arguments are `words`, by default `--no-proof`.
     """
 
     started: ClassVar[list[RunningDemo]] = []
@@ -92,7 +92,7 @@ def folder():
             yield parent / "data"
             left = leftovers.find(parent)
         finally:
-            # Of a test that failed, nothing may go on beside those that follow.
+            # A failed test must leave nothing running beside the next tests.
             for demo in RunningDemo.started:
                 if demo.process.poll() is None:
                     print(demo.shown)
@@ -128,7 +128,7 @@ def test_a_later_start_shows_the_last_proof_and_how_to_repeat_it(folder):
     assert second.end(signal.SIGINT) == 0
     assert "not vacuous" not in second.shown
     assert re.search(r"Proved on .*: 20 buyers, 5 orders for 5 units, 0 oversold", second.shown)
-    assert re.search(r'Again: make prove ARGS="--buyers 20 --stock 5 .*"', second.shown)
+    assert re.search(r'Repeat: make prove ARGS="--buyers 20 --stock 5 .*"', second.shown)
 
 
 @pytest.mark.parametrize("stage", ["servers", "demo"])
@@ -167,14 +167,14 @@ def test_killed_servers_and_workers_heal_and_are_reported(folder):
     for pid in victims.values():
         os.kill(pid, signal.SIGKILL)
 
-    expected = [*victims, "valkey runs again", "postgres runs again"]
+    expected = [*victims, "valkey is running again", "postgres is running again"]
     wait_for(lambda: all(told in demo.shown for told in expected))
     wait_for(lambda: serves(f"{demo.url}/readyz"))
     assert demo.end(signal.SIGINT) == 0
 
 
 def manage(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """A command with the data in a folder and no other servers, as a user types it."""
+    """Run a command as a user does, with the data in a folder and no other servers."""
     variables = {**os.environ, "SHOP_DATA": str(folder), "SHOP_DEMO": "1"}
     for name in ("DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL"):
         del variables[name]
@@ -210,7 +210,7 @@ def test_one_demo_a_folder_and_no_reset_while_it_runs(folder):
     demo.wait_until_open()
     second = manage(folder, "demo")
     assert second.returncode == 1
-    assert "A demo runs already" in second.stderr
+    assert "A demo is already running" in second.stderr
 
     stranger = folder / "not-ours.txt"
     stranger.touch()
@@ -233,13 +233,13 @@ def test_a_taken_port_that_was_asked_for_is_named_and_nothing_is_left(folder):
     with private_folder() as parent:
         second = RunningDemo(parent / "data", SHOP_PORT=port)
         assert second.process.wait(60) == 1
-        assert f"Port {port}, asked for by SHOP_PORT, is in use" in second.shown
+        assert f"Port {port}, set in SHOP_PORT, is in use" in second.shown
         assert leftovers.find(parent) == []
     assert demo.end(signal.SIGINT) == 0
 
 
 def test_a_pipe_that_breaks_with_ctrl_c_keeps_nothing_running(folder):
-    # As `make demo | tee log`: Ctrl-C ends tee first, and the next line meets a broken pipe.
+    # Like `make demo | tee log`: Ctrl-C ends tee first, and the next line hits a broken pipe.
     demo = RunningDemo(folder, stdout=subprocess.PIPE)
     output = demo.process.stdout
     assert output is not None

@@ -1,4 +1,4 @@
-"""Ports: what was asked for, or the next free one."""
+"""Ports: the chosen one or the next free one."""
 
 import socket
 import subprocess
@@ -21,7 +21,7 @@ def test_a_port_that_was_asked_for_and_is_taken_is_an_error_that_names_both(
     monkeypatch, taken_port
 ):
     monkeypatch.setenv("SHOP_PORT", str(taken_port))
-    with pytest.raises(PortTaken, match=f"Port {taken_port}, asked for by SHOP_PORT, is in use"):
+    with pytest.raises(PortTaken, match=f"Port {taken_port}, set in SHOP_PORT, is in use"):
         asked_or_free("SHOP_PORT")
 
 
@@ -32,7 +32,7 @@ def test_a_free_port_that_was_asked_for_is_used(monkeypatch, taken_port):
     assert asked_or_free("SHOP_PORT") == free
 
 
-def test_a_port_nobody_asked_for_gives_way_to_what_runs_there(monkeypatch):
+def test_a_default_port_in_use_is_replaced_by_a_free_one(monkeypatch):
     monkeypatch.delenv("SHOP_PORT", raising=False)
     first = asked_or_free("SHOP_PORT")
     with socket.create_server(("127.0.0.1", first)):
@@ -56,7 +56,7 @@ sys.stdin.readline()
         assert other.stdout is not None
         claimed = int(other.stdout.readline())
         assert claimed > first
-        assert is_free(claimed)  # nothing listens there yet, and still:
+        assert is_free(claimed)  # although nothing listens there yet:
         above = next_free(claimed)
         assert above > claimed
         other.kill()

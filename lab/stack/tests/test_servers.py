@@ -1,4 +1,4 @@
-"""The embedded servers: durable, closed to strangers, shared, and gone when nobody needs them."""
+"""The embedded servers: durable, protected, shared, and stopped by their last user."""
 
 import subprocess
 import sys
@@ -29,7 +29,7 @@ sys.stdin.readline()
 
 @contextmanager
 def user_of(folder: Path):
-    """Another process that uses the servers of `folder` until its input ends."""
+    """Start a process that uses the servers of `folder` until its input ends."""
     process = subprocess.Popen(
         [sys.executable, "-c", USER, str(folder)],
         cwd=environment.PROJECT,

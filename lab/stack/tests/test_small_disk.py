@@ -1,4 +1,4 @@
-"""The database's own small disk: full for it alone, and for root only."""
+"""The database's small disk: full for the database alone, and for root only."""
 
 from __future__ import annotations
 
@@ -55,4 +55,4 @@ def test_a_full_disk_refuses_what_does_not_fit_and_takes_it_when_healed(tmp_path
     said = done.stdout.split()
     assert said in (["DiskFull", "DiskFull", "1"], ["no", "disk"])
     assert os.geteuid() != 0 or sys.platform != "linux" or said[0] == "DiskFull"
-    assert str(tmp_path) not in Path("/proc/mounts").read_text(), "nobody else sees it"
+    assert str(tmp_path) not in Path("/proc/mounts").read_text(), "other processes do not see it"

@@ -1,4 +1,4 @@
-"""The shop as processes, as the demo, the proof and the benchmark start them."""
+"""The shop's processes, as demo, proof and benchmark start them."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ from shop.tests.processes import wait_for
 
 @pytest.fixture(scope="module")
 def urls():
-    """Servers of this module's own: the broker differs from the one this process knows."""
+    """This module's servers; the broker differs from this process's."""
     with private_servers() as servers:
         yield servers.urls
 
@@ -78,7 +78,7 @@ def test_two_stacks_at_once_get_ports_of_their_own(urls, folder):
 
 
 def test_a_worker_that_waits_for_the_database_goes_on_serving_others(urls, folder):
-    """The one thing that makes a gevent worker worth it; lost if psycopg is imported too early."""
+    """The point of a gevent worker; lost if psycopg is imported too early."""
     migrate(urls)
     with Stack(folder, urls, extra={"WEB_CONCURRENCY": "1"}) as stack:
         stack.start("web")

@@ -1,4 +1,4 @@
-"""Supervised processes: kept alive, reported when they die, and never left behind."""
+"""Supervised processes are kept alive, their deaths reported, and none is left behind."""
 
 import os
 import signal
@@ -35,7 +35,7 @@ def running(supervisor: Supervisor, name: str) -> bool:
     return supervisor.state(name).state == "RUNNING"
 
 
-def test_a_killed_process_runs_again_and_its_death_is_told_with_its_last_words(supervisor):
+def test_a_killed_process_is_restarted_and_its_death_reported_with_its_last_output(supervisor):
     supervisor.start([python("sleeper", SLEEPER)], os.environ)
     wait_for(lambda: running(supervisor, "sleeper"))
     watch = Watch(supervisor)
@@ -49,7 +49,7 @@ def test_a_killed_process_runs_again_and_its_death_is_told_with_its_last_words(s
     news = "\n".join(watch.news())
     assert f"sleeper (pid {first}) died" in news
     assert "I am up" in news
-    assert f"sleeper runs again (pid {supervisor.state('sleeper').pid})" in news
+    assert f"sleeper is running again (pid {supervisor.state('sleeper').pid})" in news
     assert list(watch.news()) == []
 
 

@@ -1,4 +1,4 @@
-"""A full disk and a folder that cannot be written end a command in one line and change nothing."""
+"""A full disk and a read-only folder end a command with one line and change nothing."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ with told_in_one_line():
 
 
 def variables(**ours: str) -> dict[str, str]:
-    """The environment of a user who has set nothing but this."""
+    """Return the environment of a user who has set only these."""
     known = {"DJANGO_SETTINGS_MODULE"} | {variable.name for variable in environment.ALL_VARIABLES}
     return {name: value for name, value in os.environ.items() if name not in known} | ours
 
@@ -39,7 +39,7 @@ def variables(**ours: str) -> dict[str, str]:
 def on(
     folder: Path, options: str, *command: str, data: str = "data"
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command whose data folder is on a file system of its own."""
+    """Run a command whose data folder is on a separate file system."""
     ours = variables(SHOP_DATA=str(folder / data))
     return run_on(folder, options, command, ours, environment.PROJECT)
 
@@ -69,7 +69,7 @@ def test_a_disk_that_fills_while_the_database_is_made_leaves_no_half_of_it(tmp_p
 
 @pytest.mark.parametrize("words", [("audit",), ("demo",), ("reset",), ("lesson",)], ids=str)
 def test_a_read_only_folder_is_named(tmp_path, words):
-    """Root writes where modes forbid it, so it needs a file system that is read-only."""
+    """Root ignores modes, so the test needs a read-only file system."""
     command = (*MANAGE, *words)
     if os.geteuid() == 0:
         done = on(tmp_path, "ro", *command)
@@ -84,7 +84,7 @@ def test_a_read_only_folder_is_named(tmp_path, words):
             check=False,
         )
     assert is_one_line(done), done.stderr
-    assert re.search(rf"{tmp_path}\S* cannot be written.*SHOP_DATA=", done.stderr)
+    assert re.search(rf"{tmp_path}\S* is not writable.*SHOP_DATA=", done.stderr)
 
 
 @pytest.mark.parametrize("data", ["file/data", "x" * 300], ids=["below a file", "name too long"])
@@ -130,7 +130,7 @@ def test_a_port_that_there_is_not_is_named(monkeypatch, port):
 
 
 @pytest.mark.parametrize(("port", "told"), [("x", "a whole number"), ("65536", "from 1 to 65535")])
-def test_a_wrong_port_is_told_before_anything_starts(tmp_path, port, told):
+def test_a_wrong_port_is_reported_before_anything_starts(tmp_path, port, told):
     done = subprocess.run(
         (*MANAGE, "demo"),
         cwd=environment.PROJECT,

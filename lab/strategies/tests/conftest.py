@@ -1,4 +1,4 @@
-"""The fixtures of inventory's own tests."""
+"""The fixtures of inventory's tests."""
 
 from inventory.tests.conftest import stock
 

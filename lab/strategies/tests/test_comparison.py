@@ -1,4 +1,4 @@
-"""The comparison strategies, with real races: the safe ones are exact, and `naive` is not."""
+"""The comparison strategies under real races: the safe ones are exact, `naive` is not."""
 
 from __future__ import annotations
 
@@ -9,8 +9,16 @@ import pytest
 
 from inventory.audit import audit
 from inventory.models import Item
-from inventory.tests.helpers import PATIENCE, at_once, crowd, kinds, problems, wish
-from inventory.tests.test_strategies import sell, sell_in_a_crowd
+from inventory.tests.helpers import (
+    TIMEOUT,
+    at_once,
+    crowd,
+    kinds,
+    new_purchase,
+    problems,
+    sell,
+    sell_in_a_crowd,
+)
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -32,13 +40,13 @@ def test_many_threads_on_one_item_leave_exactly_none_and_that_many_reservations(
     sell_in_a_crowd(by, stock(units), units, buyers, threads)
 
 
-def meet_between_check_and_write(monkeypatch):
-    """Make `naive` wait, between its check and its write, until two buyers are there."""
+def race_between_check_and_write(monkeypatch):
+    """Make `naive` wait between its check and its write until two buyers are there."""
     both = threading.Barrier(2)
     save = Item.save
 
     def wait_and_save(self, **how):
-        both.wait(PATIENCE)
+        both.wait(TIMEOUT)
         return save(self, **how)
 
     monkeypatch.setattr(Item, "save", wait_and_save)
@@ -46,8 +54,8 @@ def meet_between_check_and_write(monkeypatch):
 
 def test_naive_oversells_when_two_buyers_check_before_either_writes(stock, monkeypatch):
     item = stock(1)
-    meet_between_check_and_write(monkeypatch)
-    answers = at_once([partial(sell, wish(item), "naive") for _ in range(2)])
+    race_between_check_and_write(monkeypatch)
+    answers = at_once([partial(sell, new_purchase(item), "naive") for _ in range(2)])
     assert kinds(answers) == {"Granted": 2}
     assert audit([item]).items[0].oversold == 1
     assert any("oversold by 1: 2 of 1" in problem for problem in problems(item))
@@ -55,7 +63,7 @@ def test_naive_oversells_when_two_buyers_check_before_either_writes(stock, monke
 
 def test_naive_oversells_in_a_crowd_and_the_audit_says_so(stock):
     item = stock(20)
-    answers = crowd(partial(sell, by="naive"), [wish(item) for _ in range(200)], 12)
+    answers = crowd(partial(sell, by="naive"), [new_purchase(item) for _ in range(200)], 12)
     assert kinds(answers)["Granted"] > 20
     assert audit([item]).items[0].oversold == kinds(answers)["Granted"] - 20
     assert problems(item) != []
@@ -63,6 +71,6 @@ def test_naive_oversells_in_a_crowd_and_the_audit_says_so(stock):
 
 def test_naive_without_a_race_is_right_which_is_why_it_is_written(stock):
     item = stock(3)
-    answers = [sell(wish(item), "naive") for _ in range(5)]
+    answers = [sell(new_purchase(item), "naive") for _ in range(5)]
     assert kinds(answers) == {"Granted": 3, "SoldOut": 2}
     assert problems(item) == []

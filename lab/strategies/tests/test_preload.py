@@ -1,4 +1,4 @@
-"""The preloaded counter: it may let too many in and must refuse nobody whom it should not."""
+"""The Redis counter: it may admit too many and must refuse no buyer wrongly."""
 
 from __future__ import annotations
 
@@ -13,7 +13,16 @@ from inventory.outcomes import Busy, Granted, Level, SoldOut
 from inventory.redis import Circuit, client
 from inventory.selling import batch
 from inventory.sold_out.hint import hint
-from inventory.tests.helpers import at_once, book, crowd, in_thread, kinds, open_nothing, wish
+from inventory.tests import helpers
+from inventory.tests.helpers import (
+    at_once,
+    book,
+    crowd,
+    in_thread,
+    kinds,
+    new_purchase,
+    open_nothing,
+)
 from inventory.tests.processes import workers
 from lab.strategies import redis_counter
 from lab.strategies.preload import Preload
@@ -23,12 +32,11 @@ from locking.tests.servers import free_port
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def sell(purchase):
-    return services.reserve(purchase, open_nothing, by="preload")
+sell = partial(helpers.sell, by="preload")
 
 
 def left(item: int) -> int:
-    """What the counter says."""
+    """Return the counter's value."""
     return int(client().hget(f"preload:{{{item}}}", "units") or 0)
 
 
@@ -38,11 +46,13 @@ def tickets(item: int) -> int:
 
 def test_the_counter_follows_what_is_sold_and_refused(stock):
     item = stock(10)
-    sell(wish(item, 1, limit=1))
+    sell(new_purchase(item, 1, limit=1))
     assert (left(item), tickets(item)) == (9, 0)
-    sell(wish(item, 1, limit=1))  # over the limit: the database says so, and the unit goes back
+    sell(
+        new_purchase(item, 1, limit=1)
+    )  # over the limit: the database refuses, and the unit is returned
     assert (left(item), tickets(item)) == (9, 0)
-    mine = wish(item, 2)
+    mine = new_purchase(item, 2)
     assert [sell(mine).replayed for _ in range(2)] == [False, True]
     assert (left(item), tickets(item)) == (8, 0)
     assert book(item).available == 8
@@ -50,14 +60,14 @@ def test_the_counter_follows_what_is_sold_and_refused(stock):
 
 def test_the_sold_out_are_refused_without_the_database(stock, monkeypatch):
     item = stock(1)
-    sell(wish(item))
-    assert sell(wish(item)) == SoldOut(0)
+    sell(new_purchase(item))
+    assert sell(new_purchase(item)) == SoldOut(0)
 
     def refuse(*arguments):
-        raise AssertionError("the database was asked")
+        raise AssertionError("the database was queried")
 
     monkeypatch.setattr(batch, "sell", refuse)
-    assert kinds([sell(wish(item)) for _ in range(5)]) == {"SoldOut": 5}
+    assert kinds([sell(new_purchase(item)) for _ in range(5)]) == {"SoldOut": 5}
 
 
 def test_a_purchase_that_fails_gives_its_ticket_back(stock):
@@ -67,7 +77,7 @@ def test_a_purchase_that_fails_gives_its_ticket_back(stock):
         raise RuntimeError("no order today")
 
     with pytest.raises(RuntimeError):
-        services.reserve(wish(item), cannot, by="preload")
+        services.reserve(new_purchase(item), cannot, by="preload")
     assert (left(item), tickets(item)) == (1, 0)
 
 
@@ -76,7 +86,7 @@ def test_without_redis_nothing_is_sold(stock):
     shop = Preload(hint(), Counter(nowhere, Circuit()))
     item = stock(1)
     with pytest.raises(Busy):
-        shop.sell(wish(item), open_nothing)
+        shop.sell(new_purchase(item), open_nothing)
     assert book(item).available == 1
 
 
@@ -89,38 +99,37 @@ def test_a_redis_that_forgets_everything_again_and_again_sells_exactly_the_stock
             client().flushdb()
 
     with in_thread(forget) as forgetting:
-        answers = crowd(sell, [wish(item) for _ in range(400)], 40)
+        answers = crowd(sell, [new_purchase(item) for _ in range(400)], 40)
         over.set()
         forgetting()
     told = kinds(answers)
-    # A counter that is gone again each time it was loaded is no counter; nobody is oversold to.
+    # A counter that vanishes after each load cannot count; still, nothing is oversold.
     assert told["Granted"] + told["SoldOut"] + told["Busy"] == 400
     assert book(item).held == told["Granted"]
     rest = 150 - told["Granted"]
-    later = kinds([sell(wish(item)) for _ in range(rest + 1)])
+    later = kinds([sell(new_purchase(item)) for _ in range(rest + 1)])
     assert (later["Granted"], later["SoldOut"]) == (rest, 1)
 
 
 def test_a_counter_that_says_too_much_sells_no_more_than_there_is(stock):
     item = stock(5)
-    sell(wish(item))
+    sell(new_purchase(item))
     client().hset(f"preload:{{{item}}}", "units", 1000)
-    answers = at_once([partial(sell, wish(item)) for _ in range(20)])
+    answers = at_once([partial(sell, new_purchase(item)) for _ in range(20)])
     assert kinds(answers) == {"Granted": 4, "SoldOut": 16}
     assert book(item).available == 0
 
 
 def test_units_on_the_tickets_of_a_dead_process_are_sold_nevertheless(stock):
-    """The counter has lost them until the tickets end; so as long as there are tickets, it is not
-    believed."""
+    """The counter lacks these units until the tickets expire, so it does not count until then."""
     item = stock(3)
-    sell(wish(item))
+    sell(new_purchase(item))
     with workers(1) as [shop]:
-        shop.start([wish(item)], by="preload", stop="before_commit")
+        shop.start([new_purchase(item)], by="preload", stop="before_commit")
         assert shop.hear() == {"at": "before_commit"}
         shop.kill()
     assert (left(item), tickets(item), book(item).available) == (1, 1, 2)
-    assert kinds([sell(wish(item)) for _ in range(3)]) == {"Granted": 2, "SoldOut": 1}
+    assert kinds([sell(new_purchase(item)) for _ in range(3)]) == {"Granted": 2, "SoldOut": 1}
     assert book(item).available == 0
 
 
@@ -128,7 +137,7 @@ def test_a_ticket_ends_and_the_next_load_counts_its_units_again(stock, monkeypat
     monkeypatch.setattr(redis_counter, "TICKET", 0.0)
     item = stock(3)
     counter().load(item, Level(3, 1))
-    admission = counter().admit(wish(item))
+    admission = counter().admit(new_purchase(item))
     assert admission is not None
     assert admission.what == "granted"
     assert left(item) == 2
@@ -138,10 +147,10 @@ def test_a_ticket_ends_and_the_next_load_counts_its_units_again(stock, monkeypat
 
 
 def test_a_counter_loaded_between_commit_and_settlement_counts_no_unit_twice(stock):
-    """The load sees the sale in the database, and the ticket besides."""
+    """The load finds both the sale in the database and its ticket."""
     item = stock(10)
     counter().load(item, Level(10, 1))
-    mine = wish(item, quantity=2)
+    mine = new_purchase(item, quantity=2)
     counter().admit(mine)
     client().delete(f"preload:{{{item}}}")
     counter().load(item, Level(8, 2))
@@ -159,17 +168,17 @@ def test_an_older_load_does_not_overwrite_a_newer_one(stock):
 
 def test_what_is_released_can_be_bought_at_once(stock):
     item = stock(1)
-    first = sell(wish(item))
-    assert sell(wish(item)) == SoldOut(0)
+    first = sell(new_purchase(item))
+    assert sell(new_purchase(item)) == SoldOut(0)
     services.release([first.reservation], lambda released: None)
-    assert isinstance(sell(wish(item)), Granted)
+    assert isinstance(sell(new_purchase(item)), Granted)
 
 
 def test_processes_share_the_counter_and_sell_exactly_the_stock(stock):
     item = stock(100)
     with workers(2) as shops:
         for shop in shops:
-            shop.start([wish(item) for _ in range(120)], by="preload", threads=20)
+            shop.start([new_purchase(item) for _ in range(120)], by="preload", threads=20)
         told = sum((shop.kinds() for shop in shops), start=kinds([]))
     assert told == {"Granted": 100, "SoldOut": 140}
     assert (book(item).available, left(item)) == (0, 0)

@@ -1,4 +1,4 @@
-"""What only some strategies have: rows to claim, buckets to deal out, versions to compare."""
+"""Features of single strategies: claimed rows, filled buckets, compared versions."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from inventory.tests.helpers import (
     book,
     in_thread,
     kinds,
-    open_nothing,
+    new_purchase,
     outsider,
     problems,
     reserved,
+    sell,
     wait_until_blocked,
-    wish,
 )
 from lab.models import StockBucket, StockUnit
 from lab.strategies import retrying, unit_rows
@@ -28,16 +28,12 @@ from lab.strategies import retrying, unit_rows
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def sell(purchase, by):
-    return services.reserve(purchase, open_nothing, by=by)
-
-
-def two_meet_at_the_row(item, by):
-    """Two buyers who have both read the item before either can write it."""
+def two_race_for_the_row(item, by):
+    """Make two buyers read the item before either can write it."""
     with outsider() as session:
         session.execute("BEGIN")
         session.execute("SELECT FROM inventory_item WHERE id = %s FOR UPDATE", [item])
-        calls = [partial(sell, wish(item), by) for _ in range(2)]
+        calls = [partial(sell, new_purchase(item), by) for _ in range(2)]
         with in_thread(calls[0]) as first, in_thread(calls[1]) as second:
             wait_until_blocked(2)
             session.execute("COMMIT")
@@ -46,21 +42,21 @@ def two_meet_at_the_row(item, by):
 
 def test_unguarded_oversells_when_two_buyers_check_before_either_decrements(stock):
     item = stock(1)
-    assert kinds(two_meet_at_the_row(item, "unguarded")) == {"Granted": 2}
+    assert kinds(two_race_for_the_row(item, "unguarded")) == {"Granted": 2}
     assert audit([item]).items[0].oversold == 1
     assert any("oversold by 1: 2 of 1" in problem for problem in problems(item))
 
 
 @pytest.mark.parametrize("by", ["version", "guard", "unit_rows", "buckets"])
-def test_the_same_meeting_sells_the_last_unit_once_where_the_write_compares(by, stock):
+def test_the_same_race_sells_the_last_unit_once_if_the_write_compares(by, stock):
     item = stock(1)
-    assert kinds(two_meet_at_the_row(item, by)) == {"Granted": 1, "SoldOut": 1}
+    assert kinds(two_race_for_the_row(item, by)) == {"Granted": 1, "SoldOut": 1}
     assert book(item).available == 0
 
 
 def test_unguarded_without_a_race_is_right_which_is_why_it_is_shipped(stock):
     item = stock(3)
-    answers = [sell(wish(item), "unguarded") for _ in range(5)]
+    answers = [sell(new_purchase(item), "unguarded") for _ in range(5)]
     assert kinds(answers) == {"Granted": 3, "SoldOut": 2}
     assert problems(item) == []
 
@@ -71,7 +67,7 @@ def test_a_version_that_keeps_moving_is_busy_in_the_end_and_nothing_is_written(s
     with outsider() as session:
         session.execute("BEGIN")
         session.execute("UPDATE inventory_item SET version = version + 1 WHERE id = %s", [item])
-        with in_thread(partial(sell, wish(item), "version")) as buying:
+        with in_thread(partial(sell, new_purchase(item), "version")) as buying:
             wait_until_blocked(1)
             session.execute("COMMIT")
             with pytest.raises(Busy):
@@ -89,7 +85,7 @@ def put_out(item: int) -> int:
 def test_there_are_as_many_rows_as_units_available_once_they_are_put_out(stock):
     item = stock(5)
     for left in (4, 3):
-        sell(wish(item), "unit_rows")
+        sell(new_purchase(item), "unit_rows")
         assert put_out(item) == book(item).available == left
 
 
@@ -98,42 +94,42 @@ def test_only_a_shelf_of_a_large_stock_is_put_out(stock, monkeypatch):
     item = stock(10)
     rows = []
     for _ in range(10):
-        assert isinstance(sell(wish(item), "unit_rows"), Granted)
+        assert isinstance(sell(new_purchase(item), "unit_rows"), Granted)
         rows.append(put_out(item))
     assert rows == [3, 2, 1, 0, 3, 2, 1, 0, 1, 0]
-    assert sell(wish(item), "unit_rows") == SoldOut(0)
+    assert sell(new_purchase(item), "unit_rows") == SoldOut(0)
 
 
 def test_what_came_back_is_put_out_when_the_rows_are_used_up(stock):
     item = stock(2)
-    first, second = (sell(wish(item), "unit_rows") for _ in range(2))
+    first, second = (sell(new_purchase(item), "unit_rows") for _ in range(2))
     services.release([first.reservation, second.reservation], lambda released: None)
     services.restock(item, 1)
-    answers = [sell(wish(item), "unit_rows") for _ in range(4)]
+    answers = [sell(new_purchase(item), "unit_rows") for _ in range(4)]
     assert kinds(answers) == {"Granted": 3, "SoldOut": 1}
     assert put_out(item) == book(item).available == 0
 
 
-def test_nobody_is_told_sold_out_while_the_last_row_is_only_claimed(stock):
-    """Whoever has claimed it may yet roll back; then it is the next buyer's."""
+def test_no_buyer_is_told_sold_out_while_the_last_row_is_only_claimed(stock):
+    """Its buyer may still roll back; then the next buyer gets it."""
     item = stock(2)
-    sell(wish(item), "unit_rows")
+    sell(new_purchase(item), "unit_rows")
     with outsider() as session:
         session.execute("BEGIN")
         session.execute("DELETE FROM lab_stockunit WHERE item_id = %s", [item])
-        with in_thread(partial(sell, wish(item), "unit_rows")) as buying:
+        with in_thread(partial(sell, new_purchase(item), "unit_rows")) as buying:
             session.execute("ROLLBACK")
             assert isinstance(buying(), Granted)
     assert put_out(item) == book(item).available == 0
 
 
 def test_rows_that_are_no_more_than_rows_sell_nothing(stock):
-    """A cart has bought past them. They are a ticket to the counter; the guard decides."""
+    """A cart bought without claiming rows. They only admit; the guard decides."""
     item = stock(3)
-    sell(wish(item), "unit_rows")
-    services.reserve(wish(item, quantity=2), open_nothing, by="guard")
+    sell(new_purchase(item), "unit_rows")
+    sell(new_purchase(item, quantity=2), "guard")
     assert put_out(item) == 2
-    assert sell(wish(item), "unit_rows") == SoldOut(0)
+    assert sell(new_purchase(item), "unit_rows") == SoldOut(0)
     assert book(item).available == 0
 
 
@@ -147,26 +143,26 @@ def in_buckets(item: int) -> list[int]:
 
 def test_the_first_purchase_deals_the_stock_out_and_the_sum_is_what_is_available(stock):
     item = stock(20)
-    sell(wish(item), "buckets")
+    sell(new_purchase(item), "buckets")
     assert in_buckets(item) == [3, 3, 3, 2, 2, 2, 2, 2]
-    sell(wish(item), "buckets")
+    sell(new_purchase(item), "buckets")
     assert sum(in_buckets(item)) == book(item).available == 18
 
 
-def test_units_that_lie_scattered_are_sold_to_one_who_wants_all_of_them(stock):
+def test_scattered_units_are_sold_to_a_buyer_who_wants_all_of_them(stock):
     item = stock(9)
-    sell(wish(item), "buckets")
+    sell(new_purchase(item), "buckets")
     assert in_buckets(item) == [1] * 8
-    assert isinstance(sell(wish(item, quantity=7), "buckets"), Granted)
+    assert isinstance(sell(new_purchase(item, quantity=7), "buckets"), Granted)
     assert sum(in_buckets(item)) == book(item).available == 1
 
 
 def test_what_came_back_is_dealt_out_before_anybody_is_refused(stock):
     item = stock(1)
-    first = sell(wish(item), "buckets")
+    first = sell(new_purchase(item), "buckets")
     services.release([first.reservation], lambda released: None)
     services.restock(item, 8)
-    answers = at_once([partial(sell, wish(item), "buckets") for _ in range(12)])
+    answers = at_once([partial(sell, new_purchase(item), "buckets") for _ in range(12)])
     assert kinds(answers) == {"Granted": 9, "SoldOut": 3}
     total = StockBucket.objects.filter(item=item).aggregate(left=Sum("available"))
     assert total["left"] == book(item).available == 0

@@ -1,4 +1,4 @@
-"""Without the guard, what it prevents does happen: the controls of inventory's own tests."""
+"""Without the guard, overselling does happen: the controls of inventory's tests."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from django.db import transaction
 
 from inventory import services
 from inventory.models import Item, StockMovement
-from inventory.tests.helpers import book, problems, wait_until_blocked, wish
+from inventory.tests.helpers import book, new_purchase, problems, wait_until_blocked
 from inventory.tests.processes import workers
 from lab.strategies.unguarded_combining import take
 
@@ -17,12 +17,12 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def test_with_the_guard_and_the_lock_off_two_processes_oversell_and_the_audit_says_so(stock):
     """The control of `inventory/tests/test_processes.py`: with the guard, this sells to one."""
     item = stock(20)
-    with workers(2, override={"INVENTORY_LINES": [], "LAB_GUARD": False}) as shops:
+    with workers(2, override={"INVENTORY_FEATURE_FLAGS": [], "LAB_GUARD": False}) as shops:
         first, second = shops
-        # Both have read before either commits, so no luck is needed for the race.
-        first.start([wish(item, quantity=15)], stop="before_commit")
+        # Both have read before either commits, so the race is certain.
+        first.start([new_purchase(item, quantity=15)], stop="before_commit")
         assert first.hear() == {"at": "before_commit"}
-        second.start([wish(item, quantity=15)])
+        second.start([new_purchase(item, quantity=15)])
         wait_until_blocked(1)
         first.tell(go="on")
         assert first.kinds() == {"Granted": 1}
@@ -31,7 +31,7 @@ def test_with_the_guard_and_the_lock_off_two_processes_oversell_and_the_audit_sa
 
 
 def test_a_decrement_without_the_condition_is_what_the_guard_prevents():
-    """Two that have read the same number take fourteen of ten, and only the ledger knows."""
+    """Two that read the same number take fourteen of ten, and only the ledger shows it."""
     item = services.stock("phone", 10).pk
     for _ in range(2):
         with transaction.atomic():

@@ -483,7 +483,7 @@ def parts(order: int, change: str, quantity: object, key: object = None) -> dict
     return call if key is None else {**call, "idempotency_key": str(key)}
 
 
-def test_a_part_is_given_back_once_a_key_and_the_order_says_how_much(ann, sale, till):
+def test_a_part_is_given_back_once_a_key_and_the_order_says_how_much(ann, sale, fake_provider):
     order, key = ann.order(sale, 2), uuid4()
     ann.post(f"orders/{order}/payment")
     first, again = (ann.call(**parts(order, "refund", 1, key)).json() for _ in range(2))
@@ -491,16 +491,16 @@ def test_a_part_is_given_back_once_a_key_and_the_order_says_how_much(ann, sale, 
     assert (first["status"], first["refunded"]) == ("paid", cny(999))
     line = {"sale": sale.pk, "quantity": 2, "returned": 1, "amount": cny(1998)}
     assert first["lines"] == [line]
-    assert till.refunds[order] == [99_900]
+    assert fake_provider.refunds[order] == [99_900]
     refused(ann.call(**parts(order, "refund", 2, key)), 422, "idempotency_key_reused")
 
 
-def test_a_part_is_cancelled_before_the_rest_is_paid(ann, sale, till):
+def test_a_part_is_cancelled_before_the_rest_is_paid(ann, sale, fake_provider):
     order = ann.order(sale, 2)
     left = ann.call(**parts(order, "cancel", 1, uuid4())).json()
     assert (left["status"], left["amount"]) == ("awaiting_payment", cny(999))
     assert ann.post(f"orders/{order}/payment").json()["status"] == "paid"
-    assert till.captures[order] == [99_900]
+    assert fake_provider.captures[order] == [99_900]
 
 
 @pytest.mark.parametrize("change", ["cancel", "refund"])
@@ -550,34 +550,38 @@ def test_a_key_of_the_whole_order_must_be_one_too(ann, sale):
     refused(answer, 400, "idempotency_key_missing")
 
 
-def test_a_payment_without_an_answer_is_unknown_and_the_same_call_finds_out(ann, sale, till):
+def test_a_payment_without_an_answer_is_unknown_and_the_same_call_finds_out(
+    ann, sale, fake_provider
+):
     order = ann.order(sale)
-    till.after = lost("capture")
+    fake_provider.after = lost("capture")
     answer = ann.post(f"orders/{order}/payment")
     refused(answer, 503, "outcome_unknown")
     assert int(answer["Retry-After"]) >= 1
     assert ann.post(f"orders/{order}/payment").json()["status"] == "paid"
-    assert till.captures[order] == [99_900]
+    assert fake_provider.captures[order] == [99_900]
 
 
-def test_a_payment_under_way_is_answered_with_the_order_as_it_stands(ann, sale, till):
-    till.slow = True
+def test_a_payment_under_way_is_answered_with_the_order_as_it_stands(ann, sale, fake_provider):
+    fake_provider.slow = True
     order = ann.order(sale)
     answer = ann.post(f"orders/{order}/payment")
     assert (answer.status_code, answer.json()["status"]) == (200, "awaiting_payment")
 
 
-def test_a_declined_payment_is_said_and_another_attempt_is_possible(ann, sale, till):
-    till.declines = True
+def test_a_declined_payment_is_said_and_another_attempt_is_possible(ann, sale, fake_provider):
+    fake_provider.declines = True
     order = ann.order(sale)
     refused(ann.post(f"orders/{order}/payment"), 409, "payment_declined")
-    till.declines = False
+    fake_provider.declines = False
     assert ann.post(f"orders/{order}/payment").json()["status"] == "paid"
 
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("change", ["payment", "cancel", "refund", "refund a part"])
-def test_a_call_sent_thirty_times_at_once_is_done_once_and_answered_alike(change, sale_of, till):
+def test_a_call_sent_thirty_times_at_once_is_done_once_and_answered_alike(
+    change, sale_of, fake_provider
+):
     sale, ann = sale_of(), Buyer("ann")
     order, key = ann.order(sale, 2), str(uuid4())
     if change.startswith("refund"):
@@ -589,10 +593,10 @@ def test_a_call_sent_thirty_times_at_once_is_done_once_and_answered_alike(change
     assert {answer.status_code for answer in answers} == {200}
     assert len({answer.content for answer in answers}) == 1
     back = {"payment": 0, "cancel": 0, "refund": 199_800, "refund a part": 99_900}[change]
-    assert sum(till.refunds[order]) == back
-    assert len(till.refunds[order]) == (back > 0)
-    assert till.captures[order] == ([] if change == "cancel" else [199_800])
-    check(sale, till)
+    assert sum(fake_provider.refunds[order]) == back
+    assert len(fake_provider.refunds[order]) == (back > 0)
+    assert fake_provider.captures[order] == ([] if change == "cancel" else [199_800])
+    check(sale, fake_provider)
 
 
 # --- tokens and the demo's buyers --------------------------------------------------------------

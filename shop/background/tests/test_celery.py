@@ -1,4 +1,4 @@
-"""Celery on both brokers: work that is done, handed back, and run again; one beat; dead letters."""
+"""Celery on both brokers: work done, returned and repeated; a single beat; dead messages."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ BROKERS = [
 
 @pytest.fixture(scope="module")
 def brokers() -> Iterator[dict[str, str]]:
-    """Their addresses; RabbitMQ takes seconds to start."""
+    """The brokers' addresses; RabbitMQ takes seconds to start."""
     found = {"redis": os.environ["CELERY_BROKER_URL"]}
     if missing():
         yield found
@@ -62,8 +62,8 @@ def broker(request: pytest.FixtureRequest, brokers: dict[str, str]) -> str:
 
 
 @pytest.fixture(autouse=True)
-def no_nudges(monkeypatch):
-    """Only what a test asks for is in the queues."""
+def no_notifications(monkeypatch):
+    """Keep the queues free of tasks that the test does not send."""
     monkeypatch.setattr(outbox, "listeners", [])
 
 
@@ -73,7 +73,7 @@ def log(tmp_path: Path) -> Path:
 
 
 def ask_for(task: str, broker: str) -> None:
-    """What a notify does, through another broker than this process's own."""
+    """Send a task as a notification does, through another broker than this process's own."""
     with Celery(set_as_current=False) as other:
         other.config_from_object(config)
         other.conf.update(broker_read_url=broker, broker_write_url=broker)
@@ -82,7 +82,7 @@ def ask_for(task: str, broker: str) -> None:
 
 @contextmanager
 def stuck(order: Order) -> Iterator[None]:
-    """The follow-up of an order cannot go on: somebody else is writing the row it has to write."""
+    """Block the follow-up of an order: another session is writing the same row."""
     with outsider() as other:
         other.execute("BEGIN")
         other.execute(
@@ -136,7 +136,7 @@ def test_a_worker_that_stops_hands_back_what_it_cannot_finish(broker, log):
         one.process.wait(30)
         assert b"Initiating Soft Shutdown" in log.read_bytes()
     assert not confirmed(order)
-    with worker(broker, log):  # asked for nothing
+    with worker(broker, log):  # no task is sent
         wait_for(lambda: confirmed(order))
 
 
@@ -207,7 +207,7 @@ def test_a_beat_whose_lock_is_lost_stands_by(beats):
     first.close()
 
 
-def test_a_beat_goes_on_while_redis_is_away(beats, caplog):
+def test_a_beat_continues_while_redis_is_unreachable(beats, caplog):
     make, sent = beats
     only = make("only")
     only._lock = RedisLock(Redis(port=free_port()), "celery beat", lease=beat.LEASE)
@@ -222,7 +222,7 @@ def test_a_beat_goes_on_while_redis_is_away(beats, caplog):
 
 
 class Refusing(EmailBackend):
-    """A mail server that does not want one of the addresses."""
+    """A mail server that refuses one of the addresses."""
 
     def send_messages(self, messages):
         if any("bad" in message.to[0] for message in messages):
@@ -230,7 +230,7 @@ class Refusing(EmailBackend):
         return super().send_messages(messages)
 
 
-def test_a_mail_that_cannot_be_sent_is_put_off_then_dead_and_holds_up_nobody(
+def test_a_mail_that_cannot_be_sent_is_put_off_then_dead_and_blocks_no_other(
     settings, monkeypatch, admin_client
 ):
     settings.EMAIL_BACKEND = f"{__name__}.Refusing"
@@ -255,13 +255,13 @@ def test_a_mail_that_cannot_be_sent_is_put_off_then_dead_and_holds_up_nobody(
     assert "<strong>0</strong> waiting" in admin_client.get(page).content.decode()
     form = {"action": "retry", "_selected_action": [unsent.pk]}
     answer = admin_client.post(page, form, follow=True).content.decode()
-    assert "1 will be tried again" in answer
+    assert "1 will be retried" in answer
     follow_up.send_mails()
     unsent.refresh_from_db()
     assert (unsent.sent is not None, unsent.dead, unsent.error) == (True, None, "")
 
 
-def test_while_the_mail_server_is_away_mails_wait_and_count_no_attempts(settings, caplog):
+def test_mails_wait_without_attempts_while_the_mail_server_is_unreachable(settings, caplog):
     settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
     settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", free_port()
     order = an_order(a_sale())

@@ -1,4 +1,4 @@
-"""Unpaid orders expire by the delay queue soon, by the sweep certainly, and once."""
+"""Unpaid orders expire once: soon by the delay queue, certainly by the sweep."""
 
 from contextlib import suppress
 from datetime import timedelta
@@ -44,7 +44,7 @@ def waiting() -> int:
 
 
 def move_deadlines(by: timedelta) -> None:
-    """What the database thinks; the queue hears nothing of it."""
+    """Move the deadlines in the database only, not in the queue."""
     Order.objects.update(pay_before=F("pay_before") + by)
     Reservation.objects.update(deadline=F("deadline") + by)
 
@@ -64,13 +64,13 @@ def test_an_unpaid_order_expires_by_the_queue_and_its_units_are_back():
 
 
 def test_buying_does_not_wait_for_the_queue():
-    """It enters the queue when it is followed up: the hot path has better things to do."""
+    """It enters the queue in the follow-up, which keeps the hot path short."""
     an_order(a_sale())
     assert waiting() == 0
 
 
 def test_a_sold_out_item_can_be_bought_the_moment_an_order_of_it_expires():
-    """The hint said sold out; the release has corrected it before anybody is told."""
+    """The hint said sold out; the release corrects it before it returns."""
     sale = a_sale(stock=1, hold=BLINK)
     an_order(sale)
     follow_up.follow_up()
@@ -81,7 +81,7 @@ def test_a_sold_out_item_can_be_bought_the_moment_an_order_of_it_expires():
 
 
 def test_an_order_that_is_early_by_the_databases_clock_waits_on():
-    """The queue's clock is Redis's. It is never believed."""
+    """The queue's clock is Redis's; the database's decides."""
     order = an_order(a_sale(hold=LONG))
     make_due(order.pk)
     assert expiry.expire_due() == 0
@@ -89,7 +89,7 @@ def test_an_order_that_is_early_by_the_databases_clock_waits_on():
     due = expiry.queue().next_due()
     seconds, _ = client().time()
     assert due is not None
-    assert 800 < due - seconds <= 901, "in again, for what is left by the database's clock"
+    assert 800 < due - seconds <= 901, "entered again for the time left by the database's clock"
     move_deadlines(-LONG)
     make_due(order.pk)
     assert expiry.expire_due() == 1
@@ -113,12 +113,12 @@ def test_an_order_that_left_the_queue_is_not_in_it():
     assert [one.id for one in expiry.queue().pop(9)] == [str(second.pk)]
 
 
-def test_what_a_crashed_consumer_had_popped_comes_back(monkeypatch):
+def test_orders_popped_by_a_crashed_consumer_return_to_the_queue(monkeypatch):
     order = an_order(a_sale())
     move_deadlines(-LONG)
     make_due(order.pk)
     monkeypatch.setattr(expiry.queue(), "_claim", 0.2)
-    assert len(expiry.queue().pop()) == 1  # and dies
+    assert len(expiry.queue().pop()) == 1  # then the consumer dies
     assert expiry.expire_due() == 0
     wait_for(lambda: expiry.expire_due() == 1)
     assert (status(order), waiting()) == ("expired", 0)
@@ -133,7 +133,7 @@ def test_with_redis_emptied_the_sweep_expires_it():
     assert (status(order), available(order)) == ("expired", 10)
 
 
-def test_one_order_that_cannot_expire_does_not_keep_the_others(monkeypatch, caplog):
+def test_one_order_that_cannot_expire_does_not_block_the_others(monkeypatch, caplog):
     sale = a_sale()
     several = [an_order(sale) for _ in range(5)]
     move_deadlines(-LONG)
@@ -153,7 +153,7 @@ def test_one_order_that_cannot_expire_does_not_keep_the_others(monkeypatch, capl
 
 
 def test_queue_sweep_payment_and_cancel_at_once_give_each_unit_back_once():
-    """Whoever wins an order: its unit is sold, or back exactly once. The books would object."""
+    """Whichever wins an order: its unit is sold or returned exactly once, or the books fail."""
     sale = a_sale(stock=60)
     several = [an_order(sale) for _ in range(60)]
     follow_up.follow_up()
@@ -211,7 +211,7 @@ def test_a_refusal_says_that_units_may_come_back_in_the_buyers_language(ann, sal
 
 
 def test_a_backlog_is_expired_in_slices_that_make_room_for_other_tasks(monkeypatch):
-    """Of a great sale that few have paid, all is due at once. Follow-ups do not wait for it."""
+    """After a large sale with few payments, all orders are due at once; follow-ups do not wait."""
     monkeypatch.setattr(expiry, "AT_ONCE", 1)
     monkeypatch.setattr(services, "due", partial(services.due, 1))
     monkeypatch.setattr(tasks, "SLICE", 0)
@@ -222,7 +222,7 @@ def test_a_backlog_is_expired_in_slices_that_make_room_for_other_tasks(monkeypat
     move_deadlines(-LONG)
     make_due(*[order.pk for order in several])
     assert [tasks.expire_due(), tasks.expire_due(), tasks.expire_orders()] == [1, 1, 1]
-    assert asked == ["shop.expire_due"] * 2 + ["shop.expire_orders"], "each goes on"
+    assert asked == ["shop.expire_due"] * 2 + ["shop.expire_orders"], "each continues as a new task"
     monkeypatch.undo()
     orders.expire()
     assert (tasks.expire_orders(), available(several[0])) == (0, 10)

@@ -1,4 +1,4 @@
-"""What follows an order, with the broker there, away, and back."""
+"""The follow-up of orders, with a broker, without one, and after its return."""
 
 from uuid import uuid4
 
@@ -27,7 +27,7 @@ def order() -> Order:
 
 @pytest.fixture
 def no_broker():
-    """Celery's publisher finds nobody; put back afterwards."""
+    """Point Celery's publisher at a closed port inside the test."""
     address = app.conf.broker_url
     _publish_to(f"redis://127.0.0.1:{free_port()}/0")
     yield
@@ -49,7 +49,7 @@ def test_an_order_is_confirmed_by_one_mail_however_often_it_is_followed_up(order
     ]
 
 
-def test_a_message_that_comes_twice_owes_one_mail(order):
+def test_a_repeated_message_owes_one_mail(order):
     for _ in range(2):
         follow_up.HANDLERS["orders.opened"]({"orders": [order.pk]})
     assert Mail.objects.filter(order=order).count() == 1
@@ -59,7 +59,7 @@ def test_without_the_broker_an_order_is_taken_and_the_sweep_follows_it_up(no_bro
     Notifier()._send_once()
     assert "the broker does not answer" in caplog.text
     assert outbox.pending() == 1
-    follow_up.follow_up()  # what the sweep runs, once a worker has its broker back
+    follow_up.follow_up()  # the sweep runs this when a worker has its broker again
     assert outbox.pending() == 0
     assert Mail.objects.get(order=order).sent is not None
 

@@ -1,4 +1,4 @@
-"""What a process remembers of a sale: for a second, by one clock, and never as the truth."""
+"""The sale cache: a second old at most, by one clock, and never the final decision."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from shop.catalogue.sale_cache import CachedSale, NoSuchSale, SaleCache
 START = datetime(2030, 1, 1, tzinfo=UTC)
 
 
-def notice(at: datetime, *, paused: bool = False) -> CachedSale:
-    """A sale of one hour, looked at by a process whose clock began at `at` a moment ago."""
+def cached_sale(at: datetime, *, paused: bool = False) -> CachedSale:
+    """A sale of one hour, cached by a process whose clock started at `at`."""
     import time
 
     return CachedSale(
@@ -46,12 +46,12 @@ def notice(at: datetime, *, paused: bool = False) -> CachedSale:
     ],
 )
 def test_the_window_is_judged_by_the_databases_clock(after_start, closed):
-    assert notice(START + after_start).closed() == closed
+    assert cached_sale(START + after_start).closed() == closed
 
 
 def test_a_pause_closes_an_open_sale_and_a_closed_one_says_why_it_is_closed():
-    assert notice(START, paused=True).closed() == "paused"
-    assert notice(START + timedelta(hours=2), paused=True).closed() == "ended"
+    assert cached_sale(START, paused=True).closed() == "paused"
+    assert cached_sale(START + timedelta(hours=2), paused=True).closed() == "ended"
 
 
 @pytest.fixture

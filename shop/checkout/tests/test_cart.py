@@ -1,4 +1,4 @@
-"""Carts: several sales in one order, all or nothing."""
+"""Carts: several sales in one order, all or none."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_crossing_carts_of_many_buyers_sell_exactly_what_there_is():
     assert Order.objects.count() == outcomes["ordered"]
     assert OrderLine.objects.count() == 2 * outcomes["ordered"]
     assert sum(available(*sales)) == 60 - 2 * outcomes["ordered"]
-    # Whoever was refused met an item that had run out.
+    # A refused buyer met an item that had run out.
     assert available(*sales).count(0) >= 1
     assert audit().problems == orders.mismatches() == []
 

@@ -1,4 +1,4 @@
-"""Mails: one of each kind says the right thing, in both languages, as text and as HTML."""
+"""Mails of each kind, in both languages, as text and HTML."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_mail_says_the_same_as_text_and_as_html_in_both_languages(kind, settin
     assert ("Pay now" in written.text) == (kind == "confirmation")
 
 
-def test_a_mail_is_sent_as_both_under_an_id_of_its_own():
+def test_a_mail_is_sent_as_text_and_html_under_its_own_id():
     mail = a_mail("paid")
     sent = message(mail).message()
     assert [part.get_content_type() for part in sent.walk()][1:] == ["text/plain", "text/html"]

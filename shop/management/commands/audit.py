@@ -1,4 +1,4 @@
-"""``manage.py audit``: do the books balance?"""
+"""``manage.py audit``: compare the books, the orders and the provider's ledger."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from shop.catalogue.models import Sale
 
 
 class Command(BaseCommand):
-    """Compare everything with what it was made from, and with the payment provider's ledger."""
+    """Run all comparisons of the audit."""
 
     help = (
-        "Compare stock, ledger, reservations, limits, orders and payments, here and at the "
-        "payment provider, and say what is late. Exit code 1 if anything contradicts anything."
+        "Compare stock, ledger, reservations, limits, orders and payments with each other and with "
+        "the payment provider, and list overdue work. Exit code 1 if there is a contradiction."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:  # noqa: D102
@@ -31,7 +31,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--repair",
             action="store_true",
-            help="first do what is late: expired holds, the outbox, mails, payments",
+            help="first do what is overdue: expired holds, the outbox, mails, payments",
         )
 
     def handle(self, **options: Any) -> None:  # noqa: D102

@@ -1,4 +1,4 @@
-"""``manage.py create_sale``: a sale that is open now."""
+"""``manage.py create_sale``: create a sale that is open now."""
 
 import json
 from argparse import ArgumentParser
@@ -15,10 +15,10 @@ from shop.money import default_currency, to_minor
 
 
 def amount(text: str) -> Decimal:
-    """Read a price.
+    """Parse a price.
 
     Raises:
-        ValueError: it is no number.
+        ValueError: it is not a number.
     """
     try:
         return Decimal(text)
@@ -33,13 +33,13 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:  # noqa: D102
         parser.add_argument("--stock", type=int, default=100, help="units (100)")
-        parser.add_argument("--limit", type=int, default=1, help="units a buyer may have (1)")
+        parser.add_argument("--limit", type=int, default=1, help="units per buyer (1)")
         parser.add_argument(
             "--price", type=amount, default=Decimal(999), help="of a unit; 999 is 999.00 (999)"
         )
         parser.add_argument("--strategy", default=DEFAULT, help=f"name of a strategy ({DEFAULT})")
         parser.add_argument(
-            "--starts-in", type=float, default=0, metavar="SECONDS", help="opens later (0)"
+            "--starts-in", type=float, default=0, metavar="SECONDS", help="delay of the opening (0)"
         )
         parser.add_argument(
             "--hold", type=float, default=900, metavar="SECONDS", help="time to pay (900)"

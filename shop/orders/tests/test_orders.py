@@ -1,4 +1,4 @@
-"""The life of an order under races: of two that meet exactly one happens, and the books balance."""
+"""Orders under races: of two concurrent changes one happens, and the books balance."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from django.contrib.auth.models import User
 from django.db import connection
 
 from inventory import services
-from inventory.models import BuyerQuota, Item, OutboxMessage, Reservation, StockMovement
+from inventory.models import BuyerQuota, Item, OutboxMessage, StockMovement
 from inventory.tests.helpers import (
     at_once,
     book,
@@ -29,6 +29,7 @@ from shop.checkout.purchase import Bought, buy
 from shop.orders import WrongState, cancellation
 from shop.orders.models import Order
 from shop.refusals import Refusal
+from shop.tests.money import make_due
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -37,20 +38,14 @@ Status = Order.Status
 
 @pytest.fixture
 def buyers() -> list[int]:
-    """Sixty users' ids."""
+    """Return the ids of sixty users."""
     users = [User(username=f"buyer {n}", password="!") for n in range(60)]
     return [user.pk for user in User.objects.bulk_create(users)]
 
 
 def order(sale: Sale, buyer: int, quantity: int = 1) -> Order:
-    """Buy, and read the order back as whoever pays or cancels it does."""
+    """Buy, and read the order as another request does."""
     return Order.objects.get(pk=buy(sale.pk, buyer, uuid4(), quantity).order.pk)
-
-
-def make_due(*found: Order) -> None:
-    """Let the time to pay pass."""
-    reservations = Reservation.objects.filter(orderline__order__in=found)
-    reservations.update(deadline="2020-01-01T00:00Z")
 
 
 def statuses(sale: Sale) -> dict[str, int]:
@@ -59,7 +54,7 @@ def statuses(sale: Sale) -> dict[str, int]:
 
 
 def returns(sale: Sale) -> list[int]:
-    """Movements by which stock came back."""
+    """Return the movements that returned stock."""
     found = StockMovement.objects.filter(item=sale.item_id, reason="release")
     return list(found.order_by("pk").values_list("delta", flat=True))
 
@@ -79,7 +74,7 @@ def test_a_crowd_of_buyers_gets_exactly_as_many_orders_as_there_are_units(sale_o
     assert told == set(Order.objects.values_list("pk", flat=True))
 
 
-def test_an_order_is_readable_when_its_buyer_is_told_of_it(sale, buyers):
+def test_an_order_is_readable_when_its_buyer_gets_the_answer(sale, buyers):
     opened = order(sale, buyers[0])
     with outsider() as session:
         found = session.execute("SELECT status FROM shop_order WHERE id = %s", [opened.pk])
@@ -93,7 +88,7 @@ def test_the_answer_is_what_the_database_holds(sale, buyers):
         assert getattr(told, name) == getattr(stored, name), name
 
 
-def test_every_order_is_told_to_the_outbox_once(sale_of, buyers):
+def test_every_order_is_in_the_outbox_once(sale_of, buyers):
     sale = sale_of(100)
     crowd(lambda buyer: order(sale, buyer), buyers, 20)  # type: ignore[arg-type]
     told = OutboxMessage.objects.filter(topic=orders.OPENED).values_list("payload", flat=True)
@@ -102,7 +97,7 @@ def test_every_order_is_told_to_the_outbox_once(sale_of, buyers):
 
 
 def test_of_two_buyers_for_one_unit_only_one_has_anything_to_pay(sale_of, buyers):
-    """Nobody pays for what is then not there: the unit is held before there is an order."""
+    """A buyer cannot pay for a missing unit: it is held before the order exists."""
     sale = sale_of(1)
     answers = at_once([partial(buy, sale.pk, buyer, uuid4(), 1) for buyer in buyers[:2]])
     assert kinds(answers) == {"Bought": 1, "Refusal": 1}
@@ -110,7 +105,7 @@ def test_of_two_buyers_for_one_unit_only_one_has_anything_to_pay(sale_of, buyers
     assert (book(sale.item_id).available, book(sale.item_id).confirmed) == (0, 1)
 
 
-def test_the_last_unit_can_be_paid_by_who_holds_it_though_none_is_available(sale_of, buyers):
+def test_the_buyer_who_holds_the_last_unit_can_pay_although_none_is_available(sale_of, buyers):
     mine = order(sale_of(1), buyers[0])
     assert payments.pay(mine).status == Status.PAID
 
@@ -233,8 +228,8 @@ def test_an_order_past_its_deadline_cannot_be_paid_even_before_the_sweep(sale, b
     assert statuses(sale) == {"expired": 1}
 
 
-def test_an_expiry_that_meets_a_payment_under_way_leaves_it_paid(sale, buyers):
-    """The payment began in time and commits later; the sweep waits for it, and then spares it."""
+def test_an_expiry_during_a_payment_leaves_the_order_paid(sale, buyers):
+    """The payment began in time and commits later; the sweep waits for it and skips the order."""
     mine = order(sale, buyers[0])
     make_due(mine)
     with outsider() as session:
@@ -249,7 +244,7 @@ def test_an_expiry_that_meets_a_payment_under_way_leaves_it_paid(sale, buyers):
     assert (book(sale.item_id).confirmed, returns(sale)) == (1, [])
 
 
-def test_a_payment_that_meets_an_expiry_under_way_takes_its_unit_once_more(sale, buyers):
+def test_a_payment_during_an_expiry_reclaims_the_unit(sale, buyers):
     mine = order(sale, buyers[0])
     with outsider() as session:
         session.execute("BEGIN")
@@ -276,7 +271,7 @@ def test_a_payment_that_meets_an_expiry_under_way_takes_its_unit_once_more(sale,
 def test_payments_and_sweeps_in_a_crowd_end_each_order_in_one_way(sale_of, buyers):
     sale = sale_of(100)
     opened = [order(sale, buyer) for buyer in buyers]
-    with connection.cursor() as cursor:  # the deadlines pass one after the other, meanwhile
+    with connection.cursor() as cursor:  # the deadlines pass one by one during the test
         cursor.execute(
             "UPDATE inventory_reservation SET deadline ="
             " clock_timestamp() + (id % 30) * interval '60 ms'"

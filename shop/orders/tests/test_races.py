@@ -1,8 +1,7 @@
-"""Two who meet over one order, thousands of times: nothing is charged, refunded or restored twice.
+"""Races of two requests for one order: nothing is charged, refunded or restocked twice.
 
-A few pairs of each kind run with the suite; for more:
-`RACE_PAIRS=10000 pytest shop/orders/tests/test_races.py`. The entries of the provider's own ledger
-are counted.
+The provider's ledger entries are counted. The suite runs a few pairs of each kind; for more:
+`RACE_PAIRS=10000 pytest shop/orders/tests/test_races.py`.
 """
 
 from __future__ import annotations
@@ -32,28 +31,28 @@ from shop.payments.models import Payment, Refund
 from shop.refusals import Refusal
 from shop.tests.catalogue import a_sale
 from shop.tests.money import check, come_to_rest, deliver, make_due, sweep
-from shop.tests.provider import Till
+from shop.tests.provider import FakeProvider
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(0)]
 
 PAIRS = int(os.environ.get("RACE_PAIRS", "16"))
 TOGETHER = 8
-"""Pairs at a time; each racer is a thread."""
+"""Concurrent pairs; each request is a thread."""
 
 Status = Order.Status
-Race = Callable[[Order, Till], list[Callable[[], object]]]
+Race = Callable[[Order, FakeProvider], list[Callable[[], object]]]
 
 
 def again(order: Order) -> Order:
-    """The order as another request reads it."""
+    """Read the order as another request does."""
     return Order.objects.get(pk=order.pk)
 
 
-def pay_and_cancel(order: Order, till: Till) -> list[Callable[[], object]]:
+def pay_and_cancel(order: Order, fake_provider: FakeProvider) -> list[Callable[[], object]]:
     return [partial(payments.pay, again(order)), partial(orders.cancel, again(order))]
 
 
-def pay_and_expire(order: Order, till: Till) -> list[Callable[[], object]]:
+def pay_and_expire(order: Order, fake_provider: FakeProvider) -> list[Callable[[], object]]:
     def run_out() -> None:
         make_due(order)
         orders.expire_those([order.pk])
@@ -61,55 +60,55 @@ def pay_and_expire(order: Order, till: Till) -> list[Callable[[], object]]:
     return [partial(payments.pay, again(order)), run_out]
 
 
-def capture_and_sell(order: Order, till: Till) -> list[Callable[[], object]]:
-    """The order expired while its payment was under way: it comes in as others buy its unit."""
-    till.slow = True
+def capture_and_sell(order: Order, fake_provider: FakeProvider) -> list[Callable[[], object]]:
+    """The order expired during its payment, which arrives as another buyer buys its unit."""
+    fake_provider.slow = True
     payments.pay(again(order))
     make_due(order)
     orders.expire_those([order.pk])
     sale = order.lines.get().sale_id
     another = User.objects.create(username=str(uuid4())).pk
-    return [partial(deliver, till), partial(buy, sale, another, uuid4(), 1)]
+    return [partial(deliver, fake_provider), partial(buy, sale, another, uuid4(), 1)]
 
 
-def pay_twice(order: Order, till: Till) -> list[Callable[[], object]]:
+def pay_twice(order: Order, fake_provider: FakeProvider) -> list[Callable[[], object]]:
     return [partial(payments.pay, again(order)) for _ in range(2)]
 
 
-def pay_and_sweep(order: Order, till: Till) -> list[Callable[[], object]]:
+def pay_and_sweep(order: Order, fake_provider: FakeProvider) -> list[Callable[[], object]]:
     return [partial(payments.pay, again(order)), sweep]
 
 
-def refund_twice(order: Order, till: Till) -> list[Callable[[], object]]:
+def refund_twice(order: Order, fake_provider: FakeProvider) -> list[Callable[[], object]]:
     payments.pay(again(order))
     return [partial(payments.refund, again(order)) for _ in range(2)]
 
 
-def refund_part_twice(order: Order, till: Till) -> list[Callable[[], object]]:
+def refund_part_twice(order: Order, fake_provider: FakeProvider) -> list[Callable[[], object]]:
     payments.pay(again(order))
     part = Part(1, uuid4())
     return [partial(payments.refund, again(order), part) for _ in range(2)]
 
 
-def refund_and_its_news(order: Order, till: Till) -> list[Callable[[], object]]:
-    till.slow = False
+def refund_and_its_news(order: Order, fake_provider: FakeProvider) -> list[Callable[[], object]]:
+    fake_provider.slow = False
     payments.pay(again(order))
-    till.slow = True
-    return [partial(payments.refund, again(order)), partial(deliver, till, 2)]
+    fake_provider.slow = True
+    return [partial(payments.refund, again(order)), partial(deliver, fake_provider, 2)]
 
 
-def refund_and_fulfil(order: Order, till: Till) -> list[Callable[[], object]]:
+def refund_and_fulfil(order: Order, fake_provider: FakeProvider) -> list[Callable[[], object]]:
     payments.pay(again(order))
     return [partial(payments.refund, again(order)), partial(orders.fulfil, again(order))]
 
 
-def cancel_and_expire(order: Order, till: Till) -> list[Callable[[], object]]:
+def cancel_and_expire(order: Order, fake_provider: FakeProvider) -> list[Callable[[], object]]:
     make_due(order)
     return [partial(orders.cancel, again(order)), partial(orders.expire_those, [order.pk])]
 
 
-def cancel_and_buy(order: Order, till: Till) -> list[Callable[[], object]]:
-    """A unit comes back as somebody is told that it is sold out."""
+def cancel_and_buy(order: Order, fake_provider: FakeProvider) -> list[Callable[[], object]]:
+    """A unit is returned while another buyer is told "sold out"."""
     sale = order.lines.get().sale_id
     another = User.objects.create(username=str(uuid4())).pk
     return [partial(orders.cancel, again(order)), partial(buy, sale, another, uuid4(), 1)]
@@ -126,10 +125,10 @@ RACES: dict[str, Race] = {
 
 
 @pytest.fixture
-def hesitant(till: Till) -> Till:
-    """A provider that takes a moment, a different one each time, before and after it acts."""
-    till.before = till.after = lambda call: time.sleep(random.random() * 0.004)
-    return till
+def hesitant(fake_provider: FakeProvider) -> FakeProvider:
+    """Make the provider pause for random times before and after it acts."""
+    fake_provider.before = fake_provider.after = lambda call: time.sleep(random.random() * 0.004)
+    return fake_provider
 
 
 def some_orders(sale: Sale, count: int) -> list[Order]:
@@ -138,33 +137,33 @@ def some_orders(sale: Sale, count: int) -> list[Order]:
     return [Order.objects.get(pk=each.order.pk) for each in bought]
 
 
-def run(race: Race, till: Till, pairs: int) -> None:
-    """Run pairs of a race, and look at everything after each round."""
+def run(race: Race, fake_provider: FakeProvider, pairs: int) -> None:
+    """Run pairs of a race; check everything after each round."""
     units = 1 if race in (capture_and_sell, cancel_and_buy) else 2
     while pairs > 0:
         count = min(pairs, TOGETHER)
         pairs -= count
-        till.slow = False
+        fake_provider.slow = False
         sale = a_sale(stock=count * units, limit=units)
-        racers = [call for order in some_orders(sale, count) for call in race(order, till)]
+        racers = [call for order in some_orders(sale, count) for call in race(order, fake_provider)]
         random.shuffle(racers)
         for answer in at_once(racers):
             if isinstance(answer, Exception) and not isinstance(answer, (WrongState, Refusal)):
-                # News of a refund that its request has not written down yet are told again.
+                # An event of a refund that its request has not recorded yet is sent again.
                 assert type(answer).__name__ == "NotYet", repr(answer)
-        hesitation = till.before
-        come_to_rest(till)
-        till.before = till.after = hesitation
-        check(sale, till)
-        till.forget()
+        hesitation = fake_provider.before
+        come_to_rest(fake_provider)
+        fake_provider.before = fake_provider.after = hesitation
+        check(sale, fake_provider)
+        fake_provider.forget()
 
 
 @pytest.mark.parametrize("name", RACES)
-def test_of_two_who_meet_each_ends_as_if_the_other_had_come_before_or_after(name, hesitant):
+def test_two_racing_requests_end_as_if_one_had_come_after_the_other(name, hesitant):
     run(RACES[name], hesitant, PAIRS)
 
 
-def test_of_a_payment_and_a_cancellation_exactly_one_is_told_that_it_happened(hesitant):
+def test_of_a_payment_and_a_cancellation_exactly_one_succeeds(hesitant):
     sale = a_sale(stock=20, limit=1)
     for order in some_orders(sale, 8):
         paid, cancelled = at_once(pay_and_cancel(order, hesitant))
@@ -173,18 +172,18 @@ def test_of_a_payment_and_a_cancellation_exactly_one_is_told_that_it_happened(he
     check(sale, hesitant)
 
 
-# --- negative controls: what the races would find ----------------------------------------------
+# --- negative controls: what the races find ----------------------------------------------------
 
 
 @pytest.fixture
 def no_lock(monkeypatch) -> None:
-    """No lock of the order, as without Redis."""
+    """Disable the order lock, as without Redis."""
     for module in ("payments.paying", "payments.refunding", "orders.cancellation"):
         monkeypatch.setattr(f"shop.{module}.order_lock", lambda order: nullcontext())
 
 
-def meet_at(till: Till, call: str) -> None:
-    """Let two meet just before a call of the provider."""
+def race_at(fake_provider: FakeProvider, call: str) -> None:
+    """Make two requests race just before a call of the provider."""
     meeting = Barrier(2)
 
     def wait(made: str) -> None:
@@ -192,35 +191,39 @@ def meet_at(till: Till, call: str) -> None:
             with suppress(Exception):
                 meeting.wait(5)
 
-    till.before = wait
+    fake_provider.before = wait
 
 
-def test_without_the_lock_of_the_order_the_keys_alone_prevent_a_second_refund(no_lock, till):
-    """The lock spares a meeting; it is not what makes this right."""
+def test_without_the_lock_of_the_order_the_keys_alone_prevent_a_second_refund(
+    no_lock, fake_provider
+):
+    """The lock only prevents the race; correctness does not depend on it."""
     sale = a_sale(limit=2)
     [order] = some_orders(sale, 1)
-    racers = refund_part_twice(order, till)
-    meet_at(till, "refund")
+    racers = refund_part_twice(order, fake_provider)
+    race_at(fake_provider, "refund")
     at_once(racers)
-    assert till.refunds[order.pk] == [99_900]
-    come_to_rest(till)
-    check(sale, till)
+    assert fake_provider.refunds[order.pk] == [99_900]
+    come_to_rest(fake_provider)
+    check(sale, fake_provider)
 
 
-def test_without_lock_and_key_two_refunds_at_once_are_given_twice(no_lock, till, monkeypatch):
+def test_without_lock_and_key_two_refunds_at_once_are_given_twice(
+    no_lock, fake_provider, monkeypatch
+):
     monkeypatch.setattr(Refund, "provider_key", property(lambda refund: str(uuid4())))
     sale = a_sale(limit=2)
     [order] = some_orders(sale, 1)
-    racers = refund_part_twice(order, till)
-    meet_at(till, "refund")
+    racers = refund_part_twice(order, fake_provider)
+    race_at(fake_provider, "refund")
     at_once(racers)
-    assert till.refunds[order.pk] == [99_900, 99_900]
+    assert fake_provider.refunds[order.pk] == [99_900, 99_900]
     with pytest.raises(AssertionError, match="was kept"):
-        check(sale, till)
+        check(sale, fake_provider)
 
 
-def test_without_the_guards_of_the_transition_a_cancelled_order_is_paid(till, monkeypatch):
-    """The reservations' guard, the step's and the books' are taken away."""
+def test_without_the_guards_of_the_transition_a_cancelled_order_is_paid(fake_provider, monkeypatch):
+    """Remove the guards of reservations, steps and books."""
 
     def unguarded_confirm(order: Order, *, late: bool) -> bool:
         Reservation.objects.filter(orderline__order=order).update(state="confirmed")
@@ -231,33 +234,35 @@ def test_without_the_guards_of_the_transition_a_cancelled_order_is_paid(till, mo
 
     sale = a_sale(limit=2)
     [order] = some_orders(sale, 1)
-    till.slow = True
+    fake_provider.slow = True
     payments.pay(order)
     orders.cancel(again(order))
     monkeypatch.setattr("shop.payments.settlement.confirm", unguarded_confirm)
     monkeypatch.setattr("shop.payments.settlement.take", unguarded_step)
     with books_not_enforced():
-        deliver(till)
+        deliver(fake_provider)
     assert again(order).status == Status.PAID
     with pytest.raises(AssertionError, match=r"."):
-        check(sale, till)
+        check(sale, fake_provider)
 
 
-def test_without_the_unique_index_of_payments_an_order_is_charged_twice(till, monkeypatch):
-    """Two attempts under keys of their own, as a shop makes them that draws a key a click."""
+def test_without_the_unique_index_of_payments_an_order_is_charged_twice(fake_provider, monkeypatch):
+    """Two attempts with different keys, as in a shop that draws a key per click."""
     sale = a_sale(limit=2)
     [order] = some_orders(sale, 1)
     for key in ("one", "two"):
-        intent = till.create_intent(order=order.pk, amount=order.amount, currency="CNY", key=key)
-        till.capture(intent.id, key=f"{key}-capture")
+        intent = fake_provider.create_intent(
+            order=order.pk, amount=order.amount, currency="CNY", key=key
+        )
+        fake_provider.capture(intent.id, key=f"{key}-capture")
     Payment.objects.create(
         order=order, key="one", intent="pi_1", amount=order.amount, not_before=order.created
     )
     with pytest.raises(AssertionError, match="was charged"):
-        check(sale, till)
+        check(sale, fake_provider)
 
 
-def test_units_restored_twice_are_refused_by_the_books(till):
+def test_units_restored_twice_are_refused_by_the_books(fake_provider):
     sale = a_sale(limit=2)
     order, _ = some_orders(sale, 2)
     orders.cancel(order)

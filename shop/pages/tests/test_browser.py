@@ -49,7 +49,7 @@ def buyer():
 
 @pytest.fixture
 def open_page(chromium, live_server, client, buyer):
-    """Opens pages as the buyer; what the browser complains of fails the test."""
+    """Open pages as the buyer; the browser's complaints fail the test."""
     cache.clear()
     client.force_login(buyer)
     contexts, complaints = [], []
@@ -68,13 +68,13 @@ def open_page(chromium, live_server, client, buyer):
         return page
 
     def complain(text: str) -> None:
-        # A refused purchase is a page with the refusal's status, which Chromium remarks on.
+        # Chromium reports a refused purchase, whose page has the refusal's status.
         if "status of 409" not in text:
             complaints.append(text)
 
     def outside(address: str) -> None:
         if not address.startswith((live_server.url, "data:", "blob:")):
-            complaints.append(f"asked elsewhere: {address}")
+            complaints.append(f"requested elsewhere: {address}")
 
     yield open_page
     for context in contexts:
@@ -174,7 +174,7 @@ def test_without_javascript_the_sale_opens_by_a_reload(open_page):
     expect(buy_button(page)).to_be_enabled()
 
 
-def test_a_sale_that_sells_out_meanwhile_says_so_and_comes_back(open_page):
+def test_an_open_page_shows_that_the_sale_sells_out_and_becomes_available_again(open_page):
     sale = a_sale(stock=1)
     page = open_page(sale.get_absolute_url())
     an_order(sale)
@@ -218,12 +218,16 @@ def test_the_language_is_switched_on_the_page(open_page):
     expect(buy_button(page)).to_have_text("立即抢购")
 
 
-def test_the_documentation_shows_every_call_and_asks_nobody_else(open_page):
+def test_the_documentation_shows_every_call_and_loads_nothing_from_elsewhere(open_page):
     page = open_page("/api/docs")
     calls = len(json.loads(description())["paths"])
     expect(page.locator(".opblock")).to_have_count(calls)
     page.locator("#operations-Orders-placeOrder").click()
     expect(page.get_by_text("Idempotency-Key").first).to_be_visible()
+
+
+def sale_page(order):
+    return order.lines.get().sale.get_absolute_url()
 
 
 @pytest.mark.parametrize("width", [320, 390, 1280])
@@ -232,12 +236,7 @@ def test_no_page_is_wider_than_the_screen(open_page, buyer, width):
     page = open_page("/")
     page.set_viewport_size({"width": width, "height": 700})
     server = page.url.rstrip("/")
-    for path in (
-        "/",
-        order.lines.get().sale.get_absolute_url(),
-        order.get_absolute_url(),
-        "/orders/",
-    ):
+    for path in ("/", sale_page(order), order.get_absolute_url(), "/orders/"):
         page.goto(server + path)
         assert page.evaluate("document.documentElement.scrollWidth") <= width, path
 
@@ -251,12 +250,7 @@ def test_every_control_can_be_named_by_a_screen_reader(open_page, buyer):
         .map((e) => e.outerHTML)"""
     page = open_page("/")
     server = page.url.rstrip("/")
-    for path in (
-        "/",
-        order.lines.get().sale.get_absolute_url(),
-        order.get_absolute_url(),
-        "/account/",
-    ):
+    for path in ("/", sale_page(order), order.get_absolute_url(), "/account/"):
         page.goto(server + path)
         assert page.evaluate(nameless) == [], path
         assert page.locator("h1").count() == page.locator("main").count() == 1

@@ -1,4 +1,4 @@
-"""The cart's page: collecting, changing, and buying all of it or nothing."""
+"""The cart page: add, change, and buy all or nothing."""
 
 import re
 from uuid import uuid4

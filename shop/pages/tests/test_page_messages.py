@@ -1,4 +1,4 @@
-"""The pages show translated messages only, and the script has those that it writes."""
+"""The pages show translated messages only, and the script has all that it shows."""
 
 import re
 from pathlib import Path
@@ -50,7 +50,7 @@ def test_templates_hold_no_texts_of_their_own():
         re.DOTALL,
     )
     names = {"EN", "中文", "HTTP", "openapi", "json"}
-    for name in TEMPLATES.keys() - {"state.html"}:  # which is nothing but attributes
+    for name in TEMPLATES.keys() - {"state.html"}:  # attributes only
         text = code.sub("", attributes.sub("", TEMPLATES[name]))
         shown = re.sub(r"<[^>]*>", "", text)
         assert set(re.findall(r"[A-Za-z]{2,}|[\u4e00-\u9fff]+", shown)) <= names, name

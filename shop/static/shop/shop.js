@@ -1,19 +1,19 @@
-// Countdowns by the server's clock, state that follows it, and forms that are sent once. The pages
-// work without any of this.
+// Countdowns by the server's clock, live stock and status, and forms that are sent once. The pages
+// work without this script.
 
 const messages = JSON.parse(document.getElementById("messages").textContent);
 const format = (name, values) =>
   messages[name].replace(/%\((\w+)\)s/g, (_, value) => values[value]);
 
 // --- The server's clock ------------------------------------------------------------------------
-// The page says what time it was on the server when it was made. The browser's own clock may be
-// wrong and may be set meanwhile, so it is not asked: only its monotonic timer is.
+// The page contains the server's time at which it was made. The browser's clock may be wrong or may
+// be changed, so only its monotonic timer is used.
 
 const page = document.querySelector("main");
 const arrived = performance.getEntriesByType("navigation")[0]?.responseStart || performance.now();
 let difference = Date.parse(page.dataset.now) - arrived; // NaN on pages without a clock
 
-// Late by the way here, and never early: a button that opens too early would be refused.
+// Late by the transfer time and never early: a button that opens too early would be refused.
 const serverNow = () => difference + performance.now();
 
 // --- Countdowns --------------------------------------------------------------------------------
@@ -31,8 +31,7 @@ function clockface(milliseconds) {
 const announcer = document.querySelector("[data-announcer]");
 const announced = new Set();
 
-// A screen reader that read out every second would be of no use: these moments only, and only on
-// the page of a single sale.
+// Screen readers announce these moments only, not every second, and only on the page of one sale.
 function announce(text) {
   if (announced.has(text)) return;
   announced.add(text);
@@ -97,19 +96,19 @@ class Sale {
     }
   }
 
-  // Ask how it stands. Spread out, for everybody's countdown ends in the same instant.
+  // Poll the sale, at a random time because all countdowns end in the same instant.
   refresh() {
     clearTimeout(this.next);
     this.next = setTimeout(() => this.ask(), 500 + 1500 * Math.random());
   }
 
   async ask() {
-    if (document.hidden) return; // asked again when somebody looks
+    if (document.hidden) return; // polled again when the page is visible
     try {
       const answer = await fetch(`/api/v1/sales/${this.element.dataset.sale}`);
       if (answer.ok) this.show(await answer.json());
     } catch {
-      // No network: the page stays as it is, and the next round asks again.
+      // No network: keep the page as it is and poll again later.
     }
     if (this.live && this.status !== "ended") {
       this.next = setTimeout(() => this.ask(), 4000 + 2000 * Math.random());
@@ -117,7 +116,7 @@ class Sale {
   }
 
   show(state) {
-    // Still never early: the server read its clock before the answer came.
+    // Never early either: the server read its clock before the answer arrived.
     difference = Math.max(difference, Date.parse(state.server_time) - performance.now());
     this.starts = Date.parse(state.starts_at);
     this.ends = Date.parse(state.ends_at);
@@ -144,7 +143,7 @@ function tick() {
     element.textContent = clockface(until - serverNow());
     if (serverNow() >= until) return location.reload();
   }
-  // On the server's full second, so that the opening is not missed by most of one.
+  // On the server's full second, so that the opening is not shown up to a second late.
   setTimeout(tick, 1000 - (serverNow() % 1000) + 5);
 }
 if (sales.length || deadlines.length) tick();
@@ -154,7 +153,7 @@ document.addEventListener("visibilitychange", () => {
   if (!document.hidden) for (const sale of sales) sale.refresh();
 });
 
-// --- Times in the visitor's own zone -----------------------------------------------------------
+// --- Times in the visitor's time zone ----------------------------------------------------------
 
 const inWords = new Intl.DateTimeFormat(document.documentElement.lang, {
   dateStyle: "medium",
@@ -165,7 +164,7 @@ for (const time of document.querySelectorAll("time[data-local]")) {
 }
 
 // --- Forms that are sent once ------------------------------------------------------------------
-// A courtesy, not a safeguard: what keeps a second click from buying twice is the form's key.
+// A courtesy, not a safeguard: the form's key keeps a second click from buying twice.
 
 for (const form of document.querySelectorAll("form[data-once]")) {
   form.addEventListener("submit", (event) => {
@@ -176,7 +175,7 @@ for (const form of document.querySelectorAll("form[data-once]")) {
   });
 }
 addEventListener("pageshow", (event) => {
-  if (event.persisted) location.reload(); // came back to a page that was kept: a new key
+  if (event.persisted) location.reload(); // restored from the back/forward cache: get a new key
 });
 
 // --- Copying -----------------------------------------------------------------------------------

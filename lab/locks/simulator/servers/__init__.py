@@ -1,1 +1,1 @@
-"""In-memory models of the servers that locks are built on: the commands they use, no more."""
+"""In-memory models of the servers that locks use, with the commands that locks need."""

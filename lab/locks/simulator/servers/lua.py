@@ -1,8 +1,8 @@
-"""Runs a lock's Lua scripts, as they are, against the model of the server.
+"""Run a lock's Lua scripts, unchanged, on the model of the server.
 
-A script is compiled once a process by a real Lua 5.1 (the version inside Redis and Valkey, here
-through lupa) and called with the conversions that the server documents: numbers lose their
-fraction, `false` is nil, a table ends at its first nil.
+A real Lua 5.1 (the version in Redis and Valkey, here through lupa) compiles each script once per
+process and calls it with the conversions that the server documents: numbers lose their fraction,
+`false` is nil, a table ends at its first nil.
 https://redis.io/docs/latest/develop/interact/programmability/lua-api/
 """
 
@@ -16,8 +16,8 @@ from typing import Any
 from lab.locks.simulator.servers.redis.model import RedisModel
 from lab.locks.simulator.servers.redis.replies import RedisError, Status
 
-# The table a script knows as `redis`.  An error is raised from Lua, so that a script which
-# ignores it stops just as it does on the server.
+# The table `redis` for scripts.  Errors are raised from Lua, so that a script which ignores one
+# stops as it does on the server.
 PRELUDE = b"""
 return function(python)
   local redis = {LOG_WARNING = 3, LOG_NOTICE = 2, LOG_VERBOSE = 1, LOG_DEBUG = 0}
@@ -44,7 +44,7 @@ SHEBANG = re.compile(rb"\A#![^\n]*")
 
 
 class ScriptEngine:
-    """One Lua interpreter for all models of a process; `run` says which model a script sees."""
+    """One Lua interpreter for all models of a process; `run` selects the model for a script."""
 
     def __init__(self) -> None:
         from lupa import lua51
@@ -72,7 +72,7 @@ class ScriptEngine:
             self._model = None
 
     def _compile(self, script: bytes) -> Any:
-        # A first line that starts with #! is the server's; a comment keeps the line numbers.
+        # A first line that starts with #! is for the server; a comment keeps the line numbers.
         body = SHEBANG.sub(b"--", script)
         source = b"return function(KEYS, ARGV, redis) " + body + b"\nend"
         try:
@@ -142,11 +142,11 @@ def _sha1hex(text: bytes) -> bytes:
 
 @cache
 def engine() -> ScriptEngine:
-    """Return the process's interpreter: compiled scripts are kept for all schedules to come."""
+    """Return the process's interpreter, which keeps compiled scripts for later schedules."""
     return ScriptEngine()
 
 
 def attach(model: RedisModel) -> None:
-    """Let the model run scripts."""
+    """Enable the model to run scripts."""
     lua = engine()
     model.eval = lambda script, keys, args: lua.run(model, script, keys, args)

@@ -1,8 +1,8 @@
 """A database in memory: small tables with a primary key, row locks and transactions.
 
-It knows the four statements that the lessons use, with the waiting that PostgreSQL does at READ
-COMMITTED: whoever wants a row that an open transaction has inserted, locked or deleted waits for
-that transaction's end and then looks again.  Who waits, and how, is the caller's business.
+It implements the four statements that the lessons use, with PostgreSQL's waits at READ COMMITTED: a
+statement that needs a row which an open transaction has inserted, locked or deleted waits for that
+transaction's end and runs again.  The caller implements the wait.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ DELETE = re.compile(r"DELETE FROM (\w+) WHERE (\w+) (=|<) %s$")
 
 
 class Duplicate(Exception):
-    """The primary key is there already."""
+    """The primary key exists already."""
 
 
 @dataclass(slots=True, eq=False)
 class Transaction:
-    """An open transaction: the rows it touched, so that they can be freed or put back."""
+    """An open transaction with the rows it touched, to release or restore them."""
 
     inserted: list[Row] = field(default_factory=list)
     deleted: list[Row] = field(default_factory=list)
@@ -34,7 +34,7 @@ class Transaction:
 
 @dataclass(slots=True, eq=False)
 class Row:
-    """A row, and the open transaction that has it in its hand."""
+    """A row, and the open transaction that has locked it."""
 
     table: str
     values: dict[str, Any]
@@ -51,7 +51,7 @@ class Busy:
 
 @dataclass(slots=True)
 class Result:
-    """What a statement answered."""
+    """The result of a statement."""
 
     rowcount: int
     rows: list[tuple[Any, ...]]
@@ -71,7 +71,7 @@ class TableModel:
     def execute(
         self, transaction: Transaction, statement: str, values: tuple[Any, ...]
     ) -> Result | Busy:
-        """Run one statement; `Duplicate` for a primary key that is taken."""
+        """Run one statement; `Duplicate` for a primary key that exists."""
         for pattern, run in self._kinds:
             match = pattern.match(statement)
             if match is not None:
@@ -79,14 +79,14 @@ class TableModel:
         raise NotImplementedError(f"the model knows no such statement: {statement}")
 
     def commit(self, transaction: Transaction) -> None:
-        """Make the transaction's changes visible and let go of its rows."""
+        """Make the transaction's changes visible and release its rows."""
         for row in transaction.inserted:
             row.visible = True
         self._drop(transaction.deleted)
         self._free(transaction)
 
     def rollback(self, transaction: Transaction) -> None:
-        """Undo the transaction's changes and let go of its rows."""
+        """Undo the transaction's changes and release its rows."""
         self._drop(transaction.inserted)
         self._free(transaction)
 
@@ -140,7 +140,7 @@ class TableModel:
         return Result(1, [])
 
     def _only_locked(self, row: Row) -> bool:
-        """A row that is locked, but neither new nor going, is a duplicate whoever locked it."""
+        """Whether the row counts as a duplicate: locked, but neither new nor deleted."""
         assert row.holder is not None
         return row in row.holder.locked and row not in row.holder.deleted
 

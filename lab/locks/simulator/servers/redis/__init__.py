@@ -1,9 +1,9 @@
-"""A Redis (or Valkey) server in memory: the commands that locks are made of.
+"""A Redis (or Valkey) server in memory, with the commands that locks use.
 
-One command at a time runs to its end, as on the real server, so a plain Python object is a
-faithful model of it.  Time is asked of the caller's clock, which is how a lease of ten seconds
-can end at once in a test.  The model is compared with a real server, command by command, by
-`lab/locks/tests/test_simulator_redis_model.py`.
+Commands run one at a time, as on the real server, so a plain Python object is a faithful model.
+Time comes from the caller's clock, so that a test can end a lease of ten seconds at once.
+`lab/locks/tests/test_simulator_redis_model.py` compares the model with a real server, command by
+command.
 
 Keys and values are `bytes`; replies are what redis-py reads from the wire: `int`, `bytes`,
 `None`, `list`, or `Status` for a line such as `+OK`.

@@ -1,4 +1,4 @@
-"""Commands on keys of any type: DEL, EXPIRE, PTTL and their kin."""
+"""Commands on keys of any type: DEL, EXPIRE, PTTL and related ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MICROSECONDS = 1_000_000
 
 
 class KeyCommands(Keyspace):
-    """Commands on keys of any type: DEL, EXPIRE, PTTL and their kin."""
+    """Commands on keys of any type: DEL, EXPIRE, PTTL and related ones."""
 
     def _c_del(self, *keys: bytes) -> int:
         found = [key for key in dict.fromkeys(keys) if self.find(key) is not None]

@@ -1,4 +1,4 @@
-"""Where the values are, and when they end."""
+"""The keys, their values and their expiries."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from lab.locks.simulator.servers.redis.replies import WRONG_TYPE, RedisError
 
 
 class Keyspace:
-    """The keys, their values and their ends; the commands on each type of value build on it.
+    """The keys, their values and their expiries, for the commands on each type of value.
 
-    `clock` answers the server's own time of day in microseconds.  `written` counts changes,
-    `revision` says at which of them a key changed last: by it an observer sees that a key was
-    replaced, also by an equal value.
+    `clock` returns the server's time of day in microseconds.  `written` counts changes, and
+    `revision` holds the count at a key's last change: it shows an observer that a key was replaced,
+    even by an equal value.
     """
 
     def __init__(self, clock: Callable[[], int]) -> None:
         self.clock = clock
         self.data: dict[bytes, Any] = {}
-        self.ends: dict[bytes, int] = {}  # the key's end, in milliseconds of the server's clock
+        self.ends: dict[bytes, int] = {}  # the key's expiry, in milliseconds of the server's clock
         self.revision: dict[bytes, int] = {}
         self.written = 0
         self.pushed: list[bytes] = []  # lists that grew: a blocked client may be served
-        self.frozen: int | None = None  # inside a script, time stands still
+        self.frozen: int | None = None  # the constant time inside a script
 
     def snapshot(self) -> tuple[dict[bytes, Any], dict[bytes, int]]:
-        """Return a copy of all data, for a replica that lags behind."""
+        """Return a copy of all data, for a lagging replica."""
         return copy.deepcopy(self.data), dict(self.ends)
 
     def restore(self, snapshot: tuple[dict[bytes, Any], dict[bytes, int]]) -> None:
-        """Become the server that has this data: a promoted replica, or one restarted empty."""
+        """Replace all data: by a promoted replica's, or by none after a restart."""
         for key in set(self.data) | set(snapshot[0]):
             self._touch(key)
         self.data, self.ends = snapshot
@@ -58,7 +58,7 @@ class Keyspace:
             self._touch(key)
 
     def _store(self, key: bytes, value: Any) -> None:
-        """Replace the value and forget its end, as SET does."""
+        """Replace the value and remove its expiry, as SET does."""
         self.data[key] = value
         self.ends.pop(key, None)
         self._touch(key)
@@ -76,7 +76,7 @@ class Keyspace:
         return value
 
     def _changed(self, key: bytes) -> None:
-        """After a change in place: empty containers do not exist."""
+        """Record a change in place, and remove a container that is empty."""
         self._touch(key)
         if not self.data[key]:
             del self.data[key]
@@ -85,4 +85,4 @@ class Keyspace:
     def _end_at(self, key: bytes, milliseconds: int) -> None:
         self.ends[key] = milliseconds
         self._touch(key)
-        self.find(key)  # an end in the past deletes at once
+        self.find(key)  # an expiry in the past deletes at once

@@ -1,4 +1,4 @@
-"""Commands on lists: RPUSH, LPOP, BLPOP and their kin."""
+"""Commands on lists: RPUSH, LPOP, BLPOP and related ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lab.locks.simulator.servers.redis.replies import (
 
 
 class ListCommands(Keyspace):
-    """Commands on lists: RPUSH, LPOP, BLPOP and their kin."""
+    """Commands on lists: RPUSH, LPOP, BLPOP and related ones."""
 
     def _push(self, key: bytes, values: tuple[bytes, ...], *, left: bool) -> int:
         if not values:
@@ -51,7 +51,7 @@ class ListCommands(Keyspace):
         return self._pop(key, -1, count)
 
     def _c_blpop(self, *keys_and_timeout: bytes) -> list[bytes] | None:
-        """The first element of the first list that has one; who waits is the caller's business."""
+        """Return the first element of the first list that has one; the caller may block."""
         score(keys_and_timeout[-1])
         for key in keys_and_timeout[:-1]:
             value = self._pop(key, 0)

@@ -15,7 +15,7 @@ from lab.locks.simulator.servers.redis.strings import StringCommands
 
 
 class RedisModel(StringCommands, KeyCommands, ListCommands, HashCommands, SortedSetCommands):
-    """A server.  Whoever wraps it delivers what is `published` and runs its scripts (`eval`)."""
+    """A server.  Its caller delivers what is `published` and runs its scripts (`eval`)."""
 
     def __init__(self, clock: Callable[[], int]) -> None:
         super().__init__(clock)
@@ -38,7 +38,7 @@ class RedisModel(StringCommands, KeyCommands, ListCommands, HashCommands, Sorted
             ) from problem
 
     def _c_publish(self, channel: bytes, message: bytes) -> int:
-        """Hand the message to whoever wraps the model; it alone knows the subscribers."""
+        """Hand the message to the caller, which knows the subscribers."""
         self.published.append((channel, message))
         return 0
 
@@ -51,7 +51,7 @@ class RedisModel(StringCommands, KeyCommands, ListCommands, HashCommands, Sorted
         keys = integer(count)
         if keys < 0 or keys > len(rest):
             raise RedisError("ERR Number of keys can't be greater than number of args")
-        self.frozen = self.clock()  # a script sees one instant
+        self.frozen = self.clock()  # time is constant in a script
         try:
             return self.eval(script, list(rest[:keys]), list(rest[keys:]))
         finally:

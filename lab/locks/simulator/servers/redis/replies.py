@@ -1,4 +1,4 @@
-"""What a server can answer, and how it reads numbers."""
+"""The server's replies and its parsing of numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class RedisError(Exception):
 
 
 class Status(bytes):
-    """A status reply (`+OK`), which a script sees as a table and not as a string."""
+    """A status reply (`+OK`), which is a table for scripts, not a string."""
 
     __slots__ = ()
 
@@ -39,7 +39,7 @@ def score(text: bytes) -> float:
 
 
 def span(values: list[Any], start: int, stop: int) -> list[Any]:
-    """Redis ranges: both ends count, negative ones from the right."""
+    """Resolve a Redis range: both ends inclusive, negative indexes from the right."""
     size = len(values)
     first = max(start + size, 0) if start < 0 else start
     last = stop + size if stop < 0 else stop

@@ -1,4 +1,4 @@
-"""The value behind the Z commands."""
+"""The value of the Z commands."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from bisect import bisect_left, insort
 
 
 class SortedSet:
-    """Members by score, then by name; small, so a sorted list beats anything cleverer."""
+    """Members by score, then by name; small, so a sorted list is the fastest structure."""
 
     __slots__ = ("order", "scores")
 
@@ -18,13 +18,13 @@ class SortedSet:
         return len(self.scores)
 
     def put(self, member: bytes, score: float) -> None:
-        """Add the member, or move it to another score."""
+        """Add the member or change its score."""
         self.drop(member)
         self.scores[member] = score
         insort(self.order, (score, member))
 
     def drop(self, member: bytes) -> bool:
-        """Take the member out; return whether it was there."""
+        """Remove the member; return whether it existed."""
         score = self.scores.pop(member, None)
         if score is None:
             return False

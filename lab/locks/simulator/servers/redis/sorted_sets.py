@@ -1,4 +1,4 @@
-"""Commands on sorted sets: ZADD, ZRANGEBYSCORE and their kin."""
+"""Commands on sorted sets: ZADD, ZRANGEBYSCORE and related ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lab.locks.simulator.servers.redis.sorted_set import SortedSet
 
 
 def score_text(number: float) -> bytes:
-    """A score as the server writes it: the shortest text that reads back as the same number."""
+    """Return a score as the server writes it: the shortest text that parses to the same number."""
     if number in (float("inf"), float("-inf")):
         return b"inf" if number > 0 else b"-inf"
     if number == int(number) and abs(number) < 1e17:
@@ -19,7 +19,7 @@ def score_text(number: float) -> bytes:
 
 
 def _bound(text: bytes) -> tuple[float, bool]:
-    """`(5` is exclusive, `5` inclusive."""
+    """Parse a bound: `(5` is exclusive, `5` inclusive."""
     if text[:1] == b"(":
         return score(text[1:]), True
     return score(text), False
@@ -32,7 +32,7 @@ def _zadd_skips(flags: set[bytes], old: float | None, new: float) -> bool:
 
 
 class SortedSetCommands(Keyspace):
-    """Commands on sorted sets: ZADD, ZRANGEBYSCORE and their kin."""
+    """Commands on sorted sets: ZADD, ZRANGEBYSCORE and related ones."""
 
     def _c_zadd(self, key: bytes, *words: bytes) -> int:
         flags: set[bytes] = set()

@@ -1,4 +1,4 @@
-"""Commands on strings: SET, GET, INCR and their kin."""
+"""Commands on strings: SET, GET, INCR and related ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lab.locks.simulator.servers.redis.replies import OK, SYNTAX, RedisError, St
 
 
 class StringCommands(Keyspace):
-    """Commands on strings: SET, GET, INCR and their kin."""
+    """Commands on strings: SET, GET, INCR and related ones."""
 
     def _c_ping(self, message: bytes | None = None) -> Any:
         return Status(b"PONG") if message is None else message
@@ -86,7 +86,7 @@ class StringCommands(Keyspace):
 
     def _c_incrby(self, key: bytes, by: bytes) -> int:
         total = integer(self._typed(key, bytes) or b"0") + integer(by)
-        self.data[key] = b"%d" % total  # the end, if any, stays
+        self.data[key] = b"%d" % total  # keeps the expiry
         self._touch(key)
         return total
 

@@ -1,0 +1,177 @@
+"""The pages of orders and accounts without a browser, and their languages."""
+
+import re
+from datetime import timedelta
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+
+from inventory.models import Item, Reservation
+from shop.accounts import tokens
+from shop.catalogue.models import Product
+from shop.orders.models import Order
+from shop.pages.tests.forms import buy_by_form, page
+from shop.tests.catalogue import PASSWORD, a_buyer, a_sale, a_sold_out_sale, an_order
+from shop.tests.messages import title
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+# --- orders ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def order(buyer):
+    return an_order(a_sale(), buyer)
+
+
+def change(browser, order, action):
+    return browser.post(reverse(action, args=[order.pk]), follow=True)
+
+
+def test_an_order_is_paid_and_returned(browser, order):
+    assert "Payment received. Thank you for your purchase!" in page(change(browser, order, "pay"))
+    assert "You returned this order, and your payment has been refunded." in page(
+        change(browser, order, "refund")
+    )
+    assert Item.objects.get(pk=order.lines.get().sale.item_id).available == 10
+
+
+def test_an_order_is_cancelled_and_its_unit_goes_back(browser, order):
+    assert "You cancelled this order." in page(change(browser, order, "cancel"))
+    assert Item.objects.get(pk=order.lines.get().sale.item_id).available == 10
+
+
+def test_what_an_orders_state_does_not_allow_is_said(browser, order):
+    change(browser, order, "pay")
+    text = page(change(browser, order, "cancel"))
+    assert title("order_paid") in text
+    order.refresh_from_db()
+    assert order.status == Order.Status.PAID
+
+
+def test_only_what_can_be_done_is_offered(browser, order):
+    def offered():
+        text = page(browser.get(order.get_absolute_url()))
+        return [a for a in ("pay", "cancel", "refund") if reverse(a, args=[order.pk]) in text]
+
+    assert offered() == ["pay", "cancel"]
+    change(browser, order, "pay")
+    assert offered() == ["refund"]
+    change(browser, order, "refund")
+    assert offered() == []
+
+
+def test_an_order_whose_time_has_passed_is_shown_expired_before_the_sweep(browser, order):
+    past = order.pay_before - timedelta(days=1)
+    Order.objects.filter(pk=order.pk).update(pay_before=past)
+    Reservation.objects.filter(orderline__order=order).update(deadline=past)
+    text = page(browser.get(order.get_absolute_url()))
+    assert "This order was not paid in time, so the items went back on sale." in text
+    assert reverse("pay", args=[order.pk]) not in text
+    assert title("order_expired") in page(change(browser, order, "pay"))
+
+
+def test_another_buyers_order_is_not_found(client, order):
+    client.force_login(a_buyer())
+    assert client.get(order.get_absolute_url()).status_code == 404
+    for action in ("pay", "cancel", "refund"):
+        assert change(client, order, action).status_code == 404
+    order.refresh_from_db()
+    assert order.status == Order.Status.AWAITING_PAYMENT
+
+
+def test_orders_are_for_those_who_signed_in(client, order):
+    for path in ("/orders/", order.get_absolute_url(), "/account/"):
+        assert client.get(path).headers["Location"] == f"/sign-in/?next={path}"
+
+
+def test_orders_are_changed_by_post_only(browser, order):
+    for action in ("pay", "cancel", "refund"):
+        assert browser.get(reverse(action, args=[order.pk])).status_code == 405
+
+
+def test_my_orders_are_mine_the_newest_first_twenty_a_page(browser, buyer):
+    sale = a_sale(stock=30, limit=25)
+    mine = [an_order(sale, buyer).pk for _ in range(21)]
+    other = an_order(sale)
+    first, second = (page(browser.get(f"/orders/?page={n}")) for n in (1, 2))
+    shown = re.compile(r'<th scope="row"><a href="/orders/(\d+)/">')
+    assert [int(pk) for pk in shown.findall(first)] == mine[:0:-1]
+    assert [int(pk) for pk in shown.findall(second)] == mine[:1]
+    assert f"/orders/{other.pk}/" not in first + second
+
+
+def test_a_buyer_without_orders_sees_no_table(browser):
+    assert "You have no orders yet." in page(browser.get("/orders/"))
+
+
+# --- accounts --------------------------------------------------------------------------------
+
+
+def test_who_signs_up_is_signed_in_and_goes_on(client):
+    sale = a_sale()
+    form = {"username": "new", "password1": PASSWORD, "password2": PASSWORD, "email": ""}
+    answer = client.post(f"/sign-up/?next={sale.get_absolute_url()}", form)
+    assert answer.headers["Location"] == sale.get_absolute_url()
+    assert buy_by_form(client, sale).status_code == 302
+    assert Order.objects.get().buyer == User.objects.get(username="new")
+
+
+def test_signing_in_or_up_leads_nowhere_else(client):
+    buyer = a_buyer(PASSWORD)
+    form = {"username": "new", "password1": PASSWORD, "password2": PASSWORD}
+    assert client.post("/sign-up/?next=//evil.example/", form).headers["Location"] == "/"
+    login = {"username": buyer.username, "password": PASSWORD}
+    away = Client().post("/sign-in/?next=https://evil.example/", login)
+    assert away.headers["Location"] == "/"
+
+
+def test_a_wrong_password_is_said(client, buyer):
+    answer = client.post("/sign-in/", {"username": buyer.username, "password": "wrong"})
+    assert "errorlist" in page(answer)
+
+
+def test_signing_out_is_a_form(browser):
+    assert browser.get("/sign-out/").status_code == 405
+    assert browser.post("/sign-out/").headers["Location"] == "/"
+    assert browser.get("/orders/").status_code == 302
+
+
+def test_the_account_page_makes_a_token_when_asked_to(browser, buyer):
+    assert 'id="token"' not in page(browser.get("/account/"))
+    found = re.search(r'id="token"[^>]* value="([^"]+)"', page(browser.post("/account/")))
+    assert found is not None
+    assert tokens.verify(found[1]) == buyer.pk
+
+
+# --- languages -------------------------------------------------------------------------------
+
+
+def test_the_language_follows_the_browser_and_the_switch(client):
+    address = a_sale().get_absolute_url()
+    chinese = client.get(address, headers={"Accept-Language": "zh-CN,zh;q=0.9"})
+    assert '<html lang="zh-hans">' in page(chinese)
+    assert "每人限购" in page(chinese)
+    assert '<html lang="en">' in page(client.get(address))
+    answer = client.post("/language/", {"language": "zh-hans", "next": address})
+    assert answer.headers["Location"] == address
+    assert '<html lang="zh-hans">' in page(client.get(address))
+
+
+def test_a_product_is_named_in_the_pages_language_if_it_has_such_a_name(client):
+    address = a_sale().get_absolute_url()
+    chinese = {"Accept-Language": "zh"}
+    assert "<h1>Phone</h1>" in page(client.get(address, headers=chinese))
+    Product.objects.update(name_zh="手机", description_zh="只有十台")
+    shown = page(client.get(address, headers=chinese))
+    assert "<h1>手机</h1>" in shown
+    assert "只有十台" in shown
+    assert "<h1>Phone</h1>" in page(client.get(address))
+
+
+def test_refusals_are_in_the_pages_language(browser):
+    browser.cookies["django_language"] = "zh-hans"
+    assert title("sold_out", "zh-hans") in page(buy_by_form(browser, a_sold_out_sale()))
