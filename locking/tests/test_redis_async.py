@@ -19,6 +19,9 @@ from locking.tests.helpers import Task, eventually
 from locking.tests.proxy import Proxy, Way
 from locking.tests.servers import RedisLike, free_port
 
+# Some of these tests drop a lease on purpose.
+pytestmark = pytest.mark.filterwarnings("ignore:the lease of lock:ResourceWarning")
+
 
 @asynccontextmanager
 async def client_of(server: RedisLike) -> AsyncIterator[Redis]:

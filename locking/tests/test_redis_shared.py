@@ -11,6 +11,9 @@ from locking.backends.redis_shared import RedisReadWriteLock, RedisSemaphore
 from locking.redis_client import connect
 from locking.tests.helpers import Task, eventually, process
 
+# Some of these tests drop a lease on purpose.
+pytestmark = pytest.mark.filterwarnings("ignore:the lease of lock:ResourceWarning")
+
 
 def hold_permit(url: str, lease: float) -> None:
     RedisSemaphore(connect(url), "pool", 1, lease=lease, owner="victim").acquire()

@@ -23,6 +23,9 @@ from locking.redis_client import connect
 from locking.tests.helpers import Task, eventually, needs_gevent
 from locking.tests.servers import Server, Valkey, free_port
 
+# Some of these tests drop a lease on purpose.
+pytestmark = pytest.mark.filterwarnings("ignore:the lease of lock:ResourceWarning")
+
 SLOTS = 16384
 
 
@@ -241,8 +244,8 @@ class Jumping:
         self.ahead += self.seconds.pop(0) if self.seconds else 0.0
         return answer
 
-    def pop(self, key: str, seconds: float) -> bytes | None:
-        return self.transport.pop(key, seconds)
+    def pop(self, *args):
+        return self.transport.pop(*args)
 
 
 def test_a_replicated_grant_counts_from_its_confirmation_and_fails_if_that_is_late():

@@ -136,7 +136,7 @@ class ReturnsWhatIsOver(RedisLock):
         answer = yield next(steps)
         while True:
             if isinstance(answer, list) and answer[0]:
-                return Grant(answer[0], self.clock.monotonic() - self.lease)
+                return Grant(answer[0], self.clock.monotonic() - self.lease_seconds)
             try:
                 answer = yield steps.send(answer)
             except StopIteration as done:
