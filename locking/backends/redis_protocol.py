@@ -21,7 +21,7 @@ from typing import Any
 
 from locking.base import LockTimeout, LockUnavailable
 
-SLICE = 0.5
+SLICE = 0.4
 """The longest wait in seconds before a waiter reports that it is alive, and passes over waiters
 that have died: short enough that they cost those behind them about a second, long enough to cost
 almost nothing."""
@@ -29,6 +29,9 @@ almost nothing."""
 JITTER = 0.05
 """The longest delay in seconds between the expiry of the holder's lease and the check of the first
 waiter, so that the server has expired the key; later waiters check later, in queue order."""
+
+MAX_JITTER = 0.1
+"""The longest of these delays in seconds, however many wait in front."""
 
 
 RIDE_OUT = 30.0
@@ -202,7 +205,7 @@ def acquire_steps(
         # Do not wait past the expiry of the holder's lease: the holder may have crashed.  The last
         # try happens at the deadline, after this wait.
         _, ends_in_ms, place, server_us = answer
-        jitter = max(place, 1) * random.uniform(JITTER / 2, JITTER)
+        jitter = min(max(place, 1) * random.uniform(JITTER / 2, JITTER), MAX_JITTER)
         until_expiry = max(ends_in_ms, 0) / 1000 + jitter
         try:
             message = yield max(0.001, min(SLICE, until_expiry, deadline - now))

@@ -26,6 +26,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:the lease of lock:ResourceWarnin
 @asynccontextmanager
 async def client_of(server: RedisLike) -> AsyncIterator[Redis]:
     client = connect_async(server.endpoint)
+    assert isinstance(client, Redis)
     await client.flushall()
     try:
         yield client

@@ -19,6 +19,9 @@ from lab.locks.simulator.production import MODULES
 from lab.locks.simulator.schedule import Act
 from lab.locks.simulator.virtual import inside_simulation
 
+# A client that crashes in the simulation drops its lease.
+pytestmark = pytest.mark.filterwarnings("ignore:the lease of lock:ResourceWarning")
+
 
 def test_the_list_names_every_lesson(capsys):
     assert main(["lesson"]) == 0

@@ -13,6 +13,16 @@ if redis.call('ZSCORE', KEYS[1], holder) then
   return {tonumber(grant(holder, lease_ms))}
 end
 
+redis.call('DEL', wake_list(holder)) -- as in acquire.lua
+local look_again_ms
+for _, heir in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
+  local silent, after_ms = put_back_if_silent(heir, holder)
+  if silent then
+    redis.call('ZREM', KEYS[1], heir)
+  end
+  look_again_ms = after_ms or look_again_ms
+end
+
 if ARGV[4] == '1' then
   enqueue(waiter)
 end
@@ -28,4 +38,6 @@ if fence then
   return {tonumber(fence)}
 end
 local first_end = redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2] or now_ms
-return {0, math.max(0, first_end - now_ms), place_of(waiter), now_us}
+local mode, after_ms = first_waiter()
+look_again_ms = look_again_ms or (not mode and after_ms)
+return {0, look_again_ms or math.max(0, first_end - now_ms), place_of(waiter), now_us}
