@@ -105,7 +105,8 @@ def _for_sentinels(settings: dict[str, Any]) -> dict[str, Any]:
 def _place(url: str) -> _Place:
     scheme, found, rest = url.partition("://")
     scheme, _, topology = scheme.replace("valkey", "redis", 1).partition("+")
-    if not found or scheme not in SCHEMES or topology not in ("", "cluster", "sentinel"):
+    allowed = ("",) if scheme == "unix" else ("", "cluster", "sentinel")
+    if not found or scheme not in SCHEMES or topology not in allowed:
         raise ValueError(f"{url!r} is no URL of Redis, Valkey, a cluster or Sentinels")
     if topology != "sentinel":
         return _Place(

@@ -14,6 +14,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Any, Protocol, TypeVar
 
 from redis.exceptions import (
@@ -144,7 +145,8 @@ class NodeTransport:
         self._kwargs = {**pool.connection_kwargs, "retry": driver.no_retry()}
         timeout = self._kwargs.get("socket_timeout")
         self.timeout: float = DEFAULT_TIMEOUT if timeout is None else timeout
-        self._searches = hasattr(pool, "sentinel_manager")
+        manager = getattr(pool, "sentinel_manager", None)
+        self._search_limit = self.timeout * (len(manager.sentinels) + 1) if manager else 0.0
         # list.pop and list.append are atomic, so no lock is needed; the last used is the warmest.
         self._idle: list[Link] = []
         _TRANSPORTS.add(self)
@@ -162,14 +164,14 @@ class NodeTransport:
         tail = (str(len(keys)), *keys, *args)
         limit = self.timeout if patience is None else min(self.timeout, patience)
         try:
-            return self._ask(("EVALSHA", script.sha, *tail), wait, limit)
+            return self._ask(("EVALSHA", script.sha, *tail), wait, limit, patience)
         except NoScriptError:
-            return self._ask(("EVAL", script.source, *tail), wait, limit)
+            return self._ask(("EVAL", script.source, *tail), wait, limit, patience)
 
     def pop(self, key: str, seconds: float, patience: float | None = None) -> bytes | None:
         """Run BLPOP for `seconds`; allow `patience`, or the client's time-out, for the answer."""
         limit = self.timeout if patience is None else min(self.timeout, patience)
-        link = self._take(limit)
+        link = self._take(limit, patience)
         if link.spinner:
             link.spinner.suspend()
         try:
@@ -184,8 +186,10 @@ class NodeTransport:
         self._give_back(link)
         return None if reply is None else reply[1]
 
-    def _ask(self, command: tuple[str, ...], wait: Wait, limit: float) -> Any:
-        link = self._take(limit)
+    def _ask(
+        self, command: tuple[str, ...], wait: Wait, limit: float, patience: float | None
+    ) -> Any:
+        link = self._take(limit, patience)
         connection = link.connection
         commands = [encode_command(*command)]
         if wait:
@@ -221,27 +225,27 @@ class NodeTransport:
             # After a restart of the server, all idle connections are stale.
             self._idle = []
 
-    def _take(self, limit: float) -> Link:
+    def _take(self, limit: float, patience: float | None) -> Link:
         while True:
             try:
                 link = self._idle.pop()
             except IndexError:
-                return self._connect(limit)
+                return self._connect(limit, patience)
             # A command on a dead connection would count as "perhaps executed", so a release after a
             # restart of the server could not tell a lost lease from a repetition.
             if not link.is_readable(0):
                 return link
             link.connection.disconnect()
 
-    def _connect(self, limit: float) -> Link:
+    def _connect(self, limit: float, patience: float | None) -> Link:
         limits: dict[str, Any] = {"socket_timeout": limit}
         if "path" not in self._kwargs:  # old versions know no such limit for a Unix socket
             usual = self._kwargs.get("socket_connect_timeout")
             limits["socket_connect_timeout"] = limit if usual is None else min(usual, limit)
         connection = self._make(**self._kwargs | limits)
         try:
-            if self._searches:
-                within(limit, connection.connect)
+            if self._search_limit:
+                within(min(self._search_limit, patience or inf), connection.connect)
             else:
                 connection.connect()
         except self._error as error:

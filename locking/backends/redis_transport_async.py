@@ -44,6 +44,8 @@ class AsyncNodeTransport:
         self._errors, self._error = driver.errors, driver.error
         self._pool = pool  # a Sentinel connection refers to it weakly
         self._make = kind
+        manager = getattr(pool, "sentinel_manager", None)
+        self._sentinels = len(manager.sentinels) if manager else 0
         timeout = kwargs.get("socket_timeout")
         self.timeout: float = DEFAULT_TIMEOUT if timeout is None else timeout
         self._kwargs = {**kwargs, "retry": driver.no_retry(), "socket_timeout": None}
@@ -62,23 +64,28 @@ class AsyncNodeTransport:
         tail = (str(len(keys)), *keys, *args)
         limit = self.timeout if patience is None else min(self.timeout, patience)
         try:
-            return await self._ask(limit, "EVALSHA", script.sha, *tail)
+            return await self._ask(limit, patience, "EVALSHA", script.sha, *tail)
         except NoScriptError:
-            return await self._ask(limit, "EVAL", script.source, *tail)
+            return await self._ask(limit, patience, "EVAL", script.source, *tail)
 
     async def pop(self, key: str, seconds: float, patience: float | None = None) -> bytes | None:
         """Run BLPOP for `seconds`; allow `patience`, or the client's time-out, for the answer."""
         limit = self.timeout if patience is None else min(self.timeout, patience)
-        reply = await self._ask(seconds + limit, "BLPOP", key, f"{seconds:.3f}", raw=True)
+        words = ("BLPOP", key, f"{seconds:.3f}")
+        reply = await self._ask(seconds + limit, patience, *words, raw=True)
         return None if reply is None else reply[1]
 
-    async def _ask(self, limit: float, *words: str, raw: bool = False) -> Any:
+    async def _ask(
+        self, limit: float, patience: float | None, *words: str, raw: bool = False
+    ) -> Any:
         task = asyncio.current_task()
         assert task is not None
         cancellations = task.cancelling()
         try:
+            idle = self._idle.setdefault(asyncio.get_running_loop(), [])
+            connection = await self._take(idle, patience)
             async with asyncio.timeout(limit):
-                answer = await self._exchange(words, raw)
+                answer = await self._exchange(connection, idle, words, raw)
         except self._error as error:
             raise translate(error) from error
         except builtins.TimeoutError as error:
@@ -87,9 +94,9 @@ class AsyncNodeTransport:
             raise asyncio.CancelledError  # something below has swallowed it
         return answer
 
-    async def _exchange(self, words: Sequence[str], raw: bool) -> Any:
-        idle = self._idle.setdefault(asyncio.get_running_loop(), [])
-        connection = await self._take(idle)
+    async def _exchange(
+        self, connection: Any, idle: list[Any], words: Sequence[str], raw: bool
+    ) -> Any:
         in_step = False
         try:
             await connection.send_packed_command([encode_command(*words)], check_health=False)
@@ -110,7 +117,7 @@ class AsyncNodeTransport:
             else:
                 await connection.disconnect(nowait=True)
 
-    async def _take(self, idle: list[Any]) -> Any:
+    async def _take(self, idle: list[Any], patience: float | None) -> Any:
         while idle:
             connection = idle.pop()
             # A command on a dead connection would count as "perhaps executed".
@@ -118,8 +125,10 @@ class AsyncNodeTransport:
                 return connection
             await connection.disconnect(nowait=True)
         connection = self._make(**self._kwargs)
+        limit = self.timeout * (1 + self._sentinels)  # one after the other is asked
         try:
-            await connection.connect()
+            async with asyncio.timeout(limit if patience is None else min(limit, patience)):
+                await connection.connect()
         except BaseException:
             await connection.disconnect(nowait=True)
             raise
