@@ -152,7 +152,12 @@ class RedisLeaseState(LeaseState):
 
 
 def unavailable(name: str, error: RedisError) -> NoReturn:
-    """Raise `LockUnavailable` for an error of the server or the connection."""
+    """Raise `LockUnavailable` for an error of the server or the connection.
+
+    Raises LockError for a semaphore with another number of permits.
+    """
+    if str(error).startswith("PERMITS"):
+        raise LockError(f"semaphore {name!r}: {error}") from error
     raise LockUnavailable(f"the server of lock {name!r} did not answer: {error}") from error
 
 
