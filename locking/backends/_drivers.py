@@ -104,10 +104,17 @@ def reject(client: object) -> NoReturn:
     raise TypeError(f"a lock needs a client of redis-py or valkey-py, or a URL, not {client!r}")
 
 
+def is_foreign(error: Exception) -> bool:
+    """Return whether an error is valkey-py's, to be translated.
+
+    An error of redis-py is raised again as it is: one that is its own cause, or is in a variable of
+    a frame that it passed, would keep its frames alive, and so their leases.
+    """
+    return not isinstance(error, redis.exceptions.RedisError)
+
+
 def translate(error: Exception) -> Exception:
-    """Return redis-py's equivalent of an error of either package."""
-    if isinstance(error, redis.exceptions.RedisError):
-        return error
+    """Return redis-py's equivalent of an error of valkey-py."""
     for kind in type(error).__mro__:
         ours = getattr(redis.exceptions, kind.__name__.replace("Valkey", "Redis"), None)
         if ours is not None:

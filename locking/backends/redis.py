@@ -21,6 +21,7 @@ from typing import Any, Unpack
 
 from redis.exceptions import RedisError
 
+from locking.backends.redis_cluster import ClusterTransport, transport_for
 from locking.backends.redis_handle import RedisHandle, RedisLockSettings, Remote
 from locking.backends.redis_lease import RedisLeaseState, ms, unavailable
 from locking.backends.redis_protocol import (
@@ -31,9 +32,7 @@ from locking.backends.redis_protocol import (
 )
 from locking.backends.redis_transport import (
     NO_ANSWER,
-    ClusterTransport,
     Wait,
-    transport_for,
 )
 from locking.base import Lease, Lock, LockError, LockTimeout, LockUnavailable, time_limit
 from locking.renewal import RENEWER, Renewal, Renewer

@@ -18,13 +18,9 @@ from math import inf
 from typing import Any, Protocol, TypeVar
 
 from redis.exceptions import (
-    AskError,
-    ClusterDownError,
     ConnectionError,  # noqa: A004
-    MovedError,
     NoScriptError,
     TimeoutError,  # noqa: A004
-    TryAgainError,
 )
 
 try:
@@ -32,7 +28,7 @@ try:
 except ImportError:  # optional, encodes ten times as fast
     hiredis = None  # type: ignore[assignment]
 
-from locking.backends._drivers import Driver, close_with, driver_of, reject, translate
+from locking.backends._drivers import Driver, close_with, is_foreign, translate
 from locking.backends._sockets import Spinner, is_cooperative, watch
 from locking.backends.redis_protocol import Script
 
@@ -40,9 +36,6 @@ T = TypeVar("T")
 
 NO_ANSWER = (ConnectionError, TimeoutError)
 """The errors of a transport after which it is unknown whether the server ran the command."""
-
-MOVED = (MovedError, AskError, TryAgainError)
-"""The errors of a cluster node that does not, or not yet, serve the key."""
 
 DEFAULT_TIMEOUT = 1.0
 """Seconds to wait for an answer unless the client sets a time-out: a healthy server takes
@@ -165,7 +158,9 @@ class NodeTransport:
         limit = self.timeout if patience is None else min(self.timeout, patience)
         try:
             return self._ask(("EVALSHA", script.sha, *tail), wait, limit, patience)
-        except NoScriptError:
+        except NoScriptError as unknown:
+            # The error and a frame of redis-py refer to each other, and so to our caller's lease.
+            unknown.__traceback__ = None
             return self._ask(("EVAL", script.source, *tail), wait, limit, patience)
 
     def pop(self, key: str, seconds: float, patience: float | None = None) -> bytes | None:
@@ -182,7 +177,9 @@ class NodeTransport:
             reply = link.connection.read_response(disable_decoding=True)
         except self._error as error:
             link.connection.disconnect()
-            raise translate(error) from error
+            if is_foreign(error):
+                raise translate(error) from error
+            raise
         self._give_back(link)
         return None if reply is None else reply[1]
 
@@ -205,7 +202,9 @@ class NodeTransport:
                 answer = (answer, connection.read_response())
         except self._error as error:
             self._after(error, link, may_keep=not wait)
-            raise translate(error) from error
+            if is_foreign(error):
+                raise translate(error) from error
+            raise
         except TimeoutError:
             connection.disconnect()
             self._idle = []
@@ -249,7 +248,9 @@ class NodeTransport:
             else:
                 connection.connect()
         except self._error as error:
-            raise translate(error) from error
+            if is_foreign(error):
+                raise translate(error) from error
+            raise
         return Link(connection, self.timeout)
 
     def _give_back(self, link: Link) -> None:
@@ -275,61 +276,7 @@ def _await(link: Link, seconds: float) -> None:
         raise TimeoutError(f"no answer within {seconds:.3f} s")
 
 
-class ClusterTransport:
-    """A transport that finds the cluster node of a key, also after its slot has moved."""
-
-    def __init__(self, cluster: Any, driver: Driver) -> None:
-        self._cluster = cluster
-        self._client_of: Callable[[Any], Any] = getattr(cluster, f"get_{driver.package}_connection")
-
-    def run(
-        self,
-        script: Script,
-        keys: Sequence[str],
-        args: Sequence[str],
-        wait: Wait = None,
-        patience: float | None = None,
-    ) -> Any:
-        """Run the script on the node of its keys."""
-        return self._on_node(
-            keys[0], patience, lambda node: node.run(script, keys, args, wait, patience)
-        )
-
-    def pop(self, key: str, seconds: float, patience: float | None = None) -> bytes | None:
-        """Run BLPOP on the node of the key; a slot that moves away ends it with an error."""
-        popped: bytes | None = self._on_node(
-            key, patience, lambda node: node.pop(key, seconds, patience)
-        )
-        return popped
-
-    def node_of(self, key: str) -> Transport:
-        """Return the transport of the node that serves the key, as far as is known."""
-        node = self._cluster.get_node_from_key(key)
-        if node is None:
-            raise ClusterDownError(f"no node serves {key!r}")
-        return transport_for(self._client_of(node))
-
-    def _on_node(self, key: str, patience: float | None, ask: Callable[[Transport], Any]) -> Any:
-        try:
-            return ask(self.node_of(key))
-        except NO_ANSWER:
-            # A replica may have been promoted; the next try asks the other nodes for the slot.
-            self._search(patience)
-            raise
-        except MOVED as moved:
-            self._search(patience)
-            raise ConnectionError(f"the slot of {key!r} is moving") from moved
-
-    def _search(self, patience: float | None) -> None:
-        limit = DEFAULT_TIMEOUT if patience is None else min(DEFAULT_TIMEOUT, patience)
-        try:
-            within(limit, self._cluster.nodes_manager.initialize)
-        except Exception as error:
-            raise translate(error) from error
-
-
 _TRANSPORTS: weakref.WeakSet[NodeTransport] = weakref.WeakSet()
-_CLIENTS: dict[str, Any] = {}
 
 
 def _after_fork() -> None:
@@ -338,31 +285,3 @@ def _after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork)
-
-
-def transport_for(client: Any) -> Transport:
-    """Return the transport of a client, or of a URL; all locks on it share one.
-
-    It is an attribute of the client: a table with the clients as weak keys would keep them for
-    ever, because a cluster's transport refers to its client.
-    """
-    known: Transport | None = getattr(client, "_lock_transport", None)
-    if known is not None:
-        return known
-    if isinstance(client, str):
-        return transport_for(_client_at(client))
-    driver = driver_of(client, asynchronous=False)
-    if driver is None:
-        if not hasattr(client, "run") or not hasattr(client, "pop"):
-            reject(client)
-        transport: Transport = client
-        return transport
-    made = (ClusterTransport if driver.cluster else NodeTransport)(client, driver)
-    shared: Transport = vars(client).setdefault("_lock_transport", made)  # atomic
-    return shared
-
-
-def _client_at(url: str) -> Any:
-    from locking.redis_client import connect  # it imports this module
-
-    return _CLIENTS.get(url) or _CLIENTS.setdefault(url, connect(url))

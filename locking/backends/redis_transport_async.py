@@ -21,12 +21,12 @@ from redis.exceptions import (
     TimeoutError,  # noqa: A004
 )
 
-from locking.backends._drivers import Driver, close_with, driver_of, reject, translate
+from locking.backends._drivers import Driver, close_with, driver_of, is_foreign, reject, translate
+from locking.backends.redis_cluster import MOVED
 from locking.backends.redis_protocol import Script
 from locking.backends.redis_transport import (
     DEFAULT_TIMEOUT,
     MAX_IDLE,
-    MOVED,
     NO_ANSWER,
     encode_command,
 )
@@ -65,7 +65,9 @@ class AsyncNodeTransport:
         limit = self.timeout if patience is None else min(self.timeout, patience)
         try:
             return await self._ask(limit, patience, "EVALSHA", script.sha, *tail)
-        except NoScriptError:
+        except NoScriptError as unknown:
+            # The error and a frame of redis-py refer to each other, and so to our caller's lease.
+            unknown.__traceback__ = None
             return await self._ask(limit, patience, "EVAL", script.source, *tail)
 
     async def pop(self, key: str, seconds: float, patience: float | None = None) -> bytes | None:
@@ -87,7 +89,9 @@ class AsyncNodeTransport:
             async with asyncio.timeout(limit):
                 answer = await self._exchange(connection, idle, words, raw)
         except self._error as error:
-            raise translate(error) from error
+            if is_foreign(error):
+                raise translate(error) from error
+            raise
         except builtins.TimeoutError as error:
             raise TimeoutError(f"no answer within {limit:.3f} s") from error
         if task.cancelling() > cancellations:
@@ -128,7 +132,9 @@ class AsyncNodeTransport:
         limit = self.timeout * (1 + self._sentinels)  # one after the other is asked
         try:
             async with asyncio.timeout(limit if patience is None else min(limit, patience)):
-                await connection.connect()
+                # In a task of its own: redis-py's errors keep the frames that they passed, these
+                # their callers', and those our caller's lease.
+                await asyncio.create_task(connection.connect())
         except BaseException:
             await connection.disconnect(nowait=True)
             raise
@@ -194,7 +200,9 @@ class AsyncClusterTransport:
         try:
             node = self._cluster.get_node_from_key(key)
         except self._driver.error as error:
-            raise translate(error) from error
+            if is_foreign(error):
+                raise translate(error) from error
+            raise
         if node is None:
             raise ClusterDownError(f"no node serves {key!r}")
         return self._nodes.setdefault(
@@ -209,7 +217,9 @@ class AsyncClusterTransport:
         except builtins.TimeoutError as error:
             raise TimeoutError(f"no node was found within {limit:.3f} s") from error
         except self._driver.error as error:
-            raise translate(error) from error
+            if is_foreign(error):
+                raise translate(error) from error
+            raise
 
     async def close(self) -> None:
         """Close the idle connections of the running loop to all nodes."""
