@@ -80,7 +80,7 @@ class LetsNewcomersPass(RedisLock):
     )
 
 
-NO_WAKE = ("redis.call('RPUSH', list, fence .. ':' .. digits(now_us))", "")
+NO_WAKE = ("redis.call('RPUSH', list, fence .. ':' .. digits(now_us) .. ':' .. lease_ms)", "")
 
 
 class WakesNobody(RedisLock):
