@@ -27,7 +27,7 @@ def test_contention_time_outs_and_losses_with(
     done = subprocess.run(
         [sys.executable, "-W", "error", str(SCENARIO), requirement, valkey_server.endpoint],
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path[:1]])},
-        cwd=Path(__file__).parents[2],
+        cwd=Path(__file__).parents[3],
         capture_output=True,
         text=True,
         timeout=100,

@@ -9,7 +9,7 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import Any
 
-sys.path.insert(1, str(__import__("pathlib").Path(__file__).parents[2]))
+sys.path.insert(1, str(__import__("pathlib").Path(__file__).parents[3]))
 
 from locking import LockLost, LockTimeout, LockUnavailable
 from locking.backends.redis import RedisLock
