@@ -4,12 +4,14 @@ The package needs neither Django nor the rest of this repository; copy the folde
 """
 
 from locking.base import (
+    AsyncLock,
     Capabilities,
     Hooks,
     Lease,
     Lock,
     LockError,
     LockLost,
+    LockNotHeld,
     LockTimeout,
     LockUnavailable,
     LockUnsupported,
@@ -18,12 +20,14 @@ from locking.exclusive import exclusively, run_exclusively
 from locking.ordered import acquire_all
 
 __all__ = [
+    "AsyncLock",
     "Capabilities",
     "Hooks",
     "Lease",
     "Lock",
     "LockError",
     "LockLost",
+    "LockNotHeld",
     "LockTimeout",
     "LockUnavailable",
     "LockUnsupported",

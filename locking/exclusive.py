@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
-from locking.base import SYSTEM_CLOCK, Clock, Lease, Lock, LockTimeout
+from locking.base import SYSTEM_CLOCK, AsyncLock, Clock, Handle, Lease, Lock, LockTimeout
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -28,33 +29,71 @@ def run_exclusively(
     Waits for at most `timeout` seconds (None: no limit), then raises `LockTimeout`.  The backend
     queues the caller; without `queue`, the call retries every `RETRY_INTERVAL` seconds instead and
     leaves nothing on the server in between.  Raises `LockLost` if the lease ended while `function`
-    ran (do not trust its result then), and `LockUnavailable`.
+    ran (do not trust its result then), `LockUnavailable`, and TypeError if the result is a
+    coroutine or a generator, which would run only after the release.
     """
+    if not isinstance(lock, Lock):
+        raise TypeError(f"a blocking lock is needed here, not {type(lock).__name__}")
     with lock.acquire(timeout) if queue else _try_until(lock, timeout, clock):
-        return function()
+        result = function()
+        _refuse_to_run_later(result)
+        return result
 
 
 def exclusively(
-    lock: Lock | Callable[..., Lock], *, timeout: float | None = None
+    lock: Handle | Callable[..., Handle], *, timeout: float | None = None
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Decorate a function so that only one call runs at a time, across all processes.
 
     `lock` is a lock, or a function that returns one for the call's arguments, so that calls for
-    different items do not exclude each other.  `timeout` and errors are as in `run_exclusively`.
+    different items do not exclude each other.  An `async def` function needs an asyncio lock, any
+    other a blocking one; a mismatch and a generator raise TypeError, because the lock would be
+    released before the body runs.  `timeout` and errors are as in `run_exclusively`.
 
     >>> @exclusively(lambda item: RedisLock(client, f"restock:{item}"))  # doctest: +SKIP
     ... def restock(item: int) -> None: ...
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        @functools.wraps(function)
-        def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
-            chosen = lock if isinstance(lock, Lock) else lock(*args, **kwargs)
-            return run_exclusively(chosen, lambda: function(*args, **kwargs), timeout=timeout)
+        called: Any = function
+        if not isinstance(function, functools.partial) and not inspect.isroutine(function):
+            called = type(function).__call__  # an instance of a class with that method
+        if inspect.isgeneratorfunction(called) or inspect.isasyncgenfunction(called):
+            raise TypeError(f"{called!r} is a generator: it runs after the lock is released")
+        asynchronous = inspect.iscoroutinefunction(called)
+        kind: type[Handle] = AsyncLock if asynchronous else Lock
 
-        return wrapper
+        def chosen(*args: P.args, **kwargs: P.kwargs) -> Any:
+            found = lock if isinstance(lock, Handle) else lock(*args, **kwargs)
+            if not isinstance(found, kind):
+                needed = "an asyncio" if asynchronous else "a blocking"
+                raise TypeError(f"{called!r} needs {needed} lock, not {type(found).__name__}")
+            return found
+
+        if isinstance(lock, Handle):
+            chosen(*())  # type: ignore[call-arg]  # reports a mismatch at once
+
+        @functools.wraps(function)
+        def blocking(*args: P.args, **kwargs: P.kwargs) -> R:
+            held = chosen(*args, **kwargs)
+            return run_exclusively(held, lambda: function(*args, **kwargs), timeout=timeout)
+
+        @functools.wraps(function)
+        async def awaiting(*args: P.args, **kwargs: P.kwargs) -> Any:
+            async with await chosen(*args, **kwargs).acquire(timeout):
+                return await function(*args, **kwargs)  # type: ignore[misc]
+
+        return awaiting if asynchronous else blocking  # type: ignore[return-value]
 
     return decorate
+
+
+def _refuse_to_run_later(result: object) -> None:
+    if inspect.iscoroutine(result) or inspect.isgenerator(result):
+        result.close()
+    elif not inspect.isasyncgen(result):
+        return
+    raise TypeError(f"{result!r} would run only after the lock is released")
 
 
 def _try_until(lock: Lock, timeout: float | None, clock: Clock) -> Lease:

@@ -7,16 +7,31 @@ repetition to be harmless sends a command twice.
 
 from __future__ import annotations
 
-from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 import redis.asyncio
 from redis import Redis, RedisCluster, Sentinel
+from redis.asyncio import RedisCluster as AsyncRedisCluster
+from redis.asyncio.connection import parse_url as parse_async_url
 from redis.asyncio.retry import Retry as AsyncRetry
+from redis.asyncio.sentinel import Sentinel as AsyncSentinel
 from redis.backoff import NoBackoff
+from redis.connection import parse_url
 from redis.retry import Retry
 
 from locking.backends.redis_transport import DEFAULT_TIMEOUT
+
+SCHEMES = ("redis", "rediss", "unix")
+
+
+class _Place(NamedTuple):
+    """Where a URL points: what to connect to, and what redis-py calls its place and options."""
+
+    topology: str
+    url: str
+    hosts: list[tuple[str, int]]
+    service: str
 
 
 def connect(url: str, *, timeout: float = DEFAULT_TIMEOUT, **options: Any) -> Redis | RedisCluster:
@@ -24,29 +39,44 @@ def connect(url: str, *, timeout: float = DEFAULT_TIMEOUT, **options: Any) -> Re
 
     `redis://`, `rediss://` and `unix://` are what redis-py takes.  `redis+cluster://host:port`
     names any node of a cluster, `redis+sentinel://host:port,host:port/service/db` the Sentinels
-    and the name of the service.  `timeout` is in seconds, for connecting and for each answer;
-    further `options` go to redis-py.
+    and the name of the service; `rediss+cluster` and `rediss+sentinel` use TLS, for the Sentinels
+    too.  `valkey` may stand for `redis`.  `timeout` is in seconds, for connecting and for each
+    answer; a query such as `?socket_timeout=2` and further `options` go to redis-py, and the query
+    prevails.  Raises ValueError for another kind of URL.
     """
-    settings = _settings(timeout) | options
-    parts = urlsplit(url)
-    if parts.scheme == "redis+cluster":
-        return RedisCluster.from_url(
-            url.replace("redis+cluster", "redis", 1), **settings | {"retry": Retry(NoBackoff(), 1)}
-        )
-    if parts.scheme == "redis+sentinel":
-        return _behind_sentinels(url, settings)
-    return Redis.from_url(url, **settings | {"retry": Retry(NoBackoff(), 0)})
+    place = _place(url)
+    if place.topology == "cluster":
+        retry = {"retry": Retry(NoBackoff(), 1)}
+        return RedisCluster.from_url(place.url, **_settings(place, timeout) | retry | options)
+    settings = _settings(place, timeout) | {"retry": Retry(NoBackoff(), 0)} | options
+    if place.topology == "sentinel":
+        settings |= _of_server(parse_url(place.url))  # type: ignore[no-untyped-call]
+        manager = Sentinel(place.hosts, sentinel_kwargs=_for_sentinels(settings))  # type: ignore[no-untyped-call]
+        client: Redis = manager.master_for(place.service, **settings)  # type: ignore[no-untyped-call]
+        return client
+    return Redis.from_url(place.url, **settings)
 
 
 def connect_async(
     url: str, *, timeout: float = DEFAULT_TIMEOUT, **options: Any
-) -> redis.asyncio.Redis:
-    """Return an asyncio client for the server at `url`, with the same settings."""
-    settings = _settings(timeout) | {"retry": AsyncRetry(NoBackoff(), 0)} | options
-    return redis.asyncio.Redis.from_url(url, **settings)
+) -> redis.asyncio.Redis | AsyncRedisCluster:
+    """Return an asyncio client for the same URLs, with the same settings."""
+    place = _place(url)
+    if place.topology == "cluster":
+        retry = {"retry": AsyncRetry(NoBackoff(), 1)}
+        return AsyncRedisCluster.from_url(place.url, **_settings(place, timeout) | retry | options)
+    settings = _settings(place, timeout) | {"retry": AsyncRetry(NoBackoff(), 0)} | options
+    if place.topology == "sentinel":
+        settings |= _of_server(dict(parse_async_url(place.url)))
+        manager = AsyncSentinel(place.hosts, sentinel_kwargs=_for_sentinels(settings))  # type: ignore[no-untyped-call]
+        client: redis.asyncio.Redis = manager.master_for(place.service, **settings)
+        return client
+    return redis.asyncio.Redis.from_url(place.url, **settings)
 
 
-def _settings(timeout: float) -> dict[str, Any]:
+def _settings(place: _Place, timeout: float) -> dict[str, Any]:
+    if place.topology == "socket":
+        return {"socket_timeout": timeout}
     return {
         "socket_timeout": timeout,
         "socket_connect_timeout": timeout,
@@ -55,10 +85,35 @@ def _settings(timeout: float) -> dict[str, Any]:
     }
 
 
-def _behind_sentinels(url: str, settings: dict[str, Any]) -> Redis:
-    parts = urlsplit(url)
-    credentials, _, hosts = parts.netloc.rpartition("@")
-    username, _, password = credentials.partition(":")
+def _of_server(parsed: dict[str, Any]) -> dict[str, Any]:
+    """Return what a URL says of the servers behind Sentinels, which find their addresses."""
+    options = {key: value for key, value in parsed.items() if key not in ("host", "port")}
+    if options.pop("connection_class", None) is not None:
+        options["ssl"] = True
+    return options
+
+
+def _for_sentinels(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings for the Sentinels: without the credentials of the servers."""
+    return {
+        key: value
+        for key, value in settings.items()
+        if key.startswith(("socket_", "ssl")) or key == "retry"
+    }
+
+
+def _place(url: str) -> _Place:
+    scheme, found, rest = url.partition("://")
+    scheme, _, topology = scheme.replace("valkey", "redis", 1).partition("+")
+    allowed = ("",) if scheme == "unix" else ("", "cluster", "sentinel")
+    if not found or scheme not in SCHEMES or topology not in allowed:
+        raise ValueError(f"{url!r} is no URL of Redis, Valkey, a cluster or Sentinels")
+    if topology != "sentinel":
+        return _Place(
+            topology or ("socket" if scheme == "unix" else ""), f"{scheme}://{rest}", [], ""
+        )
+    parts = urlsplit(f"{scheme}://{rest}")
+    credentials, at, hosts = parts.netloc.rpartition("@")
     service, _, db = parts.path.strip("/").partition("/")
     if not service:
         raise ValueError(f"{url!r} names no service; write redis+sentinel://host:port/service")
@@ -66,13 +121,6 @@ def _behind_sentinels(url: str, settings: dict[str, Any]) -> Redis:
     for host in hosts.split(","):
         address, _, port = host.rpartition(":")
         sentinels.append((address or port, int(port) if address else 26379))
-    manager = Sentinel(sentinels, sentinel_kwargs=dict(settings))  # type: ignore[no-untyped-call]
-    client: Redis = manager.master_for(  # type: ignore[no-untyped-call]
-        service,
-        db=int(db or 0),
-        username=username or None,
-        password=password or None,
-        **settings,
-        **dict(parse_qsl(parts.query)),
-    )
-    return client
+    query = f"?{parts.query}" if parts.query else ""
+    server = f"{scheme}://{credentials}{at}sentinels/{db}{query}"
+    return _Place(topology, server, sentinels, service)

@@ -183,6 +183,8 @@ def serving(shop: FakeShop) -> Iterator[str]:
                     return shop.order(buyer, self.headers["Idempotency-Key"], line["quantity"])
                 case "GET", ["orders", order]:
                     return shop.read(buyer, order)
+                case "POST", ["orders", _, "cancel" | "refund"] if "quantity" in body:
+                    return 422, {"code": "invalid_quantity"}  # parts are not given back here
                 case "POST", ["orders", order, ("payment" | "cancel" | "refund") as op]:
                     return shop.step(buyer, order, op)
             return 404, {"code": "not_found"}

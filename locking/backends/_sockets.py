@@ -21,16 +21,16 @@ def readable(fileno: int) -> bool:
 
     An idle connection expects no answer, so readable means that the server has closed it.
     """
-    return watch(fileno)()
+    return watch(fileno)(0)
 
 
-def watch(fileno: int) -> Callable[[], bool]:
-    """Return a fast version of `readable` for one socket, for a check before every command."""
+def watch(fileno: int) -> Callable[[float], bool]:
+    """Return a fast version of `readable` for one socket, which waits for the given seconds."""
     if not hasattr(select, "poll"):  # Windows
-        return lambda: bool(select.select([fileno], [], [], 0)[0])
+        return lambda seconds: bool(select.select([fileno], [], [], seconds)[0])
     poll = select.poll()  # unlike select, not limited to the first 1,024 files of a process
     poll.register(fileno, select.POLLIN)
-    return lambda: bool(poll.poll(0))
+    return lambda seconds: bool(poll.poll(seconds * 1000))
 
 
 class Spinner:
@@ -41,27 +41,31 @@ class Spinner:
     of competitive spinning", SOSP 1991).  After a late answer, the spinner skips some commands;
     each further late answer doubles their number.
 
-    `is_readable` tells whether the answer has arrived.
+    `is_readable(0)` tells whether the answer has arrived.
     """
 
     __slots__ = ("_is_readable", "_left", "_rest")
 
-    def __init__(self, is_readable: Callable[[], bool]) -> None:
+    def __init__(self, is_readable: Callable[[float], bool]) -> None:
         self._is_readable = is_readable
         self._rest = 1
         self._left = 0
 
-    def spin(self) -> None:
-        """Return when the answer has arrived or it is time to sleep; call it once per command."""
+    def spin(self) -> bool:
+        """Return True when the answer has arrived, False when it is time to sleep.
+
+        Call it once per command.
+        """
         if self._left:
             self._left -= 1
-            return
+            return False
         give_up = perf_counter() + SPIN_SECONDS
-        while not self._is_readable():
+        while not self._is_readable(0):
             if perf_counter() > give_up:
                 self._rest = self._left = min(2 * self._rest, MAX_SKIPPED)
-                return
+                return False
         self._rest = 1
+        return True
 
     def suspend(self) -> None:
         """Skip the largest number of commands: the others in a queue need the processor."""

@@ -5,11 +5,22 @@ from __future__ import annotations
 import os
 import random
 import socket
+import threading
 import uuid
 from abc import abstractmethod
 from math import inf
 
-from locking.base import NO_HOOKS, SYSTEM_CLOCK, Clock, Hooks, Lease, Lock, LockTimeout
+from locking.base import (
+    NO_HOOKS,
+    SYSTEM_CLOCK,
+    Clock,
+    Held,
+    Hooks,
+    Lease,
+    Lock,
+    LockTimeout,
+    time_limit,
+)
 
 
 def default_owner() -> str:
@@ -65,15 +76,19 @@ class WaitingLock(Lock):
         self.owner_name = owner or default_owner()
         self.hooks = hooks
         self.clock = clock
+        self._held = Held()
 
-    def acquire(self, timeout: float | None = None) -> Lease:
+    def acquire(self, timeout: float | None = None, *, blocking: bool = True) -> Lease:
         """See `Lock.acquire`."""
-        deadline = Deadline(timeout, self.clock)
+        deadline = Deadline(time_limit(timeout, blocking), self.clock)
         acquired = False
         try:
             lease = self._acquire(deadline)
             acquired = True
+            self._held.add(threading.current_thread(), lease)
             return lease
+        except LockTimeout as error:
+            raise LockTimeout(f"lock {self.name!r}: {error}") from error
         finally:
             self.hooks.waited(self.name, deadline.elapsed(), acquired)
 

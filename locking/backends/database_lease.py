@@ -77,7 +77,7 @@ class RowLease(Lease):
         super().__init__(
             lock.name,
             token=token,
-            seconds=lock.lease,
+            seconds=lock.lease_seconds,
             sent_at=sent_at,
             clock=lock.clock,
             hooks=lock.hooks,
@@ -105,7 +105,7 @@ class LeaseRowLock(WaitingLock):
     ) -> None:
         """Make a handle of the lock `name`, with leases of `lease` seconds."""
         super().__init__(name, **options)
-        self.lease = lease
+        self.lease_seconds = lease
         self.channel = f"lock_{advisory_key(name) & (2**64 - 1):x}"
         self._sessions = sessions
 
@@ -145,7 +145,7 @@ class LeaseRowLock(WaitingLock):
             "name": self.name,
             "holder": holder,
             "owner": self.owner_name,
-            "seconds": self.lease,
+            "seconds": self.lease_seconds,
         }
         row = connection.execute(TAKE, values).fetchone()
         return None if row is None else RowLease(self, holder, row[0], sent_at)

@@ -91,7 +91,7 @@ class KeyLease(Lease):
         super().__init__(
             lock.name,
             token=place.revision,
-            seconds=lock.lease,
+            seconds=lock.lease_seconds,
             sent_at=place.kept_at,
             clock=lock.clock,
             hooks=lock.hooks,
@@ -164,7 +164,7 @@ class EtcdLock(WaitingLock):
         """Make a handle of the lock `name`, with leases of `lease` seconds."""
         super().__init__(name, **options)
         self.client = client
-        self.lease = lease
+        self.lease_seconds = lease
         self.prefix = f"{ROOT}{quote(name, safe='')}/"
 
     def _acquire(self, deadline: Deadline) -> Lease:
@@ -181,7 +181,7 @@ class EtcdLock(WaitingLock):
     def _join(self) -> Place:
         """Append our key to the queue."""
         sent_at = self.clock.monotonic()
-        lease = self._grant(self.lease)
+        lease = self._grant(self.lease_seconds)
         key = f"{self.prefix}{int(lease):016x}"
         put = self._post(
             "kv/put", key=to_base64(key), value=to_base64(self.owner_name), lease=lease
@@ -202,18 +202,18 @@ class EtcdLock(WaitingLock):
                 if left <= 0:
                     raise LockTimeout(f"not free within {deadline.elapsed():.3f} s")
                 key, revision = before
-                self._watch(key, revision + 1, min(left, self.lease / 3))
+                self._watch(key, revision + 1, min(left, self.lease_seconds / 3))
                 down_since = inf
             except (Etcd3Exception, RequestException):
                 now = self.clock.monotonic()
                 down_since = min(down_since, now)
-                if now - down_since > min(OUTAGE, self.lease):
+                if now - down_since > min(OUTAGE, self.lease_seconds):
                     raise
                 self.clock.sleep(RETRY_PAUSE)
 
     def _keep(self, place: Place) -> None:
         now = self.clock.monotonic()
-        if now - place.kept_at < self.lease / 4:
+        if now - place.kept_at < self.lease_seconds / 4:
             return  # the last keep-alive is recent
         kept = self._post("lease/keepalive", ID=place.lease)
         if int(kept["result"].get("TTL", 0)) <= 0:

@@ -65,7 +65,11 @@ class ItemLease(Lease):
     def __init__(self, lock: MemcachedLock, value: bytes, sent_at: float) -> None:
         """Create the lease of the item added by the command sent at `sent_at`."""
         super().__init__(
-            lock.name, seconds=lock.lease, sent_at=sent_at, clock=lock.clock, hooks=lock.hooks
+            lock.name,
+            seconds=lock.lease_seconds,
+            sent_at=sent_at,
+            clock=lock.clock,
+            hooks=lock.hooks,
         )
         self._lock = lock
         self._value = value
@@ -106,7 +110,7 @@ class MemcachedLock(WaitingLock):
         """Make a handle of the lock `name`, with leases of `lease` seconds."""
         super().__init__(name, **options)
         self.client = client
-        self.lease = lease
+        self.lease_seconds = lease
         self.key = item_key("lock", name)
         self.fence_key = item_key("fence", name)
 
@@ -121,7 +125,7 @@ class MemcachedLock(WaitingLock):
     def _try(self) -> Lease | None:
         value = f"{self.owner_name}|{uuid.uuid4().hex}".encode()
         sent_at = self.clock.monotonic()
-        if not self.client.add(self.key, value, expire=expiry(self.lease)):
+        if not self.client.add(self.key, value, expire=expiry(self.lease_seconds)):
             return None
         lease = ItemLease(self, value, sent_at)
         lease.token = self._mint()

@@ -9,47 +9,104 @@ lease can promise more: a failover to a replica that lacks the last writes, or a
 admit two holders.  The fencing token covers these cases: it grows with every grant, even after the
 server has lost all data, so a guarded write can refuse the older holder.
 
-A command without an answer is sent twice, so an acquire fails after two of the client's time-outs,
-regardless of its own timeout.  A killed waiter counts as alive for up to five seconds; if it is
-granted the lock in that time, the lock stays held until that lease expires.
+A command without an answer is sent twice.  An acquire fails if the server does not answer its first
+command; later it rides out reconnects and fail-overs, for at most its time-out, or half a minute if
+it has none.  Killed waiters, however many, delay the next living one by about a second.
 """
 
 from __future__ import annotations
 
 import threading
-import weakref
-from collections.abc import Callable
 from typing import Any, Unpack
 
-from redis import Redis, RedisCluster
 from redis.exceptions import RedisError
 
-from locking.backends.redis_handle import RedisHandle, RedisLockSettings
+from locking.backends.redis_cluster import ClusterTransport, transport_for
+from locking.backends.redis_handle import RedisHandle, RedisLockSettings, Remote
 from locking.backends.redis_lease import RedisLeaseState, ms, unavailable
 from locking.backends.redis_protocol import (
     Grant,
     LateGrant,
+    Pause,
     Script,
 )
-from locking.backends.redis_transport import NO_ANSWER, Transport, Wait, transport_for
-from locking.base import (
-    Capabilities,
-    Lease,
-    Lock,
-    LockError,
-    LockUnavailable,
+from locking.backends.redis_transport import (
+    NO_ANSWER,
+    Wait,
 )
+from locking.base import Lease, Lock, LockError, LockTimeout, LockUnavailable, time_limit
 from locking.renewal import RENEWER, Renewal, Renewer
+
+
+class BlockingRemote(Remote):
+    """A lock on its server, for blocking clients."""
+
+    __slots__ = ("renewer",)
+
+    renewer: Renewer
+
+    def run(self, script: Script, *args: str, give_up: float | None = None) -> Any:
+        """Run one of the lock's scripts; repeat it once if there was no answer.
+
+        A repetition is harmless: each script recognises its earlier execution by the token.
+        Waits for no answer past `give_up` (monotonic).  Raises `LockUnavailable`.
+        """
+        try:
+            try:
+                if give_up is None:
+                    return self.transport.run(script, self.keys.all, args)
+                patience = self.patience(give_up)
+                return self.transport.run(script, self.keys.all, args, None, patience)
+            except NO_ANSWER:
+                if not self.may_repeat(give_up):
+                    raise
+                patience = self.patience(give_up)
+                return self.transport.run(script, self.keys.all, args, None, patience)
+        except RedisError as error:
+            unavailable(self.name, error)
+
+    def pop(self, wake_list: str, seconds: float, give_up: float | None) -> bytes | None:
+        """Wait for a message; None also if the connection is lost, and perhaps a message with it.
+
+        The next acquire step finds out.  Raises `LockUnavailable`.
+        """
+        try:
+            if give_up is None:
+                popped: bytes | None = self.transport.pop(wake_list, seconds)
+                return popped
+            popped = self.transport.pop(wake_list, seconds, self.patience(give_up, seconds))
+        except NO_ANSWER:
+            return None
+        except RedisError as error:
+            unavailable(self.name, error)
+        return popped
+
+    def server(self) -> object:
+        """Return what identifies the server for renewals: on a cluster, the node."""
+        if isinstance(self.transport, ClusterTransport):
+            try:
+                return self.transport.node_of(self.keys.all[0])
+            except RedisError:
+                return self.transport  # no node serves the slot at the moment
+        return self.transport
 
 
 class RedisLease(RedisLeaseState, Lease):
     """A granted `RedisLock`; release it once per acquire if its thread acquired it again."""
 
-    __slots__ = ("_lock", "_thread")
+    __slots__ = ("_remote", "_thread")
 
     def __init__(self, lock: RedisLock, holder: str) -> None:
-        super().__init__(lock.name, holder, lock.lease, clock=lock.clock, hooks=lock.hooks)
-        self._lock = lock
+        remote = lock.remote
+        super().__init__(
+            lock.name,
+            holder,
+            lock.lease_seconds,
+            remote.keys,
+            clock=remote.clock,
+            hooks=remote.hooks,
+        )
+        self._remote = remote
         self._thread = threading.current_thread()
 
     @property
@@ -59,88 +116,80 @@ class RedisLease(RedisLeaseState, Lease):
 
     @property
     def server(self) -> object:
-        """The transport that renewals use."""
-        return self._lock.transport
-
-    def belongs_to_current_thread(self) -> bool:
-        """Return whether this thread acquired it; identifiers are reused, so compare objects."""
-        return self._thread is threading.current_thread()
+        """The server that renewals ask."""
+        return self._remote.server()
 
     def release(self) -> None:
         """Release the lock, at the last of as many releases as there were acquires."""
         if self.count_release():
             super().release()
 
+    def extend(self, seconds: float) -> None:
+        """Set the lease to expire `seconds` from now, and to be renewed for as long; as `Lease`."""
+        self.begin_extension(seconds)
+        super().extend(seconds)
+        self._seconds = seconds
+        if self._remote.renewed:
+            due = self.clock.monotonic() + seconds / 3
+            self._remote.renewer.register(self.holder, self, due)
+
     def renew(self) -> tuple[Renewal, float]:
         """Extend the lease if its owner still needs it; called by the renewal thread."""
-        now = self.clock.monotonic()
+        now, extensions = self.clock.monotonic(), self.extensions
         seconds = self.renewal_seconds(now) if _is_alive(self._thread) else 0.0
         if seconds <= 0:
             return self.skip_renewal(now)
         try:
-            answer = self._lock.run(self._lock.scripts.renew, self.holder, ms(seconds), "0")
+            answer = self._remote.run(self._remote.scripts.renew, self.holder, ms(seconds), "0")
         except LockError as error:
             return self.note_failed_renewal(error, now)
-        return self.apply_renewal(answer, now, seconds)
+        return self.apply_renewal(answer, now, seconds, extensions)
 
     def _release(self) -> bool:
         if self.is_inherited():
             return False
         self.begin_release()
-        self._lock.renewer.cancel(self.holder)
-        answer = self._send_release()
-        self._lock.forget(self)
-        return self.was_held(answer)
-
-    def _send_release(self) -> int:
-        lock, args = self._lock, (self.holder, str(self.token), "")
-        if not self.release_sent:
+        self._remote.renewer.cancel(self.holder)
+        remote, args = self._remote, (self.holder, str(self.token), "")
+        repeated, self.release_sent = self.release_sent, True
+        if not repeated:
             try:
-                first: int = lock.transport.run(lock.scripts.release, lock.keys.all, args)
+                first = remote.transport.run(remote.scripts.release, remote.keys.all, args)
+                return self.was_held(first, repeated=False)
             except NO_ANSWER:
-                self.release_sent = True
+                pass
             except RedisError as error:
+                self.release_sent = False  # the server has refused it
                 unavailable(self.name, error)
-            else:
-                return first
-        answer: int = lock.run(lock.scripts.release, *args)
-        return answer
+        return self.was_held(remote.run(remote.scripts.release, *args), repeated=True)
 
     def _extend(self, seconds: float) -> bool:
-        answer: int = self._lock.run(self._lock.scripts.renew, self.holder, ms(seconds), "1")
+        answer: int = self._remote.run(self._remote.scripts.renew, self.holder, ms(seconds), "1")
         return answer != 0
 
 
 class RedisLock(RedisHandle, Lock):
-    """A named lock on a Redis (from 7) or Valkey (from 8) server, Sentinel or cluster.
+    """A named lock on a Redis (from 6.2) or Valkey server, Sentinel or cluster.
 
-    `client` is a blocking redis-py client, best from `locking.redis_client`; the lock uses its
-    time-outs but not its retries.  `lease` is the time in seconds for which a crashed holder blocks
-    the others.  With `renew`, a live holder keeps the lock longer, up to `max_hold` seconds.
-    Without `fair`, the first client to ask gets a free lock: more throughput, no order.  `owner` is
-    the holder's name for others.  With `replicas`, a grant counts only if that many replicas
-    confirm it within `replica_timeout` seconds.
+    `client` is a blocking client of redis-py or valkey-py, best from `locking.redis_client`, or a
+    URL as `locking.redis_client.connect` takes; the lock uses the client's time-outs but not its
+    retries.  `lease` is the time in seconds for which a crashed holder blocks the others.  With
+    `renew`, a live holder keeps the lock longer, up to `max_hold` seconds.  Without `fair`, the
+    first client to ask gets a free lock: more throughput, no order.  `owner` is the holder's name
+    for others.  With `replicas`, a grant counts only if that many replicas confirm it within
+    `replica_timeout` seconds.
 
     The same thread may acquire the same handle again: it gets the same lease with the same token
-    and releases it as often.
+    and releases it as often.  Another handle of the same name in that thread has to wait; without a
+    time-out that is an error, because the thread would wait for itself.
     """
 
-    capabilities = Capabilities(
-        fence=True,
-        fair=True,
-        renewal=True,
-        extend=True,
-        reentrant=True,
-        survives_server_restart=False,
-        crash_release="lease",
-        counts_waiters=True,
-        knows_owner=True,
-        force_release=True,
-    )
+    remote: BlockingRemote
+    remote_class = BlockingRemote
 
     def __init__(
         self,
-        client: Redis | RedisCluster | Transport,
+        client: Any,
         name: str,
         *,
         replicas: int = 0,
@@ -148,38 +197,57 @@ class RedisLock(RedisHandle, Lock):
         renewer: Renewer = RENEWER,
         **settings: Unpack[RedisLockSettings],
     ) -> None:
-        super().__init__(name, **settings)
-        self.transport = transport_for(client)
-        self.renewer = renewer
+        super().__init__(transport_for(client), name, **settings)
+        self.remote.renewer = self.renewer = renewer
         self._reentrant = self.capabilities.reentrant
         self._wait: Wait = (replicas, round(replica_timeout * 1000)) if replicas else None
-        # Weak references, so that a lease that its owner dropped is not kept alive.
-        self._held: dict[int | None, Callable[[], RedisLease | None]] = {}
 
-    def acquire(self, timeout: float | None = None) -> RedisLease:
+    @property
+    def lease(self) -> RedisLease:
+        """The lease that this thread acquired last; raises `LockNotHeld` if it holds none."""
+        found: RedisLease = self._latest()
+        return found
+
+    def __enter__(self) -> RedisLease:
+        return self.acquire()
+
+    def acquire(self, timeout: float | None = None, *, blocking: bool = True) -> RedisLease:
         """Wait for the lock for at most `timeout` seconds; None: no limit, 0: try once."""
-        held = self._reentrant and self._held.get(threading.get_ident(), _nothing)()
-        if held and held.belongs_to_current_thread() and held.count_reentry():
-            return held
+        if timeout is not None or not blocking:
+            timeout = time_limit(timeout, blocking)
+        thread = threading.current_thread()
+        if self._reentrant:
+            held: RedisLease | None = self._held.latest(thread)
+            if held is not None and held.count_reentry():
+                return held
         began = self.clock.monotonic()
         holder = self.new_holder()
         lease = RedisLease(self, holder)
         if self.renewed:
-            self.renewer.register(holder, lease, began + self.lease / 3)
+            self.renewer.register(holder, lease, began + self.lease_seconds / 3)
         try:
-            grant = self._run_acquire_steps(holder, timeout)
+            grant = self._run_acquire_steps(lease, timeout)
             if self._wait:
                 grant = self._replicate(holder, grant, self._wait)
         except BaseException as error:
             self.renewer.cancel(holder)
             self.hooks.waited(self.name, self.clock.monotonic() - began, False)
-            if not isinstance(error, LockError) or isinstance(error, LateGrant):
+            if not isinstance(error, LockUnavailable | LockTimeout) or isinstance(error, LateGrant):
                 self._leave(holder, error)
             raise
         lease.begin(grant, self.max_hold)
-        self._held[lease.ident] = weakref.ref(lease)
+        self._held.add(thread, lease)
         self.hooks.waited(self.name, self.clock.monotonic() - began, True)
         return lease
+
+    def owned(self) -> bool:
+        """Return whether this thread holds the lock by this handle, according to the server."""
+        lease = self._held.latest(threading.current_thread())
+        return (
+            lease is not None
+            and lease.remaining() > 0
+            and self.holds(lease, self.run(self.scripts.owner))
+        )
 
     def owner(self) -> str | None:
         """Return the name of the holder; None if the lock is free."""
@@ -199,49 +267,55 @@ class RedisLock(RedisHandle, Lock):
         return self.log_eviction(self.run(self.scripts.evict), reason)
 
     def run(self, script: Script, *args: str) -> Any:
-        """Run one of the lock's scripts; repeat it once if there was no answer.
+        """Run one of the lock's scripts; see `BlockingRemote.run`."""
+        return self.remote.run(script, *args)
 
-        A repetition is harmless: each script recognises its earlier execution by the token.
-        Raises `LockUnavailable`.
-        """
-        try:
-            try:
-                return self.transport.run(script, self.keys.all, args)
-            except NO_ANSWER:
-                return self.transport.run(script, self.keys.all, args)
-        except RedisError as error:
-            unavailable(self.name, error)
-
-    def forget(self, lease: RedisLease) -> None:
-        """Remove a released lease from the leases held by its thread."""
-        if self._held.get(lease.ident, _nothing)() is lease:
-            self._held.pop(lease.ident, None)
-
-    def _run_acquire_steps(self, holder: str, timeout: float | None) -> Grant:
+    def _run_acquire_steps(self, lease: RedisLease, timeout: float | None) -> Grant:
+        remote, holder = self.remote, lease.holder
+        give_up = self.give_up_at(timeout)
         steps = self.acquire_steps(holder, timeout)
-        wake_list = self.keys.wake_list(holder)
+        wake_list, note = self.keys.wake_list(holder), ""
         step = next(steps)
         try:
             while True:
-                if isinstance(step, float):
-                    step = steps.send(self._pop(wake_list, step))
+                result: Any = None
+                try:
+                    if isinstance(step, tuple):
+                        result = remote.run(self.scripts.acquire, *step, give_up=give_up)
+                    elif isinstance(step, Pause):
+                        self.clock.sleep(step.seconds)
+                    else:
+                        note = note or self._note_own_lease(lease, timeout)
+                        result = remote.pop(wake_list, step, give_up)
+                except LockUnavailable as error:
+                    step = steps.throw(error)
                 else:
-                    step = steps.send(self.run(self.scripts.acquire, *step))
+                    step = steps.send(result)
         except StopIteration as done:
             grant: Grant = done.value
             return grant
+        except LockTimeout as error:
+            if note.strip():
+                error.add_note(note)
+            raise
+
+    def _note_own_lease(self, lease: RedisLease, timeout: float | None) -> str:
+        others = self.renewer.leases(lease.server)
+        if self.remote.own_lease_in_the_way(others, threading.current_thread()):
+            return self.refuse_to_wait_for_itself(timeout)
+        return " "  # looked for, and there is none
 
     def _replicate(self, holder: str, grant: Grant, wait: tuple[int, int]) -> Grant:
         """Wait until enough replicas have the grant, so that a failover keeps it."""
         # WAIT covers only writes of its own connection, and another connection may have written the
         # grant. So extend the lease on this connection and wait for that write.
         sent_at = self.clock.monotonic()
-        args = (holder, ms(self.lease), "1")
+        args = (holder, ms(self.lease_seconds), "1")
         try:
             ours, reached = self.transport.run(self.scripts.renew, self.keys.all, args, wait)
         except RedisError as error:
             unavailable(self.name, error)
-        in_time = self.clock.monotonic() < sent_at + self.lease
+        in_time = self.clock.monotonic() < sent_at + self.lease_seconds
         if ours and reached >= wait[0] and in_time:
             return Grant(grant.fence, sent_at)
         self.run(self.scripts.release, holder, str(grant.fence), "")
@@ -250,25 +324,12 @@ class RedisLock(RedisHandle, Lock):
             f"{reached} of {wait[0]} replicas have the grant of {self.name!r}{late}"
         )
 
-    def _pop(self, wake_list: str, seconds: float) -> bytes | None:
-        try:
-            return self.transport.pop(wake_list, seconds)
-        except NO_ANSWER:
-            # The message may be lost with the connection; the next acquire step finds out.
-            return None
-        except RedisError as error:
-            unavailable(self.name, error)
-
     def _leave(self, holder: str, error: BaseException) -> None:
         """Leave the queue, or release a lock granted meanwhile, after an interruption."""
         try:
             self.run(self.scripts.release, *self.abandon_args(holder))
         except LockUnavailable as problem:
             error.add_note(f"and then LockUnavailable: {problem}")
-
-
-def _nothing() -> None:
-    return None
 
 
 def _is_alive(thread: threading.Thread) -> bool:

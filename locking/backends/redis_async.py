@@ -12,82 +12,76 @@ from math import inf
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-from redis.asyncio import Redis
-from redis.exceptions import MaxConnectionsError, NoScriptError, RedisError, ResponseError
+from redis.exceptions import RedisError
 
-from locking.backends.redis_handle import RedisHandle, RedisLockSettings
+from locking.backends.redis_handle import RedisHandle, RedisLockSettings, Remote
 from locking.backends.redis_lease import RedisLeaseState, ms, unavailable
 from locking.backends.redis_protocol import (
     Grant,
     LateGrant,
+    Pause,
     Script,
 )
-from locking.backends.redis_transport import DEFAULT_TIMEOUT, NO_ANSWER, encode_command
-from locking.base import LockError, LockUnavailable
+from locking.backends.redis_transport import NO_ANSWER
+from locking.backends.redis_transport_async import async_transport_for
+from locking.base import AsyncLock, LockError, LockTimeout, LockUnavailable, time_limit
+
+_HELD: weakref.WeakSet[AsyncRedisLease] = weakref.WeakSet()
 
 
-class AsyncTransport:
-    """Sends scripts and blocking pops over the connections of an asyncio client's pool."""
+class AsyncRemote(Remote):
+    """A lock on its server, for asyncio."""
 
-    def __init__(self, client: Redis) -> None:
-        self._pool = client.connection_pool
-        timeout = self._pool.connection_kwargs.get("socket_timeout")
-        self._timeout: float = DEFAULT_TIMEOUT if timeout is None else timeout
+    __slots__ = ()
 
-    async def run(self, script: Script, keys: tuple[str, ...], args: tuple[str, ...]) -> Any:
-        """Run the script by its hash, or in full if the server does not know it."""
-        tail = (str(len(keys)), *keys, *args)
+    async def run(self, script: Script, *args: str, give_up: float | None = None) -> Any:
+        """See `BlockingRemote.run`."""
+        keys = self.keys.all
         try:
-            return await self._ask(self._timeout, "EVALSHA", script.sha, *tail)
-        except NoScriptError:
-            return await self._ask(self._timeout, "EVAL", script.source, *tail)
+            try:
+                return await self.transport.run(script, keys, args, self.patience(give_up))
+            except NO_ANSWER:
+                if not self.may_repeat(give_up):
+                    raise
+                return await self.transport.run(script, keys, args, self.patience(give_up))
+        except RedisError as error:
+            unavailable(self.name, error)
 
-    async def pop(self, key: str, seconds: float) -> bytes | None:
-        """Run BLPOP for `seconds`; allow the client's time-out on top for the answer."""
-        reply = await self._ask(seconds + self._timeout, "BLPOP", key, f"{seconds:.3f}", raw=True)
-        return None if reply is None else reply[1]
-
-    async def _ask(self, timeout: float, *words: str, raw: bool = False) -> Any:
-        connection, pooled = await self._take()
-        in_step = False
+    async def pop(self, wake_list: str, seconds: float, give_up: float | None) -> bytes | None:
+        """See `BlockingRemote.pop`."""
+        patience = self.patience(give_up, seconds)
         try:
-            await connection.send_packed_command([encode_command(*words)], check_health=False)
-            answer = await connection.read_response(disable_decoding=raw, timeout=timeout)
-            in_step = True
-            return answer
-        except ResponseError:
-            in_step = True
-            raise
-        finally:
-            # After a cancellation, the late answer must not be read as another command's.
-            if not in_step or not pooled:
-                await connection.disconnect(nowait=True)
-            if pooled:
-                await self._pool.release(connection)
-
-    async def _take(self) -> tuple[Any, bool]:
-        try:
-            return await self._pool.get_connection(), True  # type: ignore[no-untyped-call]
-        except MaxConnectionsError:
-            # redis-py's pools are limited to 100 connections; the number of waiting tasks is not.
-            connection: Any = self._pool.connection_class(**self._pool.connection_kwargs)
-            await connection.connect()
-            return connection, False
+            popped: bytes | None = await self.transport.pop(wake_list, seconds, patience)
+        except NO_ANSWER:
+            return None
+        except RedisError as error:
+            unavailable(self.name, error)
+        return popped
 
 
 class AsyncRedisLease(RedisLeaseState):
     """A granted `AsyncRedisLock`; the asyncio version of `RedisLease`."""
 
-    __slots__ = ("_ended", "_lock", "_renewal_task")
+    __slots__ = ("_ended", "_remote", "_renewal_task", "_task")
 
     def __init__(self, lock: AsyncRedisLock, holder: str) -> None:
-        super().__init__(lock.name, holder, lock.lease, clock=lock.clock, hooks=lock.hooks)
-        self._lock = lock
+        remote = lock.remote
+        super().__init__(
+            lock.name,
+            holder,
+            lock.lease_seconds,
+            remote.keys,
+            clock=remote.clock,
+            hooks=remote.hooks,
+        )
+        self._remote = remote
         self._ended = asyncio.Event()
         self._renewal_task: asyncio.Task[None] | None = None
+        self._task = asyncio.current_task()
 
     def start_renewing(self) -> None:
-        """Start the renewal task."""
+        """Start the renewal task, or start it again for another length of the lease."""
+        self.stop_renewing()
         # The task has only a weak reference, so that a lease that its owner dropped can expire.
         self._renewal_task = asyncio.create_task(_renew_until_lost(weakref.ref(self)))
 
@@ -95,28 +89,37 @@ class AsyncRedisLease(RedisLeaseState):
         """Release the lock, at the last of as many releases as there were acquires.
 
         Raises `LockLost` if the lease ended before, `LockUnavailable` if the server does not
-        answer; call `release` again in that case.
+        answer; call `release` again in that case.  A release that is cancelled goes on in the
+        background.
         """
         if not self.count_release() or self._released:
             return
         self._is_lost()  # records an expiry before the server is asked
         self.begin_release()
         self.stop_renewing()
-        answer = await self._send_release()
-        self._lock.forget(self)
+        try:
+            held = await self._send_release()
+        except asyncio.CancelledError:
+            with contextlib.suppress(LockError):
+                await asyncio.shield(self._finish_release())
+            raise
         self._ended.set()
-        self._note_release(self.was_held(answer))
+        self._note_release(held)
 
     async def extend(self, seconds: float) -> None:
-        """Set the lease to expire `seconds` from now; never re-create a lost lease.
+        """Set the lease to expire `seconds` from now, and to be renewed for as long.
 
-        Raises `LockLost` if another client may hold the lock, `LockUnavailable` if the server does
-        not answer.
+        It never re-creates a lost lease.  Raises `LockLost` if another client may hold the lock,
+        `LockUnavailable` if the server does not answer, ValueError for less than 1 ms.
         """
+        self.begin_extension(seconds)
         self.check()
         sent_at = self.clock.monotonic()
-        answer = await self._lock.run(self._lock.scripts.renew, self.holder, ms(seconds), "1")
+        answer = await self._remote.run(self._remote.scripts.renew, self.holder, ms(seconds), "1")
         self._note_extension(answer != 0, sent_at + seconds)
+        self._seconds = seconds
+        if self._remote.renewed:
+            self.start_renewing()
 
     async def wait_lost(self, timeout: float | None = None) -> bool:
         """Wait at most `timeout` seconds for the loss or the release; return whether lost."""
@@ -140,30 +143,39 @@ class AsyncRedisLease(RedisLeaseState):
             self._renewal_task.cancel()
 
     async def renew(self) -> float:
-        """Renew the lease; return when to renew it again (monotonic)."""
-        now = self.clock.monotonic()
-        seconds = self.renewal_seconds(now)
+        """Renew the lease if its task still runs; return when to renew it again (monotonic)."""
+        now, extensions = self.clock.monotonic(), self.extensions
+        has_ended = self._task is None or self._task.done()
+        seconds = 0.0 if has_ended else self.renewal_seconds(now)
         if seconds <= 0:
             return self.skip_renewal(now)[1]
         try:
-            answer = await self._lock.run(self._lock.scripts.renew, self.holder, ms(seconds), "0")
+            answer = await self._remote.run(
+                self._remote.scripts.renew, self.holder, ms(seconds), "0"
+            )
         except LockError as error:
             return self.note_failed_renewal(error, now)[1]
-        return self.apply_renewal(answer, now, seconds)[1]
+        return self.apply_renewal(answer, now, seconds, extensions)[1]
 
-    async def _send_release(self) -> int:
-        lock, args = self._lock, (self.holder, str(self.token), "")
-        if not self.release_sent:
+    async def _send_release(self) -> bool:
+        remote, args = self._remote, (self.holder, str(self.token), "")
+        repeated, self.release_sent = self.release_sent, True
+        if not repeated:
             try:
-                first: int = await lock.transport.run(lock.scripts.release, lock.keys.all, args)
+                first = await remote.transport.run(remote.scripts.release, remote.keys.all, args)
+                return self.was_held(first, repeated=False)
             except NO_ANSWER:
-                self.release_sent = True
+                pass
             except RedisError as error:
+                self.release_sent = False  # the server has refused it
                 unavailable(self.name, error)
-            else:
-                return first
-        answer: int = await lock.run(lock.scripts.release, *args)
-        return answer
+        return self.was_held(await remote.run(remote.scripts.release, *args), repeated=True)
+
+    async def _finish_release(self) -> None:
+        held = await self._send_release()
+        if not self._released:
+            self._ended.set()
+            self._note_release(held)
 
     async def __aenter__(self) -> Self:
         return self
@@ -182,46 +194,78 @@ class AsyncRedisLease(RedisLeaseState):
             error.add_note(f"and then {type(problem).__name__}: {problem}")
 
 
-class AsyncRedisLock(RedisHandle):
-    """A named lock for asyncio on a Redis or Valkey server; parameters as for `RedisLock`.
+class AsyncRedisLock(RedisHandle, AsyncLock):
+    """A named lock for asyncio on Redis, Valkey, Sentinel or a cluster; see `RedisLock`.
 
-    The same task may acquire the same handle again.
+    `client` is an asyncio client of redis-py or valkey-py, or a URL.  The same task may acquire the
+    same handle again.
 
+    >>> async with lock as lease:  # doctest: +SKIP
+    ...     await sell(fence=lease.token)
     >>> async with await lock.acquire(timeout=1) as lease:  # doctest: +SKIP
     ...     await sell(fence=lease.token)
     """
 
-    def __init__(self, client: Redis, name: str, **settings: Unpack[RedisLockSettings]) -> None:
-        super().__init__(name, **settings)
-        self.transport = AsyncTransport(client)
-        self._held: weakref.WeakKeyDictionary[Any, AsyncRedisLease] = weakref.WeakKeyDictionary()
+    remote: AsyncRemote
+    remote_class = AsyncRemote
 
-    async def acquire(self, timeout: float | None = None) -> AsyncRedisLease:
+    def __init__(self, client: Any, name: str, **settings: Unpack[RedisLockSettings]) -> None:
+        super().__init__(async_transport_for(client), name, **settings)
+        self._reentrant = self.capabilities.reentrant
+
+    @property
+    def lease(self) -> AsyncRedisLease:
+        """The lease that this task acquired last; raises `LockNotHeld` if it holds none."""
+        found: AsyncRedisLease = self._latest()
+        return found
+
+    async def __aenter__(self) -> AsyncRedisLease:
+        return await self.acquire()
+
+    async def acquire(
+        self, timeout: float | None = None, *, blocking: bool = True
+    ) -> AsyncRedisLease:
         """Wait for the lock for at most `timeout` seconds; None: no limit, 0: try once.
 
         Raises `LockTimeout` if it was not free in time, `LockUnavailable` if the server does not
         answer.
         """
+        timeout = time_limit(timeout, blocking)
         task = asyncio.current_task()
-        held = self._held.get(task)
-        if held is not None and held.count_reentry():
-            return held
+        if self._reentrant:
+            held: AsyncRedisLease | None = self._held.latest(task)
+            if held is not None and held.count_reentry():
+                return held
         began = self.clock.monotonic()
         lease = AsyncRedisLease(self, self.new_holder())
         try:
             grant = await self._run_acquire_steps(lease.holder, timeout)
         except BaseException as error:
             self.hooks.waited(self.name, self.clock.monotonic() - began, False)
-            if not isinstance(error, LockError) or isinstance(error, LateGrant):
+            if not isinstance(error, LockUnavailable | LockTimeout) or isinstance(error, LateGrant):
                 # Shielded, because the task may be cancelled again during the cleanup.
                 await asyncio.shield(self._leave(lease.holder, error))
             raise
         lease.begin(grant, self.max_hold)
         if self.renewed:
             lease.start_renewing()
-        self._held[task] = lease
+        self._held.add(task, lease)
+        _HELD.add(lease)
         self.hooks.waited(self.name, self.clock.monotonic() - began, True)
         return lease
+
+    async def owned(self) -> bool:
+        """Return whether this task holds the lock by this handle, according to the server."""
+        lease = self._held.latest(asyncio.current_task())
+        return (
+            lease is not None
+            and lease.remaining() > 0
+            and self.holds(lease, await self.run(self.scripts.owner))
+        )
+
+    async def locked(self) -> bool:
+        """Return whether any client holds the lock."""
+        return bool(await self.owners())
 
     async def owner(self) -> str | None:
         """Return the name of the holder; None if the lock is free."""
@@ -242,42 +286,37 @@ class AsyncRedisLock(RedisHandle):
 
     async def run(self, script: Script, *args: str) -> Any:
         """Run one of the lock's scripts; repeat it once if there was no answer."""
-        try:
-            try:
-                return await self.transport.run(script, self.keys.all, args)
-            except NO_ANSWER:
-                return await self.transport.run(script, self.keys.all, args)
-        except RedisError as error:
-            unavailable(self.name, error)
-
-    def forget(self, lease: AsyncRedisLease) -> None:
-        """Remove a released lease from the leases held by its task."""
-        for task, held in list(self._held.items()):
-            if held is lease:
-                del self._held[task]
+        return await self.remote.run(script, *args)
 
     async def _run_acquire_steps(self, holder: str, timeout: float | None) -> Grant:
+        remote = self.remote
+        give_up = self.give_up_at(timeout)
         steps = self.acquire_steps(holder, timeout)
-        wake_list = self.keys.wake_list(holder)
+        wake_list, note = self.keys.wake_list(holder), ""
         step = next(steps)
         try:
             while True:
-                if isinstance(step, float):
-                    step = steps.send(await self._pop(wake_list, step))
+                result: Any = None
+                try:
+                    if isinstance(step, tuple):
+                        result = await remote.run(self.scripts.acquire, *step, give_up=give_up)
+                    elif isinstance(step, Pause):
+                        await asyncio.sleep(step.seconds)
+                    else:
+                        if remote.own_lease_in_the_way(_HELD, asyncio.current_task()):
+                            note = self.refuse_to_wait_for_itself(timeout)
+                        result = await remote.pop(wake_list, step, give_up)
+                except LockUnavailable as error:
+                    step = steps.throw(error)
                 else:
-                    step = steps.send(await self.run(self.scripts.acquire, *step))
+                    step = steps.send(result)
         except StopIteration as done:
             grant: Grant = done.value
             return grant
-
-    async def _pop(self, wake_list: str, seconds: float) -> bytes | None:
-        try:
-            return await self.transport.pop(wake_list, seconds)
-        except NO_ANSWER:
-            # The message may be lost with the connection; the next acquire step finds out.
-            return None
-        except RedisError as error:
-            unavailable(self.name, error)
+        except LockTimeout as error:
+            if note:
+                error.add_note(note)
+            raise
 
     async def _leave(self, holder: str, error: BaseException) -> None:
         """Leave the queue, or release a lock granted meanwhile, after a cancellation."""
@@ -289,7 +328,7 @@ class AsyncRedisLock(RedisHandle):
 
 async def _renew_until_lost(reference: weakref.ref[AsyncRedisLease]) -> None:
     lease = reference()
-    due = 0.0 if lease is None else lease.clock.monotonic() + lease._lease / 3
+    due = 0.0 if lease is None else lease.clock.monotonic() + lease._seconds / 3
     while lease is not None and due < inf:
         pause = max(0.0, due - lease.clock.monotonic())
         lease = None  # the sleep must not keep the lease alive

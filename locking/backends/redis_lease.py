@@ -11,9 +11,12 @@ from typing import NoReturn
 
 from redis.exceptions import RedisError
 
-from locking.backends.redis_protocol import TOKENS, Grant
+from locking.backends.redis_protocol import TOKENS, Grant, Keys
 from locking.base import Clock, Hooks, LeaseState, LockError, LockUnavailable
 from locking.renewal import Renewal
+
+MIN_LEASE = 0.001
+"""Seconds; the servers count in milliseconds."""
 
 
 class RedisLeaseState(LeaseState):
@@ -21,20 +24,26 @@ class RedisLeaseState(LeaseState):
 
     __slots__ = (
         "_count",
-        "_lease",
+        "_extensions",
+        "_keys",
         "_max_until",
         "_process",
         "_releasing",
+        "_seconds",
         "holder",
         "release_sent",
     )
 
-    def __init__(self, name: str, holder: str, lease: float, *, clock: Clock, hooks: Hooks) -> None:
+    def __init__(
+        self, name: str, holder: str, seconds: float, keys: Keys, *, clock: Clock, hooks: Hooks
+    ) -> None:
         super().__init__(name, clock=clock, hooks=hooks)
         self.holder = holder
         self.release_sent = False
         """Whether the server may have executed a release whose answer we did not get."""
-        self._lease = lease
+        self._seconds = seconds
+        self._keys = keys
+        self._extensions = 0
         self._process = TOKENS.process
         self._count = 1
         self._max_until = inf
@@ -44,9 +53,13 @@ class RedisLeaseState(LeaseState):
         """Start the lease after its grant."""
         self.token = grant.fence
         self._granted_at = self.clock.monotonic()
-        self._deadline = grant.since + self._lease
+        self._deadline = grant.since + self._seconds
         if max_hold is not None:
             self._max_until = self._granted_at + max_hold
+
+    def is_of(self, keys: Keys) -> bool:
+        """Return whether it is a lease of the lock with these keys."""
+        return self._keys is keys or self._keys.all == keys.all
 
     # -- reentrancy, counted on the client only
 
@@ -70,30 +83,50 @@ class RedisLeaseState(LeaseState):
         """Return for how many seconds from now to renew the lease; 0.0 or less: do not renew."""
         if self.token is None or self._is_lost():
             return 0.0
-        return min(self._lease, self._max_until - now)
+        return min(self._seconds, self._max_until - now)
 
     def skip_renewal(self, now: float) -> tuple[Renewal, float]:
         """Return why no renewal was sent, and when to check again."""
         if self.token is None:
-            return Renewal.HELD, now + self._lease / 3  # still waiting in the queue
+            return Renewal.HELD, now + self._seconds / 3  # still waiting in the queue
         if self._is_lost():
             return Renewal.LOST, inf
         return Renewal.HELD, self._deadline  # to record the loss on time
 
-    def apply_renewal(self, answer: int, sent_at: float, seconds: float) -> tuple[Renewal, float]:
-        """Apply the server's answer to a renewal sent at `sent_at` for `seconds`."""
+    def apply_renewal(
+        self, answer: int, sent_at: float, seconds: float, extensions: int
+    ) -> tuple[Renewal, float]:
+        """Apply the server's answer to a renewal sent at `sent_at` for `seconds`.
+
+        `extensions` is the number of `extend` calls before it was sent.
+        """
         if answer == 0:
             # Our own release may have overtaken the renewal; then the lease is not lost.
             if not self._releasing:
                 self.mark_lost("the server no longer knows it")
             return Renewal.LOST, inf
-        self._deadline = max(self._deadline, sent_at + seconds)
-        return (Renewal.RENEWED if answer == 1 else Renewal.HELD), sent_at + self._lease / 3
+        # The server may have set a shorter expiry after this renewal; `extend` knows that one.
+        if extensions == self._extensions:
+            self._deadline = max(self._deadline, sent_at + seconds)
+        return (Renewal.RENEWED if answer == 1 else Renewal.HELD), sent_at + self._seconds / 3
 
     def note_failed_renewal(self, error: LockError, sent_at: float) -> tuple[Renewal, float]:
         """Record that a renewal got no answer; return when to try again."""
         self.hooks.renewal_failed(self.name, error)
-        return Renewal.UNKNOWN, min(sent_at + self._lease / 9, self._deadline)
+        return Renewal.UNKNOWN, min(sent_at + self._seconds / 9, self._deadline)
+
+    # -- extension
+
+    @property
+    def extensions(self) -> int:
+        """How often `extend` was called; it changes before the request is sent."""
+        return self._extensions
+
+    def begin_extension(self, seconds: float) -> None:
+        """Check and count an extension; call before sending it."""
+        if not seconds >= MIN_LEASE:
+            raise ValueError(f"a lease of {seconds} s is too short: at least {MIN_LEASE} s")
+        self._extensions += 1
 
     # -- release
 
@@ -105,9 +138,12 @@ class RedisLeaseState(LeaseState):
         """Accept "not yours" from a renewal in flight; call before sending the release."""
         self._releasing = True
 
-    def was_held(self, answer: int) -> bool:
-        """Return whether a release's answer means that we held the lock until then."""
-        return answer == 1 or (answer == 2 and self.release_sent)
+    def was_held(self, answer: int, repeated: bool) -> bool:
+        """Return whether a release's answer means that we held the lock until then.
+
+        `repeated`: an earlier try may have released it, and its answer was lost or interrupted.
+        """
+        return answer == 1 or (answer == 2 and repeated)
 
     def _is_lost(self) -> bool:
         if self.is_inherited():
@@ -116,7 +152,12 @@ class RedisLeaseState(LeaseState):
 
 
 def unavailable(name: str, error: RedisError) -> NoReturn:
-    """Raise `LockUnavailable` for an error of the server or the connection."""
+    """Raise `LockUnavailable` for an error of the server or the connection.
+
+    Raises LockError for a semaphore with another number of permits.
+    """
+    if str(error).startswith("PERMITS"):
+        raise LockError(f"semaphore {name!r}: {error}") from error
     raise LockUnavailable(f"the server of lock {name!r} did not answer: {error}") from error
 
 

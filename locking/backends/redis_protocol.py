@@ -19,15 +19,27 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from locking.base import LockTimeout
+from locking.base import LockTimeout, LockUnavailable
 
-SLICE = 2.0
-"""The longest wait in seconds before a waiter reports that it is alive: short enough that a dead
-waiter leaves the queue within seconds, long enough to cost almost nothing."""
+SLICE = 0.4
+"""The longest wait in seconds before a waiter reports that it is alive, and passes over waiters
+that have died: short enough that they cost those behind them about a second, long enough to cost
+almost nothing."""
 
 JITTER = 0.05
 """The longest delay in seconds between the expiry of the holder's lease and the check of the first
 waiter, so that the server has expired the key; later waiters check later, in queue order."""
+
+MAX_JITTER = 0.1
+"""The longest of these delays in seconds, however many wait in front."""
+
+
+RIDE_OUT = 30.0
+"""Seconds for which a waiter without a time-out rides out a server that has stopped answering: a
+fail-over or a restart takes less."""
+
+RECONNECT_PAUSE = 0.2
+"""The longest pause in seconds between the tries of such a waiter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,12 +147,20 @@ class LateGrant(LockTimeout):
     """The last try was granted, but its answer took longer than the lease; release the lock."""
 
 
-AcquireSteps = Generator["tuple[str, ...] | float", Any, Grant]
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """A step of an acquisition: sleep for so many seconds."""
+
+    seconds: float
+
+
+AcquireSteps = Generator["tuple[str, ...] | float | Pause", Any, Grant]
 
 
 def acquire_steps(
     holder: str,
     *,
+    name: str,
     lease: float,
     mode: str,
     timeout: float | None,
@@ -149,7 +169,8 @@ def acquire_steps(
     """Yield the steps of one acquisition; the caller executes them and sends the results back.
 
     A yielded tuple means: run the acquire script with these arguments and send its answer.  A float
-    means: pop the wake-up list, blocking for that many seconds, and send the message or None.
+    means: pop the wake-up list, blocking for that many seconds, and send the message or None.  A
+    `Pause` means: sleep.  The caller throws `LockUnavailable` in if the server does not answer.
     Returns a grant that has not expired; raises `LockTimeout` after `timeout` seconds.
     """
     lease_ms = str(round(lease * 1000))
@@ -157,29 +178,42 @@ def acquire_steps(
     only_try = (holder, lease_ms, mode, "0")
     sent_at = monotonic()
     deadline = inf if timeout is None else sent_at + timeout
+    ride_out_until = -inf  # a server that has never answered is not waited for
     while True:
-        answer = yield only_try if sent_at >= deadline else queue_up
+        try:
+            answer = yield only_try if sent_at >= deadline else queue_up
+        except LockUnavailable:
+            left = min(deadline, ride_out_until) - monotonic()
+            if left <= 0:
+                raise
+            yield Pause(min(left, random.uniform(RECONNECT_PAUSE / 2, RECONNECT_PAUSE)))
+            sent_at = monotonic()
+            continue
         now = monotonic()
+        ride_out_until = now + RIDE_OUT if timeout is None else inf
         if answer[0]:
             if now < sent_at + lease:
                 return Grant(answer[0], sent_at)
             # The lease may have expired, and another client may hold the lock. If the lock is still
             # ours, the server restarts the lease when asked again.
             if sent_at >= deadline:
-                raise LateGrant(f"no answer within the lease of {lease} s")
+                raise LateGrant(f"lock {name!r}: no answer within the lease of {lease} s")
             sent_at = now
             continue
         if sent_at >= deadline:
-            raise LockTimeout(f"not free within {timeout} s")
+            raise LockTimeout(f"lock {name!r}: not free within {timeout} s")
         # Do not wait past the expiry of the holder's lease: the holder may have crashed.  The last
         # try happens at the deadline, after this wait.
         _, ends_in_ms, place, server_us = answer
-        jitter = max(place, 1) * random.uniform(JITTER / 2, JITTER)
+        jitter = min(max(place, 1) * random.uniform(JITTER / 2, JITTER), MAX_JITTER)
         until_expiry = max(ends_in_ms, 0) / 1000 + jitter
-        message = yield max(0.001, min(SLICE, until_expiry, deadline - now))
+        try:
+            message = yield max(0.001, min(SLICE, until_expiry, deadline - now))
+        except LockUnavailable:
+            message = None  # the next acquire step finds out
         now = monotonic()
         if message:
-            fence, granted_us = map(int, message.split(b":"))
+            fence, granted_us = map(int, message.split(b":")[:2])
             # The lease began when the previous holder released.  To be safe, count the server's
             # time from its answer to that grant from when we sent our request, but not past now.
             since = min(now, sent_at + max(0, granted_us - server_us) / 1e6)

@@ -1,7 +1,7 @@
 """Redis locks with several concurrent holders: a read/write lock and a semaphore.
 
 Both use one queue in which no waiter overtakes another, so a stream of readers cannot starve a
-writer.  Leases, fencing tokens, renewal and wake-ups are those of `RedisLock`.
+writer.  Leases, fencing tokens, renewal and wake-ups are those of `RedisLock` and `AsyncRedisLock`.
 """
 
 from __future__ import annotations
@@ -9,62 +9,90 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from redis import Redis, RedisCluster
-
 from locking.backends.redis import RedisLock
+from locking.backends.redis_async import AsyncRedisLock
+from locking.backends.redis_handle import RedisHandle
 from locking.backends.redis_protocol import SHARED
-from locking.backends.redis_transport import Transport
 
 
-class _SharedLock(RedisLock):
+class _Shared(RedisHandle):
     scripts = SHARED
     role = ""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        if not settings.get("fair", True):
+            raise ValueError(f"{type(self).__name__} has one queue for all: it is always fair")
+        super().__init__(*args, **settings)
 
     def new_holder(self) -> str:
         return f"{self.role}-{super().new_holder()}"
 
 
-class RedisReadLock(_SharedLock):
-    """The read lock of a `RedisReadWriteLock`: excludes writers only."""
-
+class _Read(_Shared):
     kind = "rw"
     role = "r"
 
 
-class RedisWriteLock(_SharedLock):
-    """The write lock of a `RedisReadWriteLock`: excludes readers and writers."""
-
+class _Write(_Shared):
     kind = "rw"
     role = "w"
+
+
+class _Semaphore(_Shared):
+    kind = "semaphore"
+    capabilities = replace(RedisHandle.capabilities, reentrant=False)
+
+    def __init__(self, client: Any, name: str, permits: int, **settings: Any) -> None:
+        if permits < 1:
+            raise ValueError(f"a semaphore needs at least one permit, not {permits}")
+        super().__init__(client, name, **settings)
+        self.permits = permits
+        self.role = f"s{permits}"
+
+
+class RedisReadLock(_Read, RedisLock):
+    """The read lock of a `RedisReadWriteLock`: excludes writers only."""
+
+
+class RedisWriteLock(_Write, RedisLock):
+    """The write lock of a `RedisReadWriteLock`: excludes readers and writers."""
 
 
 class RedisReadWriteLock:
     """A pair of locks for many readers or one writer.  Parameters are those of `RedisLock`.
 
-    Release the read lock before you acquire the write lock; otherwise the thread waits for itself.
+    Release the read lock before you acquire the write lock, and the other way round: a thread that
+    holds one and waits for the other waits for itself, which without a time-out raises LockError.
     """
 
-    def __init__(
-        self, client: Redis | RedisCluster | Transport, name: str, **settings: Any
-    ) -> None:
+    def __init__(self, client: Any, name: str, **settings: Any) -> None:
         self.read = RedisReadLock(client, name, **settings)
         self.write = RedisWriteLock(client, name, **settings)
 
 
-class RedisSemaphore(_SharedLock):
+class RedisSemaphore(_Semaphore, RedisLock):
     """A semaphore with at most `permits` holders; a thread may take several, one per acquire.
 
-    All handles of a name must use the same number of permits.  Other parameters are those of
-    `RedisLock`.
+    All handles of a name must use the same number of permits; acquire raises LockError if the
+    holders have another.  Other parameters are those of `RedisLock`.
     """
 
-    kind = "semaphore"
-    capabilities = replace(RedisLock.capabilities, reentrant=False)
 
-    def __init__(
-        self, client: Redis | RedisCluster | Transport, name: str, permits: int, **settings: Any
-    ) -> None:
-        if permits < 1:
-            raise ValueError(f"a semaphore needs at least one permit, not {permits}")
-        super().__init__(client, name, **settings)
-        self.role = f"s{permits}"
+class AsyncRedisReadLock(_Read, AsyncRedisLock):
+    """The read lock of an `AsyncRedisReadWriteLock`: excludes writers only."""
+
+
+class AsyncRedisWriteLock(_Write, AsyncRedisLock):
+    """The write lock of an `AsyncRedisReadWriteLock`: excludes readers and writers."""
+
+
+class AsyncRedisReadWriteLock:
+    """The asyncio version of `RedisReadWriteLock`; both kinds exclude each other."""
+
+    def __init__(self, client: Any, name: str, **settings: Any) -> None:
+        self.read = AsyncRedisReadLock(client, name, **settings)
+        self.write = AsyncRedisWriteLock(client, name, **settings)
+
+
+class AsyncRedisSemaphore(_Semaphore, AsyncRedisLock):
+    """The asyncio version of `RedisSemaphore`; both kinds share the permits."""

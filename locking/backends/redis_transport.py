@@ -2,38 +2,37 @@
 
 redis-py's `execute_command` applies one retry and time-out policy to all commands and takes twice
 the time of the round trip.  A lock must decide itself: only a script that recognises its token may
-be sent again, and a blocking pop needs a longer time-out.
+be sent again, a blocking pop needs a longer time-out, and no answer is awaited past the deadline.
+
+The connections are separate from those of the client's pool and not counted by its
+`max_connections`: every waiter needs one, and a limit would let waiters block a release.
 """
 
 from __future__ import annotations
 
 import os
-import socket
+import threading
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from math import inf
+from typing import Any, Protocol, TypeVar
 
-from redis import Redis, RedisCluster
-from redis.backoff import NoBackoff
 from redis.exceptions import (
-    AskError,
-    ClusterDownError,
     ConnectionError,  # noqa: A004
-    MovedError,
     NoScriptError,
-    ResponseError,
     TimeoutError,  # noqa: A004
-    TryAgainError,
 )
-from redis.retry import Retry
 
 try:
     import hiredis
 except ImportError:  # optional, encodes ten times as fast
     hiredis = None  # type: ignore[assignment]
 
+from locking.backends._drivers import Driver, close_with, is_foreign, translate
 from locking.backends._sockets import Spinner, is_cooperative, watch
 from locking.backends.redis_protocol import Script
+
+T = TypeVar("T")
 
 NO_ANSWER = (ConnectionError, TimeoutError)
 """The errors of a transport after which it is unknown whether the server ran the command."""
@@ -45,25 +44,33 @@ milliseconds, and buyers wait behind the caller."""
 MAX_IDLE = 32
 """The number of idle connections kept per client; only a burst of waiters needs more."""
 
+Wait = tuple[int, int] | None
+"""(replicas, ms): the arguments of the WAIT command."""
+
 
 class Transport(Protocol):
     """The interface through which a lock talks to a server; the simulator has its own."""
 
     def run(
-        self, script: Script, keys: Sequence[str], args: Sequence[str], wait: Wait = None
+        self,
+        script: Script,
+        keys: Sequence[str],
+        args: Sequence[str],
+        wait: Wait = None,
+        patience: float | None = None,
     ) -> Any:
         """Run the script once and return its answer; raise one of `NO_ANSWER` or RedisError.
 
         With `wait`, also send WAIT in the same round trip and return (answer, replicas): how many
-        replicas have the script's writes.
+        replicas have the script's writes.  `patience` limits the seconds to wait for a connection
+        and for the answer; None: the client's time-out.
         """
 
-    def pop(self, key: str, seconds: float) -> bytes | None:
-        """Pop the first element of the list, blocking for at most `seconds`."""
+    def pop(self, key: str, seconds: float, patience: float | None = None) -> bytes | None:
+        """Pop the first element of the list, blocking for at most `seconds`.
 
-
-Wait = tuple[int, int] | None
-"""(replicas, ms): the arguments of the WAIT command."""
+        `patience` limits the seconds to wait for the answer beyond those.
+        """
 
 
 def encode_command(*command: str) -> bytes:
@@ -78,159 +85,198 @@ def encode_command(*command: str) -> bytes:
     return b"".join(parts)
 
 
-class Connection(Protocol):
-    """The part of redis-py's untyped connection that this module uses."""
+def within(seconds: float, function: Callable[[], T]) -> T:
+    """Return the function's result; raise `TimeoutError` if it takes longer than `seconds`.
 
-    _sock: socket.socket
+    For a search that asks several servers in turn, each with its own time-outs and retries.
+    """
+    outcome: list[tuple[bool, Any]] = []
 
-    def connect(self) -> None: ...  # noqa: D102
-    def disconnect(self) -> None: ...  # noqa: D102
-    def send_packed_command(self, command: Sequence[bytes], check_health: bool) -> None: ...  # noqa: D102
-    def read_response(self, **options: Any) -> Any: ...  # noqa: D102
+    def call() -> None:
+        try:
+            outcome.append((True, function()))
+        except Exception as error:  # noqa: BLE001 - it is raised again in the caller
+            outcome.append((False, error))
+
+    thread = threading.Thread(target=call, name="lock-search", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if not outcome:
+        raise TimeoutError(f"no server was found within {seconds:.3f} s")
+    done, value = outcome[0]
+    if not done:
+        raise value
+    result: T = value
+    return result
 
 
-class _PooledConnection:
-    """A connection, a check whether it is dead, and a spinner for its answers."""
+class Link:
+    """A connection; whether it is readable, which means dead while idle; and a spinner."""
 
-    __slots__ = ("connection", "has_died", "spinner")
+    __slots__ = ("connection", "is_readable", "spinner")
 
-    def __init__(self, connection: Connection) -> None:
-        connection.connect()
+    def __init__(self, connection: Any, usual_timeout: float) -> None:
         self.connection = connection
-        self.has_died = is_readable = watch(connection._sock.fileno())
-        self.spinner = None if is_cooperative(connection._sock) else Spinner(is_readable)
+        # The one private attribute that is used; without it, a round trip takes longer.
+        sock = getattr(connection, "_sock", None)
+        if sock is None:
+            self.is_readable: Callable[[float], bool] = connection.can_read
+        else:
+            sock.settimeout(usual_timeout)
+            self.is_readable = watch(sock.fileno())
+        cooperative = sock is None or is_cooperative(sock)
+        self.spinner = None if cooperative else Spinner(self.is_readable)
 
 
 class NodeTransport:
-    """Separate connections to the server of one `redis.Redis`, also through Sentinel."""
+    """Separate connections to the server of one client, also through Sentinel."""
 
-    def __init__(self, client: Redis) -> None:
-        pool = client.connection_pool
-        self._make: Callable[..., Connection] = pool.connection_class
-        self._kwargs = {**pool.connection_kwargs, "retry": Retry(NoBackoff(), 0)}
+    def __init__(self, client: Any, driver: Driver) -> None:
+        self._errors, self._error = driver.errors, driver.error
+        pool = self._pool = client.connection_pool  # a Sentinel connection refers to it weakly
+        self._make: Callable[..., Any] = pool.connection_class
+        self._kwargs = {**pool.connection_kwargs, "retry": driver.no_retry()}
         timeout = self._kwargs.get("socket_timeout")
-        self._timeout: float = DEFAULT_TIMEOUT if timeout is None else timeout
-        self._kwargs["socket_timeout"] = self._timeout
-        if self._kwargs.get("socket_connect_timeout") is None:
-            self._kwargs["socket_connect_timeout"] = self._timeout
+        self.timeout: float = DEFAULT_TIMEOUT if timeout is None else timeout
+        manager = getattr(pool, "sentinel_manager", None)
+        self._search_limit = self.timeout * (len(manager.sentinels) + 1) if manager else 0.0
         # list.pop and list.append are atomic, so no lock is needed; the last used is the warmest.
-        self._idle: list[_PooledConnection] = []
+        self._idle: list[Link] = []
         _TRANSPORTS.add(self)
+        close_with(pool, "disconnect", self.close)
 
     def run(
-        self, script: Script, keys: Sequence[str], args: Sequence[str], wait: Wait = None
+        self,
+        script: Script,
+        keys: Sequence[str],
+        args: Sequence[str],
+        wait: Wait = None,
+        patience: float | None = None,
     ) -> Any:
         """Run the script by its hash, or in full if the server does not know it."""
         tail = (str(len(keys)), *keys, *args)
+        limit = self.timeout if patience is None else min(self.timeout, patience)
         try:
-            return self._ask(("EVALSHA", script.sha, *tail), wait)
-        except NoScriptError:
-            return self._ask(("EVAL", script.source, *tail), wait)
+            return self._ask(("EVALSHA", script.sha, *tail), wait, limit, patience)
+        except NoScriptError as unknown:
+            # The error and a frame of redis-py refer to each other, and so to our caller's lease.
+            unknown.__traceback__ = None
+            return self._ask(("EVAL", script.source, *tail), wait, limit, patience)
 
-    def pop(self, key: str, seconds: float) -> bytes | None:
-        """Run BLPOP for `seconds`; allow the client's time-out on top for the answer."""
-        pooled = self._take()
-        connection = pooled.connection
-        if pooled.spinner:
-            pooled.spinner.suspend()
-        connection.send_packed_command(
-            [encode_command("BLPOP", key, f"{seconds:.3f}")], check_health=False
-        )
-        reply = connection.read_response(
-            disable_decoding=True, timeout=seconds + self._timeout, disconnect_on_error=True
-        )
-        self._give_back(pooled)
+    def pop(self, key: str, seconds: float, patience: float | None = None) -> bytes | None:
+        """Run BLPOP for `seconds`; allow `patience`, or the client's time-out, for the answer."""
+        limit = self.timeout if patience is None else min(self.timeout, patience)
+        link = self._take(limit, patience)
+        if link.spinner:
+            link.spinner.suspend()
+        try:
+            link.connection.send_packed_command(
+                [encode_command("BLPOP", key, f"{seconds:.3f}")], check_health=False
+            )
+            _await(link, seconds + limit)
+            reply = link.connection.read_response(disable_decoding=True)
+        except self._error as error:
+            link.connection.disconnect()
+            if is_foreign(error):
+                raise translate(error) from error
+            raise
+        self._give_back(link)
         return None if reply is None else reply[1]
 
-    def _ask(self, command: tuple[str, ...], wait: Wait) -> Any:
-        pooled = self._take()
-        connection = pooled.connection
+    def _ask(
+        self, command: tuple[str, ...], wait: Wait, limit: float, patience: float | None
+    ) -> Any:
+        link = self._take(limit, patience)
+        connection = link.connection
         commands = [encode_command(*command)]
         if wait:
             commands.append(encode_command("WAIT", *map(str, wait)))
         try:
             connection.send_packed_command(commands, check_health=False)
-            if pooled.spinner:
-                pooled.spinner.spin()
-            answer = connection.read_response(disconnect_on_error=True)
-        except NO_ANSWER:
-            # After a restart of the server, all idle connections are stale.
+            if not link.spinner or not link.spinner.spin():
+                _await(link, limit)
+            answer = connection.read_response()
+            if wait:
+                if not connection.can_read(limit + wait[1] / 1000):
+                    raise TimeoutError("no answer to WAIT")
+                answer = (answer, connection.read_response())
+        except self._error as error:
+            self._after(error, link, may_keep=not wait)
+            if is_foreign(error):
+                raise translate(error) from error
+            raise
+        except TimeoutError:
+            connection.disconnect()
             self._idle = []
             raise
-        except ResponseError:
-            # The server has answered; the connection is reusable unless WAIT's answer follows.
-            if wait:
-                connection.disconnect()
-            else:
-                self._give_back(pooled)
-            raise
-        if wait:
-            timeout = self._timeout + wait[1] / 1000
-            reached = connection.read_response(timeout=timeout, disconnect_on_error=True)
-            answer = (answer, reached)
-        self._give_back(pooled)
+        self._give_back(link)
         return answer
 
     # An error between `_take` and `_give_back` drops the connection, and so closes it: a late
     # answer must never be read as the answer to another command.
 
-    def _take(self) -> _PooledConnection:
+    def _after(self, error: Exception, link: Link, *, may_keep: bool) -> None:
+        if isinstance(error, self._errors.ResponseError) and may_keep:
+            self._give_back(link)  # the server has answered
+            return
+        link.connection.disconnect()
+        if not isinstance(error, self._errors.ResponseError):
+            # After a restart of the server, all idle connections are stale.
+            self._idle = []
+
+    def _take(self, limit: float, patience: float | None) -> Link:
         while True:
             try:
-                pooled = self._idle.pop()
+                link = self._idle.pop()
             except IndexError:
-                return _PooledConnection(self._make(**self._kwargs))
+                return self._connect(limit, patience)
             # A command on a dead connection would count as "perhaps executed", so a release after a
             # restart of the server could not tell a lost lease from a repetition.
-            if not pooled.has_died():
-                return pooled
-            pooled.connection.disconnect()
+            if not link.is_readable(0):
+                return link
+            link.connection.disconnect()
 
-    def _give_back(self, pooled: _PooledConnection) -> None:
+    def _connect(self, limit: float, patience: float | None) -> Link:
+        limits: dict[str, Any] = {"socket_timeout": limit}
+        if "path" not in self._kwargs:  # old versions know no such limit for a Unix socket
+            usual = self._kwargs.get("socket_connect_timeout")
+            limits["socket_connect_timeout"] = limit if usual is None else min(usual, limit)
+        connection = self._make(**self._kwargs | limits)
+        try:
+            if self._search_limit:
+                within(min(self._search_limit, patience or inf), connection.connect)
+            else:
+                connection.connect()
+        except self._error as error:
+            if is_foreign(error):
+                raise translate(error) from error
+            raise
+        return Link(connection, self.timeout)
+
+    def _give_back(self, link: Link) -> None:
         if len(self._idle) < MAX_IDLE:
-            self._idle.append(pooled)
+            self._idle.append(link)
         else:
-            pooled.connection.disconnect()
+            link.connection.disconnect()
 
     def forget_connections(self) -> None:
         """Drop the connections after a fork without closing them; they belong to the parent."""
         self._idle = []
 
+    def close(self) -> None:
+        """Close the idle connections."""
+        idle, self._idle = self._idle, []
+        for link in idle:
+            link.connection.disconnect()
 
-class ClusterTransport:
-    """A transport that finds the cluster node of a key, also after its slot has moved."""
 
-    def __init__(self, cluster: RedisCluster) -> None:
-        self._cluster = cluster
-
-    def run(
-        self, script: Script, keys: Sequence[str], args: Sequence[str], wait: Wait = None
-    ) -> Any:
-        """Run the script on the node of its keys."""
-        return self._on_node(keys[0], lambda node: node.run(script, keys, args, wait))
-
-    def pop(self, key: str, seconds: float) -> bytes | None:
-        """Run BLPOP on the node of the key; a slot that moves away ends it with an error."""
-        popped: bytes | None = self._on_node(key, lambda node: node.pop(key, seconds))
-        return popped
-
-    def _on_node(self, key: str, ask: Callable[[Transport], Any]) -> Any:
-        node = self._cluster.get_node_from_key(key)  # type: ignore[no-untyped-call]
-        if node is None:
-            raise ClusterDownError(f"no node serves {key!r}")
-        try:
-            return ask(transport_for(self._cluster.get_redis_connection(node)))
-        except NO_ANSWER:
-            # A replica may have been promoted; the next try asks the other nodes for the slot.
-            self._cluster.nodes_manager.initialize()
-            raise
-        except (MovedError, AskError, TryAgainError) as moved:
-            self._cluster.nodes_manager.initialize()
-            raise ConnectionError(f"the slot of {key!r} is moving") from moved
+def _await(link: Link, seconds: float) -> None:
+    if not link.is_readable(seconds):
+        link.connection.disconnect()
+        raise TimeoutError(f"no answer within {seconds:.3f} s")
 
 
 _TRANSPORTS: weakref.WeakSet[NodeTransport] = weakref.WeakSet()
-_TRANSPORT_FOR: weakref.WeakKeyDictionary[Any, Transport] = weakref.WeakKeyDictionary()
 
 
 def _after_fork() -> None:
@@ -239,16 +285,3 @@ def _after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork)
-
-
-def transport_for(client: Redis | RedisCluster | Transport) -> Transport:
-    """Return the transport of a client; all locks on a client share one."""
-    if not isinstance(client, Redis | RedisCluster):
-        return client
-    transport = _TRANSPORT_FOR.get(client)
-    if transport is None:
-        transport = (
-            ClusterTransport(client) if isinstance(client, RedisCluster) else NodeTransport(client)
-        )
-        transport = _TRANSPORT_FOR.setdefault(client, transport)
-    return transport

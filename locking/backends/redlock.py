@@ -78,7 +78,11 @@ class RedLockLease(Lease):
     def __init__(self, lock: RedLock, value: str, sent_at: float) -> None:
         """Create the lease granted to `value`; the first command was sent at `sent_at`."""
         super().__init__(
-            lock.name, seconds=lock.lease, sent_at=sent_at, clock=lock.clock, hooks=lock.hooks
+            lock.name,
+            seconds=lock.lease_seconds,
+            sent_at=sent_at,
+            clock=lock.clock,
+            hooks=lock.hooks,
         )
         self._lock = lock
         self._value = value
@@ -111,7 +115,7 @@ class RedLock(WaitingLock):
             raise ValueError("Redlock needs an odd number of servers, and at least three")
         self.clients = clients
         self.quorum = len(clients) // 2 + 1
-        self.lease = lease
+        self.lease_seconds = lease
         self.key = f"redlock:{name}"
 
     def _acquire(self, deadline: Deadline) -> Lease:
@@ -124,7 +128,7 @@ class RedLock(WaitingLock):
     def _try(self) -> Lease | None:
         value = f"{self.owner_name}|{uuid.uuid4().hex}"
         sent_at = self.clock.monotonic()
-        keep = with_drift(self.lease)
+        keep = with_drift(self.lease_seconds)
         lease = RedLockLease(self, value, sent_at)
         try:
             answers = self._ask(lambda client: client.set(self.key, value, nx=True, px=keep))

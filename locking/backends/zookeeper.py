@@ -132,16 +132,19 @@ class ZooKeeperLock(WaitingLock):
         return float(self.client._session_timeout) / 1000
 
     def _acquire(self, deadline: Deadline) -> Lease:
-        ticket = uuid.uuid4().hex  # finds our node if the answer to its creation is lost
-        try:
-            node, czxid = self._join(ticket)
-            self._wait_for_turn(node, deadline)
-            return NodeLease(self, f"{self.path}/{node}", czxid)
-        except NoNodeError as error:
-            raise LockUnavailable("the session ended while waiting") from error
-        except BaseException:
-            self._leave(ticket)
-            raise
+        while True:
+            ticket = uuid.uuid4().hex  # finds our node if the answer to its creation is lost
+            try:
+                node, czxid = self._join(ticket)
+                self._wait_for_turn(node, deadline)
+                return NodeLease(self, f"{self.path}/{node}", czxid)
+            except NoNodeError as error:
+                # The session ended, and the place in the queue with it; kazoo has started another.
+                if deadline.left() <= 0:
+                    raise LockUnavailable("the session ended while waiting") from error
+            except BaseException:
+                self._leave(ticket)
+                raise
 
     def _join(self, ticket: str) -> tuple[str, int]:
         """Append our node to the queue; return its name and its `czxid`."""

@@ -63,7 +63,7 @@ class TransportWithPop:
     def run(self, *args: Any) -> Any:
         return self._transport.run(*args)
 
-    def pop(self, key: str, seconds: float) -> bytes | None:
+    def pop(self, key: str, seconds: float, patience: float | None = None) -> bytes | None:
         return self._pop(key, seconds)
 
 

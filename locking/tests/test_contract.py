@@ -192,7 +192,7 @@ def test_an_unsupported_operation_raises():
     class Bare(Lock):
         name = "bare"
 
-        def acquire(self, timeout: float | None = None) -> Lease:
+        def acquire(self, timeout: float | None = None, *, blocking: bool = True) -> Lease:
             raise LockTimeout("never free")
 
     lock = Bare()

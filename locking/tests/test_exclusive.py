@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+from functools import partial
+
 import pytest
 from redis import Redis
 
 from locking import LockLost, LockTimeout
 from locking.backends.redis import RedisLock
+from locking.backends.redis_async import AsyncRedisLock
 from locking.base import Clock
 from locking.exclusive import exclusively, run_exclusively
+from locking.redis_client import connect_async
 from locking.tests.helpers import Task, eventually
+from locking.tests.servers import Valkey
 
 
 def test_the_function_runs_inside_the_lock_and_its_result_comes_back(valkey: Redis):
@@ -86,3 +92,69 @@ def test_a_function_can_be_decorated_with_one_lock(valkey: Redis):
     eventually(lambda: lock.waiters() == 1)
     holder.release()
     assert waiting.result() is not None
+
+
+def test_a_coroutine_function_runs_inside_the_lock(valkey_server: Valkey):
+    async def scenario() -> None:
+        client = connect_async(valkey_server.endpoint)
+        probe = AsyncRedisLock(client, "nightly")
+
+        @exclusively(AsyncRedisLock(client, "nightly", owner="me"), timeout=20)
+        async def nightly(number: int) -> str | None:
+            await asyncio.sleep(0)
+            return await probe.owner()
+
+        assert await nightly(1) == "me"
+        assert await probe.owner() is None
+        await client.aclose()
+
+    asyncio.run(scenario())
+
+
+def generator():
+    yield 1
+
+
+async def async_generator():
+    yield 1
+
+
+async def coroutine() -> None: ...
+
+
+class CallableCoroutine:
+    async def __call__(self) -> None: ...
+
+
+def plain() -> None: ...
+
+
+@pytest.mark.parametrize(
+    "function",
+    [generator, async_generator, coroutine, partial(coroutine), CallableCoroutine()],
+)
+def test_a_function_whose_body_runs_later_is_refused_by_a_blocking_lock(valkey: Redis, function):
+    with pytest.raises(TypeError):
+        exclusively(RedisLock(valkey, "restock"))(function)
+
+
+def test_a_blocking_function_and_a_generator_are_refused_by_an_asyncio_lock():
+    lock = AsyncRedisLock("redis://127.0.0.1:1", "restock")
+    for function in (plain, generator, async_generator):
+        with pytest.raises(TypeError):
+            exclusively(lock)(function)
+    with pytest.raises(TypeError, match="a blocking lock"):
+        run_exclusively(lock, plain)  # type: ignore[arg-type]
+
+
+def test_a_lock_chosen_at_the_call_is_checked_then(valkey: Redis):
+    with pytest.raises(TypeError):
+        asyncio.run(exclusively(lambda: RedisLock(valkey, "restock"))(coroutine)())
+
+
+@pytest.mark.parametrize("function", [generator, async_generator, coroutine])
+def test_a_result_that_runs_later_is_refused(valkey: Redis, function):
+    lock = RedisLock(valkey, "restock")
+    with pytest.raises(TypeError):
+        exclusively(lock)(lambda: function())()
+    assert not lock.locked()

@@ -20,6 +20,9 @@ from locking.tests.helpers import Task, TransportWithPop, eventually, process
 from locking.tests.proxy import Fault, Proxy
 from locking.tests.servers import Valkey
 
+# Some of these tests drop a lease on purpose.
+pytestmark = pytest.mark.filterwarnings("ignore:the lease of lock:ResourceWarning")
+
 
 def wait_in_line(url: str, name: str) -> None:
     RedisLock(connect(url), name, lease=30).acquire()
@@ -112,7 +115,7 @@ def test_python_redis_lock_timeout_does_not_end_under_repeated_wake_ups(valkey: 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_python_redis_lock_renewal_thread_dies_and_the_body_never_learns(valkey: Redis):
     class Fragile(Renewer):
-        def renew_due(self) -> float:
+        def renew_due(self, server) -> float:
             raise SystemExit  # whatever may end a thread
 
     renewer = Fragile()
@@ -129,15 +132,16 @@ def test_a_dead_renewal_thread_is_replaced_at_the_next_acquire(valkey: Redis):
     class FragileOnce(Renewer):
         failures = 1
 
-        def renew_due(self) -> float:
+        def renew_due(self, server) -> float:
             if self.failures:
                 self.failures -= 1
                 raise SystemExit
-            return super().renew_due()
+            return super().renew_due(server)
 
     renewer = FragileOnce()
     RedisLock(valkey, "first", lease=0.3, renewer=renewer).acquire().release()
-    eventually(lambda: not any(worker.thread.is_alive() for worker in renewer._workers.values()))
+    [server] = renewer._servers.values()
+    eventually(lambda: not server.workers["one"].thread.is_alive())
     with RedisLock(valkey, "phone", lease=0.3, renewer=renewer).acquire() as lease:
         assert not lease.lost.wait(0.7)
 
@@ -161,7 +165,7 @@ def test_redisson_7272_watchdog_outlives_the_unlock(valkey: Redis):
     renewer = Renewer()
     lock = RedisLock(valkey, "phone", lease=0.3, renewer=renewer)
     lock.acquire().release()
-    assert not renewer._entries
+    assert not renewer.leases(lock.transport)
     valkey.set("lock:{phone}", "1:a-token:another", px=200)
     eventually(lambda: not valkey.exists("lock:{phone}"), within=2)
 
@@ -180,7 +184,7 @@ def test_redisson_5761_lost_wake_up_leaves_the_waiter_asleep(valkey: Redis):
     transport = lock.transport
     lost: list[bytes] = []
 
-    def lose_the_first(key: str, seconds: float) -> bytes | None:
+    def lose_the_first(key: str, seconds: float):
         message = transport.pop(key, seconds)
         if message and not lost:
             lost.append(message)
@@ -261,7 +265,7 @@ def test_kazoo_760_cancelled_waiter_leaves_its_node(valkey: Redis):
     holder = RedisLock(valkey, "phone").acquire()
     lock = RedisLock(valkey, "phone")
 
-    def granted_and_cancelled(key: str, seconds: float) -> bytes | None:
+    def granted_and_cancelled(key: str, seconds: float):
         holder.release()  # the lock is handed over, and the waiter dies before it knows
         raise Cancelled
 

@@ -11,6 +11,9 @@ from locking.backends.redis import RedisLock
 from locking.backends.redis_protocol import Grant, LateGrant, acquire_steps
 from locking.redis_client import connect
 
+# Some of these tests drop a lease on purpose.
+pytestmark = pytest.mark.filterwarnings("ignore:the lease of lock:ResourceWarning")
+
 LEASE = 0.3
 
 
@@ -27,12 +30,14 @@ class Slow:
             time.sleep(self._seconds)
         return answer
 
-    def pop(self, key, seconds):
-        return self._transport.pop(key, seconds)
+    def pop(self, *args):
+        return self._transport.pop(*args)
 
 
 def steps_of(clock: list[float], timeout: float):
-    return acquire_steps("t:o", lease=1.0, mode="f", timeout=timeout, monotonic=lambda: clock[0])
+    return acquire_steps(
+        "t:o", name="n", lease=1.0, mode="f", timeout=timeout, monotonic=lambda: clock[0]
+    )
 
 
 def test_a_late_grant_is_confirmed_by_asking_again():

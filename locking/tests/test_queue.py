@@ -124,10 +124,10 @@ def test_threads_that_enter_the_same_ids_at_once_enter_them_once(store):
 def test_what_a_killed_consumer_did_not_acknowledge_comes_back(store, store_server):
     queue = DelayQueue(store, "orders")
     queue.enqueue(["a", "b"], 0)
-    with process(pop_and_hang, store_server.endpoint, 0.5) as victim:
+    with process(pop_and_hang, store_server.endpoint, 3.0) as victim:
         eventually(lambda: store.exists("popped"))
         victim.kill()
-    assert queue.pop(9) == []
+    assert (len(queue), queue.in_flight()) == (0, 2)
     back = eventually(lambda: queue.pop(9))
     assert sorted(one.id for one in back) == ["a", "b"]
     assert queue.acknowledge(back) == 2

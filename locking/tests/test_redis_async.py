@@ -10,19 +10,30 @@ from contextlib import asynccontextmanager
 import pytest
 from redis.asyncio import Redis
 
-from locking import LockLost, LockTimeout, LockUnavailable
+from locking import LockError, LockLost, LockTimeout, LockUnavailable
 from locking.backends.redis import RedisLock
 from locking.backends.redis_async import AsyncRedisLock
 from locking.backends.redis_protocol import MUTEX
+from locking.backends.redis_shared import (
+    AsyncRedisReadWriteLock,
+    AsyncRedisSemaphore,
+    RedisReadWriteLock,
+    RedisSemaphore,
+)
+from locking.queue import AsyncDelayQueue, DelayQueue
 from locking.redis_client import connect_async
 from locking.tests.helpers import Task, eventually
 from locking.tests.proxy import Proxy, Way
 from locking.tests.servers import RedisLike, free_port
 
+# Some of these tests drop a lease on purpose.
+pytestmark = pytest.mark.filterwarnings("ignore:the lease of lock:ResourceWarning")
+
 
 @asynccontextmanager
 async def client_of(server: RedisLike) -> AsyncIterator[Redis]:
     client = connect_async(server.endpoint)
+    assert isinstance(client, Redis)
     await client.flushall()
     try:
         yield client
@@ -237,5 +248,48 @@ def test_an_answer_after_the_lease_has_expired_grants_no_lease(store, store_serv
                         await acquiring
                 assert await AsyncRedisLock(client, "phone").owner() is None
             await slow.aclose()
+
+    run(store_server, scenario)
+
+
+def test_tasks_and_threads_share_a_read_write_lock_and_a_semaphore(store, store_server):
+    async def scenario(client: Redis) -> None:
+        lock = AsyncRedisReadWriteLock(client, "catalogue")
+        threads = RedisReadWriteLock(store, "catalogue")
+        async with lock.read, await asyncio.create_task(lock.read.acquire(timeout=0)):
+            with threads.read.acquire(timeout=0), pytest.raises(LockTimeout):
+                threads.write.acquire(timeout=0)
+            with pytest.raises(LockError, match="itself holds"):
+                await lock.write.acquire()
+        async with lock.write:
+            for half in (threads.read, threads.write):
+                with pytest.raises(LockTimeout):
+                    half.acquire(timeout=0)
+        semaphore = AsyncRedisSemaphore(client, "pool", 2)
+        async with semaphore, semaphore:
+            with pytest.raises(LockTimeout):
+                RedisSemaphore(store, "pool", 2).acquire(timeout=0)
+            waiting = asyncio.create_task(semaphore.acquire(timeout=20))
+            await until(lambda: _is(semaphore.waiters(), 1))
+        await (await waiting).release()
+        assert not await semaphore.locked()
+
+    run(store_server, scenario)
+
+
+def test_a_delay_queue_for_asyncio_is_the_same_queue(store, store_server):
+    async def scenario(client: Redis) -> None:
+        queue, other = AsyncDelayQueue(client, "orders"), DelayQueue(store, "orders")
+        assert await queue.enqueue(["a", "b", "c"], -1) == 3
+        assert await queue.enqueue([], 0) == await queue.acknowledge([]) == 0
+        assert [due.id for due in await queue.top(5)] == ["a", "b", "c"]
+        [first] = await queue.pop(1)
+        assert (await queue.waiting(), await queue.in_flight()) == (len(other), 1) == (2, 1)
+        assert await queue.next_due() == other.next_due()
+        assert await queue.acknowledge([first]) == 1
+        [second] = other.top(1)
+        assert await queue.dequeue(second.id, second.score)
+        assert await queue.discard(["c"]) == 1
+        assert await queue.next_due() is None
 
     run(store_server, scenario)

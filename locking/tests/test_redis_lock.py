@@ -15,6 +15,9 @@ from locking.redis_client import connect
 from locking.tests.helpers import SPAWN, Task, TransportWithPop, eventually, process
 from locking.tests.servers import RedisLike, free_port
 
+# Some of these tests drop a lease on purpose.
+pytestmark = pytest.mark.filterwarnings("ignore:the lease of lock:ResourceWarning")
+
 
 def lock_on(client: Redis, name: str = "phone", **options) -> RedisLock:
     return RedisLock(client, name, **options)
@@ -163,12 +166,12 @@ def test_an_interrupted_waiter_leaves_nothing_behind(store, monkeypatch):
     holder = lock_on(store).acquire()
     lock = lock_on(store)
 
-    def interrupt(key: str, seconds: float) -> None:
+    def interrupt(*args: object) -> None:
         raise Interrupted
 
     monkeypatch.setattr(lock.transport, "pop", interrupt)
     with pytest.raises(Interrupted):
-        lock.acquire()
+        lock.acquire(timeout=10)
     assert lock.waiters() == 0
     holder.release()
     assert store.keys() == [b"lock:{phone}:fence"]
@@ -384,7 +387,7 @@ def test_a_handed_over_lease_counts_from_the_hand_over_not_from_the_wake_up(stor
     lock = lock_on(store, lease=1, renew=False)
     transport = lock.transport
 
-    def slow_pop(key: str, seconds: float) -> bytes | None:
+    def slow_pop(key: str, seconds: float):
         holder.release()
         handed_over = time.monotonic()
         eventually(lambda: time.monotonic() > handed_over + 0.4)
@@ -403,7 +406,7 @@ def test_a_hand_over_that_expired_before_its_wake_up_grants_nothing(store):
     transport = lock.transport
     handed_over: list[bytes] = []
 
-    def too_slow_once(key: str, seconds: float) -> bytes | None:
+    def too_slow_once(key: str, seconds: float):
         if handed_over:
             return transport.pop(key, seconds)
         holder.release()

@@ -6,10 +6,13 @@ import time
 
 import pytest
 
-from locking import LockLost, LockTimeout
+from locking import LockError, LockLost, LockTimeout
 from locking.backends.redis_shared import RedisReadWriteLock, RedisSemaphore
 from locking.redis_client import connect
 from locking.tests.helpers import Task, eventually, process
+
+# Some of these tests drop a lease on purpose.
+pytestmark = pytest.mark.filterwarnings("ignore:the lease of lock:ResourceWarning")
 
 
 def hold_permit(url: str, lease: float) -> None:
@@ -141,3 +144,15 @@ def test_force_release_evicts_all_holders(store):
 def test_a_semaphore_without_permits_is_refused(store):
     with pytest.raises(ValueError, match="at least one permit"):
         RedisSemaphore(store, "pool", 0)
+
+
+def test_a_shared_lock_is_always_fair_and_says_so(store):
+    with pytest.raises(ValueError, match="always fair"):
+        RedisSemaphore(store, "pool", 2, fair=False)
+
+
+def test_handles_of_a_semaphore_with_other_permits_are_noticed(store):
+    other = RedisSemaphore(store, "pool", 3)
+    with RedisSemaphore(store, "pool", 2), pytest.raises(LockError, match="PERMITS 2"):
+        other.acquire(timeout=1)
+    other.acquire(timeout=1).release()

@@ -7,7 +7,6 @@ import sys
 import textwrap
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
 from functools import partial
 
 import pytest
@@ -21,83 +20,18 @@ from locking.ordered import acquire_all
 from locking.queue import DelayQueue
 from locking.redis_client import connect
 from locking.tests.helpers import Task, eventually, needs_gevent
-from locking.tests.servers import Server, Valkey, free_port
+from locking.tests.servers import Valkey
+from locking.tests.topologies import Primary, Replica, SentinelServer, cluster_url, in_sync
 
-SLOTS = 16384
+__all__ = ["cluster_url"]
+
+# Some of these tests drop a lease on purpose.
+pytestmark = pytest.mark.filterwarnings("ignore:the lease of lock:ResourceWarning")
 
 
 def fence(lease: Lease) -> int:
     assert lease.token is not None
     return lease.token
-
-
-class Primary(Valkey):
-    """A server with more options than the usual ones."""
-
-    options: tuple[str, ...] = ()
-
-    def command(self) -> list[str]:
-        return [*super().command(), *self.options]
-
-
-class ClusterNode(Primary):
-    def __init__(self) -> None:
-        super().__init__()
-        self.bus_port = free_port()  # by default the port + 10,000, which may be too high
-        self.options = ("--cluster-enabled", "yes", "--cluster-port", str(self.bus_port))
-
-
-class Replica(Primary):
-    def __init__(self, primary: Server) -> None:
-        super().__init__()
-        self.options = (
-            "--replicaof",
-            "127.0.0.1",
-            str(primary.port),
-            "--repl-diskless-sync-delay",
-            "0",
-        )
-
-
-class SentinelServer(Primary):
-    """Watches one primary under the name "shop"."""
-
-    def __init__(self, primary: Server) -> None:
-        super().__init__()
-        config = self.home / "sentinel.conf"
-        config.write_text(
-            f"port {self.port}\nbind 127.0.0.1\ndir {self.home}\n"
-            f"sentinel monitor shop 127.0.0.1 {primary.port} 1\n"
-            "sentinel down-after-milliseconds shop 500\n"
-            "sentinel failover-timeout shop 3000\n"
-        )
-
-    def command(self) -> list[str]:
-        return [self.binary, str(self.home / "sentinel.conf"), "--sentinel"]
-
-
-def is_formed(node: Redis) -> bool:
-    info = node.execute_command("CLUSTER INFO")
-    return (info["cluster_state"], info["cluster_known_nodes"]) == ("ok", "3")
-
-
-@pytest.fixture(scope="module")
-def cluster_url() -> Iterator[str]:
-    """Three primaries that share the slots."""
-    with ExitStack() as stack:
-        nodes = [ClusterNode() for _ in range(3)]
-        for node in nodes:
-            stack.enter_context(node)
-        clients = [stack.enter_context(Redis(port=node.port)) for node in nodes]
-        for number, client in enumerate(clients):
-            first, last = SLOTS * number // 3, SLOTS * (number + 1) // 3 - 1
-            client.execute_command("CLUSTER", "ADDSLOTSRANGE", first, last)
-            client.execute_command("CLUSTER", "SET-CONFIG-EPOCH", number + 1)
-        for node in nodes[1:]:
-            clients[0].execute_command("CLUSTER", "MEET", "127.0.0.1", node.port, node.bus_port)
-        for client in clients:
-            eventually(partial(is_formed, client), within=30)
-        yield f"redis+cluster://127.0.0.1:{nodes[0].port}"
 
 
 @pytest.fixture
@@ -173,11 +107,6 @@ def test_a_name_that_would_break_the_hash_tag_is_refused(cluster: RedisCluster):
             RedisLock(cluster, name)
 
 
-def in_sync(primary: Redis) -> bool:
-    primary.incr("a write")
-    return bool(primary.execute_command("WAIT", 1, 100) == 1)
-
-
 def test_behind_sentinels_the_lock_moves_to_the_promoted_replica():
     with (
         Primary() as primary,
@@ -241,8 +170,8 @@ class Jumping:
         self.ahead += self.seconds.pop(0) if self.seconds else 0.0
         return answer
 
-    def pop(self, key: str, seconds: float) -> bytes | None:
-        return self.transport.pop(key, seconds)
+    def pop(self, *args):
+        return self.transport.pop(*args)
 
 
 def test_a_replicated_grant_counts_from_its_confirmation_and_fails_if_that_is_late():

@@ -18,6 +18,9 @@ from locking.renewal import MAX_SLEEP, Renewal, Renewer
 from locking.tests.helpers import SPAWN, Task, eventually
 from locking.tests.servers import RedisLike
 
+# Some of these tests drop a lease on purpose.
+pytestmark = pytest.mark.filterwarnings("ignore:the lease of lock:ResourceWarning")
+
 
 class Manual(Renewer):
     """A renewer without a thread, at a time of the test's own."""
@@ -26,12 +29,16 @@ class Manual(Renewer):
         self.now = 1000.0
         super().__init__(Clock(monotonic=lambda: self.now))
 
-    def _start_worker(self, predecessor):
+    def _start_worker(self, server, predecessor):
         class IdleWorker:
             wake_up = threading.Event()
             stopped = False
 
         return IdleWorker
+
+    def run_round(self) -> float:
+        [server] = self._servers.values()
+        return self.renew_due(server)
 
 
 class FakeLease:
@@ -53,17 +60,18 @@ def test_a_lease_is_renewed_when_due_and_not_before():
     lease = FakeLease(renewer, (Renewal.RENEWED, 5), (Renewal.RENEWED, 5))
     renewer.register("a", lease, due=1003)
     for _ in range(10):
-        renewer.renew_due()
+        renewer.run_round()
         renewer.now += 1
     assert lease.renewed_at == [1003, 1008]
 
 
 def test_the_thread_wakes_at_the_first_due_time_or_after_its_longest_sleep():
     renewer = Manual()
-    assert renewer.renew_due() == 1000 + MAX_SLEEP
     lease = FakeLease(renewer)
+    renewer.register("a", lease, due=2000)
+    assert renewer.run_round() == 1000 + MAX_SLEEP
     renewer.register("a", lease, due=1000.25)
-    assert renewer.renew_due() == 1000.25
+    assert renewer.run_round() == 1000.25
 
 
 def test_a_lost_or_cancelled_or_forgotten_lease_is_not_renewed_again():
@@ -74,12 +82,12 @@ def test_a_lost_or_cancelled_or_forgotten_lease_is_not_renewed_again():
     renewer.cancel("b")
     renewer.register("c", forgotten, due=1000)
     del forgotten
-    renewer.renew_due()
+    renewer.run_round()
     renewer.now += 100
-    renewer.renew_due()
+    renewer.run_round()
     assert lost.renewed_at == [1000]
     assert cancelled.renewed_at == []
-    assert not renewer._entries
+    assert not renewer.leases(lost.server)
 
 
 def test_an_unresponsive_server_is_asked_once_per_round():
@@ -87,8 +95,48 @@ def test_an_unresponsive_server_is_asked_once_per_round():
     leases = [FakeLease(renewer, (Renewal.UNKNOWN, 1)) for _ in range(5)]
     for number, lease in enumerate(leases):
         renewer.register(number, lease, due=1000)
-    renewer.renew_due()
+    renewer.run_round()
     assert sum(len(lease.renewed_at) for lease in leases) == 1
+
+
+def test_a_silent_server_does_not_delay_the_renewal_on_another():
+    """It is asked in its own thread; the other server's leases are renewed meanwhile."""
+    renewer, silent = Renewer(), threading.Event()
+    renewed = threading.Event()
+
+    class Lease:
+        def __init__(self, server: str, act) -> None:
+            self.server, self.act = server, act
+
+        def renew(self) -> tuple[Renewal, float]:
+            self.act()
+            return Renewal.RENEWED, inf
+
+    stuck, healthy = Lease("A", lambda: silent.wait(20)), Lease("B", renewed.set)
+    renewer.register("stuck", stuck, due=0)
+    renewer.register("healthy", healthy, due=0)
+    assert renewed.wait(5)
+    assert not silent.is_set()
+    silent.set()
+
+
+def test_a_servers_thread_ends_without_leases_and_starts_again(monkeypatch):
+    monkeypatch.setattr("locking.renewal.MAX_IDLE", -1.0)
+    renewer, renewed = Renewer(), threading.Event()
+
+    class Lease:
+        server = "A"
+
+        def renew(self) -> tuple[Renewal, float]:
+            renewed.set()
+            return Renewal.LOST, inf
+
+    for _ in range(3):
+        lease = Lease()
+        renewed.clear()
+        renewer.register("a", lease, due=0)
+        assert renewed.wait(5)
+        eventually(lambda: not renewer._servers)
 
 
 def redis_lease(store: Redis, renewer: Manual, **options):
@@ -107,13 +155,33 @@ def test_a_renewal_moves_the_expiry(store: Redis):
     assert 8000 < store.pttl("lock:{phone}") <= 9000
 
 
-def test_a_renewal_does_not_shorten_a_lease(store: Redis):
+@pytest.mark.parametrize("seconds", [90, 3])
+def test_an_extended_lease_is_renewed_for_as_long_and_in_time(store: Redis, seconds: int):
     lease = redis_lease(store, renewer := Manual())
-    lease.extend(100)
+    lease.extend(seconds)
+    assert renewer.run_round() <= renewer.now + seconds / 3
+    for _ in range(4):
+        renewer.now += seconds / 3
+        store.pexpire("lock:{phone}", seconds * 667)  # the server's clock follows ours
+        renewer.run_round()
+        assert lease.remaining() == seconds
+    assert (seconds - 1) * 1000 < store.pttl("lock:{phone}") <= seconds * 1000
+
+
+def test_a_renewal_does_not_shorten_what_the_server_keeps_longer(store: Redis):
+    lease = redis_lease(store, renewer := Manual())
+    store.pexpire("lock:{phone}", 100_000)
     renewer.now += 3
     assert lease.renew() == (Renewal.HELD, renewer.now + 3)
-    assert lease.remaining() == 97
     assert store.pttl("lock:{phone}") > 90_000
+
+
+def test_a_renewal_that_was_sent_before_an_extension_does_not_move_its_end(store: Redis):
+    lease = redis_lease(store, renewer := Manual())
+    before = lease.extensions
+    lease.extend(2)
+    lease.apply_renewal(1, renewer.now, 9, before)
+    assert lease.remaining() == 2
 
 
 def test_a_renewal_does_not_exceed_max_hold(store: Redis):

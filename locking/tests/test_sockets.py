@@ -17,7 +17,7 @@ class Answer:
         self.after = after
         self.looks = 0
 
-    def is_there(self) -> bool:
+    def is_there(self, seconds: float) -> bool:
         self.looks += 1
         return self.looks > self.after
 

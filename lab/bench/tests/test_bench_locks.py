@@ -53,9 +53,9 @@ def test_the_ceiling_waits_for_answers_as_our_lock_does(
     called: list[str] = []
 
     class Recorder(Spinner):
-        def spin(self) -> None:
+        def spin(self) -> bool:
             called.append("spin")
-            super().spin()
+            return super().spin()
 
         def suspend(self) -> None:
             called.append("suspend")

@@ -31,7 +31,7 @@ DEFAULT_ACTS = frozenset(
 must hold."""
 
 PAUSES = (1.0, 6.0, 15.0)
-"""Seconds: shorter than a waiter's slice, longer than its liveness, longer than the lease."""
+"""Seconds: longer than a waiter's slice, longer than its liveness, longer than the lease."""
 
 CHECKS = (
     Wrong.TWO_HOLDERS,

@@ -18,13 +18,12 @@ from locking.backends.redis import RedisLock
 from locking.backends.redis_protocol import SLICE, Keys
 from locking.backends.redis_shared import RedisReadLock, RedisSemaphore, RedisWriteLock
 
-LONGEST_IDLE = 0.5
-"""Seconds.  Waiters are woken when they get the lock, and look when a dead holder's lease ends:
-both happen at once, apart from jitter."""
+LONGEST_IDLE = 0.25
+"""Seconds. Waiters are woken when they get the lock: at once, and sooner than they would look."""
 
-LONGEST_IDLE_IF_UNFAIR = SLICE + LONGEST_IDLE
+LONGEST_IDLE_AFTER_FAULT = SLICE + LONGEST_IDLE
 """Seconds after a fault: the one waiter that was woken may have died, and the others look when
-their slice ends."""
+their slice ends, or when the dead waiter has been silent for long enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,7 @@ class ExploredLock:
     visitors: tuple[Role, ...]
     more: int = 0
     fair: bool = True
-    max_idle_after_fault: float = LONGEST_IDLE
+    max_idle_after_fault: float = LONGEST_IDLE_AFTER_FAULT
     monitor: type[Monitor] = Monitor
     max_idle: float = LONGEST_IDLE
 
@@ -72,16 +71,13 @@ class ExploredLock:
 def mutex(kind: type[RedisLock] = RedisLock, *, fair: bool = True) -> ExploredLock:
     """Return the exclusive lock."""
     role = Role(kind, (("fair", fair),))
-    after_fault = LONGEST_IDLE if fair else LONGEST_IDLE_IF_UNFAIR
-    return ExploredLock((role,), (role,), fair=fair, max_idle_after_fault=after_fault)
+    return ExploredLock((role,), (role,), fair=fair)
 
 
 def mixed(kind: type[RedisLock] = RedisLock) -> ExploredLock:
     """Return the exclusive lock with fair and unfair handles in one queue."""
     fair, unfair = Role(kind, (("fair", True),)), Role(kind, (("fair", False),))
-    return ExploredLock(
-        (fair, unfair), (fair,), fair=False, max_idle_after_fault=LONGEST_IDLE_IF_UNFAIR
-    )
+    return ExploredLock((fair, unfair), (fair,), fair=False)
 
 
 def read_write(

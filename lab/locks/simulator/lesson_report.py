@@ -52,6 +52,8 @@ class Report:
     @property
     def how(self) -> str:
         """The schedule in a sentence."""
+        if self.scenario.wrong is None:
+            return "Nothing goes wrong, in whatever order the clients act."
         if not self.schedule:
             return "It fails without any fault."
         return "The scheduler, " + ", then ".join(str(one) for one in self.schedule) + "."

@@ -49,12 +49,13 @@ class SimulatedTransport:
         keys: Sequence[str],
         args: Sequence[str],
         wait: tuple[int, int] | None = None,
+        patience: float | None = None,
     ) -> Any:
         """Run the script; (answer, replicas) if asked to `wait` for them."""
         answer = self._server.script(script.name, script.source, keys, args)
         return answer if wait is None else (answer, wait[0])
 
-    def pop(self, key: str, seconds: float) -> bytes | None:
+    def pop(self, key: str, seconds: float, patience: float | None = None) -> bytes | None:
         """BLPOP."""
         reply = self._server.command(("BLPOP", key, f"{seconds:.3f}"))
         return None if reply is None else reply[1]

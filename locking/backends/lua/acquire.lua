@@ -31,6 +31,19 @@ if belongs_to(value, holder) then
   return {tonumber(string.match(value, '^%d+'))}
 end
 
+-- Whatever was told before, the answer is what counts: a grant may have been revoked since.
+redis.call('DEL', wake_list(holder))
+
+local look_again_ms
+if value then
+  local silent
+  silent, look_again_ms = put_back_if_silent(holder_of(value), holder)
+  if silent then
+    redis.call('DEL', KEYS[1])
+    value = false
+  end
+end
+
 if not value and ARGV[3] == 'u' then
   leave_queue(waiter, holder)
   return {tonumber(grant(holder, lease_ms))}
@@ -55,4 +68,8 @@ end
 if ARGV[4] == '0' then
   leave_queue(waiter, holder)
 end
-return {0, redis.call('PTTL', KEYS[1]), place_of(waiter), now_us}
+if not value then
+  local mode, after_ms = first_waiter()
+  look_again_ms = not mode and after_ms
+end
+return {0, look_again_ms or redis.call('PTTL', KEYS[1]), place_of(waiter), now_us}

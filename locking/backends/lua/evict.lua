@@ -7,6 +7,7 @@
 
 local value = redis.call('GET', KEYS[1])
 if value then
+  redis.call('DEL', wake_list(holder_of(value))) -- it may not have read its grant
   pass_on(nil)
 end
 return value and {value} or {}

@@ -35,11 +35,11 @@ end
 local function admit(caller)
   local callers_fence = false
   while true do
-    local mode, lease_ms, holder = first_waiter()
+    local mode, lease_ms, holder, waiter = first_waiter()
     if not mode or not may_enter(holder) then
       return callers_fence
     end
-    dequeue_first()
+    dequeue(waiter)
     local fence = grant(holder, lease_ms)
     if holder == caller then
       callers_fence = fence

@@ -7,6 +7,9 @@
 
 local evicted = redis.call('ZRANGE', KEYS[1], 0, -1)
 redis.call('DEL', KEYS[1])
+for _, holder in ipairs(evicted) do
+  redis.call('DEL', wake_list(holder)) -- it may not have read its grant
+end
 admit(nil)
 for i, holder in ipairs(evicted) do
   evicted[i] = '0:' .. holder

@@ -22,9 +22,11 @@ from locking.tests.conformance.backends import (
     PostgresRow,
     PostgresTransaction,
     RedlockOnValkey,
+    ZooKeeper,
 )
 from locking.tests.conformance.conftest import Deployment, eventually
 from locking.tests.conftest import require
+from locking.tests.helpers import Task
 
 INSERT = "INSERT INTO work VALUES (%s)"
 
@@ -51,6 +53,11 @@ def etcd() -> Iterator[Deployment]:
 @pytest.fixture(scope="module")
 def memcached() -> Iterator[Deployment]:
     yield from deploy(Memcached)
+
+
+@pytest.fixture
+def zookeeper() -> Iterator[Deployment]:
+    yield from deploy(ZooKeeper)
 
 
 @pytest.fixture
@@ -231,3 +238,17 @@ def test_redlock_is_unavailable_when_its_servers_hang() -> None:
             server.process.send_signal(signal.SIGSTOP)
         with pytest.raises(LockUnavailable):
             here.lock("any").acquire(60)
+
+
+def test_zookeeper_a_waiter_whose_session_ended_joins_the_queue_again(zookeeper: Deployment):
+    from locking.backends.zookeeper import ZooKeeperLock
+
+    lock = zookeeper.here.lock("rejoin")
+    assert isinstance(lock, ZooKeeperLock)
+    with lock.acquire(5):
+        waiting = Task(lambda: zookeeper.here.lock("rejoin").acquire(60).release())
+        eventually(lambda: lock.waiters() == 1)
+        [_, place] = lock._queue()
+        lock.client.delete(f"{lock.path}/{place}")  # as the end of its session does
+        eventually(lambda: lock.waiters() == 0)
+    waiting.result()

@@ -1,0 +1,280 @@
+"""Leases: what a client that got a lock holds, and for how long."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import warnings
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from math import inf
+from types import TracebackType
+from typing import Any, Self
+
+from locking.terms import (
+    NO_HOOKS,
+    SYSTEM_CLOCK,
+    Clock,
+    Hooks,
+    LockError,
+    LockLost,
+)
+
+
+class Held:
+    """The leases that a handle's threads or tasks hold, the latest of each last.
+
+    The handle keeps a lease alive, so that `handle.acquire()` followed by `handle.release()` works;
+    the lease knows its handle's record by a weak reference only, so that both end when the program
+    drops them.
+    """
+
+    __slots__ = ("__weakref__", "_by_owner", "_ref")
+
+    def __init__(self) -> None:
+        self._by_owner: dict[object, list[LeaseState]] = {}
+        self._ref = weakref.ref(self)
+
+    def add(self, owner: object, lease: LeaseState) -> None:
+        """Record a granted lease of a thread or task."""
+        lease.owner_key, lease._home = owner, self._ref
+        mine = self._by_owner.setdefault(owner, [])
+        if mine:
+            mine[:] = [each for each in mine if each.remaining() > 0]
+        mine.append(lease)
+        self._by_owner[owner] = mine  # another thread may just have removed the empty list
+
+    def latest(self, owner: object) -> Any:
+        """Return the owner's latest lease that it has not released; None if there is none."""
+        mine = self._by_owner.get(owner)
+        return mine[-1] if mine else None
+
+    def remove(self, lease: LeaseState) -> None:
+        """Forget a released lease."""
+        owner = lease.owner_key
+        mine = self._by_owner.get(owner, [])
+        if lease in mine:
+            mine.remove(lease)
+        if not mine:
+            self._by_owner.pop(owner, None)
+            if mine:  # its owner has acquired again meanwhile
+                self._by_owner[owner] = mine
+
+
+def _nowhere() -> None:
+    return None
+
+
+class LostEvent:
+    """The event that a lease was lost; works like a `threading.Event` that is never cleared.
+
+    It counts as set as soon as the lease has expired, without a thread that observes the expiry.
+    """
+
+    # A view created on demand avoids a reference cycle between lease and event on a hot path.
+    __slots__ = ("_lease",)
+
+    def __init__(self, lease: LeaseState) -> None:
+        self._lease = lease
+
+    @property
+    def reason(self) -> str:
+        """The reason for the loss; empty if the lease is not lost."""
+        return self._lease._lost_reason
+
+    def is_set(self) -> bool:
+        """Return whether the lease is lost; a lease that was released in time is not."""
+        return self._lease._is_lost()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait at most `timeout` seconds until the lease is lost or released; return `is_set()`."""
+        lease, clock = self._lease, self._lease.clock
+        give_up = inf if timeout is None else clock.monotonic() + timeout
+        over = lease._over_event()
+        while not self.is_set() and not lease.released:
+            left = min(give_up - clock.monotonic(), lease.remaining())
+            if clock.monotonic() >= give_up:
+                return False
+            # If the lease is extended meanwhile, the loop waits again.
+            over.wait(None if left == inf else left)
+        return self.is_set()
+
+
+class LeaseState:
+    """The client-side state of a lease; the base of the blocking and the asyncio leases."""
+
+    __slots__ = (
+        "__weakref__", "_deadline", "_granted_at", "_guard", "_home", "_lost_reason", "_over",
+        "_released", "clock", "hooks", "name", "owner_key", "token",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        token: int | None = None,
+        seconds: float = inf,
+        sent_at: float | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+        hooks: Hooks = NO_HOOKS,
+    ) -> None:
+        """Create the state of a lease of the lock `name` that the server has just granted.
+
+        `token` is the fencing token; `seconds` the length of the lease, `inf` if it ends with a
+        connection; `sent_at` the monotonic time at which the granting command was *sent*.
+        Counted from then, the lease expires here no later than on the server.
+        """
+        self.name = name
+        self.token = token
+        self.clock = clock
+        self.hooks = hooks
+        self._granted_at = clock.monotonic()
+        self._deadline = (self._granted_at if sent_at is None else sent_at) + seconds
+        self._released = False
+        self._lost_reason = ""
+        self._over: threading.Event | None = None
+        self._guard = threading.Lock()
+        self._home: Callable[[], Held | None] = _nowhere
+        self.owner_key: object = None
+        """The thread or task that acquired it, once its handle has recorded it."""
+
+    def __del__(self) -> None:
+        if self.owner_key is None or self._released or self._lost_reason:
+            return
+        if not sys.is_finalizing():
+            warnings.warn(
+                f"the lease of lock {self.name!r} was dropped without a release; it is no longer "
+                "renewed, and others wait until it ends: use `with` or call `release`",
+                ResourceWarning,
+                stacklevel=2,
+                source=self,
+            )
+
+    @property
+    def lost(self) -> LostEvent:
+        """The event of the lease's loss."""
+        return LostEvent(self)
+
+    @property
+    def released(self) -> bool:
+        """Whether `release` has succeeded, or found the lease already gone."""
+        return self._released
+
+    def remaining(self) -> float:
+        """Return the seconds for which the lease is certainly valid; 0.0 if it is not."""
+        if self._released or self._is_lost():
+            return 0.0
+        return max(0.0, self._deadline - self.clock.monotonic())
+
+    def check(self) -> None:
+        """Raise `LockLost` unless the lease is still valid, as far as this client knows."""
+        if self._is_lost():
+            raise LockLost(f"the lease of {self.name!r} is lost: {self._lost_reason}")
+        if self._released:
+            raise LockLost(f"the lease of {self.name!r} was already released")
+
+    def mark_lost(self, reason: str) -> None:
+        """Mark the lease as lost, once; for backends and their renewal."""
+        with self._guard:
+            if self._released or self._lost_reason:
+                return
+            self._lost_reason = reason
+            over = self._over
+        if over is not None:
+            over.set()
+        self.hooks.lost(self.name, reason)
+
+    def _is_lost(self) -> bool:
+        if not self._lost_reason and not self._released:
+            if self.clock.monotonic() < self._deadline:
+                return False
+            self.mark_lost("the lease ran out")
+        return bool(self._lost_reason)
+
+    def _over_event(self) -> threading.Event:
+        with self._guard:
+            if self._over is None:
+                self._over = threading.Event()
+                if self._lost_reason or self._released:
+                    self._over.set()
+            return self._over
+
+    def _note_extension(self, ours: bool, deadline: float) -> None:
+        if ours:
+            self._deadline = deadline
+        else:
+            self.mark_lost("the server no longer knows it")
+        self.check()
+
+    def _note_release(self, ours: bool) -> None:
+        if not ours:
+            self.mark_lost("the server no longer knows it")
+        with self._guard:
+            self._released = True
+        if self._over is not None:
+            self._over.set()
+        home = self._home()
+        if home is not None:
+            home.remove(self)
+        self.hooks.held(self.name, self.clock.monotonic() - self._granted_at)
+        if self._lost_reason:
+            raise LockLost(f"the lease of {self.name!r} is lost: {self._lost_reason}")
+
+
+class Lease(LeaseState, ABC):
+    """A granted lock: for `remaining()` seconds, no other client holds it.
+
+    A context manager that releases the lock at the end of the block.  Leaving the block of a lost
+    lease raises `LockLost`; if the body raised, its exception propagates instead, with a note.
+
+    A backend implements `_release` and `_extend`; this class keeps the state and raises the errors.
+    """
+
+    __slots__ = ()
+
+    def extend(self, seconds: float) -> None:
+        """Set the lease to expire `seconds` from now; never re-create a lost lease.
+
+        A lease that is renewed keeps this length from then on.  Raises `LockLost` if another client
+        may hold the lock, `LockUnavailable` if the server does not answer (the old expiry then
+        applies), `LockUnsupported` if a lease does not expire, ValueError for less than 1 ms.
+        """
+        self.check()
+        sent_at = self.clock.monotonic()
+        self._note_extension(self._extend(seconds), sent_at + seconds)
+
+    def release(self) -> None:
+        """Release the lock; do nothing if it is already released.
+
+        Raises `LockLost` if the lease ended before, `LockUnavailable` if the server does not
+        answer; call `release` again in that case.
+        """
+        if self._released:
+            return
+        self._is_lost()  # records an expiry before the server is asked
+        self._note_release(self._release())
+
+    @abstractmethod
+    def _release(self) -> bool:
+        """Release on the server; return False if the lease was lost.  Must be repeatable."""
+
+    @abstractmethod
+    def _extend(self, seconds: float) -> bool:
+        """Ask the server to expire the lease `seconds` from now; return False if it was lost."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            self.release()
+        except LockError as problem:
+            if error is None:
+                raise
+            error.add_note(f"and then {type(problem).__name__}: {problem}")

@@ -1,0 +1,251 @@
+"""The surface of a handle, blocking and for asyncio: as an experienced developer expects it."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+import warnings
+
+import pytest
+import redis.asyncio
+from redis import Redis
+
+from locking import LockError, LockLost, LockNotHeld, LockTimeout, LockUnavailable
+from locking.backends.redis import RedisLock
+from locking.backends.redis_async import AsyncRedisLock
+from locking.backends.redis_shared import RedisSemaphore
+from locking.redis_client import connect_async
+from locking.tests.helpers import Task, eventually
+from locking.tests.servers import Valkey
+
+
+def run(server: Valkey, scenario):
+    async def main():
+        async with connect_async(server.endpoint) as client:
+            await client.flushall()
+            return await asyncio.wait_for(scenario(client), 30)
+
+    return asyncio.run(main())
+
+
+def test_a_handle_is_a_context_manager_and_may_be_entered_again(valkey: Redis):
+    lock = RedisLock(valkey, "phone")
+    with lock as outer, lock as inner:
+        assert inner is outer is lock.lease
+        assert lock.locked()
+        assert lock.owned()
+        assert not Task(lock.owned).result()
+    assert not lock.locked()
+    assert not lock.owned()
+
+
+def test_a_handle_releases_and_extends_what_its_thread_holds(valkey: Redis):
+    lock = RedisLock(valkey, "phone", lease=2)
+    lock.acquire()
+    lock.extend(60)
+    assert 59 < lock.lease.remaining() <= 60
+    with pytest.raises(LockNotHeld):
+        Task(lock.release).result()
+    lock.release()
+    for call in (lock.release, lambda: lock.lease, lambda: lock.extend(1)):
+        with pytest.raises(LockNotHeld, match="phone"):
+            call()
+
+
+def test_a_handle_may_try_once(valkey: Redis):
+    with RedisLock(valkey, "phone"):
+        other = RedisLock(valkey, "phone")
+        for attempt in (
+            lambda: other.acquire(blocking=False),
+            lambda: other.acquire(False),
+            lambda: other.acquire(timeout=0),
+        ):
+            with pytest.raises(LockTimeout, match="phone"):
+                attempt()
+
+
+@pytest.mark.parametrize(
+    "options", [{"timeout": -1}, {"timeout": float("nan")}, {"blocking": False, "timeout": 1}]
+)
+def test_a_senseless_time_limit_is_refused(valkey: Redis, options):
+    with pytest.raises(ValueError, match="timeout"):
+        RedisLock(valkey, "phone").acquire(**options)
+
+
+def test_owned_asks_the_server(valkey: Redis):
+    lock = RedisLock(valkey, "phone")
+    lock.acquire()
+    assert lock.owned()
+    valkey.flushall()
+    assert not lock.owned()
+    with pytest.raises(LockLost):
+        lock.release()
+
+
+def test_a_thread_that_holds_several_permits_releases_the_latest_first(valkey: Redis):
+    semaphore = RedisSemaphore(valkey, "tills", 2)
+    first, second = semaphore.acquire(), semaphore.acquire()
+    assert semaphore.lease is second
+    semaphore.release()
+    assert second.released
+    assert semaphore.lease is first
+    semaphore.release()
+    assert not semaphore.locked()
+
+
+def test_a_lock_can_be_made_from_a_url(valkey: Redis, valkey_server: Valkey):
+    with RedisLock(valkey_server.endpoint, "phone", owner="url"):
+        assert RedisLock(valkey, "phone").owner() == "url"
+        assert (
+            RedisLock(valkey_server.endpoint, "a").transport
+            is RedisLock(valkey_server.endpoint, "b").transport
+        )
+
+
+def test_what_is_no_client_is_refused_at_once(valkey: Redis):
+    for client in (None, 7, object(), redis.asyncio.Redis()):
+        with pytest.raises(TypeError):
+            RedisLock(client, "phone")
+    for client in (None, 7, object(), valkey):
+        with pytest.raises(TypeError):
+            AsyncRedisLock(client, "phone")
+    with pytest.raises(ValueError, match="URL"):
+        RedisLock("phone", "127.0.0.1")
+
+
+def test_a_dropped_handle_and_lease_warn_and_are_no_longer_renewed(valkey: Redis):
+    with pytest.warns(ResourceWarning, match="'phone' was dropped"):
+        RedisLock(valkey, "phone", lease=0.3).acquire()
+    RedisLock(valkey, "phone").acquire(timeout=5).release()
+
+
+def test_a_handle_keeps_the_lease_whose_result_was_dropped(valkey: Redis):
+    lock = RedisLock(valkey, "phone", lease=0.9)
+    lock.acquire()
+    gc.collect()
+    assert not lock.lease.lost.wait(1.2)
+    lock.release()
+
+
+def test_a_released_lease_does_not_warn(valkey: Redis):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with RedisLock(valkey, "phone"):
+            pass
+        RedisLock(valkey, "phone").acquire().release()
+
+
+def test_a_second_handle_in_one_thread_does_not_wait_for_itself_for_ever(valkey: Redis):
+    with RedisLock(valkey, "phone"):
+        other = RedisLock(valkey, "phone")
+        with pytest.raises(LockError, match="itself holds 'phone'"):
+            other.acquire()
+        with pytest.raises(LockTimeout) as caught:
+            other.acquire(timeout=0.1)
+        assert any("itself holds" in note for note in caught.value.__notes__)
+        assert other.waiters() == 0
+
+
+def test_threads_share_a_handle_and_exclude_each_other(valkey: Redis):
+    lock = RedisLock(valkey, "phone")
+    inside: list[int] = []
+    worst: list[int] = []
+
+    def enter() -> None:
+        for _ in range(20):
+            with lock:
+                inside.append(1)
+                worst.append(len(inside))
+                inside.pop()
+
+    for task in [Task(enter) for _ in range(6)]:
+        task.result()
+    assert max(worst) == 1
+    assert len(worst) == 120
+    assert threading.current_thread() not in lock._held._by_owner
+
+
+def test_the_asyncio_handle_has_the_same_surface(valkey_server: Valkey):
+    async def scenario(client: redis.asyncio.Redis) -> None:
+        lock = AsyncRedisLock(client, "phone", lease=2)
+        async with lock as outer, lock as inner:
+            assert inner is outer is lock.lease
+            assert await lock.locked()
+            assert await lock.owned()
+            with pytest.raises(LockNotHeld):
+                await asyncio.create_task(lock.release())
+            with pytest.raises(LockTimeout, match="phone"):
+                await asyncio.create_task(lock.acquire(blocking=False))
+        assert not await lock.locked()
+        await lock.acquire(timeout=1)
+        await lock.extend(60)
+        assert lock.lease.remaining() > 59
+        await lock.release()
+        with pytest.raises(LockNotHeld):
+            await lock.release()
+
+    run(valkey_server, scenario)
+
+
+def test_a_second_handle_in_one_task_does_not_wait_for_itself_for_ever(valkey_server: Valkey):
+    async def scenario(client: redis.asyncio.Redis) -> None:
+        async with AsyncRedisLock(client, "phone"):
+            with pytest.raises(LockError, match="itself holds 'phone'"):
+                await AsyncRedisLock(client, "phone").acquire()
+            with pytest.raises(LockTimeout):
+                await AsyncRedisLock(client, "phone").acquire(timeout=0.1)
+
+    run(valkey_server, scenario)
+
+
+def test_an_asyncio_lease_that_was_dropped_ends_while_its_task_lives(valkey_server: Valkey):
+    async def scenario(client: redis.asyncio.Redis) -> None:
+        with pytest.warns(ResourceWarning, match="'phone' was dropped"):
+            await AsyncRedisLock(client, "phone", lease=0.3).acquire()
+        await (await AsyncRedisLock(client, "phone").acquire(timeout=5)).release()
+
+    run(valkey_server, scenario)
+
+
+def test_an_asyncio_lock_can_be_made_from_a_url_and_outlives_a_loop(valkey_server: Valkey):
+    lock = AsyncRedisLock(connect_async(valkey_server.endpoint), "phone")
+
+    by_url = AsyncRedisLock(valkey_server.endpoint, "other")
+
+    async def enter() -> int | None:
+        try:
+            async with lock as lease, by_url:
+                return lease.token
+        finally:
+            await lock.transport.close()
+            await by_url.transport.close()
+
+    assert asyncio.run(enter()) != asyncio.run(enter())
+
+
+def test_an_unreachable_server_is_reported_by_with():
+    with pytest.raises(LockUnavailable), RedisLock("redis://127.0.0.1:1", "phone"):
+        pass
+
+
+def test_closing_the_client_closes_the_connections_of_its_locks(valkey_server: Valkey):
+    watcher = Redis.from_url(valkey_server.endpoint)
+
+    def connections(name: str) -> int:
+        return sum(each["name"] == name for each in watcher.client_list())
+
+    with Redis.from_url(valkey_server.endpoint, client_name="closes") as client:
+        RedisLock(client, "phone").acquire().release()
+        assert connections("closes") == 1
+    eventually(lambda: connections("closes") == 0)
+
+    async def scenario() -> None:
+        client = connect_async(valkey_server.endpoint, client_name="closes")
+        await (await AsyncRedisLock(client, "phone").acquire()).release()
+        assert connections("closes") == 1
+        await client.aclose()
+
+    asyncio.run(scenario())
+    eventually(lambda: connections("closes") == 0)
+    watcher.close()

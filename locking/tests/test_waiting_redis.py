@@ -1,0 +1,237 @@
+"""What may go wrong while clients wait: waiters and heirs that die, revocations, lost servers."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+import time
+from functools import partial
+
+import pytest
+from redis import Redis
+
+from locking import Lease, LockLost, LockTimeout, LockUnavailable
+from locking.backends.redis import RedisLock
+from locking.backends.redis_async import AsyncRedisLock
+from locking.backends.redis_shared import RedisSemaphore, RedisWriteLock
+from locking.redis_client import connect, connect_async
+from locking.tests.helpers import Task, TransportWithPop, eventually
+from locking.tests.servers import Valkey, free_port
+
+KINDS = [RedisLock, RedisWriteLock, lambda client, name: RedisSemaphore(client, name, 1)]
+IDS = ["mutex", "write", "semaphore"]
+
+
+def die_waiting(lock: RedisLock) -> None:
+    """Leave what a waiter leaves that was killed between two of its commands."""
+    answer = lock.run(lock.scripts.acquire, lock.new_holder(), "10000", "f", "1")
+    assert not answer[0]
+
+
+def has_waiters(lock: RedisLock, count: int) -> bool:
+    return lock.waiters() == count
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=IDS)
+@pytest.mark.parametrize("dead", [1, 60])
+def test_a_living_waiter_behind_many_dead_ones_enters_long_before_their_leases_end(
+    valkey: Redis, kind, dead: int
+):
+    holder = kind(valkey, "phone").acquire()
+    for _ in range(dead):
+        die_waiting(kind(valkey, "phone"))
+    heir = Task(lambda: kind(valkey, "phone").acquire(timeout=30))
+    eventually(lambda: kind(valkey, "phone").waiters() == dead + 1)
+    holder.release()
+    heir.result(within=5).release()  # each of them has a lease of ten seconds
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=IDS)
+def test_an_heir_that_was_passed_over_neither_enters_nor_loses_its_place(valkey: Redis, kind):
+    """It is paused before it reads its grant; meanwhile the next one gets the lock."""
+    holder = kind(valkey, "phone").acquire()
+    slow, woken = kind(valkey, "phone"), threading.Event()
+    transport = slow.transport
+
+    def wait_for_the_test(key: str, seconds: float):
+        return transport.pop(key, seconds) if woken.wait(20) else None
+
+    slow.transport = TransportWithPop(transport, wait_for_the_test)
+    paused = Task(lambda: slow.acquire(timeout=60))
+    eventually(lambda: slow.waiters() == 1)
+    others = []
+    for number in (2, 3):
+        others.append(Task(lambda: kind(valkey, "phone").acquire(timeout=60)))
+        eventually(partial(has_waiters, slow, number))
+    holder.release()
+    eventually(lambda: any(not each.is_alive() for each in others))
+    woken.set()
+    second = next(each for each in others if not each.is_alive()).result()
+    third = next(each for each in others if each.is_alive())
+    eventually(lambda: slow.waiters() == 2)
+    eventually(lambda: not valkey.keys("*:wake:*"))  # it has read that it must ask again
+    assert paused.is_alive()
+    second.release()
+    first = paused.result()
+    assert third.is_alive()
+    first.release()
+    third.result().release()
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=IDS)
+def test_an_evicted_heir_does_not_enter_by_an_old_message(valkey: Redis, kind):
+    """It is revoked before it has read its grant, asks, is told no, and then reads."""
+    holder = kind(valkey, "phone").acquire()
+    heir = kind(valkey, "phone")
+    transport = heir.transport
+    pops: list[str] = []
+    others: list[Lease] = []
+
+    def revoked_before_it_reads(key: str, seconds: float):
+        if not pops:
+            pops.append(key)
+            holder.release()
+            heir.force_release("the test wants it")
+            others.append(kind(valkey, "phone").acquire(timeout=5))
+            return None  # the slice is over, and it asks again
+        return transport.pop(key, seconds)
+
+    heir.transport = TransportWithPop(transport, revoked_before_it_reads)
+    with pytest.raises(LockTimeout):
+        heir.acquire(timeout=1)
+    others[0].release()
+
+
+def test_a_waiter_of_an_evicted_lock_does_not_read_a_revoked_grant(valkey: Redis):
+    holder = RedisLock(valkey, "phone").acquire()
+    heir = RedisLock(valkey, "phone")
+    transport = heir.transport
+
+    def revoke_then_read(key: str, seconds: float):
+        heir.transport = transport
+        holder.release()
+        heir.force_release("the test wants it")
+        assert not valkey.exists(key)
+        return transport.pop(key, 0.05)
+
+    heir.transport = TransportWithPop(transport, revoke_then_read)
+    lease = heir.acquire(timeout=5)
+    assert str(valkey.get("lock:{phone}")).startswith(f"b'{lease.token}:")
+    lease.release()
+
+
+class Interrupted(BaseException):
+    pass
+
+
+def test_an_interrupted_release_that_is_repeated_is_no_loss(valkey: Redis):
+    lock = RedisLock(valkey, "phone")
+    lease = lock.acquire()
+    transport = lock.transport
+
+    class Interrupting:
+        def run(self, *args):
+            transport.run(*args)
+            lock.transport = transport
+            raise Interrupted
+
+    lock.transport = Interrupting()
+    with pytest.raises(Interrupted):
+        lease.release()
+    lease.release()
+    assert lease.released
+
+
+def test_a_repeated_release_still_reports_a_loss(valkey: Redis):
+    lock = RedisLock(valkey, "phone")
+    lease = lock.acquire()
+    transport = lock.transport
+
+    class Interrupting:
+        def run(self, *args):
+            lock.transport = transport
+            raise Interrupted
+
+    lock.transport = Interrupting()
+    with pytest.raises(Interrupted):
+        lease.release()
+    valkey.flushall()
+    with pytest.raises(LockLost):
+        lease.release()
+
+
+def test_a_waiter_rides_out_a_restart_within_its_deadline(own_valkey: Valkey):
+    client = connect(own_valkey.endpoint)
+    holder = RedisLock(client, "phone").acquire()
+    heir = Task(lambda: RedisLock(client, "phone").acquire(timeout=30))
+    eventually(lambda: RedisLock(client, "phone").waiters() == 1)
+    own_valkey.kill()
+    down = time.monotonic()
+    eventually(lambda: time.monotonic() > down + 1.5)  # longer than two tries
+    assert heir.is_alive()
+    own_valkey.start()
+    heir.result().release()
+    with pytest.raises(LockLost):
+        holder.release()
+
+
+def test_a_waiter_whose_server_stays_away_fails_at_its_deadline(own_valkey: Valkey):
+    client = connect(own_valkey.endpoint, timeout=0.2)
+    lock = RedisLock(client, "phone")
+    holder = lock.acquire()
+    heir = Task(lambda: RedisLock(client, "phone").acquire(timeout=2))
+    began = time.monotonic()
+    eventually(lambda: lock.waiters() == 1)
+    own_valkey.kill()
+    with pytest.raises(LockUnavailable):
+        heir.result()
+    assert time.monotonic() - began >= 1.9
+    with pytest.raises(LockUnavailable):
+        holder.release()
+
+
+def test_an_asyncio_waiter_rides_out_a_restart(own_valkey: Valkey):
+    async def scenario() -> None:
+        client = connect_async(own_valkey.endpoint)
+        lock = AsyncRedisLock(client, "phone")
+        await lock.acquire()
+        waiting = asyncio.create_task(AsyncRedisLock(client, "phone").acquire(timeout=30))
+        while not await lock.waiters():
+            await asyncio.sleep(0.01)
+        await asyncio.to_thread(own_valkey.restart)
+        await (await waiting).release()
+        with pytest.raises(LockLost):
+            await lock.release()
+        await client.aclose()
+
+    asyncio.run(scenario())
+
+
+def test_no_answer_is_awaited_past_the_deadline(own_valkey: Valkey):
+    """The server stops answering; the client's own time-out would be half a minute."""
+    client = connect(own_valkey.endpoint, timeout=30)
+    lock = RedisLock(client, "phone")
+    lock.acquire().release()
+    assert own_valkey.process is not None
+    own_valkey.process.send_signal(signal.SIGSTOP)
+    try:
+        with pytest.raises(LockUnavailable):
+            Task(lambda: lock.acquire(timeout=0.3)).result(within=10)
+
+        async def scenario() -> None:
+            other = connect_async(own_valkey.endpoint, timeout=30)
+            with pytest.raises(LockUnavailable):
+                await AsyncRedisLock(other, "phone").acquire(timeout=0.3)
+            await other.aclose()
+
+        asyncio.run(asyncio.wait_for(scenario(), 10))
+    finally:
+        own_valkey.process.send_signal(signal.SIGCONT)
+    client.close()
+
+
+def test_an_unreachable_server_is_not_waited_for():
+    lock = RedisLock(connect(f"redis://127.0.0.1:{free_port()}"), "phone")
+    with pytest.raises(LockUnavailable):
+        Task(lambda: lock.acquire(timeout=60)).result(within=10)
