@@ -38,7 +38,7 @@ _own = ExitStack()
 
 
 NEED_NO_SERVER = environment.OFFLINE_COMMANDS | {
-    *("lesson", "explore", "bench_locks", "reset", "soak"),
+    *("lesson", "explore", "bench_locks", "reset", "soak", "mutants"),
 }
 """Commands that touch neither database nor Redis, or look after the servers themselves."""
 
