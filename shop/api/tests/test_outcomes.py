@@ -1,0 +1,66 @@
+"""Refusals are true: who is refused has nothing, and who may have something is told so."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+import pytest
+from django.db import OperationalError
+
+from inventory import services
+from inventory.outcomes import Busy, OutcomeUnknown
+from shop.api import views
+from shop.catalogue.models import Sale
+from shop.catalogue.sale_cache import sale_cache
+
+pytestmark = pytest.mark.django_db
+
+
+def told(answer) -> tuple[int, str]:
+    return answer.status_code, answer.json()["code"]
+
+
+@pytest.mark.parametrize(
+    ("error", "answer"),
+    [
+        (Busy("the line is full"), (503, "busy")),
+        (OutcomeUnknown("the database is away"), (503, "outcome_unknown")),
+    ],
+)
+def test_a_purchase_that_may_have_happened_is_not_told_as_refused(
+    error, answer, ann, sale, monkeypatch
+):
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr(services, "reserve", fail)
+    monkeypatch.setattr(services, "reserve_many", fail)
+    assert told(ann.buy(sale)) == answer
+    cart = {"lines": [{"sale": sale.pk, "quantity": 1}]}
+    assert told(ann.call("POST", "orders", cart, idempotency_key=str(uuid4()))) == answer
+
+
+def test_a_database_that_fails_in_a_write_leaves_its_outcome_unknown(ann, sale, monkeypatch):
+    order = ann.order(sale)
+
+    def fail(*_):
+        raise OperationalError
+
+    monkeypatch.setattr(views.order_actions, "pay", fail)
+    assert told(ann.post(f"orders/{order}/payment")) == (503, "outcome_unknown")
+    monkeypatch.setattr(views, "order_document", fail)
+    assert told(ann.get(f"orders/{order}")) == (503, "busy")
+
+
+def test_a_key_in_a_closed_sale_is_never_answered_with_anothers_order(ann, bob, sale):
+    key = uuid4()
+    assert ann.buy(sale, key=key).status_code == 201
+    Sale.objects.filter(pk=sale.pk).update(paused=True)
+    sale_cache().refresh(sale.pk)
+    assert told(bob.buy(sale, key=key)) == (403, "paused")
+
+
+def test_what_a_buyer_has_from_one_sale_counts_against_no_other(ann, sale_of):
+    first, second = sale_of(limit=2), sale_of(limit=2)
+    assert ann.buy(first, 2).status_code == ann.buy(second, 2).status_code == 201
+    assert told(ann.buy(second, 1)) == (409, "limit_reached")

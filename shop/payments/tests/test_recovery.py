@@ -1,0 +1,57 @@
+"""The sweep of payments: each is asked about in its turn, and none keeps the others waiting."""
+
+from __future__ import annotations
+
+import pytest
+from django.db.models.functions import Now
+
+from shop import payments
+from shop.orders.models import Order
+from shop.payments import provider_calls, recovery
+from shop.payments.models import Payment
+from shop.payments.provider import PaymentUnknown
+from shop.tests.catalogue import a_sale, an_order
+from shop.tests.provider import lost
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def two_without_an_answer(till) -> list[Order]:
+    sale = a_sale()
+    both = [an_order(sale), an_order(sale)]
+    till.before = lost("capture", "capture")
+    for order in both:
+        with pytest.raises(PaymentUnknown):
+            payments.pay(order)
+    Payment.objects.update(not_before=Now())
+    return both
+
+
+def test_a_payment_that_cannot_be_settled_keeps_no_other_from_being(till, monkeypatch, caplog):
+    bad, good = two_without_an_answer(till)
+    advance = provider_calls.advance
+
+    def fail_for_one(payment: Payment) -> None:
+        if payment.order_id == bad.pk:
+            raise ZeroDivisionError
+        advance(payment)
+
+    monkeypatch.setattr(provider_calls, "advance", fail_for_one)
+    recovery.settle()
+    assert "could not be settled" in caplog.text
+    states = dict(Order.objects.values_list("pk", "status"))
+    assert (states[bad.pk], states[good.pk]) == ("awaiting_payment", "paid")
+
+
+def test_a_provider_that_does_not_answer_is_asked_once_about_each_payment(till):
+    two_without_an_answer(till)
+
+    def silent(call: str) -> None:
+        asked.append(call)
+        raise PaymentUnknown(call)
+
+    asked: list[str] = []
+    till.before = silent
+    assert recovery.settle() == 2
+    assert len(asked) == 2
+    assert recovery.settle() == 0
