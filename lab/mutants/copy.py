@@ -29,8 +29,11 @@ from lab.stack.errors import StackError
 from lab.stack.folder import make_folder
 from lab.stack.private import private_folder
 
-INHERITED = ("CI", "SHOP_DEMO", "SHOP_URL", "SHOP_PORT", "LOCUST_PORT", "DJANGO_SETTINGS_MODULE")
-"""Variables of the present process that would change what a run does; with CI, it would be long."""
+NOT_INHERITED = {
+    *("CI", "SHOP_DEMO", "SHOP_URL", "SHOP_PORT", "LOCUST_PORT", "DJANGO_SETTINGS_MODULE"),
+    *("DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL", "PSP_DATABASE_URL"),
+}
+"""Variables of the present process that would change what a run does; CI would make it long."""
 
 PYTEST = ("-x", "-q", "-p", "no:cacheprovider")
 
@@ -120,9 +123,7 @@ class Copy:
         self, arguments: Sequence[str], variables: Mapping[str, str], limit: float
     ) -> tuple[int | None, str]:
         """Run Python in the copy; its exit code, None if it did not end in time, and its output."""
-        inherited = {name: value for name, value in os.environ.items() if name not in INHERITED}
-        for name in ("DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL", "PSP_DATABASE_URL"):
-            inherited.pop(name, None)
+        inherited = {name: value for name, value in os.environ.items() if name not in NOT_INHERITED}
         data = make_folder(self._run / "data")
         output = self._run / "output"
         with output.open("wb") as file:

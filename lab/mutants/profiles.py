@@ -32,6 +32,7 @@ PROFILES = {
     "single": Profile("one purchase per transaction", (*SHORT, "--strategy", "guard")),
     "payments": Profile(
         "a provider whose answers are lost",
+        ("--buyers", "60", "--stock", "40", "--mix", "refunders", "--seed", "7"),
         environment={"PSP_BEHAVIOUR": '{"lost": 0.2, "decline": 0.1, "copies": 2, "shuffle": 300}'},
     ),
     "crashes": Profile(
