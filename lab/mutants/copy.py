@@ -35,7 +35,8 @@ NOT_INHERITED = {
 }
 """Variables of the present process that would change what a run does; CI would make it long."""
 
-PYTEST = ("-x", "-q", "-p", "no:cacheprovider")
+PYTEST = ("-x", "-q", "-p", "no:cacheprovider", "-p", "no:schemathesis", "--reuse-db")
+"""Without a plugin that takes long to load, and with tables that earlier runs have left empty."""
 
 Found = tuple[Outcome, str]
 """What came of a run, and what found the bug or why that is unknown."""
@@ -57,7 +58,7 @@ class Copy:
         self.tree = folder / "tree"
         self._run = make_folder(folder / "run")
         self._urls = urls
-        self._runs = 0
+        self._database = 1
         self._process: subprocess.Popen[bytes] | None = None
         self._ended = threading.Event()
 
@@ -80,17 +81,16 @@ class Copy:
         Raises:
             Ended: by :meth:`end`.
         """
-        self._runs += 1
         shop = urlsplit(self._urls.database)
-        # A database of its own for each run: one that was killed may still be connected to its.
         variables = {
             **self._urls.as_environment(),
-            "DATABASE_URL": shop._replace(path=f"/run{self._runs}").geturl(),
+            "DATABASE_URL": shop._replace(path=f"/run{self._database}").geturl(),
         }
         with redis.Redis.from_url(self._urls.redis) as client:
             client.flushall()
         code, said = self._execute(["-m", "pytest", *PYTEST, *tests], variables, limit)
         if code is None:
+            self._database += 1  # what was killed may have left rows, and connections
             return "found", "did not end in time"
         if code in {0, 1}:
             return ("found", _first_failure(said)) if code else ("missed", "")
@@ -202,7 +202,7 @@ def _copy_tracked(to: Path) -> None:
 
 def _first_failure(said: str) -> str:
     """Name the test that failed, from pytest's short summary."""
-    for line in said.splitlines():
+    for line in said.rpartition("short test summary info")[2].splitlines():
         if line.startswith(("FAILED ", "ERROR ")):
             return line.split(" - ")[0].split(" ", 1)[1]
     return _last_line(said)

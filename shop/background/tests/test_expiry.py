@@ -152,6 +152,17 @@ def test_one_order_that_cannot_expire_does_not_keep_the_others(monkeypatch, capl
     assert waiting() == 0
 
 
+def test_one_order_that_the_sweep_cannot_expire_does_not_keep_the_others(caplog):
+    sale = a_sale()
+    several = [an_order(sale) for _ in range(5)]
+    move_deadlines(-LONG)
+    # A contradiction, which nobody resolves by himself: it is paid, and its unit is only held.
+    Order.objects.filter(pk=several[2].pk).update(status="paid")
+    assert orders.expire() == 4
+    assert "could not be expired" in caplog.text
+    assert Order.objects.filter(status="expired").count() == 4
+
+
 def test_queue_sweep_payment_and_cancel_at_once_give_each_unit_back_once():
     """Whoever wins an order: its unit is sold, or back exactly once. The books would object."""
     sale = a_sale(stock=60)
