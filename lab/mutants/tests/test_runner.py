@@ -13,7 +13,7 @@ import pytest
 from lab import environment
 from lab.mutants import report
 from lab.mutants.catalogue import Edit, Mutant
-from lab.mutants.results import Result, Results
+from lab.mutants.results import Outcome, Result, Results, Way
 from lab.mutants.run import ControlFailed, Plan, Runner
 from lab.stack import leftovers
 
@@ -61,7 +61,7 @@ def test_what_is_missed_and_not_accepted_is_told_and_shown(tmp_path):
     accepted = mutant("accepted", "a", "b", accepted="nobody can notice", hidden="from nowhere")
     wide = mutant("wide", "a", "b")
     results = Results(tmp_path / "results.jsonl")
-    for each, way, outcome, by in (
+    known: list[tuple[Mutant, Way, Outcome, str]] = [
         (BUG, "tests", "found", TEST),
         (BUG, "proof", "found", "P3, P7"),
         (HARMLESS, "tests", "missed", ""),
@@ -69,7 +69,8 @@ def test_what_is_missed_and_not_accepted_is_told_and_shown(tmp_path):
         (accepted, "tests", "missed", ""),
         (wide, "tests", "missed", ""),
         (wide, "wide", "found", TEST),
-    ):
+    ]
+    for each, way, outcome, by in known:
         results.add(Result(each.name, each.digest, way, outcome, by, 1.0))
     everything = (BUG, HARMLESS, accepted, wide)
     assert report.missed(everything, results) == [HARMLESS]

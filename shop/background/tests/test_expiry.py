@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 from django.db.models import F
 from django.db.models.functions import Now
 
@@ -122,6 +123,20 @@ def test_what_a_crashed_consumer_had_popped_comes_back(monkeypatch):
     assert expiry.expire_due() == 0
     wait_for(lambda: expiry.expire_due() == 1)
     assert (status(order), waiting()) == ("expired", 0)
+
+
+def test_an_order_stays_in_the_queue_until_its_expiry_is_committed(monkeypatch):
+    order = an_order(a_sale())
+    move_deadlines(-LONG)
+    make_due(order.pk)
+
+    def fail(_):
+        raise OperationalError
+
+    monkeypatch.setattr(orders, "expire_those", fail)
+    with pytest.raises(OperationalError):
+        expiry.expire_due()
+    assert waiting() == 1
 
 
 def test_with_redis_emptied_the_sweep_expires_it():

@@ -9,7 +9,7 @@ from shop import payments
 from shop.orders.models import Order
 from shop.payments import provider_calls, recovery
 from shop.payments.models import Payment
-from shop.payments.provider import PaymentUnknown
+from shop.payments.provider import Intent, PaymentUnknown
 from shop.tests.catalogue import a_sale, an_order
 from shop.tests.provider import lost
 
@@ -55,3 +55,12 @@ def test_a_provider_that_does_not_answer_is_asked_once_about_each_payment(till):
     assert recovery.settle() == 2
     assert len(asked) == 2
     assert recovery.settle() == 0
+
+
+def test_old_news_of_a_failure_change_nothing_of_a_captured_payment():
+    mine = payments.pay(an_order(a_sale()))
+    payment = Payment.objects.get(order=mine)
+    provider_calls.record(Intent(payment.intent, mine.pk, mine.amount, mine.currency, "failed"))
+    payment.refresh_from_db()
+    assert payment.state == Payment.State.CAPTURED
+    assert [event.kind for event in mine.events.all()] == ["paid"]
