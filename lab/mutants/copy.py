@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import psycopg
 import redis
 
 from lab import environment
@@ -58,7 +59,8 @@ class Copy:
         self.tree = folder / "tree"
         self._run = make_folder(folder / "run")
         self._urls = urls
-        self._database = 1
+        self._databases = 0
+        self._shop = self._new_database()
         self._process: subprocess.Popen[bytes] | None = None
         self._ended = threading.Event()
 
@@ -81,16 +83,12 @@ class Copy:
         Raises:
             Ended: by :meth:`end`.
         """
-        shop = urlsplit(self._urls.database)
-        variables = {
-            **self._urls.as_environment(),
-            "DATABASE_URL": shop._replace(path=f"/run{self._database}").geturl(),
-        }
+        variables = {**self._urls.as_environment(), "DATABASE_URL": self._shop}
         with redis.Redis.from_url(self._urls.redis) as client:
             client.flushall()
         code, said = self._execute(["-m", "pytest", *PYTEST, *tests], variables, limit)
         if code is None:
-            self._database += 1  # what was killed may have left rows, and connections
+            self._shop = self._new_database()  # what was killed may have left rows
             return "found", "did not end in time"
         if code in {0, 1}:
             return ("found", _first_failure(said)) if code else ("missed", "")
@@ -154,6 +152,14 @@ class Copy:
             raise Ended
         shutil.rmtree(data, ignore_errors=True)
         return code, output.read_text(encoding="utf-8", errors="replace")
+
+    def _new_database(self) -> str:
+        """Make an empty database and return its URL; pytest-django makes its own beside it."""
+        self._databases += 1
+        name = f"run{self._databases}"
+        with psycopg.connect(self._urls.database, autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}".encode())
+        return urlsplit(self._urls.database)._replace(path=f"/{name}").geturl()
 
     def _kill(self) -> None:
         process = self._process
