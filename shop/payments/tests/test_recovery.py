@@ -64,3 +64,18 @@ def test_old_news_of_a_failure_change_nothing_of_a_captured_payment():
     payment.refresh_from_db()
     assert payment.state == Payment.State.CAPTURED
     assert [event.kind for event in mine.events.all()] == ["paid"]
+
+
+def test_a_capture_that_came_first_under_another_key_is_this_ones_answer(till):
+    mine = an_order(a_sale())
+
+    def another_first(call: str) -> None:
+        if call == "capture":
+            till.before = lambda call: None
+            [intent] = till.intents
+            till.capture(intent, key="another")
+
+    till.before = another_first
+    assert payments.pay(mine).status == "paid"
+    assert till.captures[mine.pk] == [mine.amount]
+    assert Payment.objects.get(order=mine).state == Payment.State.CAPTURED
