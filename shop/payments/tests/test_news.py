@@ -20,9 +20,9 @@ pytestmark = pytest.mark.django_db(transaction=True)
 SECRET = "whsec_test"
 
 
-def tell(kind: str, data: object) -> None:
+def tell(kind: str, data: object, pk: str = "evt_1") -> None:
     """Send signed news, as the provider does."""
-    body = json.dumps({"id": "evt_1", "type": kind, "data": data}).encode()
+    body = json.dumps({"id": pk, "type": kind, "data": data}).encode()
     now = str(int(time.time()))
     signed = hmac.new(SECRET.encode(), now.encode() + b"." + body, hashlib.sha256)
     webhooks.receive(body, f"t={now},v1={signed.hexdigest()}")
@@ -49,3 +49,15 @@ def test_news_of_a_refund_are_its_state(news, state, till, settings):
     [refund] = till.on_the_way.values()
     tell(f"refund.{news}", asdict(replace(refund, status=news)))
     assert Refund.objects.get().state == state
+
+
+def test_two_events_about_the_same_refund_count_once(till, settings):
+    settings.PSP_WEBHOOK_SECRET = SECRET
+    mine = payments.pay(an_order(a_sale()))
+    till.slow = True
+    payments.refund(mine)
+    [refund] = till.on_the_way.values()
+    for pk in ("evt_1", "evt_2"):
+        tell("refund.succeeded", asdict(replace(refund, status="succeeded")), pk)
+    mine.refresh_from_db()
+    assert (mine.status, mine.refunded) == ("refunded", mine.amount)

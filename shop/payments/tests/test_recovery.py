@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 from django.db.models.functions import Now
 
-from shop import payments
+from shop import orders, payments
+from shop.orders import WrongState
 from shop.orders.models import Order
 from shop.payments import provider_calls, recovery
 from shop.payments.models import Payment
 from shop.payments.provider import Intent, PaymentUnknown
 from shop.tests.catalogue import a_sale, an_order
+from shop.tests.money import make_due
 from shop.tests.provider import lost
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -79,3 +81,20 @@ def test_a_capture_that_came_first_under_another_key_is_this_ones_answer(till):
     assert payments.pay(mine).status == "paid"
     assert till.captures[mine.pk] == [mine.amount]
     assert Payment.objects.get(order=mine).state == Payment.State.CAPTURED
+
+
+def test_who_pays_while_the_order_ends_is_told_so(till):
+    sale = a_sale(stock=1)
+    mine = an_order(sale)
+
+    def end_first(call: str) -> None:
+        if call == "capture":
+            till.before = lambda call: None
+            make_due(mine)
+            orders.expire()
+            an_order(sale)
+
+    till.before = end_first
+    with pytest.raises(WrongState, match="expired"):
+        payments.pay(mine)
+    assert till.captures[mine.pk] == [mine.amount]
