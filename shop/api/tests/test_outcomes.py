@@ -63,6 +63,14 @@ def test_what_a_buyer_has_from_one_sale_counts_against_no_other(ann, sale_of):
     assert told(ann.buy(second, 1)) == (409, "limit_reached")
 
 
+def test_an_order_shows_what_was_paid_and_what_came_back(ann, sale):
+    order = ann.order(sale, 2)
+    ann.post(f"orders/{order}/payment")
+    part = {"quantity": 1}
+    shown = ann.call("POST", f"orders/{order}/refund", part, idempotency_key=str(uuid4())).json()
+    assert (shown["amount"]["amount"], shown["refunded"]["amount"]) == (199_800, 99_900)
+
+
 def test_who_asks_too_often_is_refused_and_has_bought_what_came_before(ann, bob, sale, settings):
     settings.SHOP_RATE_LIMIT = 1
     limiter.cache_clear()

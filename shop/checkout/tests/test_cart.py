@@ -108,6 +108,15 @@ def test_a_sale_that_closes_while_its_cart_is_on_the_way_takes_the_whole_cart_ba
     assert available(first, closing) == [10, 10]
 
 
+def test_amounts_of_two_currencies_are_never_added_up(ann):
+    first, changing = a_sale(), a_sale()
+    for sale in (first, changing):
+        sale_cache().get(sale.pk)
+    Sale.objects.filter(pk=changing.pk).update(currency="JPY")
+    assert send(ann, (first, 1), (changing, 1)).status_code == 403
+    assert available(first, changing) == [10, 10]
+
+
 @pytest.mark.parametrize(
     "body",
     [
