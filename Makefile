@@ -6,7 +6,7 @@ ARGS ?=
 # manage.py looks for its packages in VENV.
 export VENV
 
-.PHONY: help demo test prove bench compare bench-locks soak lint types messages reset lock clean
+.PHONY: help demo test prove bench compare bench-locks soak mutants lint types messages reset lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -32,6 +32,9 @@ prove: $(VENV)/.run  ## run a sale under load and judge it (ARGS="--buyers 2000 
 
 soak: $(VENV)/.run  ## repeat proofs under random faults (ARGS="--minutes 60 --folder .data/soak")
 	@exec $(BIN)/python manage.py soak $(ARGS)
+
+mutants: $(VENV)/.dev  ## plant bugs, one at a time, and see what finds them (ARGS="--tests --jobs 2")
+	@exec $(BIN)/python manage.py mutants $(ARGS)
 
 bench: $(VENV)/.run  ## measure the request rate of the strategies (docs/bench.md)
 	@$(BIN)/python manage.py bench $(ARGS)

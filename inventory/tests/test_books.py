@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from uuid import uuid4
 
 import pytest
+from django.db import transaction
 from psycopg import errors
 
 from inventory import services
@@ -16,6 +17,7 @@ from inventory.tests.helpers import (
     book,
     books_not_enforced,
     new_purchase,
+    open_nothing,
     outsider,
     problems,
     sell,
@@ -241,6 +243,18 @@ def test_the_audit_reports_a_counter_that_was_edited(item):
 def test_the_audit_reports_a_ledger_counter_that_was_edited(item):
     found = spoil(item, "UPDATE inventory_item SET ledger = ledger + 1 WHERE id = %(item)s")
     assert any("the counter of the ledger is 4, the rows add up to 3" in text for text in found)
+
+
+def test_the_audit_counts_what_is_left_of_a_confirmed_reservation(stock):
+    item = stock(5)
+    granted = services.reserve(new_purchase(item, quantity=3), open_nothing)
+    assert isinstance(granted, Granted)
+    with transaction.atomic():
+        assert services.confirm(granted.reservation)
+    confirmed = Reservation.State.CONFIRMED
+    services.release([granted.reservation], lambda _: None, was=confirmed, units=1)
+    assert (book(item).confirmed, book(item).available) == (2, 3)
+    assert audit([item]).balanced
 
 
 def test_the_audit_of_one_item_says_nothing_of_another(item):

@@ -127,6 +127,20 @@ def test_a_full_redis_still_forgets_an_old_hint_at_once(register):
         client().config_set("maxmemory", before)
 
 
+def test_a_hint_that_must_not_be_lost_is_tried_until_redis_answers(register, monkeypatch):
+    write, failures = Hint._write, [redis.TimeoutError(), redis.ConnectionError()]
+
+    def hesitate(self: Hint, item: int, level: Level) -> bool:
+        if failures:
+            raise failures.pop()
+        return write(self, item, level)
+
+    register.publish(ITEM, Level(0, 7))
+    monkeypatch.setattr(Hint, "_write", hesitate)
+    register.publish_surely(ITEM, Level(5, 8))
+    assert register.read(ITEM) == Level(5, 8)
+
+
 # --- set, used, removed ------------------------------------------------------------------------
 
 

@@ -5,6 +5,8 @@ from datetime import timedelta
 
 import pytest
 from django.contrib.auth.models import Permission, User
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
@@ -14,9 +16,11 @@ from inventory.models import Item, OutboxMessage, Reservation, StockMovement
 from inventory.selling.strategies import CLASSES
 from inventory.selling.strategies.guarded import Guard
 from inventory.sold_out.hint import hint
+from shop import payments
 from shop.catalogue.models import Product, Sale
 from shop.mails.models import Mail
 from shop.orders.models import Order
+from shop.payments.models import Refund
 from shop.tests.catalogue import a_buyer, a_sale, a_sale_that_may_come_back, an_order
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -95,6 +99,15 @@ def test_counters_of_an_item_cannot_be_typed_over(admin_client, rows):
     assert audit().balanced
 
 
+def test_renaming_an_item_writes_its_name_and_nothing_else(admin_client, rows):
+    """What the page loaded of the counters may be old when it is saved."""
+    with CaptureQueriesContext(connection) as queries:
+        admin_client.post(url(Item, "change", rows[Item].pk), {"name": "Renamed"})
+    [update] = [each["sql"] for each in queries if each["sql"].startswith("UPDATE")]
+    assert 'SET "name" =' in update
+    assert "available" not in update
+
+
 def test_an_item_is_not_deleted(admin_client, rows):
     assert admin_client.post(url(Item, "delete", rows[Item].pk), {"post": "yes"}).status_code == 403
 
@@ -157,11 +170,21 @@ def test_who_may_only_look_does_not_restock_pause_or_retry(client, rows):
     assert Item.objects.get(pk=rows[Item].pk).total == 3
 
 
+def test_who_may_only_look_gives_no_money_back(client):
+    mine = payments.pay(an_order(a_sale()))
+    payments.refund(mine)
+    Refund.objects.update(state=Refund.State.FAILED)
+    a_clerk(client, "view_refund")
+    run(client, Refund, "retry", Refund.objects.get())
+    assert Refund.objects.get().state == Refund.State.FAILED
+
+
 def test_sales_are_paused_and_resumed(admin_client, rows):
-    sale = rows[Sale]
+    sale, other = rows[Sale], a_sale()
     assert "1 sales are paused" in run(admin_client, Sale, "pause", sale).content.decode()
     sale.refresh_from_db()
-    assert sale.paused
+    other.refresh_from_db()
+    assert (sale.paused, other.paused) == (True, False)
     run(admin_client, Sale, "resume", sale)
     sale.refresh_from_db()
     assert not sale.paused

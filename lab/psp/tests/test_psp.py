@@ -17,7 +17,7 @@ import pytest
 from lab.proof import provider_ledger
 from lab.proof import snapshot as shops
 from loadtest.checker import snapshot
-from shop.payments.http_provider import HttpProvider
+from shop.payments.http_provider import HttpProvider, ledger_lines
 from shop.payments.models import Payment
 from shop.payments.provider import Intent, PaymentDeclined, PaymentUnknown
 from shop.tests.processes import wait_for
@@ -266,6 +266,15 @@ def test_a_ledger_that_is_not_to_be_had_is_unknown(psp, settings, tmp_path):
     settings.PSP_KEY = "wrong"
     with pytest.raises(PaymentUnknown, match="401"):
         provider_ledger.write(tmp_path / "ledger", [1])
+
+
+@pytest.mark.parametrize("end", [b"", b'{"lines": 2}\n'])
+def test_a_ledger_that_breaks_off_is_unknown(end, settings):
+    line = {"id": 1, "order": 1, "intent": "pi_1", "operation": "capture"}
+    told = json.dumps({**line, "amount": 1000, "currency": "CNY"}).encode() + b"\n" + end
+    told = b"HTTP/1.1 200 OK\r\n\r\n" + told
+    with answering(settings, [told]), pytest.raises(PaymentUnknown, match="broken off after 1"):
+        list(ledger_lines())
 
 
 def test_a_refund_beyond_the_capture_is_refused_by_the_ledger_itself(psp):

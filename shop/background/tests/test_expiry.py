@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 from django.db.models import F
 from django.db.models.functions import Now
 
@@ -124,6 +125,20 @@ def test_orders_popped_by_a_crashed_consumer_return_to_the_queue(monkeypatch):
     assert (status(order), waiting()) == ("expired", 0)
 
 
+def test_an_order_stays_in_the_queue_until_its_expiry_is_committed(monkeypatch):
+    order = an_order(a_sale())
+    move_deadlines(-LONG)
+    make_due(order.pk)
+
+    def fail(_):
+        raise OperationalError
+
+    monkeypatch.setattr(orders, "expire_those", fail)
+    with pytest.raises(OperationalError):
+        expiry.expire_due()
+    assert waiting() == 1
+
+
 def test_with_redis_emptied_the_sweep_expires_it():
     order = an_order(a_sale(hold=BLINK))
     follow_up.follow_up()
@@ -150,6 +165,17 @@ def test_one_order_that_cannot_expire_does_not_block_the_others(monkeypatch, cap
     assert "could not be expired" in caplog.text
     assert Order.objects.filter(status="expired").count() == 4
     assert waiting() == 0
+
+
+def test_one_order_that_the_sweep_cannot_expire_does_not_keep_the_others(caplog):
+    sale = a_sale()
+    several = [an_order(sale) for _ in range(5)]
+    move_deadlines(-LONG)
+    # A contradiction, which nobody resolves by himself: it is paid, and its unit is only held.
+    Order.objects.filter(pk=several[2].pk).update(status="paid")
+    assert orders.expire() == 4
+    assert "could not be expired" in caplog.text
+    assert Order.objects.filter(status="expired").count() == 4
 
 
 def test_queue_sweep_payment_and_cancel_at_once_give_each_unit_back_once():

@@ -1,5 +1,6 @@
 """The follow-up of orders, with a broker, without one, and after its return."""
 
+import time
 from uuid import uuid4
 
 import pytest
@@ -68,3 +69,14 @@ def test_a_buyer_over_the_rate_is_refused_and_others_are_not():
     limiter = Limiter(rate=1)
     assert [limiter.allows(1) for _ in range(3)] == [True, True, False]
     assert limiter.allows(2)
+
+
+def test_a_buyer_over_the_rate_may_ask_again_when_time_has_passed(monkeypatch):
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    limiter = Limiter(rate=2)
+    assert [limiter.allows(1) for _ in range(5)] == [True] * 4 + [False]
+    now += 0.5
+    assert [limiter.allows(1) for _ in range(2)] == [True, False]
+    now += 3600
+    assert [limiter.allows(1) for _ in range(5)] == [True] * 4 + [False]

@@ -88,13 +88,33 @@ def test_the_line_that_failed_is_named_and_nothing_is_taken(ann, second, quantit
     assert Reservation.objects.count() == Order.objects.count() == 0
 
 
-def test_a_sale_that_closes_while_its_cart_is_on_the_way_takes_the_whole_cart_back(ann):
-    first, closing = a_sale(), a_sale()
+@pytest.mark.parametrize(
+    ("change", "status", "code"),
+    [
+        ("paused = true", 403, "paused"),
+        ("ends_at = starts_at + interval '1 microsecond'", 410, "ended"),
+        ("starts_at = now() + interval '1 hour'", 403, "not_started"),
+    ],
+)
+def test_a_sale_that_closes_while_its_cart_is_on_the_way_takes_the_whole_cart_back(
+    change, status, code, ann
+):
+    first, closing = a_sale(), a_sale(starts_in=timedelta(minutes=-1))
     for sale in (first, closing):
         sale_cache().get(sale.pk)
-    Sale.objects.filter(pk=closing.pk).update(paused=True)
-    assert said(send(ann, (first, 1), (closing, 1))) == (403, "paused", closing.pk)
+    with connection.cursor() as cursor:
+        cursor.execute(f"UPDATE shop_sale SET {change} WHERE id = %s", [closing.pk])
+    assert said(send(ann, (first, 1), (closing, 1))) == (status, code, closing.pk)
     assert available(first, closing) == [10, 10]
+
+
+def test_amounts_of_two_currencies_are_never_added_up(ann):
+    first, changing = a_sale(), a_sale()
+    for sale in (first, changing):
+        sale_cache().get(sale.pk)
+    Sale.objects.filter(pk=changing.pk).update(currency="JPY")
+    assert send(ann, (first, 1), (changing, 1)).status_code == 403
+    assert available(first, changing) == [10, 10]
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,13 @@ def test_an_order_whose_time_has_passed_is_shown_expired_before_the_sweep(browse
     assert title("order_expired") in page(change(browser, order, "pay"))
 
 
+def test_the_page_of_a_sale_lists_the_buyers_own_orders_only(browser, client, order):
+    path = order.lines.get().sale.get_absolute_url()
+    assert order.get_absolute_url() in page(browser.get(path))
+    client.force_login(a_buyer())
+    assert order.get_absolute_url() not in page(client.get(path))
+
+
 def test_another_buyers_order_is_not_found(client, order):
     client.force_login(a_buyer())
     assert client.get(order.get_absolute_url()).status_code == 404
