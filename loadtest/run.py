@@ -35,6 +35,10 @@ TOKEN_DEADLINE = 60.0
 TOKEN_PAUSE = 0.5
 _runs = count(1)
 
+# Buyers who begin per second, at most, in a sale that lasts. Users who follow each other without a
+# pause saturate the machine, and a recovery from faults would be judged by the overload.
+PACE = 30
+
 
 # Plays one buyer, with the source of their choices, and their place from 0 to 1 in the mix.
 Act = Callable[[Shopper, Random, float], None]
@@ -121,16 +125,19 @@ class Run:
         history: str,
         report: Report,
         arrivals: float = 0.0,
+        users: int = 1,
         run: str = "",
     ) -> None:
         """`beside`: ids of further sales, by their roles.
 
+        `users`: of all processes together, by which they pace themselves in a sale that lasts.
         `arrivals`: buyers that come to this process each second; 0 for a closed loop.
         """
         self.address = address_of(host)
         self.sale = find_sale(self.address, sale)
         others = {role: find_sale(self.address, each) for role, each in (beside or {}).items()}
         self.sales = {MAIN: self.sale, **others}
+        self._pause = users / PACE
         self.weights = weights
         self.seed, self.worker, self.rounds = seed, worker, rounds
         self.tokens = Tokens(self.address)
@@ -154,11 +161,14 @@ class Run:
         `scheduled`: these buyers arrive at times of their own, if the run is an open loop.
         """
         user = next(self._users)
+        pauses = Random(f"{self.seed}/{self.worker}/{user}/pauses")
         self._users_begun += scheduled
         connection = Connection(*self.address)
         try:
             for turn in count() if self.rounds == 0 else range(self.rounds):
                 act(*self._buyer(user, turn, connection, scheduled=scheduled))
+                if self.rounds == 0 and scheduled:
+                    time.sleep(pauses.random() * 2 * self._pause)
         finally:
             connection.close()
         self.tally.finished += 1

@@ -220,6 +220,7 @@ class Session:
             rounds=0 if goes_on(options) else int(options.rounds),
             history=options.recording,
             report=self._report,
+            users=options.num_users or 1,
             arrivals=float(options.arrivals) / options.workers,
             run=options.run_name,
         )

@@ -153,11 +153,13 @@ def test_a_call_that_the_next_fault_met_is_left_out_but_not_one_that_hung_before
     ask(world, 22.5, "payment", 200, times=5, each=0.1)
     faults = [("postgres killed", 9, 10), ("redis killed", 18, 19)]
     assert recovered(world, tmp_path, *faults).verdict == PASS
+    world.call(int(14.5 * SECOND), int(19.5 * SECOND), "page", 200)  # slow, and yet served
+    assert recovered(world, tmp_path, *faults).verdict == PASS
     for _ in range(2):
-        world.call(int(14.5 * SECOND), int(19.5 * SECOND), "page", 200)
+        world.call(int(14.5 * SECOND), int(19.5 * SECOND), "page", 503)
     verdict = recovered(world, tmp_path, *faults)
-    assert "2 of 52 answers (pages) were bad" in verdict["P12"].detail
-    assert [each.rates["pages"] for each in verdict.aftermaths] == [Rate(52, 2), Rate(0, 0)]
+    assert "2 of 53 answers (pages) were bad" in verdict["P12"].detail
+    assert [each.rates["pages"] for each in verdict.aftermaths] == [Rate(53, 2), Rate(0, 0)]
 
 
 def test_a_call_that_never_ended_counts_if_it_was_open_for_long(tmp_path: Path) -> None:

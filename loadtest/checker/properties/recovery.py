@@ -81,13 +81,14 @@ def _rates(evidence: Evidence, since: int, until: int) -> dict[str, Rate]:
     """Count the answers to calls that began in a window, by kind.
 
     A call that is still open at the window's end is left out, since the next fault may have hit
-    it, unless it had been open for longer than the shop may take to recover: then it is bad.
+    it, unless it had been open for longer than the shop may take to recover: then its answer
+    counts, whenever that comes.
     """
     rows = evidence.rows(
         f"""
-        SELECT op = '{PAGE}', count(*), sum(NOT (ended AND (
+        SELECT op = '{PAGE}', count(*), sum(NOT (
             outcome = '{OK}' OR not_theirs
-            OR (outcome = '{FAIL}' AND op <> '{PAGE}' AND code NOT IN {NOT_SERVED}))))
+            OR (outcome = '{FAIL}' AND op <> '{PAGE}' AND code NOT IN {NOT_SERVED})))
         FROM (
             SELECT *, "end" < ?2 AS ended,
                 status = 404 AND order_id IS NOT NULL AND NOT EXISTS (
