@@ -99,6 +99,18 @@ def test_no_unit_is_had_before_the_older_hint_is_gone(monkeypatch):
     assert seen == [level], "the commit is over and nobody reads the older one"
 
 
+def test_no_released_unit_is_had_before_the_older_hint_is_gone(stock, monkeypatch):
+    item = stock(1)
+    granted = sell(wish(item))
+    assert isinstance(granted, Granted)
+    seen: list[Level | None] = []
+    monkeypatch.setattr(
+        type(hint()), "publish_surely", lambda self, of, level: seen.append(self.read(of))
+    )
+    services.release([granted.reservation], lambda _: None)
+    assert [level and level.available for level in seen] == [1]
+
+
 def test_who_announces_nothing_leaves_a_gap(monkeypatch):
     """The negative control."""
     item = services.stock("phone", 1)
