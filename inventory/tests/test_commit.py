@@ -11,7 +11,7 @@ from django.db import IntegrityError, OperationalError
 from psycopg_pool import PoolTimeout
 
 from inventory.models import Reservation
-from inventory.outcomes import Busy, Granted, OutcomeUnknown, StaleToken
+from inventory.outcomes import Busy, Granted, LimitReached, OutcomeUnknown, StaleToken
 from inventory.selling import batch, commit
 from inventory.selling.commit import CommitUnknown, LimitRaced, commit_with_retry
 from inventory.selling.strategies.guarded import Guard
@@ -127,6 +127,23 @@ def test_a_raced_limit_is_decided_anew(stock, monkeypatch):
     assert book(item).held == 10
     told = {each.reservation for each in answers if isinstance(each, Granted)}
     assert told == set(Reservation.objects.values_list("pk", flat=True))
+
+
+def test_a_limit_that_is_used_up_at_another_item_meanwhile_is_told_as_reached(stock, monkeypatch):
+    first, second = stock(1), stock(1)
+    read, meanwhile = batch.read_and_decide, [new_purchase(second, 1, scope=1, limit=1)]
+
+    def read_and_race(*arguments):
+        decided = read(*arguments)
+        if meanwhile:
+            other = partial(sell, meanwhile.pop())
+            assert kinds(at_once([other])) == {"Granted": 1}
+        return decided
+
+    monkeypatch.setattr(batch, "read_and_decide", read_and_race)
+    mine = new_purchase(first, 1, scope=1, limit=1)
+    assert sell(mine) == LimitReached(0)
+    assert book(first).available == 1
 
 
 @pytest.mark.parametrize("kind", [Guard, RowLock])

@@ -95,6 +95,18 @@ def test_no_unit_is_had_before_the_older_hint_is_gone(monkeypatch):
     assert seen == [level], "after the commit no reader gets the older one"
 
 
+def test_no_released_unit_is_had_before_the_older_hint_is_gone(stock, monkeypatch):
+    item = stock(1)
+    granted = sell(new_purchase(item))
+    assert isinstance(granted, Granted)
+    seen: list[Level | None] = []
+    monkeypatch.setattr(
+        type(hint()), "publish_with_retry", lambda self, of, level: seen.append(self.read(of))
+    )
+    services.release([granted.reservation], lambda _: None)
+    assert [level and level.available for level in seen] == [1]
+
+
 def test_without_the_announcement_there_is_a_gap(monkeypatch):
     """The negative control."""
     item = services.stock("phone", 1)
@@ -137,7 +149,7 @@ def test_a_hint_that_must_not_be_lost_is_tried_until_redis_answers(register, mon
 
     register.publish(ITEM, Level(0, 7))
     monkeypatch.setattr(Hint, "_write", hesitate)
-    register.publish_surely(ITEM, Level(5, 8))
+    register.publish_with_retry(ITEM, Level(5, 8))
     assert register.read(ITEM) == Level(5, 8)
 
 

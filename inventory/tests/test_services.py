@@ -130,6 +130,13 @@ def test_a_reservation_is_confirmed_once_and_only_while_it_is_held(stock):
     assert (book(item).confirmed, book(item).held) == (1, 0)
 
 
+def test_a_reservation_whose_time_has_passed_is_confirmed_only_by_who_says_late(stock):
+    mine = reserve(stock(1))
+    Reservation.objects.filter(pk=mine).update(deadline="2020-01-01T00:00Z")
+    with transaction.atomic():
+        assert [services.confirm(mine), services.confirm(mine, late=True)] == [False, True]
+
+
 def test_confirming_belongs_to_a_transaction(stock):
     with pytest.raises(transaction.TransactionManagementError):
         services.confirm(reserve(stock(1)))

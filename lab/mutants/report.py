@@ -7,7 +7,7 @@ from itertools import groupby
 from pathlib import Path
 
 from lab.mutants.catalogue import Mutant
-from lab.mutants.profiles import PROFILES
+from lab.mutants.profiles import PROFILES, Profile
 from lab.mutants.results import Result, Results
 
 NOTES = Path(__file__).with_name("notes.md")
@@ -16,13 +16,17 @@ NOTES = Path(__file__).with_name("notes.md")
 def write(path: Path, mutants: Sequence[Mutant], results: Results) -> None:
     """Write the report about a catalogue."""
     profiles = "\n".join(
-        f"| `{name}` | {profile.shows} | `{' '.join(profile.arguments)}` |"
-        for name, profile in PROFILES.items()
+        f"| `{name}` | {profile.shows} | `{_told(profile)}` |" for name, profile in PROFILES.items()
     )
     notes = NOTES.read_text(encoding="utf-8").replace("{profiles}", profiles)
     areas = groupby(mutants, key=lambda each: each.area)
     parts = [notes, *_score(mutants, results), *(_area(name, of, results) for name, of in areas)]
     path.write_text("\n".join(parts), encoding="utf-8")
+
+
+def _told(profile: Profile) -> str:
+    variables = [f"{name}={value}" for name, value in profile.environment.items()]
+    return " ".join((*variables, *profile.arguments))
 
 
 def found_by_tests(mutant: Mutant, results: Results) -> Result | None:
