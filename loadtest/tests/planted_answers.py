@@ -56,6 +56,11 @@ def stranger_told_that_it_is_paid(world: World) -> None:
     world.call(world.end, world.end + 1, "cancel", 409, "order_paid", key="", order=order.id)
 
 
+def stranger_told_that_it_exists(world: World) -> None:
+    order = world.of(s.Order)[0]
+    world.call(world.end, world.end + 1, "read", 403, "forbidden", key="", order=order.id)
+
+
 # Mails.
 
 
@@ -278,6 +283,7 @@ PLANTS: list[tuple[str, Callable[[World], None]]] = [
     ("P18", other_buyers_order_readable),
     ("P18", other_buyers_order_cancelled),
     ("P18", stranger_told_that_it_is_paid),
+    ("P18", stranger_told_that_it_exists),
     ("P19", confirmation_to_another_buyer),
     ("P19", mail_marked_as_sent_that_never_arrived),
     ("P19", paid_mail_never),
