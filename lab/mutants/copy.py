@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import psutil
 import psycopg
 import redis
 
@@ -38,6 +39,9 @@ NOT_INHERITED = {
 
 PYTEST = ("-x", "-q", "-p", "no:cacheprovider", "-p", "no:schemathesis", "--reuse-db")
 """Without a plugin that takes long to load, and with tables that earlier runs have left empty."""
+
+GRACE = 15.0
+"""Seconds in which a run that is ended may stop what it has started."""
 
 Found = tuple[Outcome, str]
 """What came of a run, and what found the bug or why that is unknown."""
@@ -162,11 +166,21 @@ class Copy:
         return urlsplit(self._urls.database)._replace(path=f"/{name}").geturl()
 
     def _kill(self) -> None:
+        """End the run's process, which first stops what it has started, and whatever is left."""
         process = self._process
-        if process is not None and process.poll() is None:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        if process is None or process.poll() is not None:
+            return
+        started: list[psutil.Process] = []
+        with suppress(psutil.NoSuchProcess):
+            started = psutil.Process(process.pid).children(recursive=True)
+        process.send_signal(signal.SIGINT)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(GRACE)
+        process.kill()
+        process.wait()
+        for each in started:  # also those in sessions of their own
+            with suppress(psutil.NoSuchProcess):
+                each.kill()
 
     def _write(self, name: str, content: bytes) -> None:
         path = self.tree / name

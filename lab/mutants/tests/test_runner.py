@@ -8,11 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from lab import environment
 from lab.mutants import report
 from lab.mutants.catalogue import Edit, Mutant
+from lab.mutants.copy import private_copy
 from lab.mutants.results import Outcome, Result, Results, Way
 from lab.mutants.run import ControlFailed, Plan, Runner
 from lab.stack import leftovers
@@ -84,6 +86,27 @@ def test_what_is_missed_and_not_accepted_is_told_and_shown(tmp_path):
     assert f"| `bug` | a bug | `{test}` | P3, P7 |  |" in page
     assert "| `harmless` | a bug | **missed** | **unknown**: it did not end |  |" in page
     assert "hidden | accepted: nobody can notice; from nowhere |" in page
+
+
+SLOW = """
+import time
+from pathlib import Path
+from inventory.redis import client
+
+def test_slow():
+    Path("pid").write_text(str(client().info("server")["process_id"]))
+    time.sleep(60)
+"""
+"""Its Redis is started by its fixtures, in a session of its own and under another title."""
+
+
+@pytest.mark.long
+def test_a_run_that_does_not_end_takes_the_servers_of_its_tests_with_it():
+    with private_copy() as copy:
+        (copy.tree / "inventory/tests/test_slow.py").write_text(SLOW)
+        found = copy.run_tests(["inventory/tests/test_slow.py"], 20)
+        assert found == ("found", "did not end in time")
+        assert not psutil.pid_exists(int((copy.tree / "pid").read_text()))
 
 
 @pytest.mark.long
