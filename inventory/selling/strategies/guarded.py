@@ -59,8 +59,7 @@ WITH request AS (
            %(hold)s::float8 AS hold, 1 AS position
 )
 {reservation};
-COMMIT
-""",
+COMMIT""",
     reservation=Insert(Reservation, RESERVATION, source="request"),
 )
 
