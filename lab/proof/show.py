@@ -147,7 +147,10 @@ def controls(
         )
     if current is not None and now is not None:
         table.add_row(Text(current.off, style="dim"), "", "", Text(now.phase, style="cyan"))
-    return Group(table, Text(f"{len(outcomes)} of {len(names)}", style="dim"))
+    seen = sum(each.caught for each in outcomes)
+    return Group(
+        table, Text(f"{len(outcomes)} of {len(names)} run, {seen} as expected", style="dim")
+    )
 
 
 def _faults(plan: Plan, came_out: Result) -> Table:

@@ -46,7 +46,7 @@ ORDER_CONTROLS = (
         "the pause of a sale",
         ("P15",),
         mix="windows",
-        units=4,  # left when the sale is closed
+        units=12,  # left when the sale is paused and closed, however fast it sells
         before=_trigger("UPDATE", "shop_sale", "NEW.paused := false;"),
         after=_UNDONE,
     ),
@@ -55,7 +55,7 @@ ORDER_CONTROLS = (
         "the end of a sale",
         ("P15",),
         mix="windows",
-        units=4,  # left when the sale is closed
+        units=12,  # left when the sale is paused and closed, however fast it sells
         before=_trigger(
             "UPDATE", "shop_sale", "NEW.ends_at := greatest(NEW.ends_at, OLD.ends_at);"
         ),
