@@ -56,6 +56,10 @@ def stranger_told_that_it_is_paid(world: World) -> None:
     world.call(world.end, world.end + 1, "cancel", 409, "order_paid", key="", order=order.id)
 
 
+def server_error_without_a_fault(world: World) -> None:
+    world.call(world.end, world.end + 1, "order", 500, "internal_error")
+
+
 def stranger_told_that_it_exists(world: World) -> None:
     order = world.of(s.Order)[0]
     world.call(world.end, world.end + 1, "read", 403, "forbidden", key="", order=order.id)
@@ -293,6 +297,7 @@ PLANTS: list[tuple[str, Callable[[World], None]]] = [
     ("P19", mail_about_another_order),
     ("P19", mail_with_another_amount),
     ("P20", busy_after_the_commit),
+    ("P20", server_error_without_a_fault),
     ("P4", unknown_told_as_refusal),
     ("P20", limit_reached_with_nothing_bought),
     ("P20", limit_reached_one_too_early),

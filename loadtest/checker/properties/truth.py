@@ -27,6 +27,7 @@ def true_refusals(evidence: Evidence) -> Finding:
 
 
 def _untrue(evidence: Evidence) -> Iterator[str]:
+    yield from _server_errors(evidence)
     yield from _refused_and_opened(evidence)
     yield from _opened_before(evidence)
     yield from _limit_not_reached(evidence)
@@ -35,6 +36,17 @@ def _untrue(evidence: Evidence) -> Iterator[str]:
     yield from _never_in_that_state(evidence)
     yield from _not_found(evidence)
     yield from _key_not_reused(evidence)
+
+
+def _server_errors(evidence: Evidence) -> Iterator[str]:
+    """Where nothing was broken, no request ends in an error: it tells nobody what became of it."""
+    if evidence.has_faults:
+        return
+    for op, sale, order, code in evidence.rows(
+        "SELECT op, sale, order_id, code FROM call WHERE status = 500"
+    ):
+        about = f"order {order}" if order else f"sale {sale}"
+        yield f"a request ({op}) about {about} was answered 500 {code}".rstrip()
 
 
 def _refused_and_opened(evidence: Evidence) -> Iterator[str]:
