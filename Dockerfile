@@ -43,7 +43,12 @@ CMD ["gunicorn", "-c", "gunicorn.conf.py", "shop.wsgi"]
 
 # The lab beside the shop: demo logins, synthetic buyers, a payment provider that moves no money.
 # SHOP_DEMO=1 switches it on; with 0 this image serves as the other does.
+FROM shop-packages AS demo-packages
+COPY requirements.txt .
+RUN python -m pip --python /venv/bin/python install --no-cache-dir -c requirements.txt aiosmtpd
+
 FROM shop AS demo
+COPY --from=demo-packages /venv /venv
 COPY loadtest loadtest
 COPY lab lab
 

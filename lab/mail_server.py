@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 if TYPE_CHECKING:
-    # At run time only where it serves: the demo's image, which reads the names below, has none.
+    # At run time only where it serves; others only read the names below.
     from aiosmtpd.smtp import SMTP, Envelope, Session
 
 log = logging.getLogger(__name__)
@@ -64,8 +64,8 @@ class Keeper:
         unfinished.rename(path)
 
 
-async def serve(port: int, folder: Path) -> None:
-    """Serve on a port of 127.0.0.1 until SIGTERM or SIGINT."""
+async def serve(address: str, port: int, folder: Path) -> None:
+    """Serve until SIGTERM or SIGINT."""
     from aiosmtpd.smtp import SMTP
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -76,18 +76,19 @@ async def serve(port: int, folder: Path) -> None:
     # Looking up the machine's own name may take seconds.
     protocol = partial(SMTP, Keeper(folder), hostname="localhost", enable_SMTPUTF8=True, loop=loop)
     # Not closed by hand: that would wait for clients that keep their connections.
-    await loop.create_server(protocol, "127.0.0.1", port)
+    await loop.create_server(protocol, address, port)
     await ends.wait()
 
 
 def main() -> None:
     """Serve as the command line says."""
     parser = ArgumentParser(description="Take mails and keep them as files.")
+    parser.add_argument("--bind", default="127.0.0.1", metavar="ADDRESS")
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--folder", type=Path, required=True)
     options = parser.parse_args()
     os.umask(0o077)
-    asyncio.run(serve(options.port, options.folder))
+    asyncio.run(serve(options.bind, options.port, options.folder))
 
 
 if __name__ == "__main__":

@@ -11,9 +11,9 @@ from loadtest.cart import Cart
 from loadtest.client import Answer, Connection
 from loadtest.history import Recorder, classify
 from loadtest.known_orders import KnownOrders
+from loadtest.purchases import Part, Purchase, new_key
 from loadtest.roles import MAIN
 from loadtest.sale import Sale
-from loadtest.wishes import Part, Purchase, new_key
 
 # What a healthy shop says to somebody who asks for an order that is not theirs: the API, the pages.
 NOT_THEIRS = frozenset({"not_found", "404"})

@@ -106,7 +106,7 @@ class LeaseState:
 
     __slots__ = (
         "__weakref__", "_deadline", "_granted_at", "_guard", "_home", "_lost_reason", "_over",
-        "_released", "clock", "hooks", "name", "owner_key", "token",
+        "_released", "_releasing", "clock", "hooks", "name", "owner_key", "token",
     )  # fmt: skip
 
     def __init__(
@@ -132,6 +132,7 @@ class LeaseState:
         self._granted_at = clock.monotonic()
         self._deadline = (self._granted_at if sent_at is None else sent_at) + seconds
         self._released = False
+        self._releasing = False
         self._lost_reason = ""
         self._over: threading.Event | None = None
         self._guard = threading.Lock()
@@ -140,7 +141,7 @@ class LeaseState:
         """The thread or task that acquired it, once its handle has recorded it."""
 
     def __del__(self) -> None:
-        if self.owner_key is None or self._released or self._lost_reason:
+        if self.owner_key is None or self._releasing or self._lost_reason:
             return
         if not sys.is_finalizing():
             warnings.warn(
@@ -184,6 +185,11 @@ class LeaseState:
         if over is not None:
             over.set()
         self.hooks.lost(self.name, reason)
+
+    def begin_release(self) -> None:
+        """Accept from now on that the server no longer knows the lease; call before asking it."""
+        self._is_lost()  # records an expiry before the server is asked
+        self._releasing = True
 
     def _is_lost(self) -> bool:
         if not self._lost_reason and not self._released:
@@ -252,7 +258,7 @@ class Lease(LeaseState, ABC):
         """
         if self._released:
             return
-        self._is_lost()  # records an expiry before the server is asked
+        self.begin_release()
         self._note_release(self._release())
 
     @abstractmethod

@@ -17,9 +17,9 @@ from django.db import InterfaceError, OperationalError, connection
 
 from lab.demo.buyers import create_synthetic_buyers
 from loadtest.history import Recorder, Shown
+from loadtest.purchases import new_key
 from loadtest.roles import LIMITED, MAIN
 from loadtest.tokens import leave_tokens
-from loadtest.wishes import new_key
 from shop.accounts import tokens
 from shop.catalogue.models import Sale
 from shop.checkout.purchase import Bought, buy

@@ -3,6 +3,7 @@
 import os
 import re
 import shlex
+import smtplib
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -129,6 +130,19 @@ def test_the_payment_provider_serves_makes_its_database_and_takes_no_orders_to_m
             url = f"http://127.0.0.1:{port}/v1/{path}"
             ask = ["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "-H", key, url]
             assert run(ask, production).stdout == status, path
+
+
+def test_the_mail_service_keeps_what_it_takes(production, tmp_path):
+    port = str(next_free(18025))
+    words = {"0.0.0.0": "127.0.0.1", "8025": port, "/var/lib/shop/mail": str(tmp_path / "mail")}
+    arguments = [words.get(word, word) for word in command("mail")]
+    check = SERVICES["mail"]["healthcheck"]["test"][3].replace("8025", port)
+    with running(arguments, production, tmp_path / "log"):
+        wait_for(lambda: run([sys.executable, "-c", check], production).returncode == 0)
+        with smtplib.SMTP("127.0.0.1", int(port)) as server:
+            server.sendmail("shop@localhost", "buyer@localhost", "Subject: Thanks\n\nThanks.")
+    [kept] = (tmp_path / "mail").glob("*.eml")
+    assert "Delivered-To: buyer@localhost" in kept.read_text()
 
 
 @pytest.mark.parametrize("service", ["celery", "celery-expiry"])

@@ -19,11 +19,11 @@ from loadtest.cart import Cart, Line
 from loadtest.client import Connection
 from loadtest.history import AGAIN, OK, Operation, Recorder, combine, operations
 from loadtest.orchestrator.files import RunFiles
+from loadtest.purchases import Purchase
 from loadtest.roles import MAIN
 from loadtest.sale import Sale
 from loadtest.shopper import Shopper
 from loadtest.tokens import take_tokens
-from loadtest.wishes import Purchase
 
 EACH = 100
 """Keys of each kind: promised, refused, unknown, and carts."""

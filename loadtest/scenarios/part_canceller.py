@@ -6,11 +6,11 @@ from dataclasses import replace
 from functools import partial
 from random import Random
 
+from loadtest.purchases import Part
 from loadtest.roles import BRIEF, LIMITED
 from loadtest.scenarios.at_once import at_once
 from loadtest.scenarios.several import buy_several
 from loadtest.shopper import Shopper
-from loadtest.wishes import Part
 
 TIMES = 2
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from functools import partial
 from random import Random
 
+from loadtest.purchases import Part
 from loadtest.scenarios.retries import order_with_retries
 from loadtest.shopper import NOT_THEIRS, Shopper
-from loadtest.wishes import Part
 
 TIMES = 3
 # Orders of others that are tried each time, and the ways in which each is.

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from random import Random
 
+from loadtest.purchases import Purchase
 from loadtest.roles import TIMED
 from loadtest.scenarios.retries import order_with_retries
 from loadtest.shopper import Shopper
-from loadtest.wishes import Purchase
 
 # Seconds: the longest that anybody tries, and how long a sale has been over when they give up.
 PATIENCE, OVER = 18.0, 3.5

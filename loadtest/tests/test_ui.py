@@ -117,7 +117,7 @@ def test_a_shop_that_does_not_answer_makes_the_verdict_unknown(tmp_path: Path) -
 def test_a_history_that_cannot_be_read_makes_the_verdict_unknown(tmp_path: Path) -> None:
     folder = runs.Runs(tmp_path).new()
     (tmp_path / "h.jsonl").write_text('{"event":"nothing"}\n')
-    described = a_plan().describe(10)
+    described = a_plan().describe(10, mails=True)
     folder.describe({**described, "histories": [str(tmp_path / "h.jsonl")], "reason": ""})
     assert judge(str(folder.path)) == 0
     verdict = folder.verdict() or {}
@@ -150,10 +150,12 @@ def test_a_shop_outside_demo_mode_says_so() -> None:
 
 
 def test_a_run_is_repeated_by_the_command_that_its_report_names() -> None:
-    described = a_plan(arrivals=50.0, fault="redis-killed").describe(10)
+    described = a_plan(arrivals=50.0, fault="redis-killed").describe(10, mails=True)
     assert "--stock 10" in described["repeat"]
     assert "--arrivals 50" in described["repeat"]
     assert "--fault redis-killed" in described["repeat"]
     assert {"P9", "P12"} <= set(described["properties"])
-    assert "P12" not in a_plan().describe(10)["properties"]
+    assert "P12" not in a_plan().describe(10, mails=True)["properties"]
+    assert "P19" in described["properties"]
+    assert "P19" not in a_plan().describe(10, mails=False)["properties"]
     json.dumps(described)

@@ -48,8 +48,8 @@ class Plan:
             return (self.fault,)
         return tuple(each for each in offered(self.target) if each not in (NONE, ALL))
 
-    def of(self, units: int) -> RunPlan:
-        """Return the plan of the run, in a sale with so many units."""
+    def of(self, units: int, *, mails: bool = True) -> RunPlan:
+        """Return the plan of the run, in a sale with so many units, whose mails can be read."""
         return RunPlan(
             strategy=self.strategy,
             mix=self.mix,
@@ -61,6 +61,7 @@ class Plan:
             minutes=REPEATED_MINUTES if self.faults else 0.0,
             faults=self.faults,
             fenced=self.fenced,
+            mails=mails,
         )
 
     @property
@@ -68,9 +69,9 @@ class Plan:
         """How buyers arrive."""
         return self.of(0).loop
 
-    def describe(self, units: int) -> dict[str, Any]:
+    def describe(self, units: int, *, mails: bool) -> dict[str, Any]:
         """Return the description for `judge.py`."""
-        run = self.of(units)
+        run = self.of(units, mails=mails)
         facts = run.facts(self.sale) | ({"faults": self.fault} if self.faults else {})
         return {
             "title": run.title,

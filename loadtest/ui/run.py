@@ -75,6 +75,7 @@ class PageRun(Orchestrator):
         self._histories: list[str] = []
         self._fault_run: FaultRun | None = None
         self._restocks: Restocks | None = None
+        self._mails_elsewhere = False
         self._terms: dict[str, Terms] = {}
         self._schedule: Schedule | None = None
         self._load_ended = Event()
@@ -131,17 +132,21 @@ class PageRun(Orchestrator):
             opened, opens_at, self.shop.change, (ShopRefused,), repeats=self.chosen.lasts
         )
         self._schedule.start()
-        yield
-        self._schedule.stop()
+        try:
+            yield
+        finally:
+            self._schedule.stop()
 
     @contextmanager
     def faults(self) -> Iterator[None]:
         """Inject the chosen faults until the load has ended, or only restock."""
         if not self.chosen.faults or self.folder is None:
             self._restocks = self._refills()
-            yield
-            if self._restocks is not None:
-                self._restocks.close()
+            try:
+                yield
+            finally:
+                if self._restocks is not None:
+                    self._restocks.close()
             return
         self._fault_run = FaultRun(
             faults=self.chosen.faults,
@@ -152,8 +157,10 @@ class PageRun(Orchestrator):
             seed=self.chosen.seed,
             files=self.folder,
         )
-        yield
-        self.reason = self.reason or self._fault_run.stop()
+        try:
+            yield
+        finally:
+            self.reason = self.reason or self._fault_run.stop()
 
     def watch(self) -> None:
         """Watch the shop until the load has ended."""
@@ -171,12 +178,13 @@ class PageRun(Orchestrator):
             drain(lambda _: self._books(), DRAIN, LOOK)
         changed = self._schedule.rows[1:] if self._schedule else []
         write_terms(self.folder.terms, [*self._terms.values(), *changed])
-        problem = self._get(self.shop.snapshot, self.folder.final)
-        self.reason = self.reason or problem
+        if refused := self._get(self.shop.snapshot, self.folder.final):
+            self.reason = self.reason or f"no final read: {refused}"
         # Without the provider's ledger, P11 is unknown.
         self._get(self.shop.ledger, self.folder.ledger)
-        # There are none where the shop's mails go to another server.
-        self._get(self.shop.deliveries, self.folder.deliveries)
+        refused = self._get(self.shop.deliveries, self.folder.deliveries)
+        # The shop's mails go to another server, where nobody can read them.
+        self._mails_elsewhere = refused is not None and refused.status == 404
 
     def judge(self) -> None:
         """Let a separate process judge the run, so that the page keeps responding."""
@@ -195,7 +203,7 @@ class PageRun(Orchestrator):
         if self._restocks is not None:
             here.append(str(self._restocks.path))
         self.phase = JUDGING_NOW
-        described = self.chosen.describe(self._units)
+        described = self.chosen.describe(self._units, mails=not self._mails_elsewhere)
         self.folder.describe({**described, "histories": here, "reason": self.reason})
         self.verdict = self._verdict_of(self.folder)
         self.reason = str(self.verdict["reason"])
@@ -244,8 +252,8 @@ class PageRun(Orchestrator):
         names = ("purchases", "held", "confirmed", "available")
         return Books(self.figures["owed"], tuple(self.figures[name] for name in names))
 
-    def _get(self, fetch: Callable[[str, Path], None], path: Path) -> str:
-        """Ask until there is an answer; return the error, empty on success."""
+    def _get(self, fetch: Callable[[str, Path], None], path: Path) -> ShopRefused | None:
+        """Ask until there is an answer; return the last error, None on success."""
         give_up = time.monotonic() + FINAL_READ
         while True:
             try:
@@ -254,8 +262,8 @@ class PageRun(Orchestrator):
                 if error.status != 404 and time.monotonic() < give_up:
                     time.sleep(LOOK)
                     continue
-                return f"no final read: {error}"
-            return ""
+                return error
+            return None
 
     def _verdict_of(self, folder: RunFolder) -> dict[str, Any]:
         command = [sys.executable, "-m", "loadtest.ui.judge", str(folder.path)]

@@ -94,19 +94,10 @@ class BlockingRemote(Remote):
 class RedisLease(RedisLeaseState, Lease):
     """A granted `RedisLock`; release it once per acquire if its thread acquired it again."""
 
-    __slots__ = ("_remote", "_thread")
+    __slots__ = ("_thread",)
 
     def __init__(self, lock: RedisLock, holder: str) -> None:
-        remote = lock.remote
-        super().__init__(
-            lock.name,
-            holder,
-            lock.lease_seconds,
-            remote.keys,
-            clock=remote.clock,
-            hooks=remote.hooks,
-        )
-        self._remote = remote
+        super().__init__(lock, holder)
         self._thread = threading.current_thread()
 
     @property
@@ -148,7 +139,6 @@ class RedisLease(RedisLeaseState, Lease):
     def _release(self) -> bool:
         if self.is_inherited():
             return False
-        self.begin_release()
         self._remote.renewer.cancel(self.holder)
         remote, args = self._remote, (self.holder, str(self.token), "")
         repeated, self.release_sent = self.release_sent, True

@@ -62,19 +62,10 @@ class AsyncRemote(Remote):
 class AsyncRedisLease(RedisLeaseState):
     """A granted `AsyncRedisLock`; the asyncio version of `RedisLease`."""
 
-    __slots__ = ("_ended", "_remote", "_renewal_task", "_task")
+    __slots__ = ("_ended", "_renewal_task", "_task")
 
     def __init__(self, lock: AsyncRedisLock, holder: str) -> None:
-        remote = lock.remote
-        super().__init__(
-            lock.name,
-            holder,
-            lock.lease_seconds,
-            remote.keys,
-            clock=remote.clock,
-            hooks=remote.hooks,
-        )
-        self._remote = remote
+        super().__init__(lock, holder)
         self._ended = asyncio.Event()
         self._renewal_task: asyncio.Task[None] | None = None
         self._task = asyncio.current_task()
@@ -94,7 +85,6 @@ class AsyncRedisLease(RedisLeaseState):
         """
         if not self.count_release() or self._released:
             return
-        self._is_lost()  # records an expiry before the server is asked
         self.begin_release()
         self.stop_renewing()
         try:

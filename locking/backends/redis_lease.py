@@ -7,13 +7,16 @@ only send and receive.
 from __future__ import annotations
 
 from math import inf
-from typing import NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from redis.exceptions import RedisError
 
 from locking.backends.redis_protocol import TOKENS, Grant, Keys
-from locking.base import Clock, Hooks, LeaseState, LockError, LockUnavailable
+from locking.base import LeaseState, LockError, LockUnavailable
 from locking.renewal import Renewal
+
+if TYPE_CHECKING:
+    from locking.backends.redis_handle import RedisHandle  # which imports this module
 
 MIN_LEASE = 0.001
 """Seconds; the servers count in milliseconds."""
@@ -28,26 +31,25 @@ class RedisLeaseState(LeaseState):
         "_keys",
         "_max_until",
         "_process",
-        "_releasing",
+        "_remote",
         "_seconds",
         "holder",
         "release_sent",
     )
 
-    def __init__(
-        self, name: str, holder: str, seconds: float, keys: Keys, *, clock: Clock, hooks: Hooks
-    ) -> None:
-        super().__init__(name, clock=clock, hooks=hooks)
+    def __init__(self, lock: RedisHandle, holder: str) -> None:
+        """Create the state of an acquisition of `lock`, a handle of either kind."""
+        super().__init__(lock.name, clock=lock.clock, hooks=lock.hooks)
+        self._remote: Any = lock.remote
         self.holder = holder
         self.release_sent = False
         """Whether the server may have executed a release whose answer we did not get."""
-        self._seconds = seconds
-        self._keys = keys
+        self._seconds = lock.lease_seconds
+        self._keys = lock.keys
         self._extensions = 0
         self._process = TOKENS.process
         self._count = 1
         self._max_until = inf
-        self._releasing = False
 
     def begin(self, grant: Grant, max_hold: float | None) -> None:
         """Start the lease after its grant."""
@@ -133,10 +135,6 @@ class RedisLeaseState(LeaseState):
     def is_inherited(self) -> bool:
         """Return whether this is a forked child's copy of its parent's lease."""
         return self._process is not TOKENS.process
-
-    def begin_release(self) -> None:
-        """Accept "not yours" from a renewal in flight; call before sending the release."""
-        self._releasing = True
 
     def was_held(self, answer: int, repeated: bool) -> bool:
         """Return whether a release's answer means that we held the lock until then.

@@ -62,14 +62,13 @@ def zookeeper_client(hosts: str, session: float = 10.0) -> KazooClient:
 class NodeLease(Lease):
     """A lease backed by the ephemeral node at the head of the queue."""
 
-    __slots__ = ("_lock", "_node", "_releasing")
+    __slots__ = ("_lock", "_node")
 
     def __init__(self, lock: ZooKeeperLock, node: str, czxid: int) -> None:
         """Create the lease for `node`, now at the head of the queue; watch for its end."""
         super().__init__(lock.name, token=czxid, clock=lock.clock, hooks=lock.hooks)
         self._lock = lock
         self._node = node
-        self._releasing = False
         lock.client.add_listener(self._session_changed)
         # Asynchronous: the answer only reports whether the node has been deleted.
         lock.client.exists_async(node, watch=self._node_changed).rawlink(self._node_seen)
@@ -95,7 +94,6 @@ class NodeLease(Lease):
             self.mark_lost("its node was deleted")
 
     def _release(self) -> bool:
-        self._releasing = True
         try:
             self._lock._ask(self._lock.client.delete_async, self._node)
         except NoNodeError:

@@ -7,12 +7,10 @@ as the server needs for that, and for no round trip.
 
 from __future__ import annotations
 
-from itertools import count
 from typing import Any
 
 from django.db import (
     DataError,
-    IntegrityError,
     InterfaceError,
     OperationalError,
     connection,
@@ -25,9 +23,9 @@ from inventory.inserts import Insert, Statement
 from inventory.models import BuyerQuota, Item, Reservation
 from inventory.outcomes import Granted, LimitReached, OnGranted, Outcome, Purchase, SoldOut
 from inventory.selling import guard
-from inventory.selling.commit import CommitUnknown, LimitRaced, commit_with_retry, committing
+from inventory.selling.commit import CommitUnknown, LimitRaced, committing
 from inventory.selling.replay import find
-from inventory.selling.strategies.base import Strategy
+from inventory.selling.strategies.single import OnePerTransaction
 
 NEXT_RESERVATION = "SELECT nextval(pg_get_serial_sequence('inventory_reservation', 'id'))"
 
@@ -68,24 +66,11 @@ class _Refused(Exception):
     """The guard or the limit refused; rolls back what was written before."""
 
 
-class Guard(Strategy):
+class Guard(OnePerTransaction):
     """Decrement only where enough is left, and commit in the same message."""
 
     name = "guard"
     summary = "conditional UPDATE, one transaction each"
-
-    def sell(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:  # noqa: D102
-        tries = count()
-
-        def attempt(_: bool) -> Outcome:
-            again = next(tries) > 0
-            outcome = self._sell_once(purchase, on_granted)
-            if again and isinstance(outcome, SoldOut | LimitReached):
-                # The attempt before it may have been committed after this one had looked.
-                return find(purchase) or outcome
-            return outcome
-
-        return commit_with_retry(attempt)
 
     def _sell_once(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:
         try:
@@ -98,11 +83,6 @@ class Guard(Strategy):
                 [granted.opened] = on_granted([granted])
                 failpoints.hit(failpoints.BEFORE_COMMIT)
                 _take_and_commit(purchase, granted.reservation)
-        except IntegrityError:
-            # Two requests with one key met, and the other one has committed: answer like it.
-            if (known := find(purchase)) is None:
-                raise
-            return known
         except _Refused:
             return _why_refused(purchase)
         failpoints.hit(failpoints.AFTER_COMMIT)

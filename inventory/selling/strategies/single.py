@@ -32,15 +32,21 @@ class _Refused(Exception):
         self.outcome = outcome
 
 
-class SinglePurchase(Strategy):
-    """One purchase, one transaction: replay, take, count against the limit, reserve, open."""
+class OnePerTransaction(Strategy):
+    """Sells one purchase per transaction, and finds out what became of an attempt that raced."""
 
     def sell(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:  # noqa: D102
         tries = count()
 
         def attempt(_: bool) -> Outcome:
             again = next(tries) > 0
-            outcome = self._sell_once(purchase, on_granted)
+            try:
+                outcome = self._sell_once(purchase, on_granted)
+            except IntegrityError:
+                # Two requests with one key raced and the other one committed: answer like it.
+                if (known := find(purchase)) is None:
+                    raise
+                return known
             if again and isinstance(outcome, SoldOut | LimitReached):
                 # While this attempt waited for the row, the previous one may have committed
                 # after all: refuse only if the key is still unknown.
@@ -49,22 +55,25 @@ class SinglePurchase(Strategy):
 
         return commit_with_retry(attempt)
 
+    @abstractmethod
+    def _sell_once(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:
+        """Make one attempt, inside :func:`committing`; safe to repeat."""
+
+
+class SinglePurchase(OnePerTransaction):
+    """Replay, take, count against the limit, reserve, open: one statement after the other."""
+
     def _sell_once(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:
         try:
             with committing():
                 outcome = self._sell_in_transaction(purchase, on_granted)
                 failpoints.hit(failpoints.BEFORE_COMMIT)
-            failpoints.hit(failpoints.AFTER_COMMIT)
-            return outcome
         except _Refused as refused:
             return refused.outcome
         except guard.OutOfStock as out:
             return SoldOut(out.available)
-        except IntegrityError:
-            # Two requests with one key raced and the other one committed: answer like it.
-            if (known := find(purchase)) is None:
-                raise
-            return known
+        failpoints.hit(failpoints.AFTER_COMMIT)
+        return outcome
 
     def _sell_in_transaction(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:
         if (known := find(purchase)) is not None:
