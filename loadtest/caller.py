@@ -33,6 +33,7 @@ class Caller:
 
     Attributes:
         name: of the buyer.
+        token: of the buyer.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class Caller:
         """
         self.name = name
         self._client = client or name
-        self._token = token
+        self.token = token
         self._connection = connection
         self._recorder = recorder
         self._report = report
@@ -74,11 +75,13 @@ class Caller:
         order: str | None = None,
         connection: Connection | None = None,
         expects: Collection[str] = (),
+        token: str | None = None,
+        must: int = 0,
     ) -> Answer:
         call = f"{self._client}#{next(self._calls)}"
         # Only the first call has a time of its own; the others follow from its answer.
         due, self._due = self._due, None
-        headers = self._headers(key, body=bool(body))
+        headers = self._headers(key, body=bool(body), token=token)
         if self._recorder is not None:
             self._recorder.invoke(
                 call,
@@ -92,6 +95,7 @@ class Caller:
                 quantity=quantity,
                 order=order,
                 due=due,
+                must=must,
             )
         started = due or time.monotonic_ns()
         answer = (connection or self._connection).request(method, path, headers, body)
@@ -106,13 +110,18 @@ class Caller:
         named = (answer.order if op in SHOW_ORDER else None) or order
         if self._recorder is None:
             return classify(answer.status, answer.code, named, op=op)
-        shown = answer.shown if op in SHOW_ORDER else None
         return self._recorder.complete(
-            call, op, status=answer.status, code=answer.code, order=named, shown=shown
+            call,
+            op,
+            status=answer.status,
+            code=answer.code,
+            order=named,
+            shown=answer.shown if op in SHOW_ORDER or op == "look" else None,
+            orders=answer.orders,
         )
 
-    def _headers(self, key: str, *, body: bool) -> dict[str, str]:
-        headers = {"Authorization": f"Bearer {self._token}"}
+    def _headers(self, key: str, *, body: bool, token: str | None = None) -> dict[str, str]:
+        headers = {"Authorization": f"Bearer {self.token if token is None else token}"}
         if self._cookie:
             headers["Cookie"] = self._cookie
         if body:

@@ -8,12 +8,16 @@ shop, and so what may be concluded when no answer comes.
 from __future__ import annotations
 
 import json
+import re
 import socket
 import time
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from loadtest.framing import READ_SIZE, BadResponse, Response, parse, request_bytes
 from loadtest.history import CONNECTION_REFUSED, Shown
+
+_ORDER_LINK = re.compile(rb"/orders/(\d{1,19})/")
 
 # Servers drop idle connections after seconds; one that rested this long is looked at before use.
 _RESTED = 0.5
@@ -27,6 +31,8 @@ class Answer(NamedTuple):
     body: dict[str, Any]
     retry_after: float
     length: int
+    orders: Sequence[str] = ()
+    """The orders to which a page links."""
 
     @property
     def order(self) -> str | None:
@@ -36,15 +42,16 @@ class Answer(NamedTuple):
 
     @property
     def shown(self) -> Shown | None:
-        """What the answer shows of an order; None if it shows none."""
+        """What the answer shows of an order or a sale; None if it shows none."""
+        body = self.body
         try:
-            amount, refunded = self.body["amount"], self.body["refunded"]
-            return Shown(
-                int(amount["amount"]),
-                str(amount["currency"]),
-                str(self.body["status"]),
-                int(refunded["amount"]),
-            )
+            money, status = body["price" if "price" in body else "amount"], str(body["status"])
+            amount, currency = int(money["amount"]), str(money["currency"])
+            if "price" in body:
+                return Shown(amount, currency, status, available=int(body["available"]))
+            refunded = int(body["refunded"]["amount"])
+            returned = sum(int(line["returned"]) for line in body["lines"])
+            return Shown(amount, currency, status, refunded, returned)
         except (KeyError, TypeError, ValueError):
             return None
 
@@ -150,10 +157,12 @@ def _nothing(code: str) -> Answer:
 
 
 def _answer(response: Response) -> Answer:
+    orders: list[str] = []
     try:
         body = json.loads(response.body) if response.body else {}
     except ValueError:
         body = {}
+        orders = sorted({found.decode() for found in _ORDER_LINK.findall(response.body)})
     if not isinstance(body, dict):
         body = {}
     code = ""
@@ -162,4 +171,4 @@ def _answer(response: Response) -> Answer:
         code = str(body.get("code", ""))
         wait = response.header("retry-after")
         retry_after = float(wait) if wait and wait.isdigit() else 0.0
-    return Answer(response.status, code, body, retry_after, len(response.body))
+    return Answer(response.status, code, body, retry_after, len(response.body), orders)

@@ -13,9 +13,14 @@ buyer meant to ask (`due`), which can be earlier than when they did.
 
 Where a call is about a part of an order, `quantity` is the part's units (0: all of it), `key` its
 own and `sale` its line's; the lines of a cart share `cart`, the cart's key. Where an answer shows
-an order, its second line repeats what it shows:
+an order or a sale, its second line repeats what it shows (of a sale: its price and the units that
+are available):
 
-    "shown":{"amount":99900,"currency":"CNY","status":"paid","refunded":0}
+    "shown":{"amount":99900,"currency":"CNY","status":"paid","refunded":0,"returned":0}
+    "shown":{"amount":99900,"currency":"CNY","status":"open","available":12}
+
+A page's second line names the orders to which the page links (`orders`). The first line of a
+request that the shop must refuse says with which HTTP status (`must`).
 """
 
 from __future__ import annotations
@@ -25,10 +30,11 @@ import json
 import os
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from json.encoder import encode_basestring_ascii as _quote
 from pathlib import Path
+from types import NoneType
 from typing import Any, NamedTuple
 
 OK, FAIL, INFO = "ok", "fail", "info"
@@ -77,12 +83,23 @@ def combine(outcomes: Iterable[str]) -> str:
 
 
 class Shown(NamedTuple):
-    """What an answer shows of an order; amounts in minor units of the currency."""
+    """What an answer shows of an order or a sale; amounts in minor units of the currency.
+
+    Attributes:
+        amount: of the order; of a sale, its price.
+        currency: of all amounts.
+        status: of the order or the sale.
+        refunded: of the order, the amount given back.
+        returned: of the order, the units given back.
+        available: of the sale, the units for sale.
+    """
 
     amount: int
     currency: str
     status: str
-    refunded: int
+    refunded: int | None = None
+    returned: int | None = None
+    available: int | None = None
 
 
 class Recorder:
@@ -119,12 +136,16 @@ class Recorder:
         order: str | None = None,
         due: int | None = None,
         cart: str = "",
+        must: int = 0,
     ) -> None:
         """Record that a request is about to be sent; `call` must be unique in the whole run.
 
-        `due` is when a buyer of an open loop meant to ask, in ns of the monotonic clock.
+        `due` is when a buyer of an open loop meant to ask, in ns of the monotonic clock; `must` the
+        HTTP status with which the shop must refuse it, 0 if it may be granted.
         """
         more = "" if due is None else f',"due":{due}'
+        if must:
+            more += f',"must":{must}'
         if cart:
             more += f',"cart":{_quote(cart)}'
         with self._lock:
@@ -147,17 +168,26 @@ class Recorder:
         code: str = "",
         order: str | None = None,
         shown: Shown | None = None,
+        orders: Sequence[str] = (),
     ) -> str:
         """Record how a call ended and return its outcome; the arguments are those of `classify`.
 
-        `shown` is what the answer shows of the order.
+        `shown` is what the answer shows of the order or the sale, `orders` those to which a page
+        links.
         """
         more = ""
         if shown is not None:
+            figures = "".join(
+                f',"{name}":{value}'
+                for name, value in zip(shown._fields[3:], shown[3:], strict=True)
+                if value is not None
+            )
             more = (
                 f',"shown":{{"amount":{shown.amount},"currency":{_quote(shown.currency)},'
-                f'"status":{_quote(shown.status)},"refunded":{shown.refunded}}}'
+                f'"status":{_quote(shown.status)}{figures}}}'
             )
+        if orders:
+            more += f',"orders":{json.dumps(orders)}'
         outcome = classify(status, code, order, op=op)
         with self._lock:
             self._unwritten += (
@@ -211,8 +241,12 @@ class Operation:
     cart: str = ""
     amount: int | None = None
     currency: str = ""
-    order_status: str = ""
+    shown_status: str = ""
     refunded: int | None = None
+    returned: int | None = None
+    available: int | None = None
+    orders: Sequence[str] = ()
+    must: int = 0
 
 
 def events(*paths: str | Path) -> Iterator[dict[str, Any]]:
@@ -283,6 +317,9 @@ def _parse(raw: bytes, path: Path, number: int) -> dict[str, Any]:
         if type(line.get("due", 0)) is not int:
             raise TypeError("due is not a time")
         line.get("cart", "") + ""
+        if type(line.get("must", 0)) is not int:
+            raise TypeError("must is not a status")
+        "".join(line.get("orders", ()))
         if "shown" in line:
             line["shown"] = _shown(line["shown"])
     except (ValueError, KeyError, TypeError, RecursionError) as error:
@@ -293,7 +330,9 @@ def _parse(raw: bytes, path: Path, number: int) -> dict[str, Any]:
 def _shown(values: dict[str, Any]) -> Shown:
     shown = Shown(**values)
     shown.currency + shown.status
-    if type(shown.amount) is not int or type(shown.refunded) is not int:
+    if type(shown.amount) is not int or any(
+        type(each) not in (int, NoneType) for each in shown[3:]
+    ):
         raise TypeError("an amount is not a whole number")
     return shown
 
@@ -313,6 +352,7 @@ def _invoked(line: dict[str, Any]) -> Operation:
         order=line["order"],
         due=line.get("due"),
         cart=line.get("cart", ""),
+        must=line.get("must", 0),
     )
 
 
@@ -325,5 +365,7 @@ def _completed(operation: Operation, line: dict[str, Any]) -> Operation:
     operation.order = line["order"] or operation.order
     if shown := line.get("shown"):
         operation.amount, operation.currency = shown.amount, shown.currency
-        operation.order_status, operation.refunded = shown.status, shown.refunded
+        operation.shown_status, operation.refunded = shown.status, shown.refunded
+        operation.returned, operation.available = shown.returned, shown.available
+    operation.orders = line.get("orders", ())
     return operation

@@ -193,11 +193,15 @@ class Parts(Buyer):
 
 
 class Peepers(Buyer):
-    """Buyers who try other buyers' orders."""
+    """Buyers who try other buyers' orders, and programs that send what must be refused."""
 
     @task(40)
     def peep(self) -> None:
         scenarios.peep(self.shopper, self.random)
+
+    @task(20)
+    def send_invalid(self) -> None:
+        scenarios.send_invalid(self.shopper, self.random)
 
     @task(25)
     def buy_and_pay(self) -> None:

@@ -10,6 +10,7 @@ from loadtest.caller import Caller, Report
 from loadtest.cart import Cart
 from loadtest.client import Answer, Connection
 from loadtest.history import Recorder, classify
+from loadtest.invalid import Invalid
 from loadtest.known_orders import KnownOrders
 from loadtest.purchases import Part, Purchase, new_key
 from loadtest.roles import MAIN
@@ -152,6 +153,20 @@ class Shopper(Caller):
         """Look at an order."""
         return self._call("read", "GET", f"/api/v1/orders/{order}", order=order, expects=expects)
 
+    def send_invalid(self, request: Invalid) -> Answer:
+        """Send a request that the shop must refuse."""
+        return self._call(
+            "invalid",
+            request.method,
+            request.path,
+            body=request.body,
+            key=request.key,
+            order=request.order,
+            token=request.token,
+            must=request.must,
+            expects=(request.code,),
+        )
+
     def see_home(self) -> Answer:
         """Load the home page."""
         return self._see("/")
@@ -159,6 +174,11 @@ class Shopper(Caller):
     def see_sale(self) -> Answer:
         """Load the sale's page."""
         return self._see(f"/sales/{self.sale.id}/")
+
+    def see_orders(self) -> Answer | None:
+        """Load the list of the buyer's orders; None if the shop did not sign the buyer in."""
+        self._sign_in()
+        return self._see("/orders/") if self._cookie else None
 
     def see_order(self, order: str, *, expects: Collection[str] = ()) -> Answer | None:
         """Load an order's page; None if the shop did not sign the buyer in."""

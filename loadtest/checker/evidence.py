@@ -78,8 +78,11 @@ class Evidence:
 
     def load_history(self, paths: Sequence[Path]) -> None:
         """Read the files of one run. Raises `HistoryError` if they cannot be understood."""
+        linked: list[tuple[str, str, str]] = []
         try:
-            self._insert("call", 18, map(_call, operations(*paths)))
+            calls = (_call(each, linked) for each in operations(*paths))
+            self._insert("call", 21, calls)
+            self._insert("link", 3, linked)
         except (UnicodeEncodeError, OverflowError) as error:
             raise HistoryError(f"a value that cannot be stored: {error}") from error
 
@@ -147,7 +150,8 @@ class Evidence:
         self._database.execute("COMMIT")
 
 
-def _call(operation: Operation) -> tuple[Any, ...]:
+def _call(operation: Operation, linked: list[tuple[str, str, str]]) -> tuple[Any, ...]:
+    linked += [(operation.op, operation.buyer, order) for order in operation.orders]
     return (
         operation.op,
         operation.buyer,
@@ -164,8 +168,11 @@ def _call(operation: Operation) -> tuple[Any, ...]:
         operation.cart,
         operation.amount,
         operation.currency,
-        operation.order_status,
+        operation.shown_status,
         operation.refunded,
+        operation.returned,
+        operation.available,
+        operation.must,
         operation.client.startswith(AGAIN),
     )
 

@@ -5,9 +5,11 @@
 CREATE TABLE call (
     op TEXT, buyer TEXT, key TEXT, sale TEXT, item TEXT, quantity INTEGER,
     start INTEGER, "end" INTEGER, outcome TEXT, status INTEGER, code TEXT, order_id TEXT,
-    cart TEXT, amount INTEGER, currency TEXT, order_status TEXT, refunded INTEGER,
-    asked_again INTEGER
+    cart TEXT, amount INTEGER, currency TEXT, shown_status TEXT, refunded INTEGER,
+    returned INTEGER, available INTEGER, must INTEGER, asked_again INTEGER
 );
+-- The orders to which the pages link that buyers were shown.
+CREATE TABLE link (op TEXT, buyer TEXT, order_id TEXT);
 
 -- Snapshots: number 0 is the final one, the others were taken during the run.
 CREATE TABLE snapshot (number INTEGER PRIMARY KEY, taken_at INTEGER, clock INTEGER);

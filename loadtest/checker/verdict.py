@@ -28,7 +28,7 @@ NAMES = {
     "P17": "all or nothing",
     "P18": "privacy",
     "P19": "delivery",
-    "P20": "true refusals",
+    "P20": "true answers",
 }
 
 

@@ -20,7 +20,7 @@ MEANINGS = {
     "P17": "Each cart was bought as a whole, in one order, or not at all.",
     "P18": "No buyer saw or changed another buyer's order.",
     "P19": "Each mail reached its buyer, once, about the right order and amount.",
-    "P20": "Every refusal was true when it was given, and none hid an order.",
+    "P20": "What answers said was so; no refusal hid an order, and no invalid request was granted.",
 }
 
 SUMMARIES = {

@@ -22,6 +22,7 @@ from loadtest.scenarios.cart_buyer import fill_cart
 from loadtest.scenarios.doubler import send_twice
 from loadtest.scenarios.expirer import let_expire
 from loadtest.scenarios.greedy import want_more
+from loadtest.scenarios.invalid_sender import send_invalid
 from loadtest.scenarios.late_canceller import cancel_late
 from loadtest.scenarios.late_payer import pay_at_deadline
 from loadtest.scenarios.limit_racer import race_limit
@@ -61,6 +62,7 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
     cancel_parts,
     refund_parts,
     peep,
+    send_invalid,
 )
 MIXES = (
     "rush",

@@ -16,10 +16,13 @@ ORDERS, WAYS = 2, 4
 
 
 def peep(shopper: Shopper, random: Random) -> None:
-    """Buy one, then try orders that others got, and the numbers next to them."""
+    """Buy one, then look at lists, and try orders that others got and the numbers next to them."""
     order_with_retries(shopper, shopper.wants(), random, also_unknown=True)
     for _ in range(TIMES):
         shopper.sleep(0.3 + random.random())
+        shopper.look()
+        shopper.see_orders()
+        shopper.see_sale()
         for order in shopper.known.of_others(shopper.name, random, ORDERS):
             _try(shopper, order, random)
             neighbour = str(max(1, int(order) + random.choice([-1, 1])))

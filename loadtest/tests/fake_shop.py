@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -159,8 +160,31 @@ def serving(shop: FakeShop) -> Iterator[str]:
 
         def do_POST(self) -> None:
             length = int(self.headers.get("Content-Length", 0))
-            body = json.loads(self.rfile.read(length)) if length else {}
-            self._answer(*self._route("POST", body))
+            try:
+                body = json.loads(self.rfile.read(length)) if length else {}
+            except ValueError:
+                body = None
+            refused = None if "/demo/" in self.path else self._refuse(body)
+            self._answer(*(refused or self._route("POST", body)))
+
+        def _refuse(self, body: Any) -> tuple[int, dict[str, Any]] | None:
+            """Refuse what is wrong whatever the shop has left."""
+            if not re.fullmatch(r"Bearer b\d+", self.headers.get("Authorization", "")):
+                return 401, {"code": "unauthorized"}
+            if body is None:
+                return 400, {"code": "malformed"}
+            if not isinstance(body, dict) or set(body) - {"quantity", "sale", "lines"}:
+                return 422, {"code": "invalid_request"}
+            buys = self.path.endswith("/orders")
+            if (buys or body) and len(self.headers.get("Idempotency-Key", "")) != 36:
+                return 400, {"code": "idempotency_key_missing"}
+            lines = body.get("lines", [body] if buys or body else [])
+            if "lines" in body and len(lines) != len({line["sale"] for line in lines} or {0}):
+                return 422, {"code": "invalid_cart"}
+            for quantity in (line.get("quantity") for line in lines):
+                if type(quantity) is not int or not 1 <= quantity <= 1000:
+                    return 422, {"code": "invalid_quantity"}
+            return None
 
         def _route(self, method: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
             buyer = self.headers.get("Authorization", "").removeprefix("Bearer ")
@@ -169,7 +193,7 @@ def serving(shop: FakeShop) -> Iterator[str]:
                     return shop.new_buyers(body["count"])
                 case "POST", ["demo", "sessions"]:
                     return 201, {"cookie": f"sessionid={buyer}"}
-                case "GET", ["", ""] | ["", "sales", "1", ""]:
+                case "GET", ["", ""] | ["", "sales", "1", ""] | ["", "orders", ""]:
                     return 200, {}
                 case "GET", ["", "orders", order, ""]:
                     cookie = self.headers.get("Cookie", "")

@@ -17,7 +17,8 @@ from loadtest.tests.busy_run import (
     reservation_of,
     tick_of,
 )
-from loadtest.tests.simulated_order import clock
+from loadtest.tests.simulated_order import CURRENCY, clock
+from loadtest.tests.simulated_run import PRICE
 from loadtest.tests.simulated_world import SALE, Line, World
 
 # Carts.
@@ -280,6 +281,57 @@ def paid_and_awaiting_again(world: World) -> None:
     world.call(end.time + 5, end.time + 6, "read", 200, shown=before, **asked)
 
 
+# Sales as they are shown, and what must be refused.
+
+
+def look(world: World, time: int, status: str, available: int, amount: int = PRICE) -> None:
+    shown = {"amount": amount, "currency": CURRENCY, "status": status, "available": available}
+    world.call(time, time + 1, "look", 200, key="", quantity=0, shown=shown)
+
+
+def open_with_nothing_available(world: World) -> None:
+    look(world, 20, "open", 0)
+
+
+def sold_out_with_units_available(world: World) -> None:
+    look(world, 20, "sold_out", 3)
+
+
+def shown_as_ended_that_was_not(world: World) -> None:
+    look(world, 20, "ended", 3)
+
+
+def shown_as_open_while_paused(world: World) -> None:
+    paused_long_after(world)
+    look(world, world.end + 15, "open", 3)
+
+
+def shown_with_another_price(world: World) -> None:
+    look(world, 20, "open", 3, amount=PRICE + 7)
+
+
+def link_to_another_buyers_order(world: World) -> None:
+    orders = [each.id for each in world.of(s.Order)[:1]]
+    world.call(world.end, world.end + 1, "page", 200, key="", quantity=0, orders=orders)
+
+
+def returned_units_not_shown(world: World) -> None:
+    asked, end = next(
+        (asked.values, end.values)
+        for asked, end in world.calls("cancel")
+        if asked.values["quantity"] and end.values["event"] == "ok"
+    )
+    end["shown"] = end["shown"] | {"returned": asked["quantity"] - 1}
+
+
+def invalid_request_granted(world: World) -> None:
+    world.call(world.end, world.end + 1, "invalid", 201, key="", must=422)
+
+
+def invalid_request_refused_for_another_reason(world: World) -> None:
+    world.call(world.end, world.end + 1, "invalid", 404, "not_found", key="", must=401)
+
+
 PLANTS: list[tuple[str, Callable[[World], None]]] = [
     ("P17", part_of_a_cart_opened),
     ("P17", cart_without_a_line),
@@ -311,6 +363,15 @@ PLANTS: list[tuple[str, Callable[[World], None]]] = [
     ("P20", called_expired_before_its_deadline),
     ("P20", promised_order_not_found_by_its_payment),
     ("P20", key_not_reused),
+    ("P20", open_with_nothing_available),
+    ("P20", sold_out_with_units_available),
+    ("P20", shown_as_ended_that_was_not),
+    ("P20", shown_as_open_while_paused),
+    ("P20", invalid_request_granted),
+    ("P20", invalid_request_refused_for_another_reason),
+    ("P14", shown_with_another_price),
+    ("P14", returned_units_not_shown),
+    ("P18", link_to_another_buyers_order),
     ("P2", units_of_a_cancelled_part_sold_again),
     ("P5", part_given_back_twice_under_one_key),
     ("P3", part_promised_and_not_given_back),

@@ -74,6 +74,7 @@ class World:
         code: str = "",
         *,
         shown: dict[str, Any] | None = None,
+        orders: Sequence[str] = (),
         **values: Any,
     ) -> str:
         """Add a call that nobody made; returns its key."""
@@ -81,7 +82,8 @@ class World:
         key = f"planted-{len(self.lines)}"
         asked = {"order": None, "buyer": call, "key": key, "quantity": 1, **values}
         self.lines.append(Line(start, call, invocation(op, 1, asked)))
-        self.lines.append(Line(end, call, ending(op, status, code, asked["order"], shown)))
+        told = ending(op, status, code, asked["order"], shown) | {"orders": orders}
+        self.lines.append(Line(end, call, told))
         return str(asked["key"])
 
     def write(self, folder: Path) -> dict[str, Any]:

@@ -129,7 +129,7 @@ def test_a_completion_rides_along_with_the_next_invocation_or_a_flush(tmp_path: 
 def test_what_an_answer_shows_and_the_cart_of_a_line_are_read(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path / "h.jsonl")
     invoke(recorder, "c#1", cart="k")
-    shown = Shown(99_900, "CNY", "awaiting_payment", 0)
+    shown = Shown(99_900, "CNY", "awaiting_payment", 0, 1)
     recorder.complete("c#1", "order", status=201, order="91", shown=shown)
     recorder.close()
     (operation,) = operations(recorder.path)
@@ -137,9 +137,20 @@ def test_what_an_answer_shows_and_the_cart_of_a_line_are_read(tmp_path: Path) ->
     assert shown == (
         operation.amount,
         operation.currency,
-        operation.order_status,
+        operation.shown_status,
         operation.refunded,
+        operation.returned,
+        operation.available,
     )
+
+
+def test_what_a_request_must_be_refused_with_and_a_pages_links_are_read(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "h.jsonl")
+    invoke(recorder, "c#1", must=422)
+    recorder.complete("c#1", "invalid", status=200, orders=["91", "92"])
+    recorder.close()
+    (operation,) = operations(recorder.path)
+    assert (operation.must, operation.orders) == (422, ["91", "92"])
 
 
 def test_a_call_without_an_end_is_unknown_and_never_over(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from loadtest.checker.properties.privacy import privacy
 from loadtest.checker.properties.recovery import recovery
 from loadtest.checker.properties.refusals import no_phantom_rejection, real_time_order
 from loadtest.checker.properties.stock import bounds, conservation, no_oversell
-from loadtest.checker.properties.truth import true_refusals
+from loadtest.checker.properties.truth import true_answers
 from loadtest.checker.properties.vacuity import not_vacuous
 from loadtest.checker.properties.window import window
 from loadtest.checker.verdict import Finding
@@ -42,5 +42,5 @@ PROPERTIES: dict[str, Callable[[Evidence], Finding]] = {
     "P17": all_or_nothing,
     "P18": privacy,
     "P19": delivery,
-    "P20": true_refusals,
+    "P20": true_answers,
 }

@@ -105,10 +105,10 @@ def _impossible_steps(evidence: Evidence) -> Iterator[str]:
 def _told_otherwise(evidence: Evidence) -> Iterator[str]:
     for order, shown, status in evidence.rows(
         """
-        SELECT DISTINCT opened.id, order_status, opened.status FROM call
+        SELECT DISTINCT opened.id, shown_status, opened.status FROM call
         JOIN opened ON opened.id = call.order_id
-        WHERE order_status <> '' AND NOT EXISTS (SELECT 1 FROM state
-            WHERE state.order_id = opened.id AND state.status = call.order_status)
+        WHERE shown_status <> '' AND NOT EXISTS (SELECT 1 FROM state
+            WHERE state.order_id = opened.id AND state.status = call.shown_status)
         """
     ):
         yield f"order {order} was shown as {shown}, which it never was; it is {status}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from loadtest.checker.evidence import Evidence
-from loadtest.checker.properties.finding import judged, unknown
+from loadtest.checker.properties.finding import judged, moment, unknown
 from loadtest.checker.properties.told import untold
 from loadtest.checker.verdict import PASS, Finding
 
@@ -93,8 +93,38 @@ def _wrong_parts(evidence: Evidence) -> Iterator[str]:
 def _wrong_answers(evidence: Evidence) -> Iterator[str]:
     """A new order shows its whole amount; later answers, one that it had, less what was cancelled.
 
-    So with what was given back.
+    So with what was given back, and with a sale's price.
     """
+    for sale, amount, currency, start, end in evidence.rows(
+        """
+        SELECT id, amount, shown, since_then, until_then FROM (
+            SELECT sale.id, call.amount, call.currency AS shown, sale.currency,
+                   call.start / 1000 + skew.low AS since_then,
+                   call."end" / 1000 + skew.high AS until_then
+            FROM call JOIN sale ON sale.snapshot = 0 AND sale.id = call.sale CROSS JOIN skew
+            WHERE op = 'look' AND call.amount IS NOT NULL
+        ) WHERE (currency <> '' AND shown <> currency) OR NOT EXISTS (
+            SELECT 1 FROM possible WHERE possible.sale = id AND price = amount
+                AND since <= until_then AND until >= since_then)
+        """
+    ):
+        yield (
+            f"sale {sale} was shown with a price of {amount} {currency} between {moment(start)} "
+            f"and {moment(end)}, which it never had then"
+        )
+    for op, order, units, part, whole in evidence.rows(
+        """
+        SELECT op, call.order_id, returned, call.quantity, (
+            SELECT sum(quantity) FROM sold WHERE sold.order_id = call.order_id) AS whole
+        FROM call JOIN opened ON opened.id = call.order_id
+        WHERE outcome = 'ok' AND (returned > whole
+            OR (returned < call.quantity AND op IN ('cancel', 'refund')))
+        """
+    ):
+        yield (
+            f"an answer ({op}) showed {units} units of order {order} as given back; they were "
+            f"{part} at least, of {whole}"
+        )
     for op, order, amount, currency, refunded, total, real in evidence.rows(
         """
         SELECT op, order_id, call.amount, call.currency, call.refunded, opened.total,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 from loadtest.checker.evidence import Evidence
 from loadtest.checker.properties.finding import judged, unknown
@@ -26,7 +27,7 @@ def privacy(evidence: Evidence) -> Finding:
     if not attempts:
         return unknown("P18", "nobody asked for another buyer's order")
     good = f"{attempts} requests for other buyers' orders, all refused"
-    return judged("P18", _seen(evidence), good)
+    return judged("P18", chain(_seen(evidence), _listed(evidence)), good)
 
 
 def _seen(evidence: Evidence) -> Iterator[str]:
@@ -46,3 +47,15 @@ def _seen(evidence: Evidence) -> Iterator[str]:
             f"{buyer} was answered {status} {code}".rstrip()
             + f" ({op}) about order {order}, which is {owner}'s"
         )
+
+
+def _listed(evidence: Evidence) -> Iterator[str]:
+    """A page links to the buyer's own orders only."""
+    for op, buyer, order, owner in evidence.rows(
+        """
+        SELECT DISTINCT op, link.buyer, link.order_id, owner.buyer
+        FROM link JOIN owner ON owner.order_id = link.order_id
+        WHERE link.buyer <> owner.buyer
+        """
+    ):
+        yield f"{buyer} was shown a link ({op}) to order {order}, which is {owner}'s"

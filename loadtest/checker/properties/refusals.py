@@ -143,7 +143,7 @@ def _gone_back(evidence: Evidence) -> Iterator[str]:
         WITH rank (status, number) AS (VALUES {_RANKS}),
         seen AS (
             SELECT order_id, rank.status, number, start, "end" FROM call
-            JOIN rank ON rank.status = iif(outcome = 'ok', order_status, substr(code, 7))
+            JOIN rank ON rank.status = iif(outcome = 'ok', shown_status, substr(code, 7))
             WHERE outcome = 'ok' OR (code LIKE 'order~_%' ESCAPE '~' AND code <> 'order_expired')
         ),
         first AS (SELECT order_id, status, number, min("end") AS told FROM seen

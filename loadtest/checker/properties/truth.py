@@ -1,4 +1,4 @@
-"""P20: whether what a refusal said was so.
+"""P20: whether what answers said was so, and what must be refused was.
 
 `sold_out` is judged by P7, and a purchase that was refused and yet opened an order by P4.
 """
@@ -20,8 +20,11 @@ _COMMIT = 5_000_000
 _BROKEN = 5_000_000_000
 
 
-def true_refusals(evidence: Evidence) -> Finding:
-    """P20: each refusal was true at some moment of its request, and none hides an order."""
+def true_answers(evidence: Evidence) -> Finding:
+    """P20: each refusal was true at some moment of its request, and none hides an order.
+
+    What a sale was said to be was so as well, and no invalid request was granted.
+    """
     refusals = evidence.value("SELECT count(*) FROM call WHERE outcome = 'fail' AND code <> ''")
     return judged("P20", _untrue(evidence), f"{refusals} refusals, none of them untrue")
 
@@ -36,6 +39,8 @@ def _untrue(evidence: Evidence) -> Iterator[str]:
     yield from _never_in_that_state(evidence)
     yield from _not_found(evidence)
     yield from _key_not_reused(evidence)
+    yield from _invalid_and_granted(evidence)
+    yield from _sale_shown(evidence)
 
 
 def _server_errors(evidence: Evidence) -> Iterator[str]:
@@ -122,13 +127,15 @@ def _not_closed(evidence: Evidence) -> Iterator[str]:
     Where a sale opens just when the database is asked, the reason is told afterwards, when there
     is none any more; it is then called paused. So paused may stand for any reason.
     """
-    for key, code, sale, start, end in evidence.rows(
+    for buyer, said, sale, start, end in evidence.rows(
         """
-        SELECT key, code, sale, since_then, until_then FROM (
+        SELECT buyer, said, sale, since_then, until_then FROM (
             SELECT call.*, call.start / 1000 + skew.low - ?1 AS since_then,
-                   call."end" / 1000 + skew.high AS until_then
+                   call."end" / 1000 + skew.high AS until_then,
+                   iif(op = 'look', shown_status, code) AS said
             FROM call CROSS JOIN skew
-            WHERE op = 'order' AND outcome = 'fail' AND code IN ('not_started', 'ended', 'paused')
+            WHERE (op, outcome) IN (VALUES ('order', 'fail'), ('look', 'ok'))
+                AND said IN ('not_started', 'ended', 'paused')
         ) AS call
         WHERE sale IN (SELECT sale FROM terms) AND NOT EXISTS (
             SELECT 1 FROM fault
@@ -136,16 +143,16 @@ def _not_closed(evidence: Evidence) -> Iterator[str]:
         ) AND NOT EXISTS (
             SELECT 1 FROM possible
             WHERE possible.sale = call.sale AND since <= until_then AND until >= since_then AND (
-                (code <> 'ended' AND max(since, since_then) < starts_at)
-                OR (code <> 'not_started' AND min(until, until_then) >= ends_at)
-                OR (code = 'paused' AND paused)))
+                (said <> 'ended' AND max(since, since_then) < starts_at)
+                OR (said <> 'not_started' AND min(until, until_then) >= ends_at)
+                OR (said = 'paused' AND paused)))
         """,
         _REMEMBERED,
         _BROKEN,
     ):
         yield (
-            f"key {key} was refused ({code}) between {moment(start)} and {moment(end)}, when "
-            f"sale {sale} was not"
+            f"{buyer} was told {said} between {moment(start)} and {moment(end)}, which sale {sale} "
+            "was not"
         )
 
 
@@ -209,3 +216,53 @@ def _key_not_reused(evidence: Evidence) -> Iterator[str]:
         """
     ):
         yield f"key {key} was refused as used for another purchase, and was used for one only"
+
+
+def _invalid_and_granted(evidence: Evidence) -> Iterator[str]:
+    """An overload may be told first, and a server error is judged elsewhere."""
+    for buyer, op, must, status, code in evidence.rows(
+        """
+        SELECT buyer, op, must, status, code FROM call WHERE must > 0
+        AND outcome <> 'info' AND status NOT IN (must, 0, 429) AND code <> 'busy'
+        """
+    ):
+        yield (
+            f"an invalid request of {buyer} ({op}) was answered {status} {code}".rstrip()
+            + f", and not {must}"
+        )
+
+
+def _sale_shown(evidence: Evidence) -> Iterator[str]:
+    """Sold out means that no units are available; open, that some are; both, that it is open."""
+    for sale, status, available in evidence.rows(
+        """
+        SELECT sale, shown_status, available FROM call
+        WHERE op = 'look' AND outcome = 'ok' AND available IS NOT NULL
+        AND shown_status = iif(available > 0, 'sold_out', 'open')
+        """
+    ):
+        yield f"sale {sale} was shown as {status} with {available} units available"
+    for sale, status, start, end in evidence.rows(
+        """
+        SELECT sale, shown_status, since_then, until_then FROM (
+            SELECT call.*, call.start / 1000 + skew.low - ?1 AS since_then,
+                   call."end" / 1000 + skew.high AS until_then
+            FROM call CROSS JOIN skew
+            WHERE op = 'look' AND outcome = 'ok' AND shown_status IN ('open', 'sold_out')
+        ) AS call
+        WHERE sale IN (SELECT sale FROM terms) AND NOT EXISTS (
+            SELECT 1 FROM fault
+            WHERE fault.start <= call."end" AND fault."end" + ?2 >= call.start
+        ) AND NOT EXISTS (
+            SELECT 1 FROM possible
+            WHERE possible.sale = call.sale AND since <= until_then AND until >= since_then
+                AND NOT paused AND max(since, since_then) < ends_at
+                AND min(until, until_then) >= starts_at)
+        """,
+        _REMEMBERED,
+        _BROKEN,
+    ):
+        yield (
+            f"sale {sale} was shown as {status} between {moment(start)} and {moment(end)}, when "
+            "it was closed"
+        )

@@ -1,0 +1,99 @@
+"""Requests that the shop must refuse, and that change nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from loadtest.purchases import Purchase, new_key
+
+NOWHERE = 2**62
+"""The id of a sale and of an order that do not exist."""
+
+
+class Invalid(NamedTuple):
+    """A request that the shop must refuse.
+
+    Attributes:
+        path: of the request.
+        body: of the request; anything.
+        must: the HTTP status of the refusal.
+        code: the problem code of the refusal.
+        key: the idempotency key; empty for none.
+        token: in place of the buyer's own; None for that one.
+        order: the order that the request is about.
+        method: of HTTP.
+    """
+
+    path: str
+    body: bytes
+    must: int
+    code: str
+    key: str = ""
+    token: str | None = None
+    order: str | None = None
+    method: str = "POST"
+
+
+def invalid_requests(bought: Purchase, order: str | None, token: str) -> Iterator[Invalid]:
+    """Return one request of each kind.
+
+    Args:
+        bought: a purchase that the buyer has asked for.
+        order: the order that it opened, if it did.
+        token: of the buyer.
+    """
+    yield from _purchases(bought, token)
+    yield from _carts(int(bought.sale.id))
+    if order is not None:
+        path = f"/api/v1/sales/{bought.sale.id}/orders"
+        more = _json(quantity=bought.quantity + 1)
+        yield Invalid(path, more, 422, "idempotency_key_reused", bought.key)
+        yield from _parts(order)
+
+
+def _purchases(bought: Purchase, token: str) -> Iterator[Invalid]:
+    path, one = f"/api/v1/sales/{bought.sale.id}/orders", _json(quantity=1)
+    yield Invalid(path, one, 400, "idempotency_key_missing")
+    yield Invalid(path, one, 400, "idempotency_key_missing", "7")
+    yield Invalid(path, b"{", 400, "malformed", new_key())
+    yield Invalid(path, b"[]", 422, "invalid_request", new_key())
+    yield Invalid(path, b"{}", 422, "invalid_quantity", new_key())
+    for quantity in (0, -1, 1001, 1.5, "1", True, None):
+        yield Invalid(path, _json(quantity=quantity), 422, "invalid_quantity", new_key())
+    yield Invalid(path, _json(quantity=1, price=1), 422, "invalid_request", new_key())
+    nowhere = f"/api/v1/sales/{NOWHERE}/orders"
+    yield Invalid(nowhere, one, 404, "not_found", new_key())
+    for wrong in ("", "nonsense", _forged(token)):
+        yield Invalid(path, one, 401, "unauthorized", new_key(), wrong)
+
+
+def _carts(sale: int) -> Iterator[Invalid]:
+    line, path = {"sale": sale, "quantity": 1}, "/api/v1/orders"
+    yield Invalid(path, _json(lines=[line]), 400, "idempotency_key_missing")
+    yield Invalid(path, _json(lines=[]), 422, "invalid_cart", new_key())
+    yield Invalid(path, _json(lines=[line, line]), 422, "invalid_cart", new_key())
+    line["quantity"] = 0
+    yield Invalid(path, _json(lines=[line]), 422, "invalid_quantity", new_key())
+
+
+def _parts(order: str) -> Iterator[Invalid]:
+    for step in ("cancel", "refund"):
+        path = f"/api/v1/orders/{order}/{step}"
+        missing = "idempotency_key_missing"
+        yield Invalid(path, _json(quantity=1), 400, missing, order=order)
+        for quantity in (0, -1):
+            body = _json(quantity=quantity)
+            yield Invalid(path, body, 422, "invalid_quantity", new_key(), order=order)
+    nowhere = f"/api/v1/orders/{NOWHERE}/payment"
+    yield Invalid(nowhere, b"", 404, "not_found", order=str(NOWHERE))
+
+
+def _json(**members: object) -> bytes:
+    return json.dumps(members).encode()
+
+
+def _forged(token: str) -> str:
+    """A token with a signature that is not the shop's."""
+    return token[:-1] + ("A" if token[-1] != "A" else "B")

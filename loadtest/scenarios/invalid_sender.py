@@ -1,0 +1,22 @@
+"""A program that sends what the shop must refuse: without a key, with wrong values, unsigned."""
+
+from __future__ import annotations
+
+from random import Random
+
+from loadtest.invalid import invalid_requests
+from loadtest.scenarios.retries import order_with_retries
+from loadtest.shopper import Shopper
+
+# Requests of a buyer; others send the rest.
+MOST = 12
+
+
+def send_invalid(shopper: Shopper, random: Random) -> None:
+    """Buy one, then send invalid requests of several kinds about it."""
+    purchase = shopper.wants()
+    order = order_with_retries(shopper, purchase, random, also_unknown=True).order
+    requests = list(invalid_requests(purchase, order, shopper.token))
+    for request in random.sample(requests, min(MOST, len(requests))):
+        shopper.send_invalid(request)
+        shopper.sleep(random.random() / 10)
