@@ -165,7 +165,7 @@ def serving(shop: FakeShop) -> Iterator[str]:
             except ValueError:
                 body = None
             refused = None if "/demo/" in self.path else self._refuse(body)
-            self._answer(*(refused or self._route("POST", body)))
+            self._answer(*(refused or self._route("POST", body or {})))
 
         def _refuse(self, body: Any) -> tuple[int, dict[str, Any]] | None:
             """Refuse what is wrong whatever the shop has left."""
