@@ -145,9 +145,10 @@ class Shopper(Caller):
         self._note(answer)
         return answer
 
-    def look(self) -> Answer:
-        """Look at the sale."""
-        return self._call("look", "GET", f"/api/v1/sales/{self.sale.id}", sale=self.sale)
+    def look(self, sale: Sale | None = None) -> Answer:
+        """Look at a sale; the main one, unless another one is named."""
+        sale = sale or self.sale
+        return self._call("look", "GET", f"/api/v1/sales/{sale.id}", sale=sale)
 
     def read(self, order: str, *, expects: Collection[str] = ()) -> Answer:
         """Look at an order."""

@@ -45,6 +45,7 @@ def order_when_back(shopper: Shopper, sale: Sale, quantity: int, random: Random)
         answer = order_with_retries(shopper, purchase, random, also_unknown=True)
         if answer.code != "sold_out":
             break
+        shopper.look(sale)
         shopper.sleep(LONGEST_WAIT * (0.5 + random.random() / 2))
     return answer
 

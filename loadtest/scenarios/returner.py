@@ -21,4 +21,6 @@ def come_again(shopper: Shopper, random: Random) -> None:
             answer = shopper.order(shopper.wants(1, sale))
             if answer.order is not None or answer.code == "limit_reached":
                 wanted.remove(sale)
+            elif answer.code == "sold_out":
+                shopper.look(sale)
         shopper.sleep(PAUSE * (0.5 + random.random()))

@@ -61,6 +61,10 @@ def server_error_without_a_fault(world: World) -> None:
     world.call(world.end, world.end + 1, "order", 500, "internal_error")
 
 
+def sold_out_told_as_an_error(world: World) -> None:
+    world.call(world.end, world.end + 1, "order", 503, "sold_out")
+
+
 def stranger_told_that_it_exists(world: World) -> None:
     order = world.of(s.Order)[0]
     world.call(world.end, world.end + 1, "read", 403, "forbidden", key="", order=order.id)
@@ -350,6 +354,7 @@ PLANTS: list[tuple[str, Callable[[World], None]]] = [
     ("P19", mail_with_another_amount),
     ("P20", busy_after_the_commit),
     ("P20", server_error_without_a_fault),
+    ("P20", sold_out_told_as_an_error),
     ("P4", unknown_told_as_refusal),
     ("P20", limit_reached_with_nothing_bought),
     ("P20", limit_reached_one_too_early),

@@ -11,6 +11,9 @@ from loadtest.checker.evidence import Evidence
 from loadtest.checker.properties.finding import judged, moment
 from loadtest.checker.verdict import Finding
 
+# What a shop may say that is overloaded, or that does not know what became of a request.
+_UNKNOWN = ("busy", "outcome_unknown")
+
 # Processes remember a sale for a second, and longer while they wait for a connection (µs).
 _REMEMBERED = 3_000_000
 # A step of an order is told of this much later at most, and a refusal may still say how it stood
@@ -44,14 +47,20 @@ def _untrue(evidence: Evidence) -> Iterator[str]:
 
 
 def _server_errors(evidence: Evidence) -> Iterator[str]:
-    """Where nothing was broken, no request ends in an error: it tells nobody what became of it."""
-    if evidence.has_faults:
-        return
-    for op, sale, order, code in evidence.rows(
-        "SELECT op, sale, order_id, code FROM call WHERE status = 500"
+    """Where nothing was broken, no request ends in an error: it tells nobody what became of it.
+
+    A refusal told as an error (503 sold_out) is wrong at any time: clients would ask again.
+    """
+    for op, sale, order, status, code in evidence.rows(
+        f"""
+        SELECT op, sale, order_id, status, code FROM call
+        WHERE status >= 500 AND code NOT IN {_UNKNOWN} AND (
+            code NOT IN ('', 'internal_error') OR (NOT ? AND (status = 500 OR op <> 'page')))
+        """,
+        evidence.has_faults,
     ):
         about = f"order {order}" if order else f"sale {sale}"
-        yield f"a request ({op}) about {about} was answered 500 {code}".rstrip()
+        yield f"a request ({op}) about {about} was answered {status} {code}".rstrip()
 
 
 def _refused_and_opened(evidence: Evidence) -> Iterator[str]:
