@@ -52,6 +52,9 @@ def post_worker_init(worker: object) -> None:
 
 def post_fork(server: object, worker: object) -> None:
     """In a new worker, before it serves."""
+    from shop import gunicorn_response
+
+    gunicorn_response.install()
     if type(worker).__name__ == "GeventWorker":
         # Not above: psycopg must not be loaded before gevent has patched what it is built on.
         from shop import gevent_psycopg
