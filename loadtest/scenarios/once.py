@@ -1,4 +1,4 @@
-"""A buyer who wants one unit, waits while the shop is busy, and looks whether it is sold out."""
+"""A buyer who wants one unit, waits while the shop is busy, and accepts a refusal."""
 
 from __future__ import annotations
 
@@ -9,6 +9,5 @@ from loadtest.shopper import Shopper
 
 
 def buy_once(shopper: Shopper, random: Random) -> None:
-    """Buy one; if all are gone, look at the sale."""
-    if order_with_retries(shopper, shopper.wants(), random).code == "sold_out":
-        shopper.look()
+    """Buy one."""
+    order_with_retries(shopper, shopper.wants(), random)

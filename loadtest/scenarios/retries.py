@@ -14,6 +14,8 @@ from loadtest.shopper import Shopper
 ATTEMPTS = 8
 # Of those who got it, how many ask once more, as a page does that is loaded again.
 ASK_AGAIN = 0.2
+# Of those who were told that all are gone, how many look at the sale.
+LOOK = 0.3
 # Nobody waits longer than this between two attempts in a rush, in seconds.
 LONGEST_WAIT = 1.0
 
@@ -35,6 +37,8 @@ def order_with_retries(
         shopper.sleep(min(answer.retry_after or 0.2, LONGEST_WAIT) * (0.5 + random.random() / 2))
     if answer.order is not None and random.random() < ASK_AGAIN:
         shopper.order(purchase)
+    if answer.code == "sold_out" and random.random() < LOOK:
+        shopper.look(purchase.sale)
     return answer
 
 
@@ -45,7 +49,6 @@ def order_when_back(shopper: Shopper, sale: Sale, quantity: int, random: Random)
         answer = order_with_retries(shopper, purchase, random, also_unknown=True)
         if answer.code != "sold_out":
             break
-        shopper.look(sale)
         shopper.sleep(LONGEST_WAIT * (0.5 + random.random() / 2))
     return answer
 
