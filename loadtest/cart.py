@@ -40,6 +40,10 @@ class Cart(NamedTuple):
         lines = zip(ordered, keys, strict=True)
         return cls(str(key), tuple(Line(sale, wanted[sale], str(each)) for sale, each in lines))
 
+    def reordered(self) -> Cart:
+        """The same cart with its lines in another order; it is still the same purchase."""
+        return self._replace(lines=self.lines[::-1])
+
     def body(self) -> bytes:
         """What is sent."""
         lines = [{"sale": int(line.sale.id), "quantity": line.quantity} for line in self.lines]

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from loadtest.cart import Cart
 from loadtest.purchases import Purchase, new_key
 
 NOWHERE = 2**62
@@ -51,6 +52,12 @@ def invalid_requests(bought: Purchase, order: str | None, token: str) -> Iterato
         more = _json(quantity=bought.quantity + 1)
         yield Invalid(path, more, 422, "idempotency_key_reused", bought.key)
         yield from _parts(order)
+
+
+def smaller_cart(cart: Cart) -> Invalid:
+    """Return a request for all but the last line of a cart that was bought, under its key."""
+    smaller = cart._replace(lines=cart.lines[:-1])
+    return Invalid("/api/v1/orders", smaller.body(), 422, "idempotency_key_reused", cart.key)
 
 
 def _purchases(bought: Purchase, token: str) -> Iterator[Invalid]:

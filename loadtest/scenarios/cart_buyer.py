@@ -1,4 +1,7 @@
-"""A buyer who orders from several sales at once, all or nothing, and retries the same cart."""
+"""A buyer who orders from several sales at once, all or nothing, and sends the cart again.
+
+Once more as it was or with its lines in another order, and once with a line less, which is refused.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from random import Random
 
 from loadtest.cart import Cart
 from loadtest.history import INFO, classify
+from loadtest.invalid import smaller_cart
 from loadtest.shopper import Shopper
 
 # Lines of a cart, at most.
@@ -23,7 +27,13 @@ def fill_cart(shopper: Shopper, random: Random) -> None:
     if classify(answer.status, answer.code, answer.order) == INFO or random.random() < 0.3:
         shopper.sleep(max(answer.retry_after, 0.1))
         answer = shopper.check_out(cart)
-    if answer.order is not None and random.random() < 0.5:
+    if answer.order is None:
+        return
+    if random.random() < 0.5:
+        shopper.check_out(cart.reordered())
+    if len(cart.lines) > 1:
+        shopper.send_invalid(smaller_cart(cart))
+    if random.random() < 0.5:
         shopper.pay(answer.order)
 
 

@@ -113,6 +113,17 @@ def mail_with_another_amount(world: World) -> None:
     change_mail(world, "confirmation", text="Total: ¥0.01")
 
 
+def mail_with_another_line(world: World) -> None:
+    mail = world.deliveries[0]
+    quantity = f"{lines_of(world, mail.order)[0].quantity} × "
+    world.deliveries[0] = replace(mail, text=mail.text.replace(quantity, "77 × "))
+
+
+def confirmation_with_another_deadline(world: World) -> None:
+    mail = next(each for each in world.deliveries if each.name == "confirmation")
+    change_mail(world, "confirmation", text=mail.text[: mail.text.index("pay by")])
+
+
 # Refusals.
 
 
@@ -352,6 +363,8 @@ PLANTS: list[tuple[str, Callable[[World], None]]] = [
     ("P19", mail_that_nobody_is_owed),
     ("P19", mail_about_another_order),
     ("P19", mail_with_another_amount),
+    ("P19", mail_with_another_line),
+    ("P19", confirmation_with_another_deadline),
     ("P20", busy_after_the_commit),
     ("P20", server_error_without_a_fault),
     ("P20", sold_out_told_as_an_error),

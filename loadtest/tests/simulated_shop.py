@@ -7,6 +7,7 @@ at which it takes effect, as one does that waits for a lock; orders bear the tim
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from itertools import count
 from random import Random
 
@@ -263,7 +264,12 @@ class Shop:
     def _mail(self, order: Order, name: str) -> None:
         message = f"<{name}.{order.id}@shop>"
         if message not in [each.message for each in self.deliveries]:
-            subject, text = f"Order {order.id}", f"Total: ¥{order.amount / 100:,.2f}"
+            lines = (
+                f"{each.quantity} × {_money(each.price * each.quantity)}" for each in order.lines
+            )
+            until = datetime.fromtimestamp(clock(order.pay_before) / 1_000_000, UTC)
+            text = f"{', '.join(lines)}, {_money(order.amount)}; pay by {until:%Y-%m-%d %H:%M}"
+            subject = f"Order {order.id}"
             to = f"{order.buyer}@example.com"
             self.deliveries.append(s.Delivery(message, to, subject, text, name, order.id))
 
@@ -283,3 +289,7 @@ class Shop:
         sale.available += delta
         if reason in ("restock", "write_off"):
             sale.total += delta
+
+
+def _money(amount: int) -> str:
+    return f"¥{amount / 100:,.2f}"

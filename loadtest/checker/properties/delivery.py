@@ -18,6 +18,7 @@ MAILS = {
     "refunded": "refunded",
     "money_owed": "money_owed",
 }
+CONFIRMATION = "confirmation"
 _NUMBER = re.compile(r"\d(?:[\d.,'’\u00a0\u202f]*\d)?")
 
 
@@ -100,11 +101,19 @@ def _to_others(evidence: Evidence) -> Iterator[str]:
 
 
 def _about_others(evidence: Evidence) -> Iterator[str]:
-    """A mail's text names its order, and an amount that the order had."""
-    for message, order, text, amounts in evidence.rows(
+    """A mail's text names its order, its lines, and an amount that the order had.
+
+    The confirmation also says until when to pay.
+    """
+    for message, order, name, text, pay_before, lines, amounts in evidence.rows(
         """
-        SELECT message, d.order_id, subject || ' ' || text, group_concat(DISTINCT amount)
-        FROM delivery AS d JOIN amounts ON amounts.order_id = d.order_id GROUP BY d.rowid
+        SELECT message, d.order_id, name, subject || ' ' || text,
+               strftime('%Y-%m-%d %H:%M', pay_before / 1000000, 'unixepoch'),
+               (SELECT group_concat(quantity || ' ' || amount) FROM sold
+                WHERE sold.order_id = d.order_id),
+               group_concat(DISTINCT amounts.amount)
+        FROM delivery AS d JOIN opened ON opened.id = d.order_id
+        JOIN amounts ON amounts.order_id = d.order_id GROUP BY d.rowid
         """
     ):
         if not _names(text, order):
@@ -113,6 +122,11 @@ def _about_others(evidence: Evidence) -> Iterator[str]:
         digits = {int(re.sub(r"\D", "", number)) for number in _NUMBER.findall(text)}
         if not digits & {int(amount) for amount in amounts.split(",")}:
             yield f"mail {message} names no amount of order {order}, which had {amounts}"
+        for line in lines.split(","):
+            if not {int(number) for number in line.split()} <= digits:
+                yield f"mail {message} does not name a line of order {order}: {line}"
+        if name == CONFIRMATION and pay_before not in text:
+            yield f"mail {message} does not say that order {order} is to be paid by {pay_before}"
 
 
 def _names(text: str, order: str) -> bool:
