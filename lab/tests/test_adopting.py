@@ -190,7 +190,10 @@ def test_the_guide_leads_there_from_the_wheels_in_a_fresh_environment(project, t
         project.run(f"uv build --quiet {source} --out-dir {shlex.quote(str(wheels))}")
     # Without the folders of this environment: only the fresh one has the packages.
     told = project.follow(
-        steps(), PIP_FIND_LINKS=str(wheels), PATH=os.environ["PATH"], PYTHONPATH=""
+        steps(),
+        PIP_FIND_LINKS=f"{wheels} {os.environ.get('PIP_FIND_LINKS', '')}",
+        PATH=os.environ["PATH"],
+        PYTHONPATH="",
     )
     assert re.search(r"^Ran 2 tests in .*\n\nOK$", told, re.MULTILINE), told
     where = ".venv/bin/python -c 'import inventory, locking; print(inventory.__file__)'"
