@@ -6,7 +6,7 @@ ARGS ?=
 # manage.py looks for its packages in VENV.
 export VENV
 
-.PHONY: help demo test prove bench compare bench-locks soak mutants lint types messages reset lock clean
+.PHONY: help demo test prove bench compare bench-locks soak mutants lint types messages packages reset lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -54,6 +54,10 @@ types: $(VENV)/.dev  ## check types
 messages: $(VENV)/.run  ## collect the shop's messages (needs GNU gettext) and compile the catalogues
 	@$(BIN)/python manage.py makemessages -l zh_Hans --add-location=file --no-obsolete -i .venv
 	@$(BIN)/pybabel -q compile -D django -d shop/locale
+
+packages: $(VENV)/.dev  ## build the packages of locking and inventory into dist/
+	@rm -rf dist
+	@for name in locking inventory; do $(BIN)/uv build -q packaging/$$name -o dist || exit; done
 
 reset: $(VENV)/.run  ## delete the demo's data
 	@$(BIN)/python manage.py reset

@@ -20,6 +20,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from inventory import services
+from inventory.admin_lock import WithLock
 from inventory.admin_retried import ReadOnly, Retried, StateFilter
 from inventory.models import Item, OutboxMessage, Reservation, StockMovement
 
@@ -45,15 +46,24 @@ class RestockForm(forms.Form):
 
 
 @admin.register(Item)
-class ItemAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+class ItemAdmin(WithLock):
     """Items: created with their stock, restocked by a separate form, and otherwise only renamed."""
 
-    list_display = ("name", "id", "available", "reserved", "total", "balanced", "restock_link")
+    list_display = (
+        "name",
+        "id",
+        "available",
+        "reserved",
+        "total",
+        "balanced",
+        "lock",
+        "restock_link",
+    )
     search_fields = ("name", "=id")
     ordering = ("-id",)
     actions = ("restock_selected",)
     readonly_fields = (
-        *("total", "available", "reserved", "ledger", "balanced", "fence", "version"),
+        *("total", "available", "reserved", "ledger", "balanced", "fence", "version", "lock"),
     )
     change_form_template = "admin/inventory/item/change_form.html"
 

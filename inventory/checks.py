@@ -16,6 +16,7 @@ from django.conf import settings
 from django.core import checks
 from django.core.checks import CheckMessage, Error, Tags, register
 from django.db import connections
+from django.db.migrations.loader import MigrationLoader
 from psycopg import IsolationLevel
 
 from inventory import conf
@@ -98,6 +99,18 @@ def check_database(**_: Any) -> Iterator[CheckMessage]:
             hint="Remove OPTIONS['isolation_level']. A purchase waits for the item's row and must "
             "then see what was committed during the wait; other levels show an older state.",
             id="inventory.E005",
+        )
+
+
+@register("inventory")
+def check_migrations(**_: Any) -> Iterator[CheckMessage]:
+    """Find migrations that are switched off, as some projects do to test faster."""
+    if MigrationLoader.migrations_module("inventory")[0] is None:
+        yield Error(
+            "The migrations of inventory are switched off, so its tables lack their triggers.",
+            hint="Remove inventory from MIGRATION_MODULES. The triggers count what is reserved and "
+            "compare the books at every commit.",
+            id="inventory.E009",
         )
 
 

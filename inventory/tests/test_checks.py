@@ -100,6 +100,11 @@ def test_a_connection_that_would_make_purchases_wrong_or_slow_is_told(options, t
         assert found() == [told]
 
 
+def test_tables_without_their_triggers_are_told(settings):
+    settings.MIGRATION_MODULES = {"inventory": None}
+    assert found() == ["inventory.E009"]
+
+
 @pytest.mark.django_db(transaction=True)
 def test_an_added_field_that_sql_would_leave_out_is_told():
     with more_fields(OutboxMessage, colour=models.CharField(max_length=5, default="red")):

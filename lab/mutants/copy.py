@@ -220,9 +220,11 @@ def _copy_tracked(to: Path) -> None:
         raise StackError(f"Mutants need a Git checkout: {listed.stderr.decode().strip()}")
     for name in filter(None, listed.stdout.decode().split("\0")):
         source = environment.PROJECT / name
-        if source.is_file():  # not one that is deleted and not yet committed
+        # Not one that is deleted and not yet committed; a link, such as packaging/locking/locking,
+        # stays one.
+        if source.is_file() or source.is_symlink():
             (to / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(source, to / name)
+            shutil.copy2(source, to / name, follow_symlinks=False)
 
 
 def _first_failure(said: str) -> str:

@@ -2,7 +2,7 @@
 
 One step better than ``naive``: ``available = available - 1`` loses no update. But the check was
 made earlier, on another read, so all buyers that checked at the same time decrement. A well-known
-shop framework allocates stock this way (see docs/adopting.md). ``guard`` fixes it with one more
+shop framework allocates stock this way (see docs/replacing.md). ``guard`` fixes it with one more
 condition in the same statement.
 """
 

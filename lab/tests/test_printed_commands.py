@@ -21,8 +21,10 @@ from loadtest.scenarios import MIXES
 
 PROJECT = environment.PROJECT
 DOCUMENTS = sorted((PROJECT / "docs").glob("*.md"))
+OF_ANOTHER_PROJECT = {"adopting.md", "changing.md"}
+"""Pages whose commands test_adopting.py executes, in a project that they make."""
 # Parsed by other programs: pip, pytest, ruff and the shell.
-NOT_OURS = {"test", "lint", "types", "lock", "clean", "help"}
+NOT_OURS = {"test", "lint", "types", "lock", "clean", "help", "packages"}
 
 
 def bare_python(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -53,7 +55,8 @@ def test_without_a_virtual_environment_one_line_says_how_to_get_one():
 def documented() -> Iterator[str]:
     """Return the documents' command lines, which stand alone on a line."""
     start = r"(?:python3? |\.venv/bin/python |(?:[A-Z_]+=\S+ )*make )"
-    for path in (PROJECT / "README.md", *DOCUMENTS):
+    ours = [path for path in DOCUMENTS if path.name not in OF_ANOTHER_PROJECT]
+    for path in (PROJECT / "README.md", *ours):
         yield from re.findall(rf"(?m)^ *({start}.*)$", path.read_text(encoding="utf-8"))
 
 

@@ -1,1 +1,0 @@
-"""An example shop that sells seats, calls its orders bookings, and uses `inventory`."""

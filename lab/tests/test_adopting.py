@@ -1,0 +1,236 @@
+"""docs/adopting.md, followed literally: from an empty folder to a tested sale.
+
+The test reads the page's steps and executes them: in this environment, and, as a long test, from
+the wheels in a fresh virtual environment. docs/changing.md changes the result.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+import redis
+from django.conf import settings
+from django.db import connection
+
+from inventory import conf
+from lab import environment
+
+GUIDE = environment.PROJECT / "docs" / "adopting.md"
+CHANGES = environment.PROJECT / "docs" / "changing.md"
+PACKAGES = ("locking", "inventory")
+
+DATABASE = "concerts"
+"""The name in the guide; also the key of the advisory lock that serialises these tests."""
+
+REDIS_DATABASE = 15
+"""The last database, which no test worker uses."""
+
+TOGETHER = "test_a_process_with_the_lock_and_one_without_redis_stay_exact_together"
+SOME_TESTS = (
+    "inventory/tests/test_rules.py",
+    "inventory/tests/test_guard.py",
+    f"inventory/tests/test_processes.py::{TOGETHER}",
+    "locking/tests/test_contract.py",
+    "locking/tests/test_redis_lock.py",
+)
+"""One test of each kind: rules, database, other processes, Redis."""
+
+RUN_SQL = """
+import os
+from django.db import connection
+connection.cursor().execute(os.environ["SQL"])
+"""
+SELL = """
+from uuid import uuid4
+from concerts.bookings import book, expire, follow_up, pay
+from concerts.models import Concert
+from inventory import services
+from inventory.audit import audit
+concert = services.stock("a concert", 2).pk
+Concert.objects.create(item_id=concert, price=4500)
+services.restock(concert, 1)
+booked = [book(concert, guest, uuid4(), 1, "Ann") for guest in range(4)]
+print(*[type(each).__name__ for each in booked])
+print(pay(booked[0].reservation), follow_up(), expire(), audit().problems)
+"""
+
+BLOCK = re.compile(r"^```(\w+)(?: (title|append)=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def steps() -> list[str]:
+    """Return the guide's steps: the text after each "1. **…**"."""
+    section = GUIDE.read_text().split("\n## ")[1]
+    assert section.startswith("Eight steps")
+    return re.split(r"^\d\. \*\*", section, flags=re.MULTILINE)[1:]
+
+
+def script_of(text: str) -> str:
+    """Return a shell script that does what the blocks of a text say."""
+    lines = []
+    for language, how, path, content in BLOCK.findall(text):
+        if language == "python" and how:
+            redirect = ">" if how == "title" else ">>"
+            lines.append(f"cat {redirect} {path} <<'END'\n{content}END")
+        elif language == "diff":
+            lines.append(f"patch --fuzz=0 -p1 <<'END'\n{content}END")
+        elif language == "sh":
+            lines.append(content)
+    return "\n".join(lines)
+
+
+class Project:
+    """A Django project in an empty folder, with its own database and Redis.
+
+    Args:
+        folder: of the project.
+        variables: additional environment variables.
+    """
+
+    def __init__(self, folder: Path, variables: dict[str, str]) -> None:
+        self._folder = folder
+        ours = ("PYTEST", "PYTHON", "DJANGO", "SHOP", "CELERY", "PSP", "VIRTUAL_ENV")
+        present = {name: text for name, text in os.environ.items() if not name.startswith(ours)}
+        self._environment = present | variables
+
+    def run(self, script: str, **variables: str) -> str:
+        """Run a shell script that must succeed; return its output."""
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", script],
+            cwd=self._folder,
+            env=self._environment | variables,
+            capture_output=True,
+            text=True,
+            timeout=280,
+            check=False,
+        )
+        told = done.stdout + done.stderr
+        assert done.returncode == 0, told
+        return told
+
+    def sql(self, script: str) -> None:
+        """Run SQL as the owner of the project's tables."""
+        self.run(f"python manage.py shell -c {shlex.quote(RUN_SQL)}", SQL=script)
+
+    def follow(self, guide: list[str], **variables: str) -> str:
+        """Follow steps of the guide; return what they print."""
+        # The tests' Redis is not where the guide expects one. A step may need the settings that
+        # one before it writes.
+        address = f"echo 'REDIS_URL = \"{self._environment['REDIS_URL']}\"' >> seats/settings.py"
+        scripts = [script_of(step) for step in guide]
+        made = next(n for n, script in enumerate(scripts) if "startproject" in script)
+        scripts.insert(made + 1, address)
+        return self.run("\n".join(scripts), **variables)
+
+
+@pytest.fixture
+def project(db: None, tmp_path: Path) -> Iterator[Project]:
+    """An empty folder and the guide's database, on the tests' servers."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    given = connection.settings_dict
+    server = {key: given[key.upper()] for key in ("host", "port", "user", "password")}
+    # Its items have the same ids as the shop's, whose hints must not be read.
+    own_redis = f"{settings.REDIS_URL.rpartition('/')[0]}/{REDIS_DATABASE}"
+    variables = {f"PG{key.upper()}": str(value) for key, value in server.items() if value}
+    variables |= {
+        "PYTHONPATH": str(environment.PROJECT),
+        "REDIS_URL": own_redis,
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+    }
+    with psycopg.connect(dbname="postgres", autocommit=True, **server) as admin:
+        admin.execute("SELECT pg_advisory_lock(hashtext(%s))", [DATABASE])
+        redis.Redis.from_url(own_redis).flushdb()
+        admin.execute(f"CREATE DATABASE {DATABASE}")
+        yield Project(folder, variables)
+        admin.execute(f"DROP DATABASE {DATABASE} WITH (FORCE)")
+        admin.execute("DROP ROLE IF EXISTS seats_web")
+
+
+def test_the_guide_leads_to_a_sale_that_passes_its_tests(project):
+    assert len(steps()) == 8
+    told = project.follow(steps()[1:])
+    assert "System check identified no issues" in told
+    assert re.search(r"^Ran 2 tests in .*\n\nOK$", told, re.MULTILINE), told
+    code = "--isolated --line-length 100 concerts/{bookings,models,tests,views}.py seats/urls.py"
+    project.run(f"ruff check --select B,E,F,UP,W {code} && ruff format --check {code}")
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)  # it runs the project's tests three times
+def test_the_changes_apply_and_the_sale_still_passes_its_tests(project):
+    project.follow(steps()[1:])
+    changes = CHANGES.read_text()
+    told = project.run(script_of(changes))
+    told += project.run("python manage.py test")
+    assert len(re.findall(r"^Ran 2 tests in .*\n\nOK$", told, re.MULTILINE)) == 3, told
+    [accounts] = [content for language, *_, content in BLOCK.findall(changes) if language == "sql"]
+    project.sql(accounts)
+    seller = {"PGUSER": "seats_web", "PGPASSWORD": "change-me"}
+    sold = project.run(f"python manage.py shell -c {shlex.quote(SELL)}", **seller)
+    assert "Granted Granted Granted SoldOut\nTrue 3 0 []" in sold
+    refused = project.run("! python manage.py migrate inventory zero", **seller)
+    assert "InsufficientPrivilege" in refused
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)  # it installs Django
+def test_the_guide_leads_there_from_the_wheels_in_a_fresh_environment(project, tmp_path):
+    wheels = tmp_path / "wheels"
+    for package in PACKAGES:
+        source = shlex.quote(str(environment.PROJECT / "packaging" / package))
+        project.run(f"uv build --quiet {source} --out-dir {shlex.quote(str(wheels))}")
+    # Without the folders of this environment: only the fresh one has the packages.
+    told = project.follow(
+        steps(),
+        PIP_FIND_LINKS=f"{wheels} {os.environ.get('PIP_FIND_LINKS', '')}",
+        PATH=os.environ["PATH"],
+        PYTHONPATH="",
+    )
+    assert re.search(r"^Ran 2 tests in .*\n\nOK$", told, re.MULTILINE), told
+    where = ".venv/bin/python -c 'import inventory, locking; print(inventory.__file__)'"
+    assert "project/.venv/lib" in project.run(where, PYTHONPATH="")
+    alone = "import sys; sys.modules.update(dict.fromkeys(['redis', 'psycopg', 'django']))"
+    project.run(f'.venv/bin/python -c "{alone}; import locking"', PYTHONPATH="")
+    listed = project.run("ls .venv/lib/*/site-packages/{locking,inventory}")
+    assert "py.typed" in listed
+    assert "tests" not in listed
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)  # it runs tests, which have time-outs of their own
+def test_the_copied_tests_are_all_found_and_run_there(project):
+    folder = project.run("pwd").strip()
+    for package in PACKAGES:
+        no_caches = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(environment.PROJECT / package, f"{folder}/{package}", ignore=no_caches)
+    project.follow(steps()[1:3], PYTHONPATH="")
+    pytest_here = "PYTHONPATH= python -m pytest -q -p no:cacheprovider -W error --ds=seats.settings"
+    found = project.run(f"{pytest_here} --collect-only inventory locking")
+    here = [
+        path.relative_to(environment.PROJECT)
+        for package in PACKAGES
+        for path in (environment.PROJECT / package / "tests").rglob("test_*.py")
+    ]
+    assert [str(path) for path in here if f"{path}::" not in found] == []
+    told = project.run(f"{pytest_here} {' '.join(SOME_TESTS)}")
+    assert re.search(r"^\d+ passed", told, re.MULTILINE), told
+    assert "skipped" not in told
+
+
+def test_the_guide_names_every_setting_and_its_default():
+    guide = GUIDE.read_text()
+    for each in (conf.REDIS_URL, conf.MAX_BATCH, conf.MAX_WAITING, conf.MAX_WAIT):
+        assert re.search(rf"`{each.name}` \| `{re.escape(str(each.default))}` \|", guide)
+    [settings_step] = [step for step in steps() if "append=seats/settings.py" in step]
+    [(*_, added)] = BLOCK.findall(settings_step)
+    assert len(re.findall(r"^\w+ \+?= ", added, re.MULTILINE)) == 2
+    assert "INVENTORY" not in added
