@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from shop.accounts import tokens
-from shop.api.tests.test_api import refused
+from shop.api.tests.answers import refused
 from shop.api.tests.test_openapi import call, code_of
 from shop.catalogue.models import Sale
 
