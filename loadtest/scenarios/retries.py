@@ -14,7 +14,7 @@ from loadtest.shopper import Shopper
 ATTEMPTS = 8
 # Of those who got it, how many ask once more, as a page does that is loaded again.
 ASK_AGAIN = 0.2
-# Nobody waits longer than this between two attempts in a rush, in seconds.
+# The longest wait between two attempts in a rush, in seconds.
 LONGEST_WAIT = 1.0
 
 

@@ -168,7 +168,7 @@ def test_an_order_may_take_its_time_to_expire() -> None:
 
 
 def test_what_came_back_in_part_may_have_come_back_wholly_at_any_time_later() -> None:
-    """Two units: one of them is cancelled, the other expires after somebody was refused both."""
+    """Two units: one is cancelled, the other expires after another buyer was refused both."""
     world = World(end=100)
     first = world.call(1, 2, "order", 201, quantity=2, order="o1")
     world.call(10, 11, "cancel", 200, key="part", quantity=1, order="o1")

@@ -70,7 +70,7 @@ def test_a_rush_on_a_right_shop_sells_everything_and_is_proved(tmp_path: Path) -
     calls = list(operations(*folder.glob("*.jsonl")))
     assert Counter(each.status for each in calls if each.op == "order")[201] == 10
     assert not [each for each in calls if each.outcome == INFO]
-    assert not [each for each in calls if each.code == "not_started"], "somebody came too early"
+    assert not [each for each in calls if each.code == "not_started"], "a buyer came too early"
     verdict = judged(shop, folder)
     assert verdict.verdict == PASS, verdict.to_json()
     assert verdict.counts["ok"] == verdict.counts["orders"] == verdict.counts["total"] == 10

@@ -123,7 +123,7 @@ def show_sale(request: HttpRequest, sale: int) -> Result:
 def show_order(request: HttpRequest, order: int, *, buyer: int) -> Result:
     """Show an order.
 
-    To its buyer only; for everybody else it does not exist.
+    To its buyer only; for other buyers it does not exist.
     """
     return 200, order_document(_own_order(order, buyer))
 

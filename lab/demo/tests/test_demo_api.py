@@ -30,8 +30,8 @@ def test_a_number_of_buyers_that_is_none_is_refused(count, ann):
 
 
 def test_a_load_tests_sale_is_made_and_watched_as_documented(call, client, settings, tmp_path):
-    wish = {"stock": 7, "limit": 2, "strategy": "guard", "starts_in": 0.5, "hold": 60}
-    made = call("post", "/api/v1/demo/sales", wish).json()
+    terms = {"stock": 7, "limit": 2, "strategy": "guard", "starts_in": 0.5, "hold": 60}
+    made = call("post", "/api/v1/demo/sales", terms).json()
     path = f"/api/v1/demo/sales/{made['sale']}"
     figures = call("get", f"{path}/figures").json()
     assert figures["item"] == made["item"]
@@ -40,7 +40,7 @@ def test_a_load_tests_sale_is_made_and_watched_as_documented(call, client, setti
     assert [json.loads(line)["kind"] for line in lines] == [
         *("snapshot", "item", "sale", "movement", "end")
     ]
-    other = call("post", "/api/v1/demo/sales", wish).json()["sale"]
+    other = call("post", "/api/v1/demo/sales", terms).json()["sale"]
     both = b"".join(client.get(f"{path}/snapshot?beside={other}").streaming_content).splitlines()
     sales = [row["id"] for row in map(json.loads, both) if row["kind"] == "sale"]
     assert sorted(map(int, sales)) == sorted([made["sale"], other])
@@ -66,7 +66,7 @@ def test_a_load_tests_sale_is_made_and_watched_as_documented(call, client, setti
 
 
 @pytest.mark.parametrize(
-    "wish",
+    "terms",
     [
         {"stock": -1},
         {"stock": 1_000_001},
@@ -79,21 +79,21 @@ def test_a_load_tests_sale_is_made_and_watched_as_documented(call, client, setti
         {"hold": False},
     ],
 )
-def test_a_sale_that_cannot_be_made_is_answered_as_documented(call, wish):
-    assert code_of(call("post", "/api/v1/demo/sales", wish)) == "invalid_request"
+def test_a_sale_that_cannot_be_made_is_answered_as_documented(call, terms):
+    assert code_of(call("post", "/api/v1/demo/sales", terms)) == "invalid_request"
 
 
 def test_a_sale_is_changed_and_says_between_which_moments(call):
-    wish = {"price": 1_237, "hold": 3, "restock_cancelled": False, "restock_returned": False}
-    sale = call("post", "/api/v1/demo/sales", wish).json()["sale"]
+    terms = {"price": 1_237, "hold": 3, "restock_cancelled": False, "restock_returned": False}
+    sale = call("post", "/api/v1/demo/sales", terms).json()["sale"]
     made = Sale.objects.get(pk=sale)
     assert (made.price, made.hold) == (1_237, timedelta(seconds=3))
     assert (made.restock_cancelled, made.restock_returned) == (False, False)
     path = f"/api/v1/demo/sales/{sale}/terms"
     before = call("post", path, {}).json()
     assert (before["sale"], before["price"], before["paused"]) == (sale, 1_237, False)
-    wish = {"price": 5, "paused": True, "starts_in": -60, "ends_in": 0}
-    after = call("post", path, wish).json()
+    terms = {"price": 5, "paused": True, "starts_in": -60, "ends_in": 0}
+    after = call("post", path, terms).json()
     assert before["asked"] <= before["done"] <= after["asked"] <= after["done"]
     assert (after["price"], after["paused"]) == (5, True)
     assert after["ends_at"] - after["starts_at"] == 60_000_000
@@ -111,7 +111,7 @@ def test_terms_that_do_not_fit_are_refused_and_change_nothing(call):
         *({"price": -1}, {"price": 10**9 + 1}, {"price": True}, {"paused": 1}, {"ends_in": "now"}),
         *({"hold": 5}, {"price": 7, "starts_in": 100, "ends_in": 100}),
     )
-    for wish in wrong:
-        assert code_of(call("post", path, wish)) == "invalid_request"
+    for terms in wrong:
+        assert code_of(call("post", path, terms)) == "invalid_request"
     assert Sale.objects.get(pk=sale).price == 99_900
     assert code_of(call("post", "/api/v1/demo/sales/999999999/terms", {})) == "not_found"

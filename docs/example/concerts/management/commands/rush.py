@@ -14,7 +14,7 @@ from inventory.audit import audit
 
 
 class Command(BaseCommand):
-    """Let everybody in at once, and count."""
+    """Make all purchases at once, and count the answers."""
 
     def handle(self, **options: object) -> None:  # noqa: D102
         concert = services.stock("a concert", 50).pk
