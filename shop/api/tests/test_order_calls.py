@@ -10,6 +10,7 @@ import pytest
 
 from inventory.models import Item, Reservation
 from inventory.tests.helpers import at_once
+from shop import orders
 from shop.api.tests.answers import cny, refused
 from shop.conftest import Buyer
 from shop.orders.models import Order
@@ -97,6 +98,9 @@ def test_an_order_whose_time_to_pay_has_passed_cannot_be_paid(ann, sale):
     Reservation.objects.update(deadline="2020-01-01T00:00Z")
     refused(ann.post(f"orders/{order}/payment"), 409, "order_expired")
     assert Order.objects.get(pk=order).status == "awaiting_payment"
+    assert orders.expire() == 1
+    for change in ("payment", "cancel", "refund"):
+        refused(ann.post(f"orders/{order}/{change}"), 409, "order_expired")
 
 
 def parts(order: int, change: str, quantity: object, key: object = None) -> dict[str, Any]:

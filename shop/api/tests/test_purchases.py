@@ -183,9 +183,10 @@ def test_a_sale_can_be_looked_at_by_anybody(ann, sale):
 def test_a_sale_says_where_it_stands(ann, sale_of):
     soon = sale_of(starts_in=timedelta(minutes=1))
     over = sale_of(starts_in=timedelta(minutes=-2), lasts=timedelta(minutes=1))
-    gone = sale_of(0)
-    states = [ann.get(f"sales/{each.pk}").json()["status"] for each in (soon, over, gone)]
-    assert states == ["not_started", "ended", "sold_out"]
+    gone, paused = sale_of(0), sale_of()
+    type(paused).objects.filter(pk=paused.pk).update(paused=True)
+    states = [ann.get(f"sales/{each.pk}").json()["status"] for each in (soon, over, gone, paused)]
+    assert states == ["not_started", "ended", "sold_out", "paused"]
 
 
 @pytest.mark.django_db(transaction=True)
