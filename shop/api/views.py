@@ -256,7 +256,7 @@ def _own_order(order: int, buyer: int) -> Order:
 def _part(body: schemas.Part, key: UUID | None) -> Part | None:
     """The part that the body speaks of; None for all of it.
 
-    A part needs a key: two requests for one unit may be one wish or two.
+    A part needs a key: without one, a repeated request would give another unit back.
     """
     if body.quantity is UNSET:
         return None
