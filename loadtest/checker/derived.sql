@@ -1,6 +1,6 @@
 -- Derived once everything is loaded.
 
--- One row an idempotency key: any ok makes it ok, else any info makes it info, else it is fail.
+-- One row per idempotency key: any ok makes it ok, else any info makes it info, else it is fail.
 CREATE TABLE purchase AS
 SELECT
     key, min(buyer) AS buyer, max(buyer) AS other_buyer, min(sale) AS sale,

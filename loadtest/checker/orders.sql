@@ -6,7 +6,7 @@ CREATE TABLE skew AS
 SELECT min(clock - taken_at / 1000) - 250000 AS low, max(clock - taken_at / 1000) + 250000 AS high
 FROM snapshot WHERE clock > 0;
 
--- One row an order, whose lines are rows of "order".
+-- One row per order, whose lines are rows of "order".
 CREATE TABLE opened AS
 SELECT id, min(buyer) AS buyer, min(status) AS status, min(created) AS created,
        min(pay_before) AS pay_before, min(currency) AS currency, min(to_pay) AS to_pay,

@@ -89,7 +89,7 @@ def _phantoms(evidence: Evidence) -> Iterator[str]:
 
 
 def no_duplicate(evidence: Evidence) -> Finding:
-    """P5: one order, part and answer a key, one buyer a buyer, and no buyer above the limit."""
+    """P5: one order, part and answer per key, one account per buyer, and none above the limit."""
     replays = evidence.value("SELECT coalesce(sum(oks - 1), 0) FROM purchase WHERE oks > 1")
     return judged("P5", _duplicates(evidence), f"{replays} repeated answers, all the same")
 
