@@ -87,7 +87,7 @@ class Retried(ReadOnly):
         return super().changelist_view(request, {"figures": figures, **(extra_context or {})})
 
     def has_retry_permission(self, request: HttpRequest) -> bool:
-        """Require the permission to change such rows, although the page lets nobody edit them."""
+        """Require the permission to change such rows, although the page is read-only."""
         return request.user.has_perm(f"{self.opts.app_label}.change_{self.opts.model_name}")
 
     @admin.action(description="Try again now", permissions=["retry"])

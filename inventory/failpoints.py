@@ -22,11 +22,6 @@ def arm(hook: Callable[[str], None]) -> None:
     _hooks.append(hook)
 
 
-def disarm(hook: Callable[[str], None]) -> None:
-    """Undo :func:`arm`."""
-    _hooks.remove(hook)
-
-
 def hit(failpoint: str) -> None:
     """Report that this process has reached a failpoint."""
     for hook in _hooks:

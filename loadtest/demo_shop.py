@@ -57,7 +57,7 @@ class DemoShop:
         `starts_in` and `hold` are seconds, `price` is of a unit in minor units; units of cancelled
         and of returned orders are sold again or not. Raises `ShopRefused`.
         """
-        wish = {
+        terms = {
             "stock": stock,
             "limit": limit,
             "strategy": strategy,
@@ -67,7 +67,7 @@ class DemoShop:
             "restock_cancelled": restock_cancelled,
             "restock_returned": restock_returned,
         }
-        return str(self._ask("POST", "sales", wish)["sale"])
+        return str(self._ask("POST", "sales", terms)["sale"])
 
     def change(self, sale: str, **changes: Any) -> Terms:
         """Change a sale: the terms in force after it; without changes, those there are.

@@ -95,7 +95,7 @@ def _chunked(data: bytes, at: int, status: int, head: bytes, closes: bool) -> Re
         except ValueError as error:
             raise BadResponse(data[at : at + 80]) from error
         at = line_end + 2
-        if size == 0:  # no trailers: nobody sends them unasked
+        if size == 0:  # no trailers: servers send them on request only
             ended = _framed(data, at + 2, status, head, closes)
             return ended and ended._replace(body=b"".join(chunks))
         chunks.append(data[at : at + size])

@@ -48,7 +48,7 @@ FAILED_STATUSES = frozenset({400, 401, 403, 404, 409, 410, 422, 429})
 # How a client is named that repeats a buyer's call when the load has ended (orchestrator/again.py).
 AGAIN = "again."
 
-# Beyond every clock reading: the end of a call whose end nobody saw.
+# Beyond every clock reading: the end of a call that was never answered.
 NEVER = 2**63 - 1
 
 

@@ -25,7 +25,7 @@ from loadtest.shopper import Shopper
 from loadtest.tally import Tally
 from loadtest.tokens import MOST, leave_tokens
 
-# A load test is an attack on anybody else's shop: other hosts have to be named on purpose.
+# A load test is an attack on another company's shop: other hosts have to be named on purpose.
 ALLOWED_HOST = "LOADTEST_ALLOW_HOST"
 # Tokens fetched at once: few enough not to hold the shop up, enough to ask seldom.
 TOKENS_AT_ONCE = 500
@@ -80,7 +80,7 @@ class Tokens:
         self._left: deque[str] = deque()
 
     def take(self) -> str:
-        """A token that nobody else has. Raises `RunImpossible` if the shop gives none."""
+        """A token that no other buyer has. Raises `RunImpossible` if the shop gives none."""
         with self._lock:
             if not self._left:
                 self._left.extend(self._fetch())
@@ -97,7 +97,7 @@ class Tokens:
                 timeout=60.0,
             )
             tokens = answer.body.get("tokens")
-            # Buyers that nobody was told of do no harm, so that this may be asked again.
+            # Buyers whose tokens got lost do no harm, so that this may be asked again.
             hopeless = 400 <= answer.status < 500 or time.monotonic() > give_up
             if tokens or hopeless:
                 break

@@ -32,7 +32,7 @@ class Sale:
         """Read `GET /api/v1/sales/{id}`, answered at this monotonic time in seconds.
 
         Clocks of buyers differ; only the difference between the server's own two times counts. The
-        server read its clock between the two, so counted from the later one nobody is too early.
+        server read its clock between the two, so counted from the later one no buyer is too early.
         """
         try:
             opens = datetime.fromisoformat(body["starts_at"])

@@ -169,7 +169,7 @@ class Session:
             logger.info("Closed loop: users waited for their answers, so a slow shop got less load")
             return
         logger.info(
-            "Open loop: %g buyers came each second; latency counts from their arrival",
+            "Open loop: %g buyers came per second; latency counts from their arrival",
             options.arrivals,
         )
         if total.late or total.unstarted:

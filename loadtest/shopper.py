@@ -16,7 +16,7 @@ from loadtest.purchases import Part, Purchase, new_key
 from loadtest.roles import MAIN
 from loadtest.sale import Sale
 
-# What a healthy shop says to somebody who asks for an order that is not theirs: the API, the pages.
+# What a healthy shop answers a buyer who asks for another's order: the API, the pages.
 NOT_THEIRS = frozenset({"not_found", "404"})
 # Of a part, when too little is left, or when its key stands for another one.
 EXPECTED_OF_PARTS = frozenset({"invalid_quantity", "idempotency_key_reused"})

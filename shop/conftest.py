@@ -15,7 +15,7 @@ from shop.accounts import tokens
 from shop.catalogue.models import Sale
 from shop.catalogue.sales import open_sale
 from shop.payments.provider import provider
-from shop.tests import client
+from shop.tests import client, openapi
 from shop.tests.provider import FakeProvider
 
 client.install()
@@ -30,16 +30,21 @@ class Buyer:
         self.token = tokens.issue(self.user.pk)
 
     def call(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
-        """Call the API; a body that is not bytes is sent as JSON."""
+        """Call the API and hold its answer against the OpenAPI document.
+
+        A body that is not bytes is sent as JSON.
+        """
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         sent = {"authorization": f"Bearer {self.token}", **headers}
-        return Client().generic(
+        answer = Client().generic(
             method,
             f"/api/v1/{path}",
             b"" if body is None else data,
             "application/json",
             headers={name.replace("_", "-"): value for name, value in sent.items()},
         )
+        openapi.conforms(method, f"/api/v1/{path}", answer)
+        return answer
 
     def buy(self, sale: Sale, quantity: Any = 1, key: object = None, **headers: str) -> Any:
         """Place an order."""

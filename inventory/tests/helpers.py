@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +23,7 @@ from inventory.inserts import Statement
 from inventory.models import Reservation
 from inventory.outcomes import Granted, Purchase
 from inventory.selling.strategies import CLASSES, DEFAULT
+from locking.tests.helpers import eventually
 
 T = TypeVar("T")
 
@@ -206,11 +206,8 @@ def wait_until_blocked(sessions: int) -> None:
         "SELECT count(*) FROM pg_stat_activity"
         " WHERE datname = current_database() AND wait_event_type = 'Lock'"
     )
-    deadline = time.monotonic() + TIMEOUT
     with outsider() as session:
-        while session.execute(waiting).fetchone() != (sessions,):
-            assert time.monotonic() < deadline, "no session waited for a lock"
-            time.sleep(0.005)
+        eventually(lambda: session.execute(waiting).fetchone() == (sessions,))
 
 
 def sell_in_a_crowd(by: str, item: int, units: int, buyers: int, threads: int) -> None:

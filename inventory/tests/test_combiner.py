@@ -14,6 +14,7 @@ import pytest
 from inventory.outcomes import Busy, OutcomeUnknown
 from inventory.selling.combiner import Combiner, Drain, _Waiting
 from inventory.tests.helpers import TIMEOUT, at_once, in_thread, kinds
+from locking.tests.helpers import eventually
 
 ITEM = "phone"
 
@@ -68,24 +69,16 @@ def make(handler=negate, *, max_batch=100, max_waiting=100, max_wait=TIMEOUT) ->
     return Combiner(handler, max_batch=max_batch, max_waiting=max_waiting, max_wait=max_wait)
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + TIMEOUT
-    while not condition():
-        assert time.monotonic() < deadline, "the condition never held"
-        time.sleep(0.001)
-
-
-def longer(combiner: Combiner[int, int], than: int) -> bool:
-    return combiner.waiting(ITEM) > than
+def reached(combiner: Combiner[int, int], length: int) -> bool:
+    return combiner.waiting(ITEM) >= length
 
 
 def queue_up(combiner, requests, pool):
     """Queue requests in order, each on a thread; return functions that wait for the answers."""
     waits = []
-    for request in requests:
-        before = combiner.waiting(ITEM)
+    for place, request in enumerate(requests, combiner.waiting(ITEM) + 1):
         waits.append(pool.enter_context(in_thread(partial(combiner.submit, ITEM, request))))
-        wait_until(partial(longer, combiner, before))
+        eventually(partial(reached, combiner, place))
     return waits
 
 

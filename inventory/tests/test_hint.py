@@ -80,44 +80,43 @@ def test_without_redis_nothing_is_read_and_nothing_is_said_to_be_there():
     assert not away.publish(ITEM, Level(0, 1))
 
 
-def test_no_unit_is_had_before_the_older_hint_is_gone(monkeypatch):
+@pytest.fixture
+def before_publishing(monkeypatch) -> list[Level | None]:
+    """What a reader gets after a commit and before the hint is published."""
+    seen: list[Level | None] = []
+    monkeypatch.setattr(
+        type(hint()), "publish_with_retry", lambda self, of, level: seen.append(self.read(of))
+    )
+    return seen
+
+
+def test_no_unit_is_had_before_the_older_hint_is_gone(stock, before_publishing):
     """A buyer gets a restocked unit at once and repeats the request in another process."""
-    item = services.stock("phone", 1)
-    assert isinstance(sell(new_purchase(item.pk)), Granted)
-    sold_out = hint().read(item.pk)
+    item = stock(1)
+    sell(new_purchase(item))
+    sold_out = hint().read(item)
     assert sold_out is not None
     assert sold_out.available == 0
-    seen: list[Level | None] = []
-    monkeypatch.setattr(
-        type(hint()), "publish_with_retry", lambda self, of, level: seen.append(self.read(of))
-    )
-    level = services.restock(item.pk, 3)
-    assert seen == [level], "after the commit no reader gets the older one"
+    before_publishing.clear()
+    level = services.restock(item, 3)
+    assert before_publishing == [level], "after the commit no reader gets the older one"
 
 
-def test_no_released_unit_is_had_before_the_older_hint_is_gone(stock, monkeypatch):
-    item = stock(1)
-    granted = sell(new_purchase(item))
-    assert isinstance(granted, Granted)
-    seen: list[Level | None] = []
-    monkeypatch.setattr(
-        type(hint()), "publish_with_retry", lambda self, of, level: seen.append(self.read(of))
-    )
+def test_no_released_unit_is_had_before_the_older_hint_is_gone(stock, before_publishing):
+    granted = sell(new_purchase(stock(1)))
+    before_publishing.clear()
     services.release([granted.reservation], lambda _: None)
-    assert [level and level.available for level in seen] == [1]
+    assert [level and level.available for level in before_publishing] == [1]
 
 
-def test_without_the_announcement_there_is_a_gap(monkeypatch):
+def test_without_the_announcement_there_is_a_gap(stock, before_publishing, monkeypatch):
     """The negative control."""
-    item = services.stock("phone", 1)
-    assert isinstance(sell(new_purchase(item.pk)), Granted)
-    seen = []
+    item = stock(1)
+    sell(new_purchase(item))
     monkeypatch.setattr(type(hint()), "announce", lambda *arguments: None)
-    monkeypatch.setattr(
-        type(hint()), "publish_with_retry", lambda self, of, level: seen.append(self.read(of))
-    )
-    services.restock(item.pk, 3)
-    assert seen[0].available == 0
+    before_publishing.clear()
+    services.restock(item, 3)
+    assert before_publishing[0].available == 0
 
 
 def test_what_was_announced_and_not_committed_gives_way_to_what_was(register):

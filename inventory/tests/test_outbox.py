@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from datetime import UTC, datetime
 from functools import partial
@@ -13,8 +12,9 @@ from django.db.models import Value
 
 from inventory import outbox
 from inventory.models import OutboxMessage
-from inventory.tests.helpers import TIMEOUT, at_once, outsider
+from inventory.tests.helpers import at_once, outsider
 from inventory.tests.processes import workers
+from locking.tests.helpers import eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -205,10 +205,7 @@ def test_a_worker_killed_between_the_effect_and_done_leaves_neither():
         assert worker.hear() == {"at": "before_commit"}
         worker.kill()
     assert effects() == {}
-    deadline = time.monotonic() + TIMEOUT
-    while not effects():  # the server notices the death of its client in its own time
-        deliver()
-        assert time.monotonic() < deadline
+    eventually(deliver)  # the server notices the death of its client in its own time
     assert effects() == {"one": 1}
     assert outbox.pending() == 0
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -32,6 +31,7 @@ from inventory.tests.helpers import (
     sell_in_a_crowd,
     wait_until_blocked,
 )
+from locking.tests.helpers import eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -118,12 +118,9 @@ def in_queue(item: int, buyers: Sequence[int]) -> Iterator[list[Callable[[], obj
     line = next(iter(combining._combiner._queues))
     with ExitStack() as stack:
         waits = []
-        for place, buyer in enumerate(buyers, 1):
+        for buyer in buyers:
             waits.append(stack.enter_context(in_thread(partial(sell, new_purchase(item, buyer)))))
-            deadline = time.monotonic() + TIMEOUT
-            while combining._combiner.waiting(line) < place:
-                assert time.monotonic() < deadline, "did not queue"
-                time.sleep(0.001)
+            eventually(lambda: combining._combiner.waiting(line) == len(waits))
         yield waits
 
 

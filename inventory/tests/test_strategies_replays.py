@@ -8,6 +8,7 @@ import pytest
 from inventory import services
 from inventory.outcomes import Declined, Granted, KeyReused, PurchaseTicket, SoldOut
 from inventory.selling import guard
+from inventory.selling.strategies import DEFAULT
 from inventory.selling.strategies.combining import Combining, QueueKey
 from inventory.tests.helpers import (
     FAST,
@@ -113,13 +114,16 @@ def poisoned(buyers: Sequence[int]):
     return on_granted
 
 
+def buy(item: int, buyers: range, bad: Sequence[int], by: str = DEFAULT) -> list[object]:
+    """Let the buyers buy at once; the orders of some of them cannot be opened."""
+    reserve = partial(services.reserve, on_granted=poisoned(bad), by=by)
+    return at_once([partial(reserve, new_purchase(item, buyer)) for buyer in buyers])
+
+
 @pytest.mark.parametrize("by", FAST)
 def test_a_purchase_that_cannot_be_opened_fails_alone(by, stock):
     item = stock(100)
-    on_granted = poisoned([7, 33])
-    answers = at_once(
-        [partial(services.reserve, new_purchase(item, n), on_granted, by=by) for n in range(1, 61)]
-    )
+    answers = buy(item, range(1, 61), [7, 33], by)
     assert kinds(answers) == {"Granted": 58, "Poisoned": 2}
     assert [n for n, each in enumerate(answers, 1) if isinstance(each, Poisoned)] == [7, 33]
     assert (book(item).available, reserved(item)) == (42, 58)
@@ -127,10 +131,7 @@ def test_a_purchase_that_cannot_be_opened_fails_alone(by, stock):
 
 def test_a_batch_in_which_all_fail_tells_all_and_writes_nothing(stock):
     item = stock(10)
-    on_granted = poisoned(range(1, 31))
-    answers = at_once(
-        [partial(services.reserve, new_purchase(item, n), on_granted) for n in range(1, 31)]
-    )
+    answers = buy(item, range(1, 31), range(1, 31))
     assert kinds(answers) == {"Poisoned": 30}
     assert (book(item).available, reserved(item)) == (10, 0)
 
@@ -138,10 +139,7 @@ def test_a_batch_in_which_all_fail_tells_all_and_writes_nothing(stock):
 def test_purchases_that_fail_leave_their_units_to_the_next_buyers(stock):
     """They are granted first and fail; their units go to the next buyers."""
     item = stock(5)
-    on_granted = poisoned(range(1, 21))
-    answers = at_once(
-        [partial(services.reserve, new_purchase(item, n), on_granted) for n in range(1, 41)]
-    )
+    answers = buy(item, range(1, 41), range(1, 21))
     bought = [n for n, each in enumerate(answers, 1) if isinstance(each, Granted)]
     assert len(bought) == 5
     assert min(bought) > 20

@@ -247,8 +247,8 @@ def show_ledger(request: HttpRequest, sale: int, *, query: schemas.Beside) -> Re
 def show_deliveries(request: HttpRequest, sale: int, *, query: schemas.Beside) -> Result:
     """Show the mails about a sale's orders, as the mail server took them.
 
-    As JSON lines, for the checker of the load test; also mails that nobody asked for. Not found
-    where the shop's mails go elsewhere.
+    As JSON lines, for the checker of the load test, including unexpected mails. Not found where
+    the shop's mails go elsewhere.
     """
     try:
         lines = deliveries.lines(_sales(sale, query))

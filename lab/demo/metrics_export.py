@@ -74,7 +74,7 @@ def publish() -> None:
 
 
 def read() -> Meters:
-    """Everybody's counters; this process's alone if nobody publishes any."""
+    """The counters of all processes; only this process's if none are published."""
     meters, now = Meters(), time.time()
     for path in folder().glob("*.json"):
         try:

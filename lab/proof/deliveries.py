@@ -33,7 +33,7 @@ def lines(sales: Sequence[int]) -> Iterator[str]:
     """Return the mails about the orders of these sales, in the form of a snapshot.
 
     Also those, since the first of these orders, about orders that the shop does not have, or about
-    none that can be read: nobody asked for them. Mails about other orders are left out.
+    none that can be read. Mails about other orders are left out.
 
     Args:
         sales: their ids.

@@ -20,7 +20,7 @@ class RunStatistics:
         operations: calls in the history.
         last_sale: when the last purchase was accepted, in ns of the monotonic clock; 0 if none was.
         recoveries: of each fault, seconds to the next ok as P12 counts them: from its end, or from
-            when somebody then asked for what could be had; None if there was none.
+            when a buyer then asked for units that were available; None if there was none.
     """
 
     operations: int = 0

@@ -88,7 +88,7 @@ def _answers(now: Progress) -> Text:
         (f"{now.calls['fail']:,}", "yellow"),
         " refused ",
         (f"{now.calls['info']:,}", "magenta"),
-        f" unknown, {now.rate:,.0f} a second",
+        f" unknown, {now.rate:,.0f} per second",
     )
 
 
@@ -207,7 +207,7 @@ def _summary(plan: Plan, came_out: Result) -> list[Text]:
         Text(
             f"Answers by key: {counts['ok']} ok, {counts['fail']} refused, "
             f"{counts['info']} unknown. Sold in {came_out.seconds:.2f} s "
-            f"({came_out.rate():.0f} accepted a second)."
+            f"({came_out.rate():.0f} accepted per second)."
         ),
         Text(f"{_loop(plan, came_out)}.", style="dim"),
         *_problems(came_out),
@@ -229,7 +229,7 @@ def _problems(came_out: Result) -> list[Text]:
 def _loop(plan: Plan, came_out: Result) -> str:
     if not plan.profile.arrivals:
         return "Closed loop: buyers wait for their answers before they ask again"
-    came = f"Open loop: {plan.profile.arrivals:g} buyers came each second"
+    came = f"Open loop: {plan.profile.arrivals:g} buyers came per second"
     if came_out.late is None:
         return f"{came}; how many of them in time, Locust did not say"
     if not came_out.late and not came_out.unstarted:

@@ -153,7 +153,7 @@ def owed(sales: Sequence[int]) -> int:
 def _header() -> snapshot.Header:
     before = time.monotonic_ns()
     clock = terms.clock()
-    # Between the two, as far as anybody knows.
+    # Between the two; no closer bound is known.
     return snapshot.Header((before + time.monotonic_ns()) // 2, FOLLOW_UP, clock)
 
 

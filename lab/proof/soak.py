@@ -34,7 +34,7 @@ MIXES = {**QUICK, "carts": 1, "all": 2}
 
 STRATEGIES = ("combining", "guard", "row_lock")
 """Those that keep every promise under every fault. `redis_lock` does not oversell either, but when
-its holder dies everybody waits until its lease of 10 s has ended, which P12 calls too long."""
+its holder dies every buyer waits until its lease of 10 s has ended, which P12 calls too long."""
 
 BUYERS = (30, 90)
 LIMIT = (1, 3)

@@ -156,7 +156,7 @@ def _through_proxies(
     if REDIS_PROXY in needs:
         port, controls[REDIS_PROXY] = proxy(redis, cleanup)
         redis, broker = by_way_of(redis, port), by_way_of(broker, port)
-    # The payment provider is somebody else, and has its own way to its database.
+    # The payment provider is another company: it has its own connection to its own database.
     return ServerUrls(database, redis, broker, _servers().urls.psp), controls
 
 

@@ -48,8 +48,8 @@ class Traffic:
 
     def __init__(self, shop: Shop) -> None:
         self.shop = shop
-        wish = {"stock": 1_000_000, "limit": 1_000_000}
-        self.sale = shop.ask("POST", "/api/v1/demo/sales", wish).body["sale"]
+        terms = {"stock": 1_000_000, "limit": 1_000_000}
+        self.sale = shop.ask("POST", "/api/v1/demo/sales", terms).body["sale"]
         buyers = shop.ask("POST", "/api/v1/demo/buyers", {"count": BUYERS}).body
         self.tokens: list[str] = buyers["tokens"]
         self.answers: Counter[tuple[str, object]] = Counter()

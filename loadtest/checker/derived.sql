@@ -1,7 +1,7 @@
 -- Derived once everything is loaded.
 
--- One row an idempotency key: any ok makes it ok, else any info makes it info, else it is fail.
-CREATE TABLE wish AS
+-- One row per idempotency key: any ok makes it ok, else any info makes it info, else it is fail.
+CREATE TABLE purchase AS
 SELECT
     key, min(buyer) AS buyer, max(buyer) AS other_buyer, min(sale) AS sale,
     coalesce(max(CASE WHEN outcome = 'ok' THEN quantity END), max(quantity)) AS quantity,
@@ -16,8 +16,8 @@ SELECT
 FROM call WHERE op = 'order' AND key <> '' GROUP BY key;
 
 CREATE INDEX call_start ON call (start);
-CREATE INDEX wish_key ON wish (key);
-CREATE INDEX wish_order ON wish (order_id) WHERE order_id IS NOT NULL;
+CREATE INDEX purchase_key ON purchase (key);
+CREATE INDEX purchase_order ON purchase (order_id) WHERE order_id IS NOT NULL;
 CREATE INDEX order_key ON "order" (key) WHERE snapshot = 0;
 CREATE INDEX order_id ON "order" (id) WHERE snapshot = 0;
 CREATE INDEX reservation_id ON reservation (snapshot, id);
@@ -26,17 +26,17 @@ CREATE INDEX reservation_key ON reservation (key) WHERE snapshot = 0;
 
 -- Whom the shop takes a client for; it may use names of its own.
 CREATE TABLE pair AS
-SELECT DISTINCT wish.buyer AS client, o.buyer AS shop FROM wish
-JOIN "order" AS o ON o.snapshot = 0 AND o.key = wish.key;
+SELECT DISTINCT purchase.buyer AS client, o.buyer AS shop FROM purchase
+JOIN "order" AS o ON o.snapshot = 0 AND o.key = purchase.key;
 
 -- What every key took out of the stock: promised to a client, or found in the final snapshot,
 -- also if it came back since. `start` is the earliest and `answered` the latest moment at which it
--- can have happened, as far as anybody saw.
+-- can have happened.
 CREATE TABLE taken AS
 SELECT
     found.key, max(found.item) AS item, max(found.quantity) AS quantity,
-    coalesce(max(wish.start), 0) AS start,
-    coalesce(max(wish.answered), 9223372036854775807) AS answered,
+    coalesce(max(purchase.start), 0) AS start,
+    coalesce(max(purchase.answered), 9223372036854775807) AS answered,
     max(found.order_id) AS order_id, max(found.back) AS back
 FROM (
     SELECT key, item, quantity, id AS order_id, 0 AS back FROM "order" WHERE snapshot = 0
@@ -44,16 +44,16 @@ FROM (
     SELECT key, item, quantity, NULL, CASE state WHEN 'released' THEN quantity ELSE returned END
     FROM reservation WHERE snapshot = 0
     UNION ALL
-    SELECT key, sale.item, quantity, order_id, 0 FROM wish
-    JOIN sale ON sale.snapshot = 0 AND sale.id = wish.sale WHERE wish.outcome = 'ok'
+    SELECT key, sale.item, quantity, order_id, 0 FROM purchase
+    JOIN sale ON sale.snapshot = 0 AND sale.id = purchase.sale WHERE purchase.outcome = 'ok'
 ) AS found
-LEFT JOIN wish ON wish.key = found.key
+LEFT JOIN purchase ON purchase.key = found.key
 GROUP BY found.key;
 
--- When stock came back: between `earliest` and `latest`, as far as anybody saw. A whole order that
+-- When stock came back: between `earliest` and `latest`, as the history tells. A whole order that
 -- was cancelled has its moment, between the first try and the first good answer; what ran out, was
 -- returned or came back in parts may have done so at any time. So may units that were written off,
--- which only seem to come back: nobody is accused on their account.
+-- which only seem to come back: no refusal is called wrong because of them.
 CREATE TABLE returned AS
 SELECT taken.item, taken.back AS quantity,
        coalesce(min(call.start) FILTER (WHERE done), taken.start) AS earliest,

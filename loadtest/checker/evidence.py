@@ -123,14 +123,16 @@ class Evidence:
                     raise FaultLogError(f"{path}:{number}: {error!r}") from error
                 self._database.execute("INSERT INTO fault VALUES (?, ?, ?)", row)
         self.has_faults = True
-        # A run under faults that left nobody in doubt has not been hit by them.
+        # A run under faults without any unknown outcome has not been hit by them.
         self.enough["info"] = max(1, self.enough.get("info", 0))
 
     def derive(self) -> None:
         """Work out what all properties need. Raises `HistoryError` for a key of two buyers."""
         for name in ("derived.sql", "orders.sql"):
             self._database.executescript((_HERE / name).read_text())
-        shared = self.rows("SELECT key, buyer, other_buyer FROM wish WHERE buyer <> other_buyer")
+        shared = self.rows(
+            "SELECT key, buyer, other_buyer FROM purchase WHERE buyer <> other_buyer"
+        )
         for key, one, other in shared:
             raise HistoryError(f"key {key} was used by {one} and by {other}")
 

@@ -85,9 +85,9 @@ def _find(identity: str, evidence: Evidence, final: bool) -> Finding:
 def _counts(evidence: Evidence) -> dict[str, int]:
     """The figures of a run: keys by outcome, keys refused for want of stock, and final units."""
     counts = {"ok": 0, "fail": 0, "info": 0}
-    counts.update(evidence.rows("SELECT outcome, count(*) FROM wish GROUP BY outcome"))
+    counts.update(evidence.rows("SELECT outcome, count(*) FROM purchase GROUP BY outcome"))
     counts["sold_out"] = evidence.value(
-        "SELECT count(*) FROM wish WHERE outcome = 'fail' AND sold_outs > 0"
+        "SELECT count(*) FROM purchase WHERE outcome = 'fail' AND sold_outs > 0"
     )
     counts["orders"] = evidence.value('SELECT count(DISTINCT id) FROM "order" WHERE snapshot = 0')
     names = ("oversold", "available", "held", "confirmed", "total")

@@ -6,7 +6,7 @@ CREATE TABLE skew AS
 SELECT min(clock - taken_at / 1000) - 250000 AS low, max(clock - taken_at / 1000) + 250000 AS high
 FROM snapshot WHERE clock > 0;
 
--- One row an order, whose lines are rows of "order".
+-- One row per order, whose lines are rows of "order".
 CREATE TABLE opened AS
 SELECT id, min(buyer) AS buyer, min(status) AS status, min(created) AS created,
        min(pay_before) AS pay_before, min(currency) AS currency, min(to_pay) AS to_pay,
@@ -59,8 +59,8 @@ SELECT order_id, sale, sum(quantity) FILTER (WHERE name = 'part_cancelled') AS c
 FROM event WHERE name IN ('part_cancelled', 'part_returned') GROUP BY order_id, sale;
 CREATE UNIQUE INDEX parts_line ON parts (order_id, sale);
 
--- The terms that a sale may have had from `since` until `until`. A change that nobody knows the
--- outcome of (done = 0) leaves both the terms before it and its own possible. What was told first
+-- The terms that a sale may have had from `since` until `until`. A change whose
+-- outcome is unknown (done = 0) leaves both the terms before it and its own possible. What was told first
 -- held before. A sale of which nothing was told kept the price that it has; its window is unknown.
 CREATE TABLE possible AS
 SELECT sale, price, starts_at, ends_at, paused,
@@ -78,14 +78,14 @@ CREATE INDEX possible_sale ON possible (sale, since);
 -- `created` and, after waiting for locks, was over when a client was told. Nobody was told: 30 s.
 CREATE TABLE sold AS
 SELECT o.id AS order_id, o.sale, o.key, o.quantity, o.amount, o.currency, o.created,
-       max(o.created, coalesce(min(wish.answered / 1000 + skew.high, o.created + 30000000),
+       max(o.created, coalesce(min(purchase.answered / 1000 + skew.high, o.created + 30000000),
            o.created + 30000000)) AS latest
-FROM "order" AS o CROSS JOIN skew LEFT JOIN wish ON wish.key = o.key WHERE o.snapshot = 0;
+FROM "order" AS o CROSS JOIN skew LEFT JOIN purchase ON purchase.key = o.key WHERE o.snapshot = 0;
 
 -- Whose order it is, by the client's own name.
 CREATE TABLE owner AS
-SELECT o.id AS order_id, min(wish.buyer) AS buyer FROM "order" AS o
-JOIN wish ON wish.key = o.key WHERE o.snapshot = 0 GROUP BY o.id;
+SELECT o.id AS order_id, min(purchase.buyer) AS buyer FROM "order" AS o
+JOIN purchase ON purchase.key = o.key WHERE o.snapshot = 0 GROUP BY o.id;
 CREATE UNIQUE INDEX owner_order ON owner (order_id);
 CREATE INDEX delivery_order ON delivery (order_id, name);
 CREATE INDEX buyer_id ON buyer (id);
@@ -96,7 +96,7 @@ CREATE INDEX buyer_id ON buyer (id);
 -- told so, or two seconds after the event.
 CREATE TABLE holding AS
 WITH line AS (
-    SELECT wish.buyer, o.sale, o.id AS order_id, taken.quantity, taken.start AS since, min(
+    SELECT purchase.buyer, o.sale, o.id AS order_id, taken.quantity, taken.start AS since, min(
         coalesce((
             SELECT min(1000 * (entered - skew.low) + 2000000000) FROM state, skew
             WHERE order_id = o.id AND event IN ('expired', 'cancelled', 'returned')
@@ -105,7 +105,7 @@ WITH line AS (
             AND call.quantity = 0 AND outcome = 'ok'
         ), 9223372036854775807)) AS ended,
         EXISTS (SELECT 1 FROM state WHERE order_id = o.id AND event = 'paid_late') AS again
-    FROM "order" AS o JOIN wish ON wish.key = o.key JOIN taken ON taken.key = o.key
+    FROM "order" AS o JOIN purchase ON purchase.key = o.key JOIN taken ON taken.key = o.key
     WHERE o.snapshot = 0
 )
 SELECT buyer, sale, quantity AS units, since,

@@ -56,7 +56,7 @@ class Sale:
 class Terms:
     """The price, the window and the pause that a sale has from some moment on.
 
-    The change took effect between `asked` and `done`; `done` is 0 if nobody knows whether it did.
+    The change took effect between `asked` and `done`; `done` is 0 if the answer was lost.
     All times are microseconds since 1970 by the database's clock.
     """
 

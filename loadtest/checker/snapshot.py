@@ -134,7 +134,7 @@ def write(path: str | Path, header: Header, rows: Iterable[Row]) -> None:
 
 
 def lines(header: Header, rows: Iterable[Row]) -> Iterator[str]:
-    """The lines of a snapshot, one by one, for whoever sends them somewhere."""
+    """Yield the lines of a snapshot, for callers that stream them."""
     start: dict[str, Any] = {"kind": "snapshot", "version": VERSION, **asdict(header)}
     yield json.dumps(start, separators=(",", ":")) + "\n"
     number = 0

@@ -8,7 +8,7 @@ from datetime import datetime
 from loadtest.client import Answer
 from loadtest.sale import Sale
 
-# Seconds where the shop does not say, or gives more than anybody waits in a load test.
+# Seconds where the shop does not say, or gives more than a load test can wait.
 LONGEST = 5.0
 
 

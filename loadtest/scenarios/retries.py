@@ -16,7 +16,7 @@ ATTEMPTS = 8
 ASK_AGAIN = 0.2
 # Of those who were told that all are gone, how many look at the sale.
 LOOK = 0.3
-# Nobody waits longer than this between two attempts in a rush, in seconds.
+# The longest wait between two attempts in a rush, in seconds.
 LONGEST_WAIT = 1.0
 
 

@@ -10,7 +10,7 @@ from loadtest.roles import TIMED
 from loadtest.scenarios.retries import order_with_retries
 from loadtest.shopper import Shopper
 
-# Seconds: the longest that anybody tries, and how long a sale has been over when they give up.
+# Seconds: how long a buyer tries, and how long a sale has been over when they give up.
 PATIENCE, OVER = 18.0, 3.5
 # Orders kept at a time, and paid in all: with more, the limit would be all that they are told.
 KEPT, PAID = 2, 4

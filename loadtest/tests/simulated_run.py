@@ -111,7 +111,7 @@ class Simulation:
             self._later(120, self.shop.fulfil)
 
     def _change(self, time: int) -> None:
-        """Change the terms of a sale; whoever asked for it may not learn whether it was done."""
+        """Change the terms of a sale; the answer may be lost."""
         sale = self.shop.sales[self.random.choice(["2", "3"])]
         new: dict[str, Any] = self.random.choice(
             [
@@ -141,14 +141,14 @@ class Simulation:
 
     # The clients.
 
-    def _shopping(self, buyer: str, wishes: int) -> Callable[[int], None]:
+    def _shopping(self, buyer: str, purchases: int) -> Callable[[int], None]:
         def go(time: int) -> None:
-            if wishes:
-                self._wish(time, buyer, self._shopping(buyer, wishes - 1))
+            if purchases:
+                self._purchase(time, buyer, self._shopping(buyer, purchases - 1))
 
         return go
 
-    def _wish(self, time: int, buyer: str, then: Callable[[int], None]) -> None:
+    def _purchase(self, time: int, buyer: str, then: Callable[[int], None]) -> None:
         key = f"k{next(self.keys)}"
         wanted = self._wanted()
         asked = [

@@ -50,6 +50,25 @@ class World:
     def change(self, row: s.Row, **values: Any) -> None:
         self.rows[self.rows.index(row)] = replace(row, **values)
 
+    @property
+    def item(self) -> s.Item:
+        """The item, in a run of one."""
+        (item,) = self.of(s.Item)
+        return item
+
+    @property
+    def order(self) -> s.Order:
+        """The first order."""
+        return self.of(s.Order)[0]
+
+    def copy(self, row: s.Row, **values: Any) -> None:
+        """Add a row that differs from another one in these values."""
+        self.rows.append(replace(row, **values))
+
+    def later(self, op: str, status: int, code: str = "", **values: Any) -> None:
+        """Add a call after the end of the run."""
+        self.call(self.end + 1, self.end + 2, op, status, code, **values)
+
     def calls(self, *ops: str) -> list[tuple[Line, Line]]:
         """Calls that were answered, with their answers."""
         invoked = {each.call: each for each in self.lines if each.values["event"] == INVOKE}

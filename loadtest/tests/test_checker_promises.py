@@ -13,15 +13,11 @@ from loadtest.checker import FAIL, NAMES, PASS, UNKNOWN
 from loadtest.checker import snapshot as s
 from loadtest.tests import planted_answers, planted_orders
 from loadtest.tests.busy_run import SEEDS, busy_run
-from loadtest.tests.planted_answers import (
-    busy_after_the_commit,
-    mail_sent_again_though_nothing_broke,
-    two_confirmations,
-)
-from loadtest.tests.planted_orders import order_that_never_expires, refund_that_never_comes
 from loadtest.tests.simulated_run import Simulation
 from loadtest.tests.simulated_world import ITEM, SALE, World
 from loadtest.tests.test_checker import judged
+
+PLANTS = planted_orders.PLANTS | planted_answers.PLANTS
 
 # What every simulated run can be judged by; P12 needs faults and P13 luck.
 JUDGED = [name for name in NAMES if name not in ("P12", "P13")]
@@ -58,16 +54,11 @@ def test_without_a_final_snapshot_everything_is_unknown(world: World) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize(
-    ("identity", "plant"),
-    [*planted_orders.PLANTS, *planted_answers.PLANTS],
-    ids=lambda each: getattr(each, "__name__", each),
-)
-def test_a_planted_violation_turns_its_property_red(
-    identity: str, plant: Callable[[World], None], seed: int
-) -> None:
+@pytest.mark.parametrize("plant", PLANTS)
+def test_a_planted_violation_turns_its_property_red(plant: str, seed: int) -> None:
     world = busy_run(seed)
-    plant(world)
+    PLANTS[plant](world)
+    identity = plant.partition(":")[0]
     finding = judged(world, properties=[identity])[identity]
     assert finding.verdict == FAIL
     assert finding.evidence
@@ -85,7 +76,7 @@ def test_busy_after_the_commit_is_seen_under_faults_too(tmp_path: Path) -> None:
     faults.write_text('{"fault": "postgres killed", "start": 1, "end": 2}\n')
     world = busy_run(1)
     assert judged(world, faults=faults, properties=["P20"]).verdict == PASS
-    busy_after_the_commit(world)
+    PLANTS["P20: busy after the commit"](world)
     assert judged(world, faults=faults, properties=["P20"]).verdict == FAIL
 
 
@@ -93,9 +84,9 @@ def test_a_mail_that_was_sent_twice_under_one_number_is_right_under_faults(tmp_p
     faults = tmp_path / "faults"
     faults.write_text('{"fault": "celery killed", "start": 1, "end": 2}\n')
     world = busy_run(1)
-    mail_sent_again_though_nothing_broke(world)
+    PLANTS["P19: mail sent again though nothing broke"](world)
     assert judged(world, faults=faults, properties=["P19"]).verdict == PASS
-    two_confirmations(world)
+    PLANTS["P19: two confirmations"](world)
     assert judged(world, faults=faults, properties=["P19"]).verdict == FAIL
 
 
@@ -153,22 +144,25 @@ def test_without_a_file_its_property_is_unknown(identity: str, file: str) -> Non
     assert judged(busy_run(1), **{file: None}, properties=[identity]).verdict == UNKNOWN
 
 
-def test_a_refund_on_its_way_is_unknown_until_it_is_too_late() -> None:
+@pytest.mark.parametrize(
+    ("plant", "bound", "verdict"),
+    [
+        ("P14: refund that never comes", "refund_seconds", UNKNOWN),
+        ("P16: order that never expires", "expiry_seconds", PASS),
+    ],
+)
+def test_what_takes_its_time_is_wrong_only_when_it_is_too_late(
+    plant: str, bound: str, verdict: str
+) -> None:
     world = busy_run(1)
-    refund_that_never_comes(world)
-    assert judged(world, properties=["P14"]).verdict == FAIL
-    assert judged(world, properties=["P14"], refund_seconds=10**6).verdict == UNKNOWN
-
-
-def test_an_order_may_take_its_time_to_expire() -> None:
-    world = busy_run(1)
-    order_that_never_expires(world)
-    assert judged(world, properties=["P16"]).verdict == FAIL
-    assert judged(world, properties=["P16"], expiry_seconds=10**6).verdict == PASS
+    PLANTS[plant](world)
+    properties = [plant.partition(":")[0]]
+    assert judged(world, properties=properties).verdict == FAIL
+    assert judged(world, properties=properties, **{bound: 10**6}).verdict == verdict
 
 
 def test_what_came_back_in_part_may_have_come_back_wholly_at_any_time_later() -> None:
-    """Two units: one of them is cancelled, the other expires after somebody was refused both."""
+    """Two units: one is cancelled, the other expires after another buyer was refused both."""
     world = World(end=100)
     first = world.call(1, 2, "order", 201, quantity=2, order="o1")
     world.call(10, 11, "cancel", 200, key="part", quantity=1, order="o1")

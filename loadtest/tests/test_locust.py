@@ -70,7 +70,7 @@ def test_a_rush_on_a_right_shop_sells_everything_and_is_proved(tmp_path: Path) -
     calls = list(operations(*folder.glob("*.jsonl")))
     assert Counter(each.status for each in calls if each.op == "order")[201] == 10
     assert not [each for each in calls if each.outcome == INFO]
-    assert not [each for each in calls if each.code == "not_started"], "somebody came too early"
+    assert not [each for each in calls if each.code == "not_started"], "a buyer came too early"
     verdict = judged(shop, folder)
     assert verdict.verdict == PASS, verdict.to_json()
     assert verdict.counts["ok"] == verdict.counts["orders"] == verdict.counts["total"] == 10
@@ -142,7 +142,7 @@ def test_in_an_open_loop_buyers_come_at_times_of_their_own(tmp_path: Path) -> No
     assert done.returncode == 0, done.stderr
     told = json.loads(totals.read_text())
     assert (told["finished"], told["unstarted"]) == (60, 0)
-    assert "Open loop: 100 buyers came each second" in done.stderr
+    assert "Open loop: 100 buyers came per second" in done.stderr
     calls = [each for each in operations(*folder.glob("*.jsonl")) if each.due is not None]
     dues = sorted(each.due for each in calls if each.due is not None)
     # One a buyer: what they do next follows from what they are told.

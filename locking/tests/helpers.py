@@ -11,7 +11,10 @@ from importlib.util import find_spec
 from typing import Any
 
 import pytest
+from redis import Redis
 
+from locking import Lease
+from locking.backends.redis import RedisLock
 from locking.backends.redis_transport import Transport
 
 # A forked child would inherit the test's connections; a spawned one is like a real client.
@@ -51,6 +54,15 @@ class Task(threading.Thread):
         if self._error is not None:
             raise self._error
         return self._value
+
+
+def lock_on(client: Redis, name: str = "phone", **options: Any) -> RedisLock:
+    return RedisLock(client, name, **options)
+
+
+def fence(lease: Lease) -> int:
+    assert lease.token is not None
+    return lease.token
 
 
 class TransportWithPop:

@@ -13,13 +13,13 @@ import pytest
 from redis import Redis, RedisCluster
 from redis.exceptions import RedisError
 
-from locking import Lease, LockTimeout, LockUnavailable
+from locking import LockTimeout, LockUnavailable
 from locking.backends.redis import RedisLock
 from locking.base import Clock
 from locking.ordered import acquire_all
 from locking.queue import DelayQueue
 from locking.redis_client import connect
-from locking.tests.helpers import Task, eventually, needs_gevent
+from locking.tests.helpers import Task, eventually, fence, needs_gevent
 from locking.tests.servers import Valkey
 from locking.tests.topologies import Primary, Replica, SentinelServer, cluster_url, in_sync
 
@@ -27,11 +27,6 @@ __all__ = ["cluster_url"]
 
 # Some of these tests drop a lease on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore:the lease of lock:ResourceWarning")
-
-
-def fence(lease: Lease) -> int:
-    assert lease.token is not None
-    return lease.token
 
 
 @pytest.fixture

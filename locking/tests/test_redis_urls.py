@@ -20,7 +20,7 @@ from locking.backends.redis import RedisLock
 from locking.backends.redis_async import AsyncRedisLock
 from locking.queue import DelayQueue
 from locking.redis_client import connect, connect_async
-from locking.tests import servers
+from locking.tests import certificates, servers
 from locking.tests.conftest import require
 from locking.tests.helpers import Task, eventually
 from locking.tests.servers import Valkey, free_port
@@ -124,8 +124,8 @@ class TlsServer(servers.Redis):
     cluster = False
 
     def prepare(self) -> None:
-        servers.make_authority(self.home)
-        servers.make_certificate(self.home, "server")
+        certificates.make_authority(self.home)
+        certificates.make_certificate(self.home, "server")
 
     def command(self) -> list[str]:
         tls = {"tls-port": self.port, "port": 0, "tls-auth-clients": "no"}

@@ -123,7 +123,7 @@ def show_sale(request: HttpRequest, sale: int) -> Result:
 def show_order(request: HttpRequest, order: int, *, buyer: int) -> Result:
     """Show an order.
 
-    To its buyer only; for everybody else it does not exist.
+    To its buyer only; for other buyers it does not exist.
     """
     return 200, order_document(_own_order(order, buyer))
 
@@ -256,7 +256,7 @@ def _own_order(order: int, buyer: int) -> Order:
 def _part(body: schemas.Part, key: UUID | None) -> Part | None:
     """The part that the body speaks of; None for all of it.
 
-    A part needs a key: two requests for one unit may be one wish or two.
+    A part needs a key: without one, a repeated request would give another unit back.
     """
     if body.quantity is UNSET:
         return None

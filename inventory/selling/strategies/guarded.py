@@ -1,8 +1,8 @@
 """``guard``: the conditional update, one transaction per purchase, with the hot row last.
 
-Everything that conflicts with nobody is written first. The last message takes the units, counts
-them against the limit, inserts the reservation and commits, so the item's row is locked for as long
-as the server needs for that, and for no round trip.
+Everything that conflicts with no other purchase is written first. The last message takes the units,
+counts them against the limit, inserts the reservation and commits, so the item's row is locked for
+as long as the server needs for that, and for no round trip.
 """
 
 from __future__ import annotations

@@ -8,11 +8,14 @@ from datetime import timedelta
 import pytest
 
 from shop.accounts import tokens
-from shop.api.tests.test_api import refused
-from shop.api.tests.test_openapi import call, code_of
+from shop.api.tests.answers import refused
 from shop.catalogue.models import Sale
 
-__all__ = ["call"]
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def streamed(answer) -> bytes:
+    return b"".join(answer.streaming_content)
 
 
 def test_the_demo_makes_buyers_who_can_buy(ann, sale):
@@ -29,44 +32,42 @@ def test_a_number_of_buyers_that_is_none_is_refused(count, ann):
     refused(ann.call("POST", "demo/buyers", {"count": count}), 422, "invalid_request")
 
 
-def test_a_load_tests_sale_is_made_and_watched_as_documented(call, client, settings, tmp_path):
-    wish = {"stock": 7, "limit": 2, "strategy": "guard", "starts_in": 0.5, "hold": 60}
-    made = call("post", "/api/v1/demo/sales", wish).json()
-    path = f"/api/v1/demo/sales/{made['sale']}"
-    figures = call("get", f"{path}/figures").json()
+def test_a_load_tests_sale_is_made_and_watched_as_documented(ann, settings, tmp_path):
+    terms = {"stock": 7, "limit": 2, "strategy": "guard", "starts_in": 0.5, "hold": 60}
+    made = ann.call("POST", "demo/sales", terms).json()
+    path = f"demo/sales/{made['sale']}"
+    figures = ann.get(f"{path}/figures").json()
     assert figures["item"] == made["item"]
     assert (figures["available"], figures["strategy"]) == (7, "guard")
-    lines = b"".join(client.get(f"{path}/snapshot").streaming_content).splitlines()
+    lines = streamed(ann.get(f"{path}/snapshot")).splitlines()
     assert [json.loads(line)["kind"] for line in lines] == [
         *("snapshot", "item", "sale", "movement", "end")
     ]
-    other = call("post", "/api/v1/demo/sales", wish).json()["sale"]
-    both = b"".join(client.get(f"{path}/snapshot?beside={other}").streaming_content).splitlines()
+    other = ann.call("POST", "demo/sales", terms).json()["sale"]
+    both = streamed(ann.get(f"{path}/snapshot?beside={other}")).splitlines()
     sales = [row["id"] for row in map(json.loads, both) if row["kind"] == "sale"]
     assert sorted(map(int, sales)) == sorted([made["sale"], other])
-    assert call("get", f"{path}/figures?beside={other}").json() == figures
-    for beside, code in (("999999999", "not_found"), ("x", "invalid_request")):
+    assert ann.get(f"{path}/figures?beside={other}").json() == figures
+    for beside, problem in (("999999999", (404, "not_found")), ("x", (422, "invalid_request"))):
         for name in ("figures", "snapshot", "ledger", "deliveries"):
-            assert code_of(call("get", f"{path}/{name}?beside={beside}")) == code
-    assert call("post", f"{path}/restock", {"units": 3}).json() == {"available": 10}
-    assert code_of(call("post", f"{path}/restock", {"units": 0})) == "invalid_request"
-    assert (
-        code_of(call("post", "/api/v1/demo/sales/999999999/restock", {"units": 1})) == "not_found"
-    )
-    strategies = call("get", "/api/v1/demo/strategies").json()["strategies"]
+            refused(ann.get(f"{path}/{name}?beside={beside}"), *problem)
+    assert ann.call("POST", f"{path}/restock", {"units": 3}).json() == {"available": 10}
+    refused(ann.call("POST", f"{path}/restock", {"units": 0}), 422, "invalid_request")
+    refused(ann.call("POST", "demo/sales/999999999/restock", {"units": 1}), 404, "not_found")
+    strategies = ann.get("demo/strategies").json()["strategies"]
     assert strategies[0]["name"] == "combining"
     for name in ("figures", "snapshot", "ledger", "deliveries"):
-        assert code_of(call("get", f"/api/v1/demo/sales/999999999/{name}")) == "not_found"
+        refused(ann.get(f"demo/sales/999999999/{name}"), 404, "not_found")
     settings.MAIL_FOLDER = tmp_path
-    assert b"".join(client.get(f"{path}/deliveries").streaming_content).endswith(b'"rows":0}\n')
+    assert streamed(ann.get(f"{path}/deliveries")).endswith(b'"rows":0}\n')
     settings.MAIL_FOLDER = tmp_path / "nowhere"
-    assert code_of(call("get", f"{path}/deliveries")) == "not_found"
+    refused(ann.get(f"{path}/deliveries"), 404, "not_found")
     settings.PSP_KEY = "wrong"
-    assert code_of(call("get", f"{path}/ledger")) == "busy"
+    refused(ann.get(f"{path}/ledger"), 503, "busy")
 
 
 @pytest.mark.parametrize(
-    "wish",
+    "terms",
     [
         {"stock": -1},
         {"stock": 1_000_001},
@@ -79,39 +80,39 @@ def test_a_load_tests_sale_is_made_and_watched_as_documented(call, client, setti
         {"hold": False},
     ],
 )
-def test_a_sale_that_cannot_be_made_is_answered_as_documented(call, wish):
-    assert code_of(call("post", "/api/v1/demo/sales", wish)) == "invalid_request"
+def test_a_sale_that_cannot_be_made_is_answered_as_documented(ann, terms):
+    refused(ann.call("POST", "demo/sales", terms), 422, "invalid_request")
 
 
-def test_a_sale_is_changed_and_says_between_which_moments(call):
-    wish = {"price": 1_237, "hold": 3, "restock_cancelled": False, "restock_returned": False}
-    sale = call("post", "/api/v1/demo/sales", wish).json()["sale"]
+def test_a_sale_is_changed_and_says_between_which_moments(ann):
+    terms = {"price": 1_237, "hold": 3, "restock_cancelled": False, "restock_returned": False}
+    sale = ann.call("POST", "demo/sales", terms).json()["sale"]
     made = Sale.objects.get(pk=sale)
     assert (made.price, made.hold) == (1_237, timedelta(seconds=3))
     assert (made.restock_cancelled, made.restock_returned) == (False, False)
-    path = f"/api/v1/demo/sales/{sale}/terms"
-    before = call("post", path, {}).json()
+    path = f"demo/sales/{sale}/terms"
+    before = ann.call("POST", path, {}).json()
     assert (before["sale"], before["price"], before["paused"]) == (sale, 1_237, False)
-    wish = {"price": 5, "paused": True, "starts_in": -60, "ends_in": 0}
-    after = call("post", path, wish).json()
+    terms = {"price": 5, "paused": True, "starts_in": -60, "ends_in": 0}
+    after = ann.call("POST", path, terms).json()
     assert before["asked"] <= before["done"] <= after["asked"] <= after["done"]
     assert (after["price"], after["paused"]) == (5, True)
     assert after["ends_at"] - after["starts_at"] == 60_000_000
     assert before["done"] <= after["ends_at"] <= after["asked"]
-    shown = call("post", path, {}).json()
+    shown = ann.call("POST", path, {}).json()
     assert {**shown, "asked": 0, "done": 0} == {**after, "asked": 0, "done": 0}
     changed = Sale.objects.get(pk=sale)
     assert (changed.price, changed.paused) == (5, True)
 
 
-def test_terms_that_do_not_fit_are_refused_and_change_nothing(call):
-    sale = call("post", "/api/v1/demo/sales", {}).json()["sale"]
-    path = f"/api/v1/demo/sales/{sale}/terms"
+def test_terms_that_do_not_fit_are_refused_and_change_nothing(ann):
+    sale = ann.call("POST", "demo/sales", {}).json()["sale"]
+    path = f"demo/sales/{sale}/terms"
     wrong = (
         *({"price": -1}, {"price": 10**9 + 1}, {"price": True}, {"paused": 1}, {"ends_in": "now"}),
         *({"hold": 5}, {"price": 7, "starts_in": 100, "ends_in": 100}),
     )
-    for wish in wrong:
-        assert code_of(call("post", path, wish)) == "invalid_request"
+    for terms in wrong:
+        refused(ann.call("POST", path, terms), 422, "invalid_request")
     assert Sale.objects.get(pk=sale).price == 99_900
-    assert code_of(call("post", "/api/v1/demo/sales/999999999/terms", {})) == "not_found"
+    refused(ann.call("POST", "demo/sales/999999999/terms", {}), 404, "not_found")

@@ -26,7 +26,8 @@ from lab.locks.lessons.lesson_08_token_lua import TokenLuaLock
 from lab.locks.lessons.lesson_09_watchdog import WatchdogLock
 from lab.locks.lessons.lesson_10_redlock import RedlockLock
 from lab.locks.lessons.lesson_14_memcached_add import MemcachedAddLock
-from locking.tests.servers import Memcached, Postgres
+from locking.tests.other_servers import Memcached
+from locking.tests.servers import Postgres
 
 FAST = 0.005
 

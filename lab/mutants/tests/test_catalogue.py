@@ -11,6 +11,7 @@ import pytest
 from lab import environment
 from lab.mutants.catalogue import Edit, Mutant, NotApplicable, choose, load, sample
 from lab.mutants.profiles import PROFILES
+from lab.mutants.results import Results
 
 MUTANTS = load()
 
@@ -44,6 +45,15 @@ def test_names_are_unique_and_tests_and_profiles_are_there():
         for test in mutant.tests:
             file, _, function = test.partition("::")
             assert f"def {function}" in (environment.PROJECT / file).read_text(), mutant.name
+
+
+def test_the_file_of_the_test_that_found_a_mutant_is_among_its_own():
+    results = Results(environment.PROJECT / "docs" / "mutants.jsonl")
+    for mutant in MUTANTS:
+        result = results.of(mutant, "tests")
+        if result is not None and result.outcome == "found":
+            own = {test.partition("::")[0] for test in mutant.tests}
+            assert result.by.partition("::")[0] in own, mutant.name
 
 
 def test_a_mutant_whose_source_has_changed_is_told(tmp_path: Path):

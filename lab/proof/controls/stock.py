@@ -107,7 +107,7 @@ STOCK_CONTROLS = (
     ),
     Control(
         "recovery",
-        "a lease shorter than anybody's patience, while its holder is killed",
+        "a lease shorter than the buyers' time-outs, while its holder is killed",
         ("P12",),
         strategy="redis_lock",
         units=10,

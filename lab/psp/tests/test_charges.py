@@ -1,12 +1,10 @@
 """An order's money, counted in the payment provider's ledger."""
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from django.db import connection
 
+from inventory.tests.helpers import at_once
 from shop.orders.models import Order
 from shop.payments.models import Refund
 from shop.tests.processes import wait_for
@@ -14,20 +12,6 @@ from shop.tests.processes import wait_for
 Status = Order.Status
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-def at_once(times: int, call: Callable[[], Any]) -> list[int]:
-    """Return the HTTP statuses of that many concurrent calls."""
-
-    def once(_: int) -> int:
-        try:
-            status: int = call().status_code
-            return status
-        finally:
-            connection.close()
-
-    with ThreadPoolExecutor(times) as threads:
-        return list(threads.map(once, range(times)))
 
 
 def status_of(order: int) -> str:
@@ -47,9 +31,13 @@ def insist(buyer: Any, order: int, what: str, until: str) -> None:
 def test_thirty_payments_and_thirty_refunds_at_once_move_money_once_each(psp, sale, ann):
     """More requests than pooled connections: a waiting request must not keep one."""
     order = ann.order(sale)
-    assert set(at_once(30, lambda: ann.post(f"orders/{order}/payment"))) == {200}
+    assert {
+        each.status_code for each in at_once([lambda: ann.post(f"orders/{order}/payment")] * 30)
+    } == {200}
     assert status_of(order) == Status.PAID
-    assert set(at_once(30, lambda: ann.post(f"orders/{order}/refund"))) == {200}
+    assert {
+        each.status_code for each in at_once([lambda: ann.post(f"orders/{order}/refund")] * 30)
+    } == {200}
     assert status_of(order) == Status.REFUNDED
     assert psp.ledger(order) == [(order, "capture", 99900), (order, "refund", 99900)]
 

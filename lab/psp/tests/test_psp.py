@@ -3,17 +3,17 @@
 import json
 import socket
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from itertools import chain, repeat
-from typing import Any
 from uuid import uuid4
 
 import psycopg
 import pytest
 
+from inventory.tests.helpers import at_once
 from lab.proof import provider_ledger
 from lab.proof import snapshot as shops
 from loadtest.checker import snapshot
@@ -39,19 +39,6 @@ def captured(order: int) -> Intent:
     return shop.capture(announced(order).id, key=key())
 
 
-def at_once(times: int, call: Callable[[], Any]) -> list[Any]:
-    """Call it from that many threads; return results and raised outcomes."""
-
-    def attempt(_: int) -> Any:
-        try:
-            return call()
-        except (PaymentDeclined, PaymentUnknown) as outcome:
-            return outcome
-
-    with ThreadPoolExecutor(times) as threads:
-        return list(threads.map(attempt, range(times)))
-
-
 def test_a_payment_is_announced_captured_found_and_given_back(psp):
     intent = announced(1, 999)
     assert (intent.status, intent.amount) == ("requires_capture", 999)
@@ -65,25 +52,25 @@ def test_a_payment_is_announced_captured_found_and_given_back(psp):
 def test_thirty_repetitions_at_once_are_one_capture_with_one_answer(psp):
     first = key()
     intents = at_once(
-        30, lambda: shop.create_intent(order=2, amount=TEN, currency="CNY", key=first)
+        [lambda: shop.create_intent(order=2, amount=TEN, currency="CNY", key=first)] * 30
     )
     assert len({intent.id for intent in intents}) == len(shop.find(2)) == 1
     same = key()
-    answers = at_once(30, lambda: shop.capture(intents[0].id, key=same))
+    answers = at_once([lambda: shop.capture(intents[0].id, key=same)] * 30)
     assert {answer.status for answer in answers} == {"captured"}
     assert psp.ledger(2) == [(2, "capture", 1000)]
 
 
 def test_thirty_captures_under_thirty_keys_are_one_capture_too(psp):
     intent = announced(3)
-    answers = at_once(30, lambda: shop.capture(intent.id, key=key()))
+    answers = at_once([lambda: shop.capture(intent.id, key=key())] * 30)
     assert {answer.status for answer in answers} == {"captured"}
     assert psp.ledger(3) == [(3, "capture", 1000)]
 
 
 def test_thirty_refunds_at_once_give_back_no_more_than_was_captured(psp):
     intent = captured(4)
-    answers = at_once(30, lambda: shop.refund(intent.id, amount=400, key=key()))
+    answers = at_once([lambda: shop.refund(intent.id, amount=400, key=key())] * 30)
     refused = [each.code for each in answers if isinstance(each, PaymentDeclined)]
     assert refused == ["refund_exceeds_capture"] * 28
     assert psp.ledger(4) == [(4, "capture", 1000), *[(4, "refund", 400)] * 2]

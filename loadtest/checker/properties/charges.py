@@ -17,7 +17,7 @@ def at_most_one_charge(evidence: Evidence) -> Finding:
     if not evidence.has_ledger:
         return unknown("P11", "there is no ledger of the payment provider")
     captures = evidence.value("SELECT count(*) FROM payment WHERE operation = 'capture'")
-    return judged("P11", _wrong_charges(evidence), f"{captures} captures, one an order at most")
+    return judged("P11", _wrong_charges(evidence), f"{captures} captures, at most one per order")
 
 
 def _wrong_charges(evidence: Evidence) -> Iterator[str]:

@@ -10,7 +10,7 @@ from loadtest.checker.verdict import Finding
 
 
 def follow_up_complete(evidence: Evidence) -> Finding:
-    """P10: each follow-up took effect exactly once an order, and no message is left."""
+    """P10: each follow-up took effect exactly once per order, and no message is left."""
     if not evidence.follow_up:
         return unknown("P10", "the snapshot names no follow-up")
     orders = evidence.value('SELECT count(DISTINCT id) FROM "order" WHERE snapshot = 0')

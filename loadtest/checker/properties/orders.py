@@ -11,17 +11,18 @@ from loadtest.checker.verdict import Finding
 
 def no_lost_order(evidence: Evidence) -> Finding:
     """P3: every key that was answered ok has its order, or its part, as it was asked for."""
-    number = evidence.value("SELECT count(*) FROM wish WHERE outcome = 'ok'")
+    number = evidence.value("SELECT count(*) FROM purchase WHERE outcome = 'ok'")
     return judged("P3", _lost(evidence), f"all {number} promised orders are there")
 
 
 def _lost(evidence: Evidence) -> Iterator[str]:
     for key, promised, quantity, found, found_quantity, sale, found_sale in evidence.rows(
         """
-        SELECT wish.key, wish.order_id, wish.quantity, o.id, o.quantity, wish.sale, o.sale
-        FROM wish LEFT JOIN "order" AS o ON o.snapshot = 0 AND o.key = wish.key
-        WHERE outcome = 'ok' AND (o.id IS NULL OR o.quantity <> wish.quantity
-            OR o.sale IS NOT wish.sale)
+        SELECT purchase.key, purchase.order_id, purchase.quantity, o.id, o.quantity,
+            purchase.sale, o.sale
+        FROM purchase LEFT JOIN "order" AS o ON o.snapshot = 0 AND o.key = purchase.key
+        WHERE outcome = 'ok' AND (o.id IS NULL OR o.quantity <> purchase.quantity
+            OR o.sale IS NOT purchase.sale)
         """
     ):
         if found is None:
@@ -67,12 +68,13 @@ def no_phantom_order(evidence: Evidence) -> Finding:
 def _phantoms(evidence: Evidence) -> Iterator[str]:
     for what, identity, key, outcome in evidence.rows(
         """
-        SELECT what, found.id, found.key, wish.outcome FROM (
+        SELECT what, found.id, found.key, purchase.outcome FROM (
             SELECT 'order' AS what, id, key FROM "order" WHERE snapshot = 0 UNION ALL
             SELECT 'reservation', id, key FROM reservation
             WHERE snapshot = 0 AND state <> 'released'
         ) AS found
-        LEFT JOIN wish ON wish.key = found.key WHERE wish.outcome IS NULL OR wish.outcome = 'fail'
+        LEFT JOIN purchase ON purchase.key = found.key
+        WHERE purchase.outcome IS NULL OR purchase.outcome = 'fail'
         """
     ):
         told = "was refused" if outcome else "was never sent"
@@ -87,8 +89,8 @@ def _phantoms(evidence: Evidence) -> Iterator[str]:
 
 
 def no_duplicate(evidence: Evidence) -> Finding:
-    """P5: one order, part and answer a key, one buyer a buyer, and nobody above the limit."""
-    replays = evidence.value("SELECT coalesce(sum(oks - 1), 0) FROM wish WHERE oks > 1")
+    """P5: one order, part and answer per key, one account per buyer, and none above the limit."""
+    replays = evidence.value("SELECT coalesce(sum(oks - 1), 0) FROM purchase WHERE oks > 1")
     return judged("P5", _duplicates(evidence), f"{replays} repeated answers, all the same")
 
 
@@ -107,22 +109,23 @@ def _duplicates(evidence: Evidence) -> Iterator[str]:
     ):
         yield f"reservation {reservation} has {number} orders"
     for key, one, other in evidence.rows(
-        "SELECT key, order_id, other_order_id FROM wish WHERE order_id <> other_order_id"
+        "SELECT key, order_id, other_order_id FROM purchase WHERE order_id <> other_order_id"
     ):
         yield f"key {key} was answered with order {one} and with order {other}"
     for key, promised, found in evidence.rows(
         """
-        SELECT wish.key, wish.order_id, o.id FROM wish
-        JOIN "order" AS o ON o.snapshot = 0 AND o.key = wish.key WHERE wish.order_id <> o.id
+        SELECT purchase.key, purchase.order_id, o.id FROM purchase
+        JOIN "order" AS o ON o.snapshot = 0 AND o.key = purchase.key WHERE purchase.order_id <> o.id
         """
     ):
         yield f"key {key} was answered with order {promised} and has order {found}"
-    # A promise is not taken back: whoever asks again, having been told, gets the order once more.
+    # A confirmation is final: the same key, sent again, is answered with the same order.
     for key, order, code in evidence.rows(
         """
-        SELECT call.key, wish.order_id, call.code FROM call JOIN wish ON wish.key = call.key
+        SELECT call.key, purchase.order_id, call.code
+        FROM call JOIN purchase ON purchase.key = call.key
         WHERE call.op = 'order' AND call.outcome = 'fail'
-            AND call.status IN (403, 404, 409, 410, 422) AND call.start > wish.answered
+            AND call.status IN (403, 404, 409, 410, 422) AND call.start > purchase.answered
         """
     ):
         yield f"key {key} was refused ({code}) after it had been answered with order {order}"

@@ -92,8 +92,8 @@ def _rates(evidence: Evidence, since: int, until: int) -> dict[str, Rate]:
         FROM (
             SELECT *, "end" < ?2 AS ended,
                 status = 404 AND order_id IS NOT NULL AND NOT EXISTS (
-                    SELECT 1 FROM wish
-                    WHERE wish.order_id = call.order_id AND wish.buyer = call.buyer
+                    SELECT 1 FROM purchase
+                    WHERE purchase.order_id = call.order_id AND purchase.buyer = call.buyer
                 ) AS not_theirs
             FROM call WHERE start >= ?1 AND start < ?2 AND NOT asked_again
         )

@@ -33,7 +33,7 @@ _REFUSALS = """
 
 
 def no_phantom_rejection(evidence: Evidence) -> Finding:
-    """P7: every `sold_out` was justified, and none is left over while somebody was refused."""
+    """P7: every `sold_out` was justified, and no unit is left over after a refusal."""
     refusals = evidence.value("SELECT count(*) FROM call WHERE code = 'sold_out'")
     good = f"all {refusals} refusals for want of stock were justified"
     return judged("P7", _unjustified(evidence), good)
@@ -72,7 +72,7 @@ def _refused_too_early(evidence: Evidence, item: str, opening: int) -> Iterator[
 
 
 def _left_over(evidence: Evidence, item: str) -> Iterator[str]:
-    """Units at the end that never came back, so that they were there when somebody was refused."""
+    """Units at the end that never came back, so that they were available at every refusal."""
     asked = evidence.value(
         """
         SELECT min(call.quantity) FROM call
@@ -122,10 +122,10 @@ def _out_of_order(evidence: Evidence) -> Iterator[str]:
         yield from _served_after_sold_out(evidence, item)
     for order, answered, start in evidence.rows(
         """
-        SELECT wish.order_id, wish.answered, call.start FROM call
-        JOIN wish ON wish.order_id = call.order_id
-        WHERE call.op = 'read' AND call.status = 404 AND call.start > wish.answered
-            AND call.buyer = wish.buyer
+        SELECT purchase.order_id, purchase.answered, call.start FROM call
+        JOIN purchase ON purchase.order_id = call.order_id
+        WHERE call.op = 'read' AND call.status = 404 AND call.start > purchase.answered
+            AND call.buyer = purchase.buyer
         """
     ):
         yield f"order {order} was promised at {answered} and not found at {start}"

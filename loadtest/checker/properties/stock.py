@@ -116,13 +116,13 @@ def _wrongly_written_off(evidence: Evidence) -> Iterator[str]:
 
 def bounds(evidence: Evidence) -> Finding:
     """P6: what was promised ≤ what is sold ≤ what was promised or left open, in units."""
-    promised = evidence.value("SELECT coalesce(sum(quantity), 0) FROM wish WHERE outcome = 'ok'")
-    left_open = evidence.value("SELECT coalesce(sum(quantity), 0) FROM wish WHERE outcome = 'info'")
+    units = "SELECT coalesce(sum(quantity), 0) FROM purchase WHERE outcome = ?"
+    promised, left_open = (evidence.value(units, outcome) for outcome in ("ok", "info"))
     sold = evidence.value('SELECT coalesce(sum(quantity), 0) FROM "order" WHERE snapshot = 0')
     turned_out = evidence.value(
         """
-        SELECT count(*) FROM wish WHERE outcome = 'info' AND EXISTS
-            (SELECT 1 FROM "order" AS o WHERE o.snapshot = 0 AND o.key = wish.key)
+        SELECT count(*) FROM purchase WHERE outcome = 'info' AND EXISTS
+            (SELECT 1 FROM "order" AS o WHERE o.snapshot = 0 AND o.key = purchase.key)
         """
     )
     figures = f"{promised} promised ≤ {sold} sold ≤ {promised} + {left_open} unknown"

@@ -74,10 +74,10 @@ def _refused_and_opened(evidence: Evidence) -> Iterator[str]:
     for key, order, times, codes in evidence.rows(
         """
         WITH first AS (
-            SELECT call.rowid AS number, call.key, call.order_id, call."end" FROM wish
-            JOIN call ON call.key = wish.key AND call.op = 'order' AND call.outcome = 'ok'
-                AND call."end" = wish.answered AND call.status = 200
-            WHERE wish.attempts > 1
+            SELECT call.rowid AS number, call.key, call.order_id, call."end" FROM purchase
+            JOIN call ON call.key = purchase.key AND call.op = 'order' AND call.outcome = 'ok'
+                AND call."end" = purchase.answered AND call.status = 200
+            WHERE purchase.attempts > 1
         )
         SELECT first.key, first.order_id, count(*), group_concat(DISTINCT other.code) FROM first
         JOIN call AS other ON other.key = first.key AND other.op = 'order'
@@ -95,14 +95,14 @@ def _opened_before(evidence: Evidence) -> Iterator[str]:
     """An order is older than all requests for it that were not refused."""
     for key, order, created, start, codes in evidence.rows(
         """
-        SELECT wish.key, sold.order_id, created,
+        SELECT purchase.key, sold.order_id, created,
                min(call.start) FILTER (WHERE call.outcome <> 'fail') / 1000 + skew.low AS earliest,
                group_concat(DISTINCT call.code)
-        FROM wish JOIN sold ON sold.key = wish.key JOIN call ON call.key = wish.key
+        FROM purchase JOIN sold ON sold.key = purchase.key JOIN call ON call.key = purchase.key
             AND call.op = 'order'
         CROSS JOIN skew
-        WHERE wish.attempts > 1 AND created < wish.answered / 1000 + skew.low
-        GROUP BY wish.key HAVING created < earliest AND sum(call.outcome = 'fail') > 0
+        WHERE purchase.attempts > 1 AND created < purchase.answered / 1000 + skew.low
+        GROUP BY purchase.key HAVING created < earliest AND sum(call.outcome = 'fail') > 0
         """
     ):
         yield (
@@ -207,7 +207,7 @@ def _not_found(evidence: Evidence) -> Iterator[str]:
     for op, order, answered in evidence.rows(
         """
         SELECT op, call.order_id, answered FROM call
-        JOIN wish ON wish.order_id = call.order_id AND wish.buyer = call.buyer
+        JOIN purchase ON purchase.order_id = call.order_id AND purchase.buyer = call.buyer
         WHERE op IN ('page', 'payment', 'cancel', 'refund') AND call.status = 404
             AND call.start > answered
         """

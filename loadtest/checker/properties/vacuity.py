@@ -14,10 +14,10 @@ def not_vacuous(evidence: Evidence) -> Finding:
     may be just what a defect hides behind.
     """
     seen = {
-        "ok": evidence.value("SELECT count(*) FROM wish WHERE outcome = 'ok'"),
+        "ok": evidence.value("SELECT count(*) FROM purchase WHERE outcome = 'ok'"),
         "sold_out": evidence.value("SELECT count(*) FROM call WHERE code = 'sold_out'"),
-        "duplicate": evidence.value("SELECT count(*) FROM wish WHERE oks > 1"),
-        "info": evidence.value("SELECT count(*) FROM wish WHERE outcome = 'info'"),
+        "duplicate": evidence.value("SELECT count(*) FROM purchase WHERE oks > 1"),
+        "info": evidence.value("SELECT count(*) FROM purchase WHERE outcome = 'info'"),
     }
     figures = ", ".join(f"{number} {what}" for what, number in seen.items())
     missing = [what for what, wanted in evidence.enough.items() if seen[what] < wanted]

@@ -45,9 +45,9 @@ def _outside(evidence: Evidence) -> Iterator[str]:
         yield f"order {order} was opened at {moment(created)}, when sale {sale} was {state}"
     for order, created, earliest, latest in evidence.rows(
         """
-        SELECT id, created, wish.start / 1000 + skew.low AS earliest,
-               wish.answered / 1000 + skew.high AS latest
-        FROM opened CROSS JOIN skew JOIN wish ON wish.order_id = opened.id
+        SELECT id, created, purchase.start / 1000 + skew.low AS earliest,
+               purchase.answered / 1000 + skew.high AS latest
+        FROM opened CROSS JOIN skew JOIN purchase ON purchase.order_id = opened.id
         WHERE created < earliest - ?1 OR created > latest + ?1
         """,
         _CLOCKS,

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import redis
 
 from locking.base import Lock
-from locking.tests import servers
+from locking.tests import other_servers, servers
 from locking.tests.servers import Server
 
 
@@ -188,7 +188,7 @@ class PostgresLease(_Postgres):
 
 class MariaDB(Backend):
     name = "mariadb"
-    servers = (servers.MariaDB,)
+    servers = (other_servers.MariaDB,)
 
     def __init__(self, endpoints: Sequence[Any]) -> None:
         from locking.backends.mysql import mysql_sessions
@@ -246,7 +246,7 @@ class MariaDB(Backend):
 
 class Memcached(Backend):
     name = "memcached"
-    servers = (servers.Memcached,)
+    servers = (other_servers.Memcached,)
     lease = 1.0
     late_end = 2.2  # whole seconds, and one more
     crash_release = 4.0
@@ -274,7 +274,7 @@ class Memcached(Backend):
 
 class ZooKeeper(Backend):
     name = "zookeeper"
-    servers = (servers.ZooKeeper,)
+    servers = (other_servers.ZooKeeper,)
     lease = 6.0  # the session: a restart of the server must fit into a third of it
     crash_release = 9.0
 
@@ -304,7 +304,7 @@ class ZooKeeper(Backend):
 
 class Etcd(Backend):
     name = "etcd"
-    servers = (servers.Etcd,)
+    servers = (other_servers.Etcd,)
     lease = 1.0
     late_end = 1.2  # whole seconds
     crash_release = 4.5  # a lease of one second, as etcd counts, plus its own look-out

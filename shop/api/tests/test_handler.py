@@ -74,6 +74,8 @@ def test_a_purchase_is_answered_with_the_headers_of_every_page(
     [
         "/api/v1/nothing",
         "/api/v1/sales/x",
+        "/api/v1/sales/-1",
+        "/api/v1/sales/1.5",
         f"/api/v1/sales/{'9' * 5000}",
         "/api/v1/sales/1/",
         "/api/v1/orders/\xc3\xa9/refund",

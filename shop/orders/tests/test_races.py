@@ -194,16 +194,22 @@ def race_at(fake_provider: FakeProvider, call: str) -> None:
     fake_provider.before = wait
 
 
-def test_without_the_lock_of_the_order_the_keys_alone_prevent_a_second_refund(
-    no_lock, fake_provider
-):
-    """The lock only prevents the race; correctness does not depend on it."""
+def race_of_two_refunds(fake_provider: FakeProvider) -> tuple[Sale, list[int]]:
+    """Return a sale, and the refunds of its order after two requests for one part of it."""
     sale = a_sale(limit=2)
     [order] = some_orders(sale, 1)
     racers = refund_part_twice(order, fake_provider)
     race_at(fake_provider, "refund")
     at_once(racers)
-    assert fake_provider.refunds[order.pk] == [99_900]
+    return sale, fake_provider.refunds[order.pk]
+
+
+def test_without_the_lock_of_the_order_the_keys_alone_prevent_a_second_refund(
+    no_lock, fake_provider
+):
+    """The lock only prevents the race; correctness does not depend on it."""
+    sale, refunds = race_of_two_refunds(fake_provider)
+    assert refunds == [99_900]
     come_to_rest(fake_provider)
     check(sale, fake_provider)
 
@@ -212,12 +218,8 @@ def test_without_lock_and_key_two_refunds_at_once_are_given_twice(
     no_lock, fake_provider, monkeypatch
 ):
     monkeypatch.setattr(Refund, "provider_key", property(lambda refund: str(uuid4())))
-    sale = a_sale(limit=2)
-    [order] = some_orders(sale, 1)
-    racers = refund_part_twice(order, fake_provider)
-    race_at(fake_provider, "refund")
-    at_once(racers)
-    assert fake_provider.refunds[order.pk] == [99_900, 99_900]
+    sale, refunds = race_of_two_refunds(fake_provider)
+    assert refunds == [99_900, 99_900]
     with pytest.raises(AssertionError, match="was kept"):
         check(sale, fake_provider)
 

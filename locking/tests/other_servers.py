@@ -1,0 +1,203 @@
+"""The servers of the locks that are neither on Redis nor on PostgreSQL."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from locking.tests.certificates import make_authority, make_certificate
+from locking.tests.servers import Server, ServerFailed, find, free_port
+
+
+class Memcached(Server):
+    """memcached."""
+
+    name = "memcached"
+    program = "memcached"
+    module = "pymemcache"
+    package = "memcached"
+
+    def command(self) -> list[str]:
+        command = [find("memcached") or "memcached", "-l", "127.0.0.1", "-p", str(self.port)]
+        return [*command, "-U", "0", "-m", "64", *(["-u", "nobody"] if os.geteuid() == 0 else [])]
+
+    @property
+    def endpoint(self) -> tuple[str, int]:
+        """Host and port."""
+        return ("127.0.0.1", self.port)
+
+
+class MariaDB(Server):
+    """MariaDB, for the MySQL family."""
+
+    name = "mariadb"
+    program = "mariadbd"
+    module = "pymysql"
+    package = "mariadb-server"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.data = self.home / "data"
+        self._as = ["--user=root"] if os.geteuid() == 0 else []
+
+    def prepare(self) -> None:
+        install = [find("mariadb-install-db") or "mariadb-install-db", "--no-defaults", *self._as]
+        install += [f"--datadir={self.data}", "--auth-root-authentication-method=normal"]
+        subprocess.run(
+            [*install, "--skip-test-db"], check=True, cwd=self.home, stdout=subprocess.DEVNULL
+        )
+
+    def command(self) -> list[str]:
+        settings = {
+            "datadir": self.data,
+            "port": self.port,
+            "bind-address": "127.0.0.1",
+            "socket": self.home / "socket",
+            "pid-file": self.home / "pid",
+            "innodb-flush-log-at-trx-commit": 2,  # survives a crash of the process
+            "innodb-buffer-pool-size": "32M",
+            "max-connections": 200,
+        }
+        options = [f"--{key}={value}" for key, value in settings.items()]
+        return [find("mariadbd") or "mariadbd", "--no-defaults", *self._as, *options]
+
+    def ping(self) -> None:
+        import pymysql
+
+        pymysql.connect(**self.endpoint | {"database": None}).close()
+
+    @property
+    def endpoint(self) -> dict[str, Any]:
+        """The arguments of ``pymysql.connect``."""
+        return {
+            "database": "locks",
+            "host": "127.0.0.1",
+            "port": self.port,
+            "user": "root",
+            "password": "",
+        }
+
+
+class ZooKeeper(Server):
+    """ZooKeeper with a tick short enough that a session can end within a second."""
+
+    name = "zookeeper"
+    program = "java"
+    module = "kazoo"
+    package = "zookeeper default-jre-headless"
+    tick = 100  # ms; sessions may be as short as two ticks
+
+    # Where Debian, and the upstream archive unpacked under ZOOKEEPER_HOME, keep the classes.
+    jars: ClassVar[list[Path]] = [
+        Path("/usr/share/java/zookeeper.jar"),
+        Path(os.environ.get("ZOOKEEPER_HOME", "/opt/zookeeper")) / "lib",
+    ]
+
+    @classmethod
+    def missing(cls) -> str | None:
+        missing = super().missing()
+        if missing is None and not any(jar.exists() for jar in cls.jars):
+            return f"ZooKeeper is not installed: apt-get install {cls.package}"
+        return missing
+
+    def prepare(self) -> None:
+        settings = {
+            "dataDir": self.home / "data",
+            "clientPort": self.port,
+            "clientPortAddress": "127.0.0.1",
+            "tickTime": self.tick,
+            "minSessionTimeout": 2 * self.tick,
+            "maxSessionTimeout": 60_000,
+            "maxClientCnxns": 0,
+            "admin.enableServer": "false",
+            "forceSync": "no",
+        }
+        text = "".join(f"{key}={value}\n" for key, value in settings.items())
+        (self.home / "zoo.cfg").write_text(text)
+
+    def command(self) -> list[str]:
+        classes = [f"{jar}/*" if jar.is_dir() else str(jar) for jar in self.jars if jar.exists()]
+        java = [find("java") or "java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+        main = "org.apache.zookeeper.server.ZooKeeperServerMain"
+        return [*java, "-cp", os.pathsep.join(classes), main, str(self.home / "zoo.cfg")]
+
+    def ping(self) -> None:
+        # "srvr" is the one four-letter word allowed by default; the port alone opens too early.
+        with socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection:
+            connection.sendall(b"srvr")
+            answer = connection.recv(4096)
+        if b"Mode: standalone" not in answer:
+            raise ServerFailed(repr(answer))
+
+    @property
+    def endpoint(self) -> str:
+        """The hosts, as kazoo takes them."""
+        return f"127.0.0.1:{self.port}"
+
+
+class Etcd(Server):
+    """etcd v3 that lets in only clients with a certificate of its own authority."""
+
+    name = "etcd"
+    program = "etcd"
+    module = "etcd3gw"
+    package = "etcd-server openssl"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.peer_port = free_port()
+
+    def prepare(self) -> None:
+        make_authority(self.home)
+        make_certificate(self.home, "server")
+        make_certificate(self.home, "client")
+
+    def command(self) -> list[str]:
+        here = f"https://127.0.0.1:{self.port}"
+        peer = f"http://127.0.0.1:{self.peer_port}"
+        settings = {
+            "data-dir": self.home / "data",
+            "listen-client-urls": here,
+            "advertise-client-urls": here,
+            "listen-peer-urls": peer,
+            "initial-advertise-peer-urls": peer,
+            "initial-cluster": f"default={peer}",
+            "cert-file": self.home / "server.pem",
+            "key-file": self.home / "server.key",
+            "trusted-ca-file": self.home / "ca.pem",
+            # A lease may be as short as one election; the default makes two seconds the least.
+            "heartbeat-interval": 50,
+            "election-timeout": 500,
+        }
+        options = [f"--{key}={value}" for key, value in settings.items()]
+        return [find("etcd") or "etcd", "--client-cert-auth", *options]
+
+    def environment(self) -> Mapping[str, str]:
+        return {"ETCD_UNSUPPORTED_ARCH": "arm64"} if os.uname().machine == "aarch64" else {}
+
+    def ping(self) -> None:
+        import requests
+
+        health = requests.get(
+            f"https://127.0.0.1:{self.port}/health",
+            verify=str(self.home / "ca.pem"),
+            cert=(str(self.home / "client.pem"), str(self.home / "client.key")),
+            timeout=2,
+        )
+        if health.json()["health"] != "true":
+            raise ServerFailed(health.text)
+
+    @property
+    def endpoint(self) -> dict[str, Any]:
+        """The arguments of `locking.backends.etcd.etcd_client`."""
+        return {
+            "host": "127.0.0.1",
+            "port": self.port,
+            "ca_cert": str(self.home / "ca.pem"),
+            "cert_cert": str(self.home / "client.pem"),
+            "cert_key": str(self.home / "client.key"),
+        }

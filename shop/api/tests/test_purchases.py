@@ -1,0 +1,209 @@
+"""The API of a sale: what it shows, what it sells, and what it refuses to sell."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta
+from functools import partial
+from uuid import uuid4
+
+import pytest
+from django.db import connection
+
+from inventory import services
+from inventory.models import Item
+from inventory.outcomes import Busy, OutcomeUnknown
+from inventory.tests.helpers import at_once
+from shop.api.tests.answers import cny, refused
+from shop.catalogue.sale_cache import sale_cache
+from shop.orders.models import Order
+
+pytestmark = pytest.mark.django_db
+
+
+def test_a_purchase_is_answered_with_its_order(ann, sale):
+    answer = ann.buy(sale, 2)
+    assert (answer.status_code, answer["Content-Type"]) == (201, "application/json")
+    document = answer.json()
+    order = Order.objects.get(buyer=ann.user)
+    created = datetime.fromisoformat(document.pop("created"))
+    pay_before = datetime.fromisoformat(document.pop("pay_before"))
+    assert document == {
+        "id": order.pk,
+        "sale": sale.pk,
+        "quantity": 2,
+        "amount": cny(1998),
+        "status": "awaiting_payment",
+        "refunded": cny(0),
+        "lines": [{"sale": sale.pk, "quantity": 2, "returned": 0, "amount": cny(1998)}],
+    }
+    assert pay_before - created == timedelta(minutes=15)
+    assert Item.objects.get(pk=sale.item_id).available == 8
+
+
+def test_the_same_key_is_answered_with_the_same_order(ann, sale):
+    key = uuid4()
+    first, again = ann.buy(sale, key=key), ann.buy(sale, key=key)
+    assert (first.status_code, again.status_code) == (201, 200)
+    assert first.json() == again.json()
+    assert Order.objects.count() == 1
+
+
+def test_a_key_may_be_written_in_capitals(ann, sale):
+    key = uuid4()
+    assert ann.buy(sale, key=key).status_code == 201
+    assert ann.buy(sale, key=str(key).upper()).status_code == 200
+
+
+def test_the_same_key_with_another_quantity_is_refused(ann, sale):
+    key = uuid4()
+    ann.buy(sale, 1, key=key)
+    refused(ann.buy(sale, 2, key=key), 422, "idempotency_key_reused")
+    assert Item.objects.get(pk=sale.item_id).available == 9
+
+
+def test_the_same_key_in_another_sale_is_refused(ann, sale, sale_of):
+    key = uuid4()
+    ann.buy(sale, key=key)
+    refused(ann.buy(sale_of(), key=key), 422, "idempotency_key_reused")
+    assert Order.objects.count() == 1
+
+
+def test_another_buyer_may_have_the_same_key(ann, bob, sale):
+    key = uuid4()
+    assert ann.buy(sale, key=key).status_code == 201
+    assert bob.buy(sale, key=key).status_code == 201
+
+
+def test_sold_out_says_what_is_left(ann, bob, sale_of):
+    sale = sale_of(1)
+    assert refused(ann.buy(sale, 2), 409, "sold_out")["available"] == 1
+    assert ann.buy(sale, 1).status_code == 201
+    assert refused(bob.buy(sale, 1), 409, "sold_out")["available"] == 0
+
+
+def test_the_limit_says_what_is_left_of_it(ann, sale):
+    assert refused(ann.buy(sale, 3), 409, "limit_reached")["left"] == 2
+    ann.order(sale, 1)
+    assert refused(ann.buy(sale, 2), 409, "limit_reached")["left"] == 1
+    ann.order(sale, 1)
+    assert refused(ann.buy(sale, 1), 409, "limit_reached")["left"] == 0
+
+
+def test_a_key_is_replayed_after_the_sale_sold_out(ann, bob, sale_of):
+    sale, key = sale_of(1), uuid4()
+    first = ann.buy(sale, key=key)
+    refused(bob.buy(sale), 409, "sold_out")
+    again = ann.buy(sale, key=key)
+    assert (again.status_code, again.json()) == (200, first.json())
+
+
+@pytest.mark.usefixtures("writes_nothing")
+@pytest.mark.parametrize(
+    ("window", "status", "code"),
+    [
+        ({"starts_in": timedelta(minutes=1)}, 403, "not_started"),
+        ({"starts_in": timedelta(minutes=-2), "lasts": timedelta(minutes=1)}, 410, "ended"),
+    ],
+)
+def test_a_sale_that_is_not_open_sells_nothing(window, status, code, ann, sale_of):
+    refused(ann.buy(sale_of(**window)), status, code)
+
+
+@pytest.mark.usefixtures("writes_nothing")
+def test_a_paused_sale_sells_nothing(ann, sale):
+    sale.paused = True
+    sale.save()
+    refused(ann.buy(sale), 403, "paused")
+
+
+@pytest.mark.usefixtures("writes_nothing")
+@pytest.mark.parametrize(
+    ("change", "status", "code"),
+    [
+        ("paused = true", 403, "paused"),
+        ("ends_at = starts_at + interval '1 microsecond'", 410, "ended"),
+        ("starts_at = now() + interval '1 hour'", 403, "not_started"),
+    ],
+)
+def test_a_process_that_remembers_the_sale_as_open_sells_nothing_once_it_is_not(
+    change, status, code, ann, sale_of
+):
+    """The sale's row decides in the purchase's transaction, by the database's clock."""
+    sale = sale_of(starts_in=timedelta(minutes=-1))
+    sale_cache().refresh(sale.pk)
+    with connection.cursor() as cursor:
+        cursor.execute(f"UPDATE shop_sale SET {change} WHERE id = %s", [sale.pk])
+    assert sale_cache().get(sale.pk).closed() is None, "it is still remembered as open"
+    refused(ann.buy(sale), status, code)
+
+
+@pytest.mark.parametrize("change", ["paused = true", "ends_at = starts_at + interval '1 us'"])
+def test_a_key_is_replayed_after_the_sale_was_closed(change, ann, sale_of):
+    sale, key = sale_of(starts_in=timedelta(minutes=-1)), uuid4()
+    first = ann.buy(sale, key=key)
+    with connection.cursor() as cursor:
+        cursor.execute(f"UPDATE shop_sale SET {change} WHERE id = %s", [sale.pk])
+    assert sale_cache().refresh(sale.pk).closed() is not None
+    again = ann.buy(sale, key=key)
+    assert (again.status_code, again.json()) == (200, first.json())
+    refused(ann.buy(sale, 2, key=key), 422, "idempotency_key_reused")
+
+
+def test_the_price_is_the_one_of_the_moment_of_the_purchase(ann, sale):
+    sale_cache().refresh(sale.pk)
+    type(sale).objects.filter(pk=sale.pk).update(price=1250)
+    assert ann.buy(sale, 2).json()["amount"] == cny(25)
+    assert ann.get(f"sales/{sale.pk}").json()["price"] == cny(12.5)
+
+
+def test_a_refusal_that_may_be_tried_again_says_when(ann, sale, monkeypatch):
+
+    for error, code in ((Busy("full"), "busy"), (OutcomeUnknown("cut"), "outcome_unknown")):
+
+        def fail(*arguments, error=error, **more):
+            raise error
+
+        monkeypatch.setattr(services, "reserve", fail)
+        answer = ann.buy(sale)
+        refused(answer, 503, code)
+        assert int(answer["Retry-After"]) >= 1
+    assert "Retry-After" not in ann.buy(sale, 0)
+
+
+def test_a_sale_can_be_looked_at_by_anybody(ann, sale):
+    document = ann.get(f"sales/{sale.pk}", authorization="").json()
+    moments = {name: datetime.fromisoformat(document[name]) for name in ("starts_at", "ends_at")}
+    assert moments["ends_at"] - moments["starts_at"] == timedelta(days=1)
+    assert datetime.fromisoformat(document["server_time"]).utcoffset() == timedelta(0)
+    expected = {"price": cny(999), "limit": 2, "available": 10, "status": "open"}
+    assert expected.items() <= document.items()
+
+
+def test_a_sale_says_where_it_stands(ann, sale_of):
+    soon = sale_of(starts_in=timedelta(minutes=1))
+    over = sale_of(starts_in=timedelta(minutes=-2), lasts=timedelta(minutes=1))
+    gone, paused = sale_of(0), sale_of()
+    type(paused).objects.filter(pk=paused.pk).update(paused=True)
+    states = [ann.get(f"sales/{each.pk}").json()["status"] for each in (soon, over, gone, paused)]
+    assert states == ["not_started", "ended", "sold_out", "paused"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_buyer_who_was_deleted_is_refused_and_those_in_the_same_batch_are_not(ann, bob, sale):
+    bob.user.delete()
+    answers = at_once([partial(each.buy, sale) for each in (ann, bob, bob)])
+    assert [answer.status_code for answer in answers] == [201, 401, 401]
+    refused(answers[1], 401, "unauthorized")
+    assert Item.objects.get(pk=sale.item_id).available == 9
+
+
+def test_no_answer_sets_a_cookie(ann, sale):
+    answers = [ann.buy(sale), ann.get(f"sales/{sale.pk}"), ann.buy(sale, 0)]
+    assert [dict(answer.cookies) for answer in answers] == [{}] * 3
+
+
+def test_every_answer_says_its_length(ann, sale):
+    for answer in (ann.buy(sale), ann.buy(sale, 0)):
+        assert int(answer["Content-Length"]) == len(answer.content)
+        assert json.loads(answer.content)
