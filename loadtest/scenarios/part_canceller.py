@@ -27,7 +27,10 @@ def cancel_parts(shopper: Shopper, random: Random) -> None:
         at_once(shopper, [partial(cancel, one), partial(cancel, one), partial(cancel, other)])
         cancel(Part(quantity, sale))
         cancel(replace(one, quantity=2))
-        ending = random.choice([[cancel, cancel], [cancel, partial(shopper.pay, order)], []])
+        pay, unit_by_unit = partial(shopper.pay, order), [Part(1, sale) for _ in range(quantity)]
+        ending = random.choice(
+            [[cancel, cancel], [cancel, pay], [], [partial(cancel, each) for each in unit_by_unit]]
+        )
         at_once(shopper, ending)
         shopper.sleep(random.random() / 2)
         cancel(one)

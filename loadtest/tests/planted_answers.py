@@ -217,6 +217,18 @@ def shown_as_open_while_paused(world: World) -> None:
     look(world, world.end + 15, "open", 3)
 
 
+def cancelled_units_shown_as_live(world: World) -> None:
+    shown = answer(world, "cancel", 200, status="cancelled")[1]
+    shown["returned"] = 0
+
+
+def cancelled_bit_by_bit_and_still_open(world: World) -> None:
+    order = order_in(world, "expired")
+    number = max(each.id for each in world.of(s.Event)) + 1
+    part = ("part_cancelled", clock(9), order.amount, order.quantity, order.sale)
+    world.rows.append(s.Event(number, order.id, *part))
+
+
 def returned_units_not_shown(world: World) -> None:
     asked, end = next(
         (asked.values, end.values)
@@ -253,6 +265,9 @@ PLANTS: dict[str, Callable[[World], object]] = {
     "P19: mail sent again though nothing broke": lambda w: w.deliveries.append(w.deliveries[0]),
     "P19: mail that nobody is owed": mail_that_nobody_is_owed,
     "P19: mail about another order": lambda w: change_mail(w, subject="Order o998"),
+    "P19: mail that says something else": lambda w: change_mail(
+        w, subject=w.deliveries[0].subject.replace("reserved", "expired")
+    ),
     "P19: mail with another amount": lambda w: change_mail(w, text="Total: ¥0.01"),
     "P19: mail with another line": mail_with_another_line,
     "P19: confirmation without a deadline": confirmation_without_a_deadline,
@@ -269,6 +284,8 @@ PLANTS: dict[str, Callable[[World], object]] = {
     ),
     "P14: shown with another price": lambda w: look(w, 20, "open", 3, amount=PRICE + 7),
     "P14: returned units not shown": returned_units_not_shown,
+    "P14: cancelled units shown as live": cancelled_units_shown_as_live,
+    "P16: cancelled bit by bit and still open": cancelled_bit_by_bit_and_still_open,
     "P18: link to another buyers order": lambda w: w.later(
         "page", 200, key="", quantity=0, orders=[w.order.id]
     ),

@@ -12,7 +12,7 @@ from itertools import count
 from random import Random
 
 from loadtest.checker import snapshot as s
-from loadtest.checker.properties.delivery import MAILS
+from loadtest.checker.properties.delivery import MAILS, WORDS
 from loadtest.tests.simulated_order import (
     CURRENCY,
     Line,
@@ -269,7 +269,7 @@ class Shop:
             )
             until = datetime.fromtimestamp(clock(order.pay_before) / 1_000_000, UTC)
             text = f"{', '.join(lines)}, {_money(order.amount)}; pay by {until:%Y-%m-%d %H:%M}"
-            subject = f"Order {order.id}"
+            subject = f"Order {order.id}: {WORDS[name]}"
             to = f"{order.buyer}@example.com"
             self.deliveries.append(s.Delivery(message, to, subject, text, name, order.id))
 

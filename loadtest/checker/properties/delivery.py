@@ -19,6 +19,14 @@ MAILS = {
     "money_owed": "money_owed",
 }
 CONFIRMATION = "confirmation"
+WORDS = {
+    CONFIRMATION: "reserved",
+    "paid": "paid",
+    "expired": "expired",
+    "refunded": "refunded",
+    "money_owed": "refunding",
+}
+"""What the subject of each mail says, in English."""
 _NUMBER = re.compile(r"\d(?:[\d.,'’\u00a0\u202f]*\d)?")
 
 
@@ -103,11 +111,11 @@ def _to_others(evidence: Evidence) -> Iterator[str]:
 def _about_others(evidence: Evidence) -> Iterator[str]:
     """A mail's text names its order, its lines, and an amount that the order had.
 
-    The confirmation also says until when to pay.
+    Its subject says what has happened, and the confirmation until when to pay.
     """
-    for message, order, name, text, pay_before, lines, amounts in evidence.rows(
+    for message, order, name, subject, text, pay_before, lines, amounts in evidence.rows(
         """
-        SELECT message, d.order_id, name, subject || ' ' || text,
+        SELECT message, d.order_id, name, subject, subject || ' ' || text,
                strftime('%Y-%m-%d %H:%M', pay_before / 1000000, 'unixepoch'),
                (SELECT group_concat(quantity || ' ' || amount) FROM sold
                 WHERE sold.order_id = d.order_id),
@@ -125,6 +133,8 @@ def _about_others(evidence: Evidence) -> Iterator[str]:
         for line in lines.split(","):
             if not {int(number) for number in line.split()} <= digits:
                 yield f"mail {message} does not name a line of order {order}: {line}"
+        if WORDS.get(name, "") not in subject.lower():
+            yield f"mail {message} ({name}) about order {order} says something else: {subject}"
         if name == CONFIRMATION and pay_before not in text:
             yield f"mail {message} does not say that order {order} is to be paid by {pay_before}"
 

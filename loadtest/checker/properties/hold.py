@@ -28,6 +28,7 @@ def _problems(evidence: Evidence) -> Iterator[str]:
     yield from _wrong_deadlines(evidence)
     yield from _early_or_never(evidence)
     yield from _impossible_steps(evidence)
+    yield from _cancelled_bit_by_bit(evidence)
     yield from _told_otherwise(evidence)
     yield from _split(evidence)
 
@@ -100,6 +101,17 @@ def _impossible_steps(evidence: Evidence) -> Iterator[str]:
         """
     ):
         yield f"order {order} is {status}, and {last} by its events"
+
+
+def _cancelled_bit_by_bit(evidence: Evidence) -> Iterator[str]:
+    for order, status in evidence.rows(
+        """
+        SELECT id, status FROM opened WHERE status <> 'cancelled' AND (
+            SELECT sum(quantity) FROM sold WHERE sold.order_id = id) = (
+            SELECT sum(cancelled) FROM parts WHERE parts.order_id = id)
+        """
+    ):
+        yield f"order {order} is {status}, and all its units were cancelled in parts"
 
 
 def _told_otherwise(evidence: Evidence) -> Iterator[str]:

@@ -118,12 +118,13 @@ def _wrong_answers(evidence: Evidence) -> Iterator[str]:
             SELECT sum(quantity) FROM sold WHERE sold.order_id = call.order_id) AS whole
         FROM call JOIN opened ON opened.id = call.order_id
         WHERE outcome = 'ok' AND (returned > whole
-            OR (returned < call.quantity AND op IN ('cancel', 'refund')))
+            OR (returned < call.quantity AND op IN ('cancel', 'refund'))
+            OR (returned < whole AND shown_status IN ('cancelled', 'expired')))
         """
     ):
         yield (
-            f"an answer ({op}) showed {units} units of order {order} as given back; they were "
-            f"{part} at least, of {whole}"
+            f"an answer ({op} of {part or 'all'}) showed {units} units of order {order} as given "
+            f"back, of {whole}"
         )
     for op, order, amount, currency, refunded, total, real in evidence.rows(
         """
