@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from uuid import UUID
@@ -16,13 +16,15 @@ from uuid import UUID
 from django.db import InterfaceError, OperationalError, connection
 
 from lab.demo.buyers import create_synthetic_buyers
+from loadtest.cart import WITH_ANOTHER, Cart, Line
 from loadtest.history import Recorder, Shown
 from loadtest.purchases import new_key
-from loadtest.roles import LIMITED, MAIN
+from loadtest.roles import LIMITED, MAIN, TIMED
+from loadtest.sale import Sale as LoadSale
 from loadtest.tokens import leave_tokens
 from shop.accounts import tokens
 from shop.catalogue.models import Sale
-from shop.checkout.purchase import Bought, buy
+from shop.checkout.purchase import Bought, Wanted, buy, check_out
 from shop.refusals import PROBLEMS, Refusal
 
 log = logging.getLogger(__name__)
@@ -30,8 +32,9 @@ log = logging.getLogger(__name__)
 BUYERS, ROUNDS = 20, 40
 """Each buyer comes in several rounds, so that what they have already counts."""
 
-MAIN_EVERY = 3
-"""One round in so many is about the main sale; no divisor of the buyers, or few would come to it.
+ROUND = (MAIN, LIMITED, TIMED)
+"""What the rounds are about in turn; their number is no divisor of the buyers', or each buyer would
+always come to the same sale.
 """
 
 PAUSE = 0.3
@@ -50,15 +53,14 @@ class Click:
 
     Attributes:
         name: of the buyer.
-        buyer: id of the user.
+        lines: what they want; several are a cart.
+        cart: its key; empty for a single purchase.
         attempt: with this key.
     """
 
     name: str
-    buyer: int
-    sale: Sale
-    key: str
-    quantity: int
+    lines: tuple[Line, ...]
+    cart: str = ""
     attempt: int = 1
 
 
@@ -72,7 +74,11 @@ class DirectBuyers:
     """
 
     def __init__(self, sales: dict[str, Sale], recorder: Recorder, random: Random) -> None:
-        self._sales, self._recorder, self._random = sales, recorder, random
+        self._sales = {
+            role: LoadSale(str(sale.pk), str(sale.item_id), sale.limit, 0.0)
+            for role, sale in sales.items()
+        }
+        self._recorder, self._random = recorder, random
         self._pool = ThreadPoolExecutor(KEYS + 1, "direct")
         found = create_synthetic_buyers(BUYERS)
         self.tokens = {f"direct.{place}": token for place, token in enumerate(found)}
@@ -82,16 +88,18 @@ class DirectBuyers:
     def race(self, number: int) -> None:
         """Let one buyer make several requests at once, and wait for the answers."""
         name = f"direct.{number % BUYERS}"
-        sale = self._sales[
-            MAIN if number % MAIN_EVERY == 0 or LIMITED not in self._sales else LIMITED
-        ]
+        role = ROUND[number % len(ROUND)]
+        sale = self._sales.get(role, self._sales[MAIN])
         most = max(1, sale.limit // 2)
         clicks = [
-            Click(name, self._ids[name], sale, new_key(), self._random.randint(1, most))
+            Click(name, (Line(sale, self._random.randint(1, most), new_key()),))
             for _ in range(KEYS)
         ]
-        same = self._random.choice(clicks)
-        clicks.append(Click(name, same.buyer, sale, same.key, same.quantity, attempt=2))
+        if role == TIMED and sale != self._sales[MAIN]:
+            # The rules of the sale that is about to close count for a cart as well.
+            cart = Cart.of({sale: 1, self._sales[MAIN]: 1})
+            clicks[0] = Click(name, cart.lines, cart.key)
+        clicks.append(replace(self._random.choice(clicks), attempt=2))
         names = [self._next_call() for _ in clicks]
         list(self._pool.map(self._click, names, clicks))
 
@@ -104,41 +112,56 @@ class DirectBuyers:
         return f"direct#{self._calls}"
 
     def _click(self, call: str, click: Click) -> None:
-        self._recorder.invoke(
-            call,
-            "order",
-            client=click.name,
-            buyer=click.name,
-            sale=str(click.sale.pk),
-            item=str(click.sale.item_id),
-            key=click.key,
-            attempt=click.attempt,
-            quantity=click.quantity,
-        )
+        for place, line in enumerate(click.lines):
+            self._recorder.invoke(
+                f"{call}.{place}",
+                "order",
+                client=click.name,
+                buyer=click.name,
+                sale=line.sale.id,
+                item=line.sale.item,
+                key=line.key,
+                attempt=click.attempt,
+                quantity=line.quantity,
+                cart=click.cart,
+            )
+        status, code, bought = 503, "outcome_unknown", None
+        about = ""
         try:
-            bought = buy(click.sale.pk, click.buyer, UUID(click.key), click.quantity)
+            bought = self._buy(click)
+            status, code = 200 if bought.replayed else 201, ""
         except Refusal as refusal:
             status, code = PROBLEMS[refusal.code].status, refusal.code
-            self._recorder.complete(call, "order", status=status, code=code)
+            about = str(refusal.more.get("sale", ""))
         except (OperationalError, InterfaceError):
-            self._recorder.complete(call, "order", status=503, code="outcome_unknown")
+            pass
         except Exception:
             log.exception("a direct purchase failed")
-            self._recorder.complete(call, "order", status=500, code="internal_error")
-        else:
-            self._accepted(call, bought)
+            status, code = 500, "internal_error"
         finally:
             connection.close()
+        for place, line in enumerate(click.lines):
+            another = click.cart and about not in ("", line.sale.id)
+            self._recorder.complete(
+                f"{call}.{place}",
+                "order",
+                status=status,
+                code=WITH_ANOTHER if another else code,
+                order=str(bought.order.pk) if bought else None,
+                shown=_shown(bought) if bought else None,
+            )
 
-    def _accepted(self, call: str, bought: Bought) -> None:
-        order = bought.order
-        self._recorder.complete(
-            call,
-            "order",
-            status=200 if bought.replayed else 201,
-            order=str(order.pk),
-            shown=Shown(order.amount, order.currency, order.status, order.refunded),
-        )
+    def _buy(self, click: Click) -> Bought:
+        buyer, first = self._ids[click.name], click.lines[0]
+        if not click.cart:
+            return buy(int(first.sale.id), buyer, UUID(first.key), first.quantity)
+        wanted = [Wanted(int(line.sale.id), line.quantity) for line in click.lines]
+        return check_out(buyer, UUID(click.cart), wanted)
+
+
+def _shown(bought: Bought) -> Shown:
+    order = bought.order
+    return Shown(order.amount, order.currency, order.status, order.refunded)
 
 
 def main() -> None:
