@@ -6,10 +6,10 @@ time for others of its batch, which costs a greenlet next to nothing.
 """
 
 from shop import environment
+from shop.metrics import files
 from shop.open_files import raise_open_files
 
 environment.choose_settings()
-DEMO = environment.switch("SHOP_DEMO")
 
 raise_open_files()  # in the master, before it forks: the workers inherit it
 
@@ -36,18 +36,12 @@ control_socket_disable = True
 
 def on_starting(server: object) -> None:
     """In the master, before there are workers."""
-    if DEMO:
-        from lab.demo import metrics_export
-
-        metrics_export.forget()
+    files.forget()
 
 
 def post_worker_init(worker: object) -> None:
     """In a new worker, when it is about to serve."""
-    if DEMO:
-        from lab.demo import metrics_export
-
-        metrics_export.publish()
+    files.publish("web")
 
 
 def post_fork(server: object, worker: object) -> None:

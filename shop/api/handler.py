@@ -8,6 +8,7 @@ connection's return to the pool. Errors are answered and logged by the operation
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from io import BytesIO
@@ -20,6 +21,7 @@ from django.http.response import HttpResponseBase
 from django.middleware.security import SecurityMiddleware
 from django.urls import get_resolver
 
+from inventory.metrics import metrics
 from inventory.selling.commit import lend_connections
 from shop.api.routes import API, RouteTable, routes
 
@@ -69,7 +71,10 @@ class ApiHandler:
         if found is None or (self._https_only and not request.is_secure()):
             return None
         view, ids = found
+        start = time.perf_counter()
         response = view(request, **ids)
+        seconds = time.perf_counter() - start
+        metrics.observe("api_seconds", seconds, view.__name__, str(response.status_code))
         for name, value in self._headers:
             response.headers[name] = value
         return response
