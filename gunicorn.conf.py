@@ -5,7 +5,9 @@ idle connections in one process, where threads would need one each. A purchase w
 time for others of its batch, which costs a greenlet next to nothing.
 """
 
-from shop import environment
+from gunicorn.glogging import Logger
+
+from shop import environment, logs
 from shop.metrics import files
 from shop.open_files import raise_open_files
 
@@ -32,6 +34,23 @@ max_requests = 0  # no worker is replaced in the middle of a sale
 accesslog = None
 errorlog = "-"
 control_socket_disable = True
+
+
+class ShopLogger(Logger):
+    """gunicorn's own lines, in the shop's format.
+
+    A class, since gunicorn writes a line per request as soon as ``logconfig_dict`` is set.
+    """
+
+    def setup(self, cfg: object) -> None:
+        """Set the formatter."""
+        super().setup(cfg)
+        if logs.formatter() is logs.FORMATTERS["json"]:
+            for handler in self.error_log.handlers:
+                handler.setFormatter(logs.Json())
+
+
+logger_class = ShopLogger
 
 
 def on_starting(server: object) -> None:

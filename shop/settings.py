@@ -8,7 +8,7 @@ from typing import Any
 
 import dj_database_url
 
-from shop import environment
+from shop import environment, logs
 
 BASE_DIR = environment.PROJECT
 
@@ -145,10 +145,8 @@ STORAGES = {
 LOGGING: dict[str, Any] = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {
-        "line": {"format": "{asctime} {levelname} {process} {name}: {message}", "style": "{"},
-    },
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "formatters": {"chosen": logs.formatter()},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "chosen"}},
     "root": {"handlers": ["stderr"], "level": "WARNING"},
     "loggers": {
         name: {"level": environment.text("LOG_LEVEL")} for name in ("shop", "inventory", "locking")

@@ -23,6 +23,7 @@ from django.urls import get_resolver
 
 from inventory.metrics import metrics
 from inventory.selling.commit import lend_connections
+from shop import logs
 from shop.api.routes import API, RouteTable, routes
 
 Environ = dict[str, Any]
@@ -46,6 +47,7 @@ class ApiHandler:
 
     def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
         """Answer one request."""
+        logs.begin_request(environ)
         if not environ["PATH_INFO"].startswith(API):
             return self._pages(environ, start_response)
         try:

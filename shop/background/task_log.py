@@ -14,6 +14,7 @@ from celery.signals import task_failure, task_postrun, task_prerun
 from django.db import Error, connection
 
 from inventory.metrics import metrics
+from shop import logs
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +44,8 @@ def watch() -> None:
     task_postrun.connect(_end)
 
 
-def _begin(task_id: str, **_: Any) -> None:
+def _begin(task_id: str, task: Any, **_: Any) -> None:
+    logs.begin_task(task.name, task_id)
     _began[task_id] = time.monotonic()
 
 
