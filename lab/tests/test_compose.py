@@ -145,6 +145,22 @@ def test_the_mail_service_keeps_what_it_takes(production, tmp_path):
     assert "Delivered-To: buyer@localhost" in kept.read_text()
 
 
+def test_the_exporter_serves_passes_its_check_and_is_published_nowhere(production, tmp_path):
+    port = str(next_free(19101))
+    words = {"0.0.0.0": "127.0.0.1", "9101": port}
+    arguments = [words.get(word, word) for word in command("exporter")]
+    service = SERVICES["exporter"]
+    check = service["healthcheck"]["test"][3].replace("9101", port)
+    variables = {**production, "METRICS_FOLDER": str(tmp_path)}
+    with running(arguments, variables, tmp_path / "log"):
+        wait_for(lambda: run([sys.executable, "-c", check], variables).returncode == 0)
+    assert "ports" not in service
+    assert "front" not in service["networks"]
+    sharing = {name for name in SERVICES if "METRICS_FOLDER" in str(SERVICES[name])}
+    assert sharing == {"web", "celery", "celery-expiry", "exporter"}
+    assert all(service["volumes"] == SERVICES[name]["volumes"] for name in sharing)
+
+
 @pytest.mark.parametrize("service", ["celery", "celery-expiry"])
 def test_the_celery_services_answer_a_ping(service, production, tmp_path):
     name = f"{service}@compose-test"
@@ -233,7 +249,7 @@ def test_the_pools_of_three_replicas_and_an_update_fit_the_servers_connections()
         for name in ("celery", "celery-expiry")
         for words in [command(name)]
     )
-    others = sum(pool(name) for name in ("beat", "migrate", "psp", "seed"))
+    others = sum(pool(name) for name in ("beat", "migrate", "exporter", "psp", "seed"))
     kept_for_the_superuser = 3
     assert web + celery + others <= int(allowed) - kept_for_the_superuser
 

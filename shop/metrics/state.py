@@ -68,12 +68,12 @@ def owed() -> list[Owed]:
 
 def families() -> Iterable[Metric]:
     """Return the state as Prometheus metrics; figures that cannot be read are absent."""
-    up = GaugeMetricFamily("shop_up", "1 if the server answers in time", labels=["server"])
-    for name, answer in health.asked(health.SERVERS).items():
-        up.add_metric([name], float(answer.error is None))
-    yield up
     questions: dict[str, Callable[[], object]] = {"owed": owed, "queues": health.queue_lengths}
-    answers = health.asked(questions)
+    answers = health.asked({**health.SERVERS, **questions})
+    up = GaugeMetricFamily("shop_up", "1 if the server answers in time", labels=["server"])
+    for name in health.SERVERS:
+        up.add_metric([name], float(answers[name].error is None))
+    yield up
     waiting = GaugeMetricFamily("shop_owed", "work that is owed, by kind", labels=["kind"])
     dead = GaugeMetricFamily("shop_owed_dead", "work that was given up", labels=["kind"])
     age = GaugeMetricFamily("shop_owed_seconds", "age of the oldest work owed", labels=["kind"])
