@@ -32,6 +32,7 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
+    "shop.headers.security_headers",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     # For pages: calls of the API pass them by (shop/api/handler.py).
     "django.contrib.sessions.middleware.SessionMiddleware",

@@ -23,7 +23,7 @@ from django.urls import get_resolver
 
 from inventory.metrics import metrics
 from inventory.selling.commit import lend_connections
-from shop import logs
+from shop import headers, logs
 from shop.api.routes import API, RouteTable, routes
 
 Environ = dict[str, Any]
@@ -58,7 +58,8 @@ class ApiHandler:
             lend_connections()
         if response is None:
             return self._pages(environ, start_response)
-        start_response(_STATUS_LINES[response.status_code], list(response.items()))
+        sent = [*response.items(), *self._headers]
+        start_response(_STATUS_LINES[response.status_code], sent)
         # The server closes what is streamed, by which Django gives its connection back.
         return response if response.streaming else (response.content,)  # type: ignore[attr-defined]
 
@@ -77,17 +78,15 @@ class ApiHandler:
         response = view(request, **ids)
         seconds = time.perf_counter() - start
         metrics.observe("api_seconds", seconds, view.__name__, str(response.status_code))
-        for name, value in self._headers:
-            response.headers[name] = value
         return response
 
 
 def _security_headers() -> list[tuple[str, str]]:
-    """Return the headers that Django's SecurityMiddleware sets, which are the same every time."""
+    """Return Django's headers and ours, which are the same for every call."""
     request = WSGIRequest(
         {"REQUEST_METHOD": "GET", "wsgi.url_scheme": "https", "wsgi.input": BytesIO()}
     )
     response = HttpResponse()
     SecurityMiddleware(lambda _: response)(request)
     del response.headers["Content-Type"]
-    return list(response.headers.items())
+    return [*response.headers.items(), *headers.ALL_CALLS.items()]
