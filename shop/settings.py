@@ -166,6 +166,7 @@ SECURE_HSTS_PRELOAD = HTTPS and environment.switch("HSTS_PRELOAD")
 # Trusted because the shop's port is reachable only by the proxy, which sets it (docker/nginx).
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
 X_FRAME_OPTIONS = "DENY"
+AUTHENTICATION_BACKENDS = ["shop.accounts.throttle.ThrottledBackend"]
 LOGIN_URL = "sign-in"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "/"
