@@ -25,8 +25,8 @@ pytestmark = pytest.mark.long
 COMPOSE: dict[str, Any] = yaml.safe_load((environment.PROJECT / "docker-compose.yml").read_text())
 SERVICES: dict[str, Any] = COMPOSE["services"]
 SECRETS = (
-    *("SECRET_KEY", "POSTGRES_PASSWORD", "SHOP_DB_PASSWORD", "REDIS_PASSWORD", "ALLOWED_HOSTS"),
-    *("PSP_URL", "PSP_KEY", "PSP_WEBHOOK_SECRET"),
+    *("SECRET_KEY", "POSTGRES_PASSWORD", "SHOP_DB_PASSWORD", "SHOP_OWNER_DB_PASSWORD"),
+    *("REDIS_PASSWORD", "ALLOWED_HOSTS", "PSP_URL", "PSP_KEY", "PSP_WEBHOOK_SECRET"),
 )
 OURS = {name for name, service in SERVICES.items() if service["image"].startswith("flash-sale")}
 
@@ -264,7 +264,8 @@ def test_nginx_looks_replicas_up_while_it_runs_and_no_other_service_listens_on_t
     }
 
 
-def test_the_providers_account_is_not_the_shops():
+def test_migrations_shop_and_provider_have_an_account_each():
+    assert SERVICES["migrate"]["environment"]["DATABASE_URL"].startswith("postgresql://shop_owner:")
     shop = COMPOSE["x-shop-environment"]["DATABASE_URL"]
     assert shop.startswith("postgresql://shop:${SHOP_DB_PASSWORD")
     provider = SERVICES["psp"]["environment"]["PSP_DATABASE_URL"]
@@ -282,7 +283,7 @@ def test_new_env_fills_in_every_secret_and_leaves_a_file_that_is_there_alone(tmp
     empty = {name for name in SECRETS if not values[name]}
     assert empty == ({"PSP_URL"} if not arguments else set())
     secrets = [value for value in values.values() if re.fullmatch("[0-9a-f]{64}", value)]
-    assert len(secrets) == len(set(secrets)) == 7
+    assert len(secrets) == len(set(secrets)) == 8
     assert (tmp_path / ".env").stat().st_mode & 0o077 == 0
     assert run([script], variables).returncode != 0
     assert (tmp_path / ".env").read_text() == written
