@@ -86,8 +86,17 @@ class Metrics:
         self._gauges: dict[str, Callable[[], float]] = {}
 
     def declare(self, *metrics: Declared) -> None:
-        """Add metrics to those that are exported."""
-        self.declared.update({each.name: each for each in metrics})
+        """Add metrics to those that are exported.
+
+        Those without labels begin at 0: a counter that appeared with its first event would hide
+        that event from Prometheus, which sees only increases.
+        """
+        for each in metrics:
+            self.declared[each.name] = each
+            if each.kind == "counter" and not each.labels:
+                self.count(each.name, by=0)
+            elif each.kind == "histogram" and not each.labels:
+                self._distributions.setdefault((each.name,), Distribution(each.bounds))
 
     def count(self, name: str, *labels: str, by: int = 1) -> None:
         """Add to a counter."""

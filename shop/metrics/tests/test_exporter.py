@@ -14,7 +14,7 @@ from uuid import uuid4
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from inventory.metrics import metrics
+from inventory.metrics import Declared, Metrics, metrics
 from shop import environment, health
 from shop.catalogue.models import Sale
 from shop.conftest import Buyer
@@ -138,6 +138,14 @@ def test_a_process_that_died_keeps_its_counters_and_loses_its_gauges(
     assert total(samples, "shop_process_alive", process="a.1.web") == 0
     assert total(samples, "inventory_stale_token_total", process="a.1.web") >= 1
     assert ("inventory_waiting", (("process", "a.1.web"),)) not in samples
+
+
+def test_a_counter_without_labels_is_exported_before_its_first_event() -> None:
+    found = Metrics()
+    found.declare(Declared("broken", "counter", "…"), Declared("slow", "histogram", "…"))
+    assert found.read() == {"broken": 0, "slow_count": 0, "slow_sum": 0}
+    found.declare(Declared("by_kind", "counter", "…", ("kind",)))
+    assert "by_kind" not in found.read()
 
 
 def test_metrics_of_another_version_are_skipped(folder: Path) -> None:
