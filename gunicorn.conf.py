@@ -5,11 +5,13 @@ idle connections in one process, where threads would need one each. A purchase w
 time for others of its batch, which costs a greenlet next to nothing.
 """
 
-from shop import environment
+from gunicorn.glogging import Logger
+
+from shop import environment, logs
+from shop.metrics import files
 from shop.open_files import raise_open_files
 
 environment.choose_settings()
-DEMO = environment.switch("SHOP_DEMO")
 
 raise_open_files()  # in the master, before it forks: the workers inherit it
 
@@ -34,20 +36,31 @@ errorlog = "-"
 control_socket_disable = True
 
 
+class ShopLogger(Logger):
+    """gunicorn's own lines, in the shop's format.
+
+    A class, since gunicorn writes a line per request as soon as ``logconfig_dict`` is set.
+    """
+
+    def setup(self, cfg: object) -> None:
+        """Set the formatter."""
+        super().setup(cfg)
+        if logs.formatter() is logs.FORMATTERS["json"]:
+            for handler in self.error_log.handlers:
+                handler.setFormatter(logs.Json())
+
+
+logger_class = ShopLogger
+
+
 def on_starting(server: object) -> None:
     """In the master, before there are workers."""
-    if DEMO:
-        from lab.demo import metrics_export
-
-        metrics_export.forget()
+    files.forget()
 
 
 def post_worker_init(worker: object) -> None:
     """In a new worker, when it is about to serve."""
-    if DEMO:
-        from lab.demo import metrics_export
-
-        metrics_export.publish()
+    files.publish("web")
 
 
 def post_fork(server: object, worker: object) -> None:

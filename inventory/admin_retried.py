@@ -94,5 +94,7 @@ class Retried(ReadOnly):
     def retry(self, request: HttpRequest, chosen: QuerySet[Any]) -> None:
         """Make rows that are put off or dead due at once, with all their attempts."""
         undone = chosen.filter(**{f"{self.ended}__isnull": True})
+        for row in undone:
+            self.log_change(request, row, "Retried.")
         count = undone.update(dead=None, attempts=0, not_before=Now())
         self.message_user(request, f"{count} will be retried at once.")

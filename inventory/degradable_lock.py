@@ -18,8 +18,7 @@ class DegradableLock:
         kind: what is locked; part of the lock's name in Redis.
         lease: seconds; not renewed, so it must exceed the time that a holder works.
         timeout: seconds to wait for the lock before the caller continues without it.
-        metrics_prefix: prefix of the counters ``lock_wait``, ``lock_timeout``, ``without_lock``
-            and ``lock_lost``.
+        metrics_prefix: prefix of the metrics' names (:mod:`inventory.metrics`).
     """
 
     def __init__(
@@ -39,7 +38,7 @@ class DegradableLock:
         """Hold the lock inside the block; yield its fencing token, or None without the lock."""
         lock = self.make(of)
         try:
-            with metrics.time(f"{self._prefix}lock_wait"):
+            with metrics.time(f"{self._prefix}lock_wait_seconds"):
                 lease = circuit().ask(lambda: lock.acquire(timeout=self.timeout), otherwise=None)
         except LockTimeout:
             metrics.count(f"{self._prefix}lock_timeout")
@@ -49,7 +48,8 @@ class DegradableLock:
             yield None
             return
         try:
-            yield lease.token
+            with metrics.time(f"{self._prefix}lock_hold_seconds"):
+                yield lease.token
         finally:
             try:
                 lease.release()

@@ -1,39 +1,176 @@
-"""Counters of this process, which a dashboard can sum over processes."""
+"""Counters, distributions and gauges of this process; an exporter sums them over processes.
+
+Plain integers in memory: an increment costs a fraction of a microsecond, so that a purchase can
+afford several, and it works while Redis and the database are away. Increments are not
+locked: threads may lose a count.
+"""
 
 from __future__ import annotations
 
 import time
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Key = tuple[str, ...]
+"""A metric's name, then the values of its labels."""
+
+SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+"""Upper bounds of the buckets of durations: from a query to the longest that a buyer waits."""
+
+UNITS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+"""Upper bounds of the buckets of batch sizes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What a metric counts.
+
+    Attributes:
+        name: without the prefix; of counters also without the suffix ``_total``.
+        kind: how Prometheus treats it.
+        meaning: one line for the exporter.
+        labels: names of the labels.
+        bounds: a histogram's upper bounds.
+        prefix: of the exported name: the package that counts.
+    """
+
+    name: str
+    kind: Literal["counter", "histogram", "gauge"]
+    meaning: str
+    labels: tuple[str, ...] = ()
+    bounds: Sequence[float] = SECONDS
+    prefix: str = "inventory"
+
+    @property
+    def exported(self) -> str:
+        """The name in Prometheus."""
+        return f"{self.prefix}_{self.name}"
+
+
+class Distribution:
+    """Observed values, counted in buckets.
+
+    Attributes:
+        counts: observations per bucket, the last without an upper bound.
+        total: sum of the values.
+    """
+
+    __slots__ = ("bounds", "counts", "total")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.total = 0.0
+
+    def observe(self, value: float) -> None:
+        """Count a value."""
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.total += value
 
 
 class Metrics:
-    """Counters and timers.
+    """The metrics of one process.
 
-    Increments are not locked, which keeps the hot path free of cost: threads may lose a count.
+    Attributes:
+        declared: all metrics by name.
     """
 
     def __init__(self) -> None:
-        self.counters: Counter[str] = Counter()
+        self.declared: dict[str, Declared] = {}
+        self._counters: Counter[Key] = Counter()
+        self._distributions: dict[Key, Distribution] = {}
+        self._gauges: dict[str, Callable[[], float]] = {}
 
-    def count(self, name: str, by: float = 1) -> None:
+    def declare(self, *metrics: Declared) -> None:
+        """Add metrics to those that are exported.
+
+        Those without labels begin at 0: a counter that appeared with its first event would hide
+        that event from Prometheus, which sees only increases.
+        """
+        for each in metrics:
+            self.declared[each.name] = each
+            if each.kind == "counter" and not each.labels:
+                self.count(each.name, by=0)
+            elif each.kind == "histogram" and not each.labels:
+                self._distributions.setdefault((each.name,), Distribution(each.bounds))
+
+    def count(self, name: str, *labels: str, by: int = 1) -> None:
         """Add to a counter."""
-        self.counters[name] += by  # type: ignore[assignment]  # Counter adds floats as well
+        self._counters[name, *labels] += by
+
+    def observe(self, name: str, value: float, *labels: str) -> None:
+        """Count a value in a declared histogram."""
+        key = (name, *labels)
+        found = self._distributions.get(key)
+        if found is None:
+            found = self._distributions[key] = Distribution(self.declared[name].bounds)
+        found.observe(value)
 
     @contextmanager
-    def time(self, name: str) -> Iterator[None]:
-        """Time a block as ``<name>_seconds`` and ``<name>_count``."""
+    def time(self, name: str, *labels: str) -> Iterator[None]:
+        """Observe the duration of a block in seconds."""
         start = time.perf_counter()
         try:
             yield
         finally:
-            self.count(f"{name}_seconds", time.perf_counter() - start)
-            self.count(f"{name}_count")
+            self.observe(name, time.perf_counter() - start, *labels)
+
+    def gauge(self, name: str, read: Callable[[], float]) -> None:
+        """Let a function tell a declared gauge's value whenever it is exported."""
+        self._gauges[name] = read
 
     def read(self) -> dict[str, float]:
-        """Return all counters by name."""
-        return dict(self.counters)
+        """Return counters by name, histograms as ``_count`` and ``_sum``, summed over labels."""
+        flat: Counter[str] = Counter()
+        for key, value in list(self._counters.items()):
+            flat[key[0]] += value
+        for key, found in list(self._distributions.items()):
+            flat[f"{key[0]}_count"] += sum(found.counts)
+            flat[f"{key[0]}_sum"] += found.total  # type: ignore[assignment]  # floats add up too
+        return dict(flat)
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return everything as JSON values."""
+        return {
+            "counters": [[key, value] for key, value in list(self._counters.items())],
+            "histograms": [
+                [key, found.counts, found.total] for key, found in list(self._distributions.items())
+            ],
+            "gauges": {name: read() for name, read in self._gauges.items()},
+            "read": self.read(),
+        }
 
 
 metrics = Metrics()
+
+metrics.declare(
+    Declared(
+        "purchase_seconds",
+        "histogram",
+        "purchases by strategy and outcome, from the request to its answer",
+        ("strategy", "outcome"),
+    ),
+    Declared("batch_size", "histogram", "purchases per batch", bounds=UNITS),
+    Declared("batches_split", "counter", "batches that failed and were split"),
+    Declared("refused_by_hint", "counter", "purchases refused by the sold-out hint"),
+    Declared("waiting", "gauge", "purchases that wait in this process for their batch"),
+    Declared("degraded", "gauge", "1 while this process sells without Redis"),
+    Declared("redis_unavailable", "counter", "calls that Redis did not answer"),
+    Declared("commit_unknown", "counter", "commits whose result the database did not tell"),
+    Declared("tried_again", "counter", "transactions repeated after a connection failed"),
+    Declared("limit_raced", "counter", "transactions repeated because a limit was in use"),
+    Declared("stale_token", "counter", "writes refused because a newer lock holder had written"),
+)
+
+for _prefix, _of in (("", "locks of items"), ("order_", "locks of orders")):
+    metrics.declare(
+        Declared(f"{_prefix}lock_wait_seconds", "histogram", f"{_of}: time until granted or not"),
+        Declared(f"{_prefix}lock_hold_seconds", "histogram", f"{_of}: time for which one was held"),
+        Declared(f"{_prefix}lock_timeout", "counter", f"{_of}: not granted in time"),
+        Declared(f"{_prefix}lock_lost", "counter", f"{_of}: lease ended before the release"),
+        Declared(f"{_prefix}without_lock", "counter", f"{_of}: callers that went on without"),
+    )

@@ -129,5 +129,7 @@ def circuit() -> Circuit:
     return Circuit()
 
 
+metrics.gauge("degraded", lambda: circuit().open)
+
 for _cached in (client, server, circuit):
     conf.REDIS_URL.on_change(_cached.cache_clear)

@@ -13,6 +13,7 @@ from django.db.models.functions import Now
 from inventory.models import BuyerQuota, Item, Reservation, StockMovement
 from inventory.outcomes import Level, OnGranted, Outcome, Purchase
 from inventory.selling import guard
+from inventory.selling.measured import measured
 from inventory.selling.replay import find
 from inventory.selling.reserve_many import reserve_many
 from inventory.selling.strategies import DEFAULT, strategy
@@ -41,7 +42,8 @@ def reserve(purchase: Purchase, on_granted: OnGranted, *, by: str = DEFAULT) -> 
         guard.NoSuchItem: no such item.
         Exception: any exception of ``on_granted``; nothing was written for this purchase.
     """
-    return strategy(by).sell(purchase, on_granted)
+    seller = strategy(by)
+    return measured(by, lambda: seller.sell(purchase, on_granted), lambda outcome: outcome)
 
 
 def stock(name: str, units: int) -> Item:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from django import forms
 from django.contrib import admin, messages
+from django.contrib.admin.models import LogEntry
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.http import HttpRequest
@@ -148,12 +149,16 @@ class SaleAdmin(admin.ModelAdmin):
     @admin.action(description="Pause the selected sales", permissions=["change"])
     def pause(self, request: HttpRequest, chosen: QuerySet[Sale]) -> None:
         """Pause sales."""
+        for sale in chosen.filter(paused=False):
+            self.log_change(request, sale, "Paused.")
         count = chosen.filter(paused=False).update(paused=True)
         self.message_user(request, f"{count} sales are paused.")
 
     @admin.action(description="Resume the selected sales", permissions=["change"])
     def resume(self, request: HttpRequest, chosen: QuerySet[Sale]) -> None:
         """Resume paused sales."""
+        for sale in chosen.filter(paused=True):
+            self.log_change(request, sale, "Resumed.")
         count = chosen.filter(paused=True).update(paused=False)
         self.message_user(request, f"{count} sales are resumed.")
 
@@ -231,6 +236,7 @@ class OrderAdmin(Amounts, ReadOnly):
             except orders.WrongState as wrong:
                 self.message_user(request, f"Order {order.pk} is {wrong.status}.", messages.WARNING)
             else:
+                self.log_change(request, order, "Handed over.")
                 self.message_user(request, f"Order {order.pk} is handed over.")
 
 
@@ -258,6 +264,7 @@ class RefundAdmin(Amounts, ReadOnly):
     def retry(self, request: HttpRequest, chosen: QuerySet[Refund]) -> None:
         """Request failed refunds again, each as a new refund."""
         for refund in chosen.filter(state=Refund.State.FAILED):
+            self.log_change(request, refund, "Requested again.")
             with suppress(PaymentUnknown):  # the sweep will ask again
                 payments.retry(refund)
             refund.refresh_from_db()
@@ -301,3 +308,14 @@ class RunAdmin(ReadOnly):
     def took(self, run: Run) -> str:
         """Write how long the last run took."""
         return f"{run.seconds:.3f} s"
+
+
+@admin.register(LogEntry)
+class LogEntryAdmin(ReadOnly):
+    """Who changed what in the admin, and when; nobody can change or delete an entry here."""
+
+    list_display = ("action_time", "user", "content_type", "object_repr", "change_message")
+    list_filter = ("action_time", "action_flag", "content_type")
+    list_select_related = ("user", "content_type")
+    search_fields = ("=user__username", "object_repr", "=object_id")
+    ordering = ("-action_time",)

@@ -10,9 +10,11 @@ class ShopConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Register the checks; notify Celery of each commit that writes outbox messages."""
+        """Register checks and metrics; notify Celery of each commit that writes outbox messages."""
         from inventory import outbox
         from shop import checks  # noqa: F401  # registers them
         from shop.background.notify import notify
+        from shop.metrics import names
 
         outbox.listeners.append(notify)
+        names.declare()

@@ -66,6 +66,9 @@ VARIABLES = (
     Variable("EMAIL_HOST_USER", "", "user at the mail server"),
     Variable("EMAIL_HOST_PASSWORD", "", "password at the mail server"),
     Variable("DEFAULT_FROM_EMAIL", "shop@localhost", "sender of the shop's mails"),
+    Variable("METRICS_FOLDER", "", "folder that all processes write metrics to; unset: none do"),
+    Variable("METRICS_PORT", "9101", "default port of `manage.py export_metrics`"),
+    Variable("LOG_FORMAT", "", "`json` or `line`; unset: `json`, in the demo `line`"),
     Variable("LOG_LEVEL", "INFO", "level of the shop's own log lines"),
 )
 

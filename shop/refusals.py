@@ -61,6 +61,9 @@ PROBLEMS: dict[str, Problem] = {
     "rate_limited": Problem(
         429, _("Too many requests. Please wait a moment and try again."), retry_after=1
     ),
+    "login_throttled": Problem(
+        429, _("Too many failed attempts. Please try again in a few minutes."), retry_after=60
+    ),
     "busy": Problem(
         503,
         _("The shop is overloaded, and nothing was ordered. Please try again in a few seconds."),

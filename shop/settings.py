@@ -8,7 +8,7 @@ from typing import Any
 
 import dj_database_url
 
-from shop import environment
+from shop import environment, logs
 
 BASE_DIR = environment.PROJECT
 
@@ -32,6 +32,7 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
+    "shop.headers.security_headers",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     # For pages: calls of the API pass them by (shop/api/handler.py).
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -145,10 +146,8 @@ STORAGES = {
 LOGGING: dict[str, Any] = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {
-        "line": {"format": "{asctime} {levelname} {process} {name}: {message}", "style": "{"},
-    },
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "formatters": {"chosen": logs.formatter()},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "chosen"}},
     "root": {"handlers": ["stderr"], "level": "WARNING"},
     "loggers": {
         name: {"level": environment.text("LOG_LEVEL")} for name in ("shop", "inventory", "locking")
@@ -167,6 +166,7 @@ SECURE_HSTS_PRELOAD = HTTPS and environment.switch("HSTS_PRELOAD")
 # Trusted because the shop's port is reachable only by the proxy, which sets it (docker/nginx).
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
 X_FRAME_OPTIONS = "DENY"
+AUTHENTICATION_BACKENDS = ["shop.accounts.throttle.ThrottledBackend"]
 LOGIN_URL = "sign-in"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "/"

@@ -10,7 +10,8 @@ urlpatterns = [
     path("api/v1/", include("shop.api.urls")),
     path("", include("shop.pages.urls")),
     path("admin/", admin.site.urls),
-    path("healthz", health.alive),
+    path("healthz", health.live),
+    path("livez", health.live),
     path("readyz", health.ready),
 ]
 

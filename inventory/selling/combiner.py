@@ -15,8 +15,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
-from typing import Generic
+from typing import Any, Generic
+from weakref import WeakSet
 
+from inventory.metrics import metrics
 from inventory.outcomes import Answer, Busy, OutcomeUnknown, Request, Ticket, fail
 
 Drain = Callable[[], Sequence[Ticket[Request, Answer]]]
@@ -73,6 +75,7 @@ class Combiner(Generic[Request, Answer]):
         self._max_wait = max_wait
         self._mutex = threading.Lock()
         self._queues: dict[Hashable, _Queue[Request, Answer]] = {}
+        _combiners.add(self)
 
     def submit(self, name: Hashable, request: Request) -> Answer:
         """Queue a request and return its answer.
@@ -107,6 +110,10 @@ class Combiner(Generic[Request, Answer]):
         """Return how many requests wait for a name now."""
         queue = self._queues.get(name)
         return len(queue.waiting) if queue else 0
+
+    def all_waiting(self) -> int:
+        """Return how many requests wait now, for all names."""
+        return sum(len(queue.waiting) for queue in list(self._queues.values()))
 
     def _lead(self, queue: _Queue[Request, Answer], own: _Waiting[Request, Answer]) -> None:
         batch: list[_Waiting[Request, Answer]] = []
@@ -170,3 +177,7 @@ class Combiner(Generic[Request, Answer]):
         for ticket in batch:
             if not ticket.leads:
                 ticket.turn.release()
+
+
+_combiners: WeakSet[Combiner[Any, Any]] = WeakSet()
+metrics.gauge("waiting", lambda: sum(each.all_waiting() for each in list(_combiners)))

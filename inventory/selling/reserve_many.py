@@ -31,6 +31,7 @@ from inventory.outcomes import (
 )
 from inventory.selling import batch
 from inventory.selling.commit import commit_with_retry, committing, lend_connections
+from inventory.selling.measured import measured
 from inventory.sold_out.hint import hint
 
 MOST_LINES = 20
@@ -91,12 +92,22 @@ def reserve_many(
     """
     if not 1 <= len(purchases) <= MOST_LINES:
         raise ValueError(f"a cart has 1 to {MOST_LINES} lines, not {len(purchases)}")
+    return measured("cart", lambda: _reserve_twice(purchases, on_granted), _outcome)
+
+
+def _reserve_twice(
+    purchases: Sequence[Purchase], on_granted: OnGranted
+) -> list[Granted] | LineRefused:
     tickets = [PurchaseTicket(purchase) for purchase in purchases]
     try:
         return _reserve(tickets, on_granted)
     except IntegrityError:
         # Two requests with one key raced and the other one committed: its result is known now.
         return _reserve(tickets, on_granted)
+
+
+def _outcome(answer: list[Granted] | LineRefused) -> object:
+    return answer.outcome if isinstance(answer, LineRefused) else answer[0]
 
 
 def _reserve(

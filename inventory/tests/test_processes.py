@@ -45,8 +45,8 @@ def test_three_processes_at_the_items_lock_sell_exactly_what_there_is(stock):
         answered = race(shops, purchases, threads=50)
         for shop in shops:
             counted = shop.metrics()
-            assert counted["lock_wait_count"] >= 1
-            assert counted.get("without_lock", 0) < counted["batches"]
+            assert counted["lock_wait_seconds_count"] >= 1
+            assert counted.get("without_lock", 0) < counted["batch_size_count"]
     assert_exact(item, 1000, answered, 3000)
 
 
@@ -58,7 +58,7 @@ def test_two_processes_without_redis_sell_exactly_what_there_is_and_say_so(stock
         for shop in shops:
             counted = shop.metrics()
             assert counted["redis_unavailable"] >= 1
-            assert counted["without_lock"] == counted["batches"]
+            assert counted["without_lock"] == counted["batch_size_count"]
             # Thanks to the circuit breaker, not every batch asks Redis.
             assert counted["redis_unavailable"] < counted["without_lock"]
     assert_exact(item, 300, answered, 800)

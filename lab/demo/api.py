@@ -19,12 +19,13 @@ from django.http import HttpRequest, StreamingHttpResponse
 from inventory import services
 from inventory.models import Reservation
 from inventory.selling.strategies import CLASSES, DEFAULT
-from lab.demo import metrics_export, schemas
+from lab.demo import schemas
 from lab.demo.buyers import create_synthetic_buyers
 from lab.proof import deliveries, provider_ledger, snapshot, terms
 from shop.api.operations import JSON_LINES, Answer, Operation, Result
 from shop.catalogue.models import Sale
 from shop.catalogue.sales import open_sale
+from shop.metrics import files
 from shop.orders.models import Order
 from shop.payments.provider import PaymentUnknown
 from shop.refusals import Refusal
@@ -180,7 +181,7 @@ def show_figures(request: HttpRequest, sale: int, *, query: schemas.Beside) -> R
 
 
 def _figures(sale: int, sales: list[int]) -> schemas.Figures:
-    found, item, counted = _sale(sale), snapshot.read_item(sale), metrics_export.read()
+    found, item, counted = _sale(sale), snapshot.read_item(sale), files.read()
     return schemas.Figures(
         sale=sale,
         item=found.item_id,

@@ -98,6 +98,7 @@ class Stack:
             "DJANGO_SETTINGS_MODULE": "lab.settings",
             "SHOP_DATA": str(environment.data_folder()),
             "SHOP_PORT": str(self.port),
+            "METRICS_FOLDER": str(self.supervisor.folder / "metrics"),
             "PSP_URL": self.psp_url,
             "PSP_WEBHOOK_URL": f"{self.url}/api/v1/webhooks/psp",
             # Passed explicitly, because the processes may have another data folder.

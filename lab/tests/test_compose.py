@@ -25,8 +25,8 @@ pytestmark = pytest.mark.long
 COMPOSE: dict[str, Any] = yaml.safe_load((environment.PROJECT / "docker-compose.yml").read_text())
 SERVICES: dict[str, Any] = COMPOSE["services"]
 SECRETS = (
-    *("SECRET_KEY", "POSTGRES_PASSWORD", "SHOP_DB_PASSWORD", "REDIS_PASSWORD", "ALLOWED_HOSTS"),
-    *("PSP_URL", "PSP_KEY", "PSP_WEBHOOK_SECRET"),
+    *("SECRET_KEY", "POSTGRES_PASSWORD", "SHOP_DB_PASSWORD", "SHOP_OWNER_DB_PASSWORD"),
+    *("REDIS_PASSWORD", "ALLOWED_HOSTS", "PSP_URL", "PSP_KEY", "PSP_WEBHOOK_SECRET"),
 )
 OURS = {name for name, service in SERVICES.items() if service["image"].startswith("flash-sale")}
 
@@ -145,6 +145,22 @@ def test_the_mail_service_keeps_what_it_takes(production, tmp_path):
     assert "Delivered-To: buyer@localhost" in kept.read_text()
 
 
+def test_the_exporter_serves_passes_its_check_and_is_published_nowhere(production, tmp_path):
+    port = str(next_free(19101))
+    words = {"0.0.0.0": "127.0.0.1", "9101": port}
+    arguments = [words.get(word, word) for word in command("exporter")]
+    service = SERVICES["exporter"]
+    check = service["healthcheck"]["test"][3].replace("9101", port)
+    variables = {**production, "METRICS_FOLDER": str(tmp_path)}
+    with running(arguments, variables, tmp_path / "log"):
+        wait_for(lambda: run([sys.executable, "-c", check], variables).returncode == 0)
+    assert "ports" not in service
+    assert "front" not in service["networks"]
+    sharing = {name for name in SERVICES if "METRICS_FOLDER" in str(SERVICES[name])}
+    assert sharing == {"web", "celery", "celery-expiry", "exporter"}
+    assert all(service["volumes"] == SERVICES[name]["volumes"] for name in sharing)
+
+
 @pytest.mark.parametrize("service", ["celery", "celery-expiry"])
 def test_the_celery_services_answer_a_ping(service, production, tmp_path):
     name = f"{service}@compose-test"
@@ -233,7 +249,7 @@ def test_the_pools_of_three_replicas_and_an_update_fit_the_servers_connections()
         for name in ("celery", "celery-expiry")
         for words in [command(name)]
     )
-    others = sum(pool(name) for name in ("beat", "migrate", "psp", "seed"))
+    others = sum(pool(name) for name in ("beat", "migrate", "exporter", "psp", "seed"))
     kept_for_the_superuser = 3
     assert web + celery + others <= int(allowed) - kept_for_the_superuser
 
@@ -248,7 +264,8 @@ def test_nginx_looks_replicas_up_while_it_runs_and_no_other_service_listens_on_t
     }
 
 
-def test_the_providers_account_is_not_the_shops():
+def test_migrations_shop_and_provider_have_an_account_each():
+    assert SERVICES["migrate"]["environment"]["DATABASE_URL"].startswith("postgresql://shop_owner:")
     shop = COMPOSE["x-shop-environment"]["DATABASE_URL"]
     assert shop.startswith("postgresql://shop:${SHOP_DB_PASSWORD")
     provider = SERVICES["psp"]["environment"]["PSP_DATABASE_URL"]
@@ -266,7 +283,7 @@ def test_new_env_fills_in_every_secret_and_leaves_a_file_that_is_there_alone(tmp
     empty = {name for name in SECRETS if not values[name]}
     assert empty == ({"PSP_URL"} if not arguments else set())
     secrets = [value for value in values.values() if re.fullmatch("[0-9a-f]{64}", value)]
-    assert len(secrets) == len(set(secrets)) == 7
+    assert len(secrets) == len(set(secrets)) == 8
     assert (tmp_path / ".env").stat().st_mode & 0o077 == 0
     assert run([script], variables).returncode != 0
     assert (tmp_path / ".env").read_text() == written

@@ -163,10 +163,12 @@ def look_at_the_accounts(shop: Shop) -> None:
     assert sql(shop, "postgres", powers).split() == ["postgres"]
     may = "SELECT has_database_privilege('{}', '{}', 'CONNECT')"
     for account, database, allowed in (
-        *(("shop", "shop", "t"), ("psp", "psp", "t")),
+        *(("shop", "shop", "t"), ("psp", "psp", "t"), ("shop_owner", "psp", "f")),
         *(("shop", "psp", "f"), ("psp", "shop", "f")),
     ):
         assert sql(shop, "postgres", may.format(account, database)).strip() == allowed
+    owner = "SELECT DISTINCT tableowner FROM pg_tables WHERE schemaname = 'public'"
+    assert sql(shop, "shop", owner).split() == ["shop_owner"]
     # The provider cannot reach Redis: it cannot even resolve its name.
     shop.inside("psp", "python", "-c", "import socket; socket.gethostbyname('redis')", fails=True)
 

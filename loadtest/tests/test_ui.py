@@ -36,7 +36,12 @@ FIGURES: dict[str, Any] = {
     "owed": 1,
     "processes": 2,
     "degraded": False,
-    "counters": {"batches": 14, "batched": 40, "lock_wait_count": 4, "lock_wait_seconds": 0.02},
+    "counters": {
+        "batch_size_count": 14,
+        "batch_size_sum": 40,
+        "lock_wait_seconds_count": 4,
+        "lock_wait_seconds_sum": 0.02,
+    },
 }
 
 
@@ -47,7 +52,7 @@ def a_plan(**more: Any) -> Plan:
 
 def a_run(**more: Any) -> PageRun:
     run = PageRun(a_plan(**more), DemoShop(("127.0.0.1", 1)), None, IDLE, FIGURES)
-    run.before = {"batches": 10}
+    run.before = {"batch_size_count": 10}
     return run
 
 

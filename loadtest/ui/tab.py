@@ -88,9 +88,9 @@ def _faults(run: PageRun) -> list[dict[str, str]]:
 def _combining(run: PageRun) -> list[dict[str, str]]:
     if not run.chosen.fenced:
         return []
-    waits, batches = run.counted("lock_wait_count"), run.counted("batches")
-    wait = 1000 * run.counted("lock_wait_seconds") / waits if waits else 0.0
-    size = run.counted("batched") / batches if batches else 0.0
+    waits, batches = run.counted("lock_wait_seconds_count"), run.counted("batch_size_count")
+    wait = 1000 * run.counted("lock_wait_seconds_sum") / waits if waits else 0.0
+    size = run.counted("batch_size_sum") / batches if batches else 0.0
     return [
         _row("Lock waits", f"{waits:,.0f}", f"{wait:.1f} ms each, on average"),
         _row("Batches", f"{batches:,.0f}", f"{size:.1f} purchases each, on average"),

@@ -8,6 +8,7 @@ connection's return to the pool. Errors are answered and logged by the operation
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from io import BytesIO
@@ -20,7 +21,9 @@ from django.http.response import HttpResponseBase
 from django.middleware.security import SecurityMiddleware
 from django.urls import get_resolver
 
+from inventory.metrics import metrics
 from inventory.selling.commit import lend_connections
+from shop import headers, logs
 from shop.api.routes import API, RouteTable, routes
 
 Environ = dict[str, Any]
@@ -44,6 +47,7 @@ class ApiHandler:
 
     def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
         """Answer one request."""
+        logs.begin_request(environ)
         if not environ["PATH_INFO"].startswith(API):
             return self._pages(environ, start_response)
         try:
@@ -54,7 +58,8 @@ class ApiHandler:
             lend_connections()
         if response is None:
             return self._pages(environ, start_response)
-        start_response(_STATUS_LINES[response.status_code], list(response.items()))
+        sent = [*response.items(), *self._headers]
+        start_response(_STATUS_LINES[response.status_code], sent)
         # The server closes what is streamed, by which Django gives its connection back.
         return response if response.streaming else (response.content,)  # type: ignore[attr-defined]
 
@@ -69,18 +74,19 @@ class ApiHandler:
         if found is None or (self._https_only and not request.is_secure()):
             return None
         view, ids = found
+        start = time.perf_counter()
         response = view(request, **ids)
-        for name, value in self._headers:
-            response.headers[name] = value
+        seconds = time.perf_counter() - start
+        metrics.observe("api_seconds", seconds, view.__name__, str(response.status_code))
         return response
 
 
 def _security_headers() -> list[tuple[str, str]]:
-    """Return the headers that Django's SecurityMiddleware sets, which are the same every time."""
+    """Return Django's headers and ours, which are the same for every call."""
     request = WSGIRequest(
         {"REQUEST_METHOD": "GET", "wsgi.url_scheme": "https", "wsgi.input": BytesIO()}
     )
     response = HttpResponse()
     SecurityMiddleware(lambda _: response)(request)
     del response.headers["Content-Type"]
-    return list(response.headers.items())
+    return [*response.headers.items(), *headers.ALL_CALLS.items()]

@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from inventory import failpoints, services
 from inventory.models import Item
-from shop.accounts import tokens
+from shop.accounts import throttle, tokens
 from shop.api import schemas
 from shop.api.operations import Answer, Operation, Result
 from shop.catalogue.sale_cache import NoSuchSale, sale_cache
@@ -200,7 +200,7 @@ def refund_order(
     tag="Buyers",
     body=schemas.Credentials,
     answers={201: Answer(schemas.Token, "The token.")},
-    problems=("wrong_credentials",),
+    problems=("wrong_credentials", throttle.CODE),
 )
 def make_token(request: HttpRequest, *, body: schemas.Credentials) -> Result:
     """Exchange a user name and a password for a buyer token.
@@ -210,7 +210,8 @@ def make_token(request: HttpRequest, *, body: schemas.Credentials) -> Result:
     """
     user = authenticate(request, username=body.username, password=body.password)
     if user is None:
-        raise Refusal("wrong_credentials")
+        throttled = throttle.is_throttled(body.username)
+        raise Refusal(throttle.CODE if throttled else "wrong_credentials")
     return 201, schemas.Token(token=tokens.issue(user.pk), expires_in=tokens.LIFETIME)
 
 

@@ -125,7 +125,7 @@ def _send(mail: Mail, connection: BaseEmailBackend) -> bool:
     try:
         connection.send_messages([rendering.message(mail)])
     except Exception as error:
-        log.exception("%s could not be sent", mail)
+        log.exception("%s could not be sent", mail, extra={"order": mail.order_id})
         attempts = mail.attempts + 1
         Mail.objects.filter(pk=mail.pk).update(
             attempts=attempts,

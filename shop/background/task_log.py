@@ -13,6 +13,9 @@ from typing import Any
 from celery.signals import task_failure, task_postrun, task_prerun
 from django.db import Error, connection
 
+from inventory.metrics import metrics
+from shop import logs
+
 log = logging.getLogger(__name__)
 
 NOTE = """
@@ -41,7 +44,8 @@ def watch() -> None:
     task_postrun.connect(_end)
 
 
-def _begin(task_id: str, **_: Any) -> None:
+def _begin(task_id: str, task: Any, **_: Any) -> None:
+    logs.begin_task(task.name, task_id)
     _began[task_id] = time.monotonic()
 
 
@@ -55,6 +59,7 @@ def _fail(task_id: str, exception: BaseException, **_: Any) -> None:
 def _end(task_id: str, task: Any, retval: Any = None, **_: Any) -> None:
     seconds = time.monotonic() - _began.pop(task_id, time.monotonic())
     error = _failed.pop(task_id, "")
+    metrics.observe("task_seconds", seconds, task.name, "failed" if error else "done")
     note(task.name, seconds, result="" if error else str(retval), error=error)
     if not connection.in_atomic_block:
         connection.close()  # return it to the pool; Celery may have cleaned up before this

@@ -11,6 +11,7 @@ import logging
 import time
 
 from celery import Task
+from celery.signals import worker_process_init
 from django.db import DatabaseError
 from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
@@ -21,11 +22,19 @@ from shop.audit import alerts, examine
 from shop.background import expiry, task_log
 from shop.background import follow_up as followup
 from shop.celery import app
+from shop.metrics import files
 from shop.payments import recovery
 
 log = logging.getLogger(__name__)
 
 task_log.watch()
+
+
+@worker_process_init.connect
+def publish_metrics(**_: object) -> None:
+    """Write this worker process's metrics for the exporter."""
+    files.publish("celery")
+
 
 SLICE = 1.0
 """Seconds after which a task yields to the others in the worker's queues and continues as a new

@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
+from django.db import transaction
+
 from inventory import outbox
+from inventory.metrics import metrics
 from inventory.services import Released
 from shop.orders.models import Order, OrderEvent, OrderLine
 from shop.orders.states import Step
@@ -48,6 +51,7 @@ def take(step: Step, orders: Sequence[int]) -> None:
     if moved != len(orders):
         raise WrongState(_elsewhere(step, orders))
     OrderEvent.objects.bulk_create(OrderEvent(order_id=pk, kind=step.event) for pk in orders)
+    _count(step.event, len(orders))
     outbox.emit(topic(step.event), {"orders": list(orders)})
 
 
@@ -68,7 +72,12 @@ def note(
     OrderEvent.objects.create(
         order_id=order, kind=kind, amount=amount, quantity=quantity, line_id=line, key=key
     )
+    _count(kind, 1)
     outbox.emit(topic(kind), {"orders": [order]})
+
+
+def _count(event: str, orders: int) -> None:
+    transaction.on_commit(lambda: metrics.count("order_events", str(event), by=orders))
 
 
 def orders_of(released: Sequence[Released]) -> list[int]:

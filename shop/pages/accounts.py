@@ -14,6 +14,7 @@ from django.views.decorators.cache import never_cache
 from django.views.generic import FormView
 
 from shop.accounts import tokens
+from shop.accounts.throttle import ThrottledForm
 from shop.pages.forms import SignUpForm
 
 
@@ -21,6 +22,7 @@ class SignIn(LoginView):
     """Sign in, and return to the page that asked for it."""
 
     template_name = "shop/sign_in.html"
+    authentication_form = ThrottledForm
     redirect_authenticated_user = True
 
 

@@ -11,6 +11,7 @@ from django.shortcuts import render
 from django.views.decorators.cache import cache_control
 from django.views.decorators.http import condition, require_safe
 
+from shop import headers
 from shop.api.openapi import document
 from shop.refusals import PROBLEMS
 
@@ -39,4 +40,6 @@ def browse(request: HttpRequest) -> HttpResponse:
 
     A problem's ``type`` is the address of its anchor.
     """
-    return render(request, "shop/docs.html", {"problems": PROBLEMS})
+    response = render(request, "shop/docs.html", {"problems": PROBLEMS})
+    response.headers[headers.POLICY] = headers.API_DOCS
+    return response

@@ -11,6 +11,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.clickjacking import xframe_options_sameorigin
 from django.views.decorators.http import require_safe
 
+from shop import headers
 from shop.mails.models import Mail
 from shop.mails.rendering import letter
 from shop.orders.models import Order
@@ -35,7 +36,8 @@ def one(request: HttpRequest, order: int, kind: str) -> HttpResponse:
     """Show one mail as a mail program does."""
     mail = get_object_or_404(_mails(_order(request, order)), kind=kind)
     # Its links must open outside the frame.
-    return HttpResponse(letter(mail).html.replace("<head>", '<head><base target="_top">', 1))
+    html = letter(mail).html.replace("<head>", '<head><base target="_top">', 1)
+    return HttpResponse(html, headers={headers.POLICY: headers.MAIL})
 
 
 def _order(request: HttpRequest, order: int) -> Order:

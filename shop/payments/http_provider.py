@@ -15,6 +15,7 @@ import msgspec
 import urllib3
 from django.conf import settings
 
+from inventory.metrics import metrics
 from inventory.selling.commit import lend_connections
 from shop.payments.provider import (
     Intent,
@@ -136,6 +137,20 @@ def _complete(response: urllib3.BaseHTTPResponse) -> Iterator[LedgerLine]:
 
 def _call(kind: type[T], method: str, path: str, *, key: str = "", body: Any = None) -> T:
     """Send a request; return the document of a definite success."""
+    start = time.monotonic()
+    outcome = "unknown"
+    try:
+        document = _ask(kind, method, path, key=key, body=body)
+        outcome = "answered"
+        return document
+    except PaymentDeclined:
+        outcome = "declined"
+        raise
+    finally:
+        metrics.observe("provider_seconds", time.monotonic() - start, outcome)
+
+
+def _ask(kind: type[T], method: str, path: str, *, key: str, body: Any) -> T:
     # The wait needs no database connection: lend it to others.
     lend_connections()
     deadline = time.monotonic() + LONGEST

@@ -49,11 +49,17 @@ def _each(kind: type[Row], due: Q, ask: Callable[[Row], None], most: int) -> int
         try:
             ask(row)
         except PaymentUnknown as error:
-            log.warning("%s: the provider gives no answer (%s); will ask again", row, error)
+            message = "%s: the provider gives no answer (%s); will ask again"
+            log.warning(message, row, error, extra={"order": _order(row)})
         except Exception:
             # A row that cannot be settled must not block the others.
-            log.exception("%s could not be settled; will try again", row)
+            message = "%s could not be settled; will try again"
+            log.exception(message, row, extra={"order": _order(row)})
     return most
+
+
+def _order(row: Payment | Refund) -> int:
+    return row.order_id if isinstance(row, Payment) else row.payment.order_id
 
 
 def _next(kind: type[Row], due: Q) -> Row | None:

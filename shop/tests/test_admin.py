@@ -4,6 +4,7 @@ import re
 from datetime import timedelta
 
 import pytest
+from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Permission, User
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -253,3 +254,21 @@ def test_a_message_that_waits_after_a_failure_is_tried_again_at_once(admin_clien
 def test_the_admin_is_for_staff(client):
     client.force_login(a_buyer())
     assert re.search("login", client.get(reverse("admin:index")).headers["Location"])
+
+
+def test_actions_are_in_the_log_that_nobody_can_change(admin_client, admin_user, rows):
+    sale, mail = rows[Sale], rows[Mail]
+    run(admin_client, Sale, "pause", sale)
+    run(admin_client, Sale, "pause", sale)  # changes nothing
+    run(admin_client, Sale, "resume", sale)
+    run(admin_client, Mail, "retry", mail)
+    logged = LogEntry.objects.order_by("pk").values_list("user", "object_id", "change_message")
+    assert list(logged) == [
+        (admin_user.pk, str(sale.pk), "Paused."),
+        (admin_user.pk, str(sale.pk), "Resumed."),
+        (admin_user.pk, str(mail.pk), "Retried."),
+    ]
+    assert "Paused." in admin_client.get(url(LogEntry, "changelist")).content.decode()
+    entry = LogEntry.objects.earliest("pk")
+    assert admin_client.post(url(LogEntry, "delete", entry.pk), {"post": "yes"}).status_code == 403
+    assert admin_client.post(url(LogEntry, "change", entry.pk), {}).status_code == 403

@@ -108,12 +108,11 @@ class Combining(Strategy):
                 others.append(ticket)
             else:
                 ticket.answer = SoldOut(0)
-        metrics.count("refused_by_hint", len(tickets) - len(others))
+        metrics.count("refused_by_hint", by=len(tickets) - len(others))
         return others
 
     def _sell(self, key: QueueKey, tickets: Sequence[PurchaseTicket], token: int | None) -> None:
-        metrics.count("batches")
-        metrics.count("batched", len(tickets))
+        metrics.observe("batch_size", len(tickets))
         self._sell_or_split(key, tickets, token)
 
     def _sell_or_split(

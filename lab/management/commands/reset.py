@@ -18,8 +18,7 @@ from lab.stack.folder import alone, make_folder
 # folder and may keep other files there. Private folders belong to running commands; abandoned ones
 # are deleted as well.
 WRITTEN = (
-    *("demo", "loadtest", "mail", "meters", "psp-key", "psp-webhook-secret", "secret-key"),
-    *("servers", "soak"),
+    *("demo", "loadtest", "mail", "psp-key", "psp-webhook-secret", "secret-key", "servers", "soak"),
 )
 
 

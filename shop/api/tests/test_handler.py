@@ -67,6 +67,8 @@ def test_a_purchase_is_answered_with_the_headers_of_every_page(
     page = client.get("/healthz").headers
     for name in ("X-Content-Type-Options", "Referrer-Policy", "Cross-Origin-Opener-Policy"):
         assert headers[name] == page[name]
+    assert headers["Content-Security-Policy"] == "default-src 'none'; frame-ancestors 'none'"
+    assert headers["Cache-Control"] == "no-store"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,140 @@
+"""The accounts that docker/postgres/accounts.sh makes: each may do its work and no more."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+from psycopg.errors import InsufficientPrivilege, OperationalError
+
+from lab import environment
+from lab.stack import postgres
+from lab.stack.embedded import ServerUrls, private_servers
+
+pytestmark = pytest.mark.long
+
+SCRIPT = environment.PROJECT / "docker/postgres/accounts.sh"
+PASSWORDS = {
+    "SHOP_OWNER_DB_PASSWORD": "o" * 8,
+    "SHOP_DB_PASSWORD": "s" * 8,
+    "PSP_DB_PASSWORD": "p" * 8,
+}
+
+
+class Server:
+    """A private PostgreSQL with the accounts."""
+
+    def __init__(self, urls: ServerUrls) -> None:
+        self.urls = urls
+        self.parts = urlsplit(urls.database)
+        self._name_the_superuser_as_the_image_does()
+
+    def _name_the_superuser_as_the_image_does(self) -> None:
+        """The embedded server's superuser and database are named `shop`."""
+        with psycopg.connect(self.urls.database, autocommit=True) as connection:
+            connection.execute("CREATE ROLE renamer SUPERUSER LOGIN PASSWORD 'renamer'")
+        with psycopg.connect(self.url("renamer", "renamer", "postgres")) as connection:
+            connection.execute("ALTER ROLE shop RENAME TO postgres")
+            connection.execute("ALTER DATABASE shop RENAME TO unused")
+
+    @property
+    def superuser(self) -> str:
+        """The URL of the superuser, in the shop's database."""
+        return self.url("postgres", str(self.parts.password))
+
+    def make_accounts(self) -> None:
+        """Run the script as the image's entry point does."""
+        programs = str(Path(postgres.programs()))
+        variables = {
+            "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+            "PGHOST": str(self.parts.hostname),
+            "PGPORT": str(self.parts.port),
+            "PGPASSWORD": str(self.parts.password),
+            **PASSWORDS,
+        }
+        result = subprocess.run(
+            ["bash", str(SCRIPT)], env=variables, capture_output=True, text=True, check=False
+        )
+        assert result.returncode == 0, result.stderr
+
+    def url(self, account: str, password: str, database: str = "shop") -> str:
+        """Return the URL with which an account connects."""
+        host = f"{self.parts.hostname}:{self.parts.port}"
+        return f"postgresql://{account}:{password}@{host}/{database}"
+
+    @property
+    def shop(self) -> str:
+        """The URL of the shop's account."""
+        return self.url("shop", PASSWORDS["SHOP_DB_PASSWORD"])
+
+    def manage(self, url: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run a command of the shop with an account."""
+        variables = {**os.environ, **self.urls.as_environment(), "DATABASE_URL": url}
+        return subprocess.run(
+            [sys.executable, "manage.py", *arguments],
+            cwd=environment.PROJECT,
+            env=variables,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with private_servers() as servers:
+        server = Server(servers.urls)
+        server.make_accounts()
+        owner = server.url("shop_owner", PASSWORDS["SHOP_OWNER_DB_PASSWORD"])
+        migrated = server.manage(owner, "migrate", "--no-input")
+        assert migrated.returncode == 0, migrated.stderr
+        yield server
+
+
+def test_the_shops_account_sells(server: Server) -> None:
+    made = server.manage(server.shop, "create_sale", "--stock", "5", "--price", "999")
+    assert made.returncode == 0, made.stderr
+    audited = server.manage(server.shop, "audit")
+    assert audited.returncode == 0, audited.stdout
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "ALTER TABLE inventory_item DISABLE TRIGGER ALL",
+        "ALTER TABLE inventory_item DROP CONSTRAINT inventory_item_available_within_total",
+        "DROP TABLE inventory_stockmovement",
+        "TRUNCATE inventory_stockmovement",
+        "CREATE TABLE own (id int)",
+        "SET session_replication_role = replica",
+        "CREATE ROLE another SUPERUSER",
+    ],
+)
+def test_the_shops_account_cannot_get_round_the_guard(server: Server, statement: str) -> None:
+    with psycopg.connect(server.shop) as connection, pytest.raises(InsufficientPrivilege):
+        connection.execute(statement)
+
+
+def test_shop_and_provider_cannot_enter_each_others_databases(server: Server) -> None:
+    for account, password, database in (
+        ("shop", PASSWORDS["SHOP_DB_PASSWORD"], "psp"),
+        ("psp", PASSWORDS["PSP_DB_PASSWORD"], "shop"),
+    ):
+        with pytest.raises(OperationalError, match="permission denied for database"):
+            psycopg.connect(server.url(account, password, database))
+
+
+def test_a_volume_on_which_the_shop_owned_its_tables_is_converted(server: Server) -> None:
+    with psycopg.connect(server.superuser) as connection:
+        connection.execute("ALTER TABLE shop_order OWNER TO shop")
+    server.make_accounts()
+    with psycopg.connect(server.shop) as connection:
+        connection.execute("SELECT count(*) FROM shop_order")
+        with pytest.raises(InsufficientPrivilege):
+            connection.execute("ALTER TABLE shop_order ADD COLUMN more int")

@@ -1,0 +1,112 @@
+"""The dashboard and the alert rules: they are valid, and name only metrics that exist."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from inventory.metrics import metrics
+from lab import environment
+from shop.metrics import state
+
+DOCKER = environment.PROJECT / "docker"
+RULES: dict[str, Any] = yaml.safe_load((DOCKER / "prometheus/rules.yml").read_text())
+CONFIG: dict[str, Any] = yaml.safe_load((DOCKER / "prometheus/prometheus.yml").read_text())
+DASHBOARD: dict[str, Any] = json.loads((DOCKER / "grafana/dashboards/shop.json").read_text())
+COMPOSE: dict[str, Any] = yaml.safe_load((environment.PROJECT / "docker-compose.yml").read_text())
+
+ALERTS = [rule for group in RULES["groups"] for rule in group["rules"]]
+PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
+QUERIES = [target["expr"] for panel in PANELS for target in panel["targets"]]
+NAME = re.compile(r"\b(?:inventory|shop)_\w+|\bup\b")
+SUFFIXES = {"counter": ("_total",), "gauge": ("",), "histogram": ("_bucket", "_count", "_sum")}
+
+
+@pytest.fixture
+def exported(transactional_db: None) -> set[str]:
+    """Names of all series that the exporter can show."""
+    counted = {
+        each.exported + suffix
+        for each in metrics.declared.values()
+        for suffix in SUFFIXES[each.kind]
+    }
+    return counted | {family.name for family in state.families()} | {"shop_process_alive", "up"}
+
+
+def test_rules_and_dashboard_name_metrics_that_exist(exported: set[str]) -> None:
+    for expression in (*QUERIES, *(alert["expr"] for alert in ALERTS)):
+        # Label values such as {job="shop"} are no metrics.
+        named = set(NAME.findall(re.sub(r'"[^"]*"', "", expression)))
+        assert named, expression
+        assert named <= exported, expression
+
+
+def test_every_metric_is_on_the_dashboard(exported: set[str]) -> None:
+    shown = {name for query in QUERIES for name in NAME.findall(query)}
+    for each in metrics.declared.values():
+        assert {each.exported + suffix for suffix in SUFFIXES[each.kind]} & shown, each.name
+    assert {name for name in exported if name.startswith(("shop_owed", "shop_up"))} <= shown
+
+
+def test_every_alert_has_a_severity_and_says_what_is_wrong() -> None:
+    names = [alert["alert"] for alert in ALERTS]
+    assert len(set(names)) == len(names) > 10
+    for alert in ALERTS:
+        assert alert["labels"]["severity"] in {"page", "ticket"}, alert
+        assert alert["annotations"]["summary"].endswith("."), alert
+
+
+def test_the_runbook_has_a_row_for_every_alert_and_no_other() -> None:
+    text = (environment.PROJECT / "docs/operations.md").read_text()
+    section = text.partition("| alert |")[2].partition("##")[0]
+    rows = re.findall(r"^\| (\w+) \|", section, re.MULTILINE)
+    assert sorted(rows) == sorted(alert["alert"] for alert in ALERTS)
+
+
+def test_panels_have_ids_of_their_own_and_do_not_overlap() -> None:
+    panels = DASHBOARD["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    cells = [
+        (x, y)
+        for position in (panel["gridPos"] for panel in panels)
+        for x in range(position["x"], position["x"] + position["w"])
+        for y in range(position["y"], position["y"] + position["h"])
+    ]
+    assert len(set(cells)) == len(cells)
+    assert max(x for x, _ in cells) < 24
+
+
+def test_prometheus_asks_the_exporter_and_grafana_asks_prometheus() -> None:
+    services = COMPOSE["services"]
+    [job] = CONFIG["scrape_configs"]
+    [target] = job["static_configs"][0]["targets"]
+    host, port = target.split(":")
+    assert port in services[host]["command"].split()
+    source = yaml.safe_load(
+        (DOCKER / "grafana/provisioning/datasources/prometheus.yml").read_text()
+    )["datasources"][0]
+    assert source["url"].split("/")[2].split(":")[0] in services
+    assert {panel["datasource"]["uid"] for panel in PANELS} == {source["uid"]}
+    for name in ("exporter", "prometheus", "grafana"):
+        assert services[name]["profiles"] == ["metrics"], name
+
+
+@pytest.mark.skipif(not shutil.which("promtool"), reason="promtool is not installed")
+def test_promtool_accepts_the_rules_and_the_dashboards_queries(tmp_path: Path) -> None:
+    recorded = [
+        {"record": f"query:{number}", "expr": query.replace("$__rate_interval", "1m")}
+        for number, query in enumerate(QUERIES)
+    ]
+    as_rules = tmp_path / "queries.yml"
+    as_rules.write_text(yaml.safe_dump({"groups": [{"name": "queries", "rules": recorded}]}))
+    for path in (DOCKER / "prometheus/rules.yml", as_rules):
+        command = ["promtool", "check", "rules", str(path)]
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert result.returncode == 0, result.stderr

@@ -1,0 +1,91 @@
+"""Slow down password guessing: a few failed attempts per user name and time, in all processes.
+
+Counted per user name and not per address, because behind a proxy all buyers may share one, and
+guessers have many. The price: a stranger can keep a buyer from signing in for some minutes.
+Existing sessions and tokens go on. While Redis does not answer, nothing is counted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from django.contrib.auth.backends import ModelBackend
+from django.contrib.auth.forms import AuthenticationForm
+from django.contrib.auth.models import User
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.http import HttpRequest
+
+from inventory.redis import circuit, client
+from shop.refusals import PROBLEMS
+
+ATTEMPTS = 10
+"""Failed attempts per user name and window: 2,880 per day, against passwords that are not among the
+20,000 most common ones."""
+
+WINDOW = 5 * 60
+"""Seconds from the first failed attempt until all are forgotten."""
+
+CODE = "login_throttled"
+"""Code of the refusal."""
+
+COUNT = """
+local count = redis.call('INCR', KEYS[1])
+if count == 1 then redis.call('EXPIRE', KEYS[1], ARGV[1]) end
+return count
+"""
+"""Counts before the password is checked, so that parallel attempts count too. One script, so that
+no count is left without an end."""
+
+
+def _key(username: str) -> str:
+    # Hashed, since people type passwords into this field.
+    return f"login:{hashlib.sha256(username.casefold().encode()).hexdigest()}"
+
+
+def _attempts(username: str) -> int:
+    return circuit().ask(
+        lambda: int(client().eval(COUNT, 1, _key(username), WINDOW)),
+        otherwise=0,
+    )
+
+
+def is_throttled(username: str) -> bool:
+    """Whether the next attempt for a user name will be refused."""
+    count: Any = circuit().ask(lambda: client().get(_key(username)), otherwise=None)
+    return int(count or 0) >= ATTEMPTS
+
+
+class ThrottledBackend(ModelBackend):
+    """Django's user names and passwords, with a limit of attempts: pages, admin and API."""
+
+    def authenticate(
+        self,
+        request: HttpRequest | None,
+        username: str | None = None,
+        password: str | None = None,
+        **more: Any,
+    ) -> User | None:
+        """Return the user; None if name or password are wrong.
+
+        Raises:
+            PermissionDenied: too many attempts; no other backend is asked.
+        """
+        if username is None or password is None:
+            return None
+        if _attempts(username) > ATTEMPTS:
+            raise PermissionDenied
+        user = super().authenticate(request, username, password, **more)
+        if user is not None:
+            circuit().ask(lambda: client().delete(_key(username)), otherwise=0)
+        return user
+
+
+class ThrottledForm(AuthenticationForm):
+    """A sign-in form that says when there were too many attempts."""
+
+    def get_invalid_login_error(self) -> ValidationError:
+        """Return the error of an attempt that was refused."""
+        if is_throttled(self.cleaned_data["username"]):
+            return ValidationError(str(PROBLEMS[CODE].title), code=CODE)
+        return super().get_invalid_login_error()

@@ -1,0 +1,29 @@
+"""`manage.py export_metrics`: serve the metrics of all processes to Prometheus."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandParser
+
+from shop import environment
+from shop.metrics import exporter
+
+
+class Command(BaseCommand):
+    """Serve ``/metrics`` until a signal ends it."""
+
+    help = "Serve the metrics of all processes of METRICS_FOLDER to Prometheus."
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: CommandParser) -> None:  # noqa: D102
+        parser.add_argument("--bind", default="127.0.0.1", help="address to listen on")
+        parser.add_argument(
+            "--port", type=int, default=environment.number("METRICS_PORT"), help="port"
+        )
+
+    def handle(self, *args: Any, bind: str, port: int, **options: Any) -> None:
+        """Serve."""
+        server, thread = exporter.serve(bind, port)
+        self.stdout.write(f"http://{bind}:{server.server_port}/metrics")
+        thread.join()

@@ -1,0 +1,1 @@
+"""Metrics for Prometheus: counters of all processes, and the state of the books and servers."""

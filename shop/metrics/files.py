@@ -1,0 +1,138 @@
+"""The metrics of all processes, as one small file per process in a shared folder.
+
+Each process writes its own once a second; the exporter and the demo read all of them. Containers
+on one machine share the folder (docker-compose.yml mounts a volume). Files cost a purchase nothing,
+and they are readable while Redis, the database and the web processes are away.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from shop import environment
+
+EVERY = 1.0
+"""Seconds between two writings."""
+
+ALIVE = 5.0
+"""Seconds since its last writing after which a process counts as gone."""
+
+FORGOTTEN = 24 * 3600.0
+"""Seconds since its last writing after which another machine's or container's file is deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a process wrote last.
+
+    Attributes:
+        process: host name and process id.
+        alive: it has written within the last seconds.
+        snapshot: see ``inventory.metrics.Metrics.snapshot``.
+    """
+
+    process: str
+    alive: bool
+    snapshot: dict[str, Any]
+
+
+@dataclass(slots=True)
+class Sums:
+    """What all processes counted since the shop was started, dead processes included.
+
+    Attributes:
+        counters: see ``inventory.metrics.Metrics.read``.
+        processes: that are alive and sell.
+        degraded: at least one of them sells without Redis.
+    """
+
+    counters: Counter[str] = field(default_factory=Counter)
+    processes: int = 0
+    degraded: bool = False
+
+
+def folder() -> Path | None:
+    """Return the folder that the processes write to; None if they write nothing."""
+    path = environment.text("METRICS_FOLDER")
+    return Path(path) if path else None
+
+
+def forget() -> None:
+    """Remove this host's files and very old ones, before its web processes start.
+
+    Other containers may share the folder: their files stay for a day.
+    """
+    own, now = f"{socket.gethostname()}.", time.time()
+    for path in _files("*"):
+        with suppress(FileNotFoundError):
+            if path.name.startswith(own) or now - path.stat().st_mtime > FORGOTTEN:
+                path.unlink()
+
+
+def publish(kind: str) -> None:
+    """Keep this process's metrics on disk from now on, if there is a folder for them.
+
+    Args:
+        kind: ``web`` or ``celery``.
+    """
+    if (shared := folder()) is None:
+        return
+    shared.mkdir(mode=0o755, parents=True, exist_ok=True)
+    # Process numbers repeat from container to container; a container's host name does not.
+    path = shared / f"{socket.gethostname()}.{os.getpid()}.{kind}.json"
+    threading.Thread(target=_write_for_ever, args=[path], name="metrics", daemon=True).start()
+
+
+def written() -> Iterator[Written]:
+    """Return what each process wrote last."""
+    now = time.time()
+    for path in _files("*.json"):
+        with suppress(FileNotFoundError):
+            age = now - path.stat().st_mtime
+            yield Written(path.stem, age < ALIVE, json.loads(path.read_bytes()))
+
+
+def read() -> Sums:
+    """Add all processes up; this process alone if none writes."""
+    sums = Sums()
+    for each in written():
+        sums.counters.update(each.snapshot["read"])
+        if each.alive and each.process.endswith(".web"):
+            sums.processes += 1
+            sums.degraded |= bool(each.snapshot["gauges"]["degraded"])
+    if sums.processes:
+        return sums
+    own = _own()
+    return Sums(Counter(own["read"]), 1, bool(own["gauges"]["degraded"]))
+
+
+def _files(pattern: str) -> list[Path]:
+    shared = folder()
+    return sorted(shared.glob(pattern)) if shared else []
+
+
+def _own() -> dict[str, Any]:
+    # Not above: gunicorn's master calls `forget`, and must not load a client of Redis that its
+    # workers then have without gevent's patches.
+    from inventory import redis  # noqa: F401  # adds its gauge
+    from inventory.metrics import metrics
+
+    return metrics.snapshot()
+
+
+def _write_for_ever(path: Path) -> None:
+    temporary = path.with_suffix(".new")
+    while True:
+        temporary.write_text(json.dumps(_own()), encoding="utf-8")
+        temporary.replace(path)  # so that no reader sees half of it
+        time.sleep(EVERY)

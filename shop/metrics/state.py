@@ -1,0 +1,89 @@
+"""The state of books and servers, asked for at each scrape. Every question is bounded in time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from django.db import connection, transaction
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+from shop import health
+
+LAGS = """
+SELECT 'outbox', count(*) FILTER (WHERE dead IS NULL), count(*) FILTER (WHERE dead IS NOT NULL),
+       extract(epoch FROM now() - min(created) FILTER (WHERE dead IS NULL))
+FROM inventory_outboxmessage WHERE done IS NULL
+UNION ALL
+SELECT 'mail', count(*) FILTER (WHERE dead IS NULL), count(*) FILTER (WHERE dead IS NOT NULL),
+       extract(epoch FROM now() - min(created) FILTER (WHERE dead IS NULL))
+FROM shop_mail WHERE sent IS NULL
+UNION ALL
+SELECT 'expiry', count(*), 0, extract(epoch FROM now() - min(deadline))
+FROM inventory_reservation WHERE state = 'held' AND deadline < now()
+UNION ALL
+SELECT 'payment', count(*), 0, extract(epoch FROM now() - min(created))
+FROM shop_payment WHERE state = 'pending'
+UNION ALL
+SELECT 'refund', count(*), 0, extract(epoch FROM now() - min(created))
+FROM shop_refund WHERE state = 'pending'
+UNION ALL
+SELECT 'alert', count(*), 0, extract(epoch FROM now() - min(opened))
+FROM shop_alert WHERE closed IS NULL
+"""
+"""Work that is owed: its kind, how much, how much of it is dead, the age of the oldest in seconds.
+Each table has a partial index of these rows."""
+
+SECONDS = 2
+"""Time limit of the statement in the server; `shop.health.asked` bounds what the client waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owed:
+    """Work that the database says is owed."""
+
+    kind: str
+    waiting: int
+    dead: int
+    age: float
+
+
+def owed() -> list[Owed]:
+    """Return what is owed, by kind.
+
+    Raises:
+        django.db.Error: the database does not tell.
+    """
+    try:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute(f"SET LOCAL statement_timeout = '{SECONDS}s'")
+            cursor.execute(LAGS)
+            return [
+                Owed(kind, waiting, dead, float(age or 0))
+                for kind, waiting, dead, age in cursor.fetchall()
+            ]
+    finally:
+        connection.close()  # back to the pool: the thread that asked ends
+
+
+def families() -> Iterable[Metric]:
+    """Return the state as Prometheus metrics; figures that cannot be read are absent."""
+    questions: dict[str, Callable[[], object]] = {"owed": owed, "queues": health.queue_lengths}
+    answers = health.asked({**health.SERVERS, **questions})
+    up = GaugeMetricFamily("shop_up", "1 if the server answers in time", labels=["server"])
+    for name in health.SERVERS:
+        up.add_metric([name], float(answers[name].error is None))
+    yield up
+    waiting = GaugeMetricFamily("shop_owed", "work that is owed, by kind", labels=["kind"])
+    dead = GaugeMetricFamily("shop_owed_dead", "work that was given up", labels=["kind"])
+    age = GaugeMetricFamily("shop_owed_seconds", "age of the oldest work owed", labels=["kind"])
+    found = answers["owed"].value
+    for each in found if isinstance(found, list) else ():
+        waiting.add_metric([each.kind], each.waiting)
+        dead.add_metric([each.kind], each.dead)
+        age.add_metric([each.kind], each.age)
+    queue = GaugeMetricFamily("shop_queue_tasks", "tasks in the broker's queues", labels=["queue"])
+    lengths = answers["queues"].value
+    for name, length in lengths.items() if isinstance(lengths, dict) else ():
+        queue.add_metric([name], length)
+    yield from (waiting, dead, age, queue)

@@ -1,0 +1,77 @@
+"""The metrics of all processes, as files."""
+
+import json
+import os
+import time
+
+import pytest
+
+from inventory.metrics import metrics
+from shop.metrics import files
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("METRICS_FOLDER", str(tmp_path))
+    return tmp_path
+
+
+def write(path, *, degraded=False, age=0.0, **counters):
+    snapshot = {"counters": [], "histograms": [], "gauges": {"degraded": degraded}}
+    path.write_text(json.dumps({**snapshot, "read": counters}))
+    os.utime(path, (time.time() - age, time.time() - age))
+
+
+def test_counters_of_processes_add_up_and_those_of_the_dead_stay_in_the_sum(folder):
+    write(folder / "a.1.web.json", batch_size_count=3, lock_wait_seconds_sum=0.5)
+    write(folder / "a.2.web.json", batch_size_count=4)
+    write(folder / "a.3.web.json", degraded=True, age=60, batch_size_count=10)
+    write(folder / "a.4.celery.json", stale_token=1)
+    read = files.read()
+    assert read.counters == {
+        "batch_size_count": 17,
+        "lock_wait_seconds_sum": 0.5,
+        "stale_token": 1,
+    }
+    assert (read.processes, read.degraded) == (2, False)
+
+
+def test_one_process_without_redis_is_said(folder):
+    write(folder / "a.1.web.json")
+    write(folder / "a.2.web.json", degraded=True)
+    assert files.read().degraded
+
+
+def test_without_a_folder_this_processes_own_are_shown(monkeypatch):
+    monkeypatch.delenv("METRICS_FOLDER", raising=False)
+    metrics.count("stale_token")
+    files.publish("web")
+    read = files.read()
+    assert read.processes == 1
+    assert read.counters["stale_token"] == metrics.read()["stale_token"]
+
+
+def test_what_is_published_is_read_and_forgotten(folder):
+    metrics.count("stale_token")
+    files.publish("web")
+    give_up = time.monotonic() + 10
+    while not list(folder.glob("*.json")):
+        assert time.monotonic() < give_up
+        time.sleep(0.01)
+    assert files.read().counters["stale_token"] == metrics.read()["stale_token"]
+    [written] = files.written()
+    assert written.alive
+    assert written.process.endswith(f".{os.getpid()}.web")
+    files.forget()
+    assert list(folder.glob("*.json")) == []
+
+
+def test_a_container_that_starts_forgets_its_own_counters_and_those_of_the_long_gone(
+    folder, monkeypatch
+):
+    monkeypatch.setattr(files.socket, "gethostname", lambda: "this")
+    write(folder / "this.1.web.json")
+    write(folder / "other.1.web.json", age=3600)
+    write(folder / "old.1.web.json", age=2 * files.FORGOTTEN)
+    files.forget()
+    assert [path.name for path in folder.glob("*")] == ["other.1.web.json"]
