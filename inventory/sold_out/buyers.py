@@ -33,13 +33,13 @@ class BuyersOfItem:
             level: the level, zero, at which the item was seen before this call: the read then
                 includes every reservation made until that change.
         """
-        version, holders = self._known.get(item, (None, None))
+        version, buyers = self._known.get(item, (None, None))
         if version != level.version:
-            holders = self._read(item)
-            self._known[item] = (level.version, holders)
+            buyers = self._read(item)
+            self._known[item] = (level.version, buyers)
             while len(self._known) > MOST_ITEMS:
                 self._known.popitem(last=False)
-        return holders
+        return buyers
 
     @staticmethod
     def _read(item: int) -> frozenset[int] | None:

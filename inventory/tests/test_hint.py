@@ -272,12 +272,12 @@ def test_holders_are_read_once_for_each_time_the_item_runs_out(stock, django_ass
     item = stock(3)
     for buyer in (1, 2, 3):
         sell(new_purchase(item, buyer))
-    holders = BuyersOfItem()
+    buyers = BuyersOfItem()
     with django_assert_num_queries(1):
-        assert holders.of(item, Level(0, 5)) == frozenset({1, 2, 3})
-        assert holders.of(item, Level(0, 5)) == frozenset({1, 2, 3})
+        assert buyers.of(item, Level(0, 5)) == frozenset({1, 2, 3})
+        assert buyers.of(item, Level(0, 5)) == frozenset({1, 2, 3})
     with django_assert_num_queries(1):
-        holders.of(item, Level(0, 6))
+        buyers.of(item, Level(0, 6))
 
 
 def test_too_many_holders_are_not_remembered(stock, monkeypatch):

@@ -8,14 +8,14 @@ from random import Random
 from loadtest.roles import BRIEF
 from loadtest.shopper import Shopper
 
-# Seconds in which they come again, and between two times.
-PATIENCE, PAUSE = 16.0, 0.8
+# Seconds after which a buyer gives up, and between two attempts.
+GIVE_UP_AFTER, PAUSE = 16.0, 0.8
 
 
 def come_again(shopper: Shopper, random: Random) -> None:
     """Ask for one unit of each of two sales, with a new key each time, until there is one."""
     wanted = {shopper.sale, shopper.sale_of(BRIEF)}
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + GIVE_UP_AFTER
     while wanted and time.monotonic() < end:
         for sale in sorted(wanted, key=lambda each: each.id):
             answer = shopper.order(shopper.wants(1, sale))

@@ -11,7 +11,7 @@ from loadtest.scenarios.retries import order_with_retries
 from loadtest.shopper import Shopper
 
 # Seconds: how long a buyer tries, and how long a sale has been over when they give up.
-PATIENCE, OVER = 18.0, 3.5
+GIVE_UP_AFTER, OVER = 18.0, 3.5
 # Orders kept at a time, and paid in all: with more, the limit would be all that they are told.
 KEPT, PAID = 2, 4
 # Keys that are asked for once more when the sale is over.
@@ -25,7 +25,7 @@ def outlast(shopper: Shopper, random: Random) -> None:
     kept: list[tuple[Purchase, str]] = []
     refused: list[Purchase] = []
     paid, over_since = 0, None
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + GIVE_UP_AFTER
     while (now := time.monotonic()) < end:
         purchase = shopper.wants(random.choice([1, 1, 2]), sale)
         answer = shopper.order(purchase)

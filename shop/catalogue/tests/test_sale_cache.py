@@ -9,7 +9,7 @@ import pytest
 from django.db import connection
 
 from inventory.tests.helpers import at_once
-from shop.catalogue import sale_cache as board_module
+from shop.catalogue import sale_cache as module
 from shop.catalogue.models import Sale
 from shop.catalogue.sale_cache import CachedSale, NoSuchSale, SaleCache
 
@@ -60,45 +60,45 @@ def queries(db, django_assert_num_queries):
 
 
 def test_a_fresh_notice_costs_no_query(sale, queries):
-    board = SaleCache()
+    cache = SaleCache()
     with queries(1):
-        first = board.get(sale.pk)
+        first = cache.get(sale.pk)
     with queries(0):
-        assert board.get(sale.pk) is first
+        assert cache.get(sale.pk) is first
 
 
 def test_a_stale_notice_is_looked_at_again(sale, queries, monkeypatch):
-    monkeypatch.setattr(board_module, "FRESH", 0.0)
-    board = SaleCache()
-    board.get(sale.pk)
+    monkeypatch.setattr(module, "FRESH", 0.0)
+    cache = SaleCache()
+    cache.get(sale.pk)
     Sale.objects.filter(pk=sale.pk).update(paused=True)
     with queries(1):
-        assert board.get(sale.pk).closed() == "paused"
+        assert cache.get(sale.pk).closed() == "paused"
 
 
 def test_a_sale_that_is_not_there_is_asked_for_each_time_and_not_remembered(queries):
-    board = SaleCache()
+    cache = SaleCache()
     for _ in range(2):
         with queries(1), pytest.raises(NoSuchSale):
-            board.get(0)
-    assert not board._sales
+            cache.get(0)
+    assert not cache._sales
 
 
 def test_the_memory_is_bounded(sale_of, db, monkeypatch):
-    monkeypatch.setattr(board_module, "MOST_SALES", 3)
-    board = SaleCache()
+    monkeypatch.setattr(module, "MOST_SALES", 3)
+    cache = SaleCache()
     sales = [sale_of().pk for _ in range(5)]
     for pk in sales:
-        assert board.get(pk).sale == pk
-    assert len(board._sales) <= 3
-    assert len(board._fresh_until) <= 3
+        assert cache.get(pk).sale == pk
+    assert len(cache._sales) <= 3
+    assert len(cache._fresh_until) <= 3
 
 
 @pytest.mark.django_db(transaction=True)
 def test_many_threads_that_look_at_once_all_see_the_sale(sale):
     for _ in range(20):
-        board = SaleCache()
-        assert {each.sale for each in at_once([partial(board.get, sale.pk)] * 8)} == {sale.pk}
+        cache = SaleCache()
+        assert {each.sale for each in at_once([partial(cache.get, sale.pk)] * 8)} == {sale.pk}
 
 
 def test_the_notice_knows_the_databases_time(sale):
