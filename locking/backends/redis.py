@@ -118,7 +118,10 @@ class RedisLease(RedisLeaseState, Lease):
     def extend(self, seconds: float) -> None:
         """Set the lease to expire `seconds` from now, and to be renewed for as long; as `Lease`."""
         self.begin_extension(seconds)
-        super().extend(seconds)
+        try:
+            super().extend(seconds)
+        finally:
+            self.end_extension()
         self._seconds = seconds
         if self._remote.renewed:
             due = self.clock.monotonic() + seconds / 3

@@ -141,6 +141,44 @@ def test_force_release_evicts_all_holders(store):
             lease.release()
 
 
+def test_several_permits_come_together_and_in_order(store):
+    one, three = RedisSemaphore(store, "pool", 4), RedisSemaphore(store, "pool", 4, take=3)
+    leases = [one.acquire() for _ in range(2)]
+    many = Task(lambda: three.acquire(timeout=20))
+    eventually(lambda: one.waiters() == 1)
+    few = Task(lambda: one.acquire(timeout=20))
+    eventually(lambda: one.waiters() == 2)
+    assert one.waiters() == 2, "two permits are free, but the first waiter needs three"
+    leases.pop().release()
+    lease = many.result()
+    assert few.is_alive()
+    with pytest.raises(LockTimeout):
+        one.acquire(timeout=0)
+    lease.release()
+    few.result().release()
+    leases.pop().release()
+    three.acquire(timeout=0).release()
+
+
+@pytest.mark.parametrize("take", [0, 5])
+def test_more_permits_than_there_are_are_refused(store, take):
+    with pytest.raises(ValueError, match="from 1 to all 4"):
+        RedisSemaphore(store, "pool", 4, take=take)
+
+
+@pytest.mark.parametrize(("held", "wanted"), [("read", "write"), ("write", "read")])
+def test_a_thread_that_holds_one_lock_of_a_pair_does_not_get_the_other(store, held, wanted):
+    """An upgrade would deadlock as soon as two readers try it."""
+    pair = RedisReadWriteLock(store, "phone")
+    with getattr(pair, held):
+        with pytest.raises(LockError, match="wait for ever"):
+            getattr(pair, wanted).acquire()
+        with pytest.raises(LockTimeout) as refused:
+            getattr(pair, wanted).acquire(timeout=0.1)
+        assert "holds 'phone' by another handle" in refused.value.__notes__[0]
+    getattr(pair, wanted).acquire(timeout=0).release()
+
+
 def test_a_semaphore_without_permits_is_refused(store):
     with pytest.raises(ValueError, match="at least one permit"):
         RedisSemaphore(store, "pool", 0)

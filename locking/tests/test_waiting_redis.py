@@ -121,6 +121,39 @@ def test_a_waiter_of_an_evicted_lock_does_not_read_a_revoked_grant(valkey: Redis
     lease.release()
 
 
+@pytest.mark.parametrize("kind", [RedisLock, RedisWriteLock])
+def test_a_revoked_lock_is_the_next_waiters_at_once(valkey: Redis, kind):
+    holder, heir = kind(valkey, "phone", owner="holder"), kind(valkey, "phone", owner="heir")
+    lease = holder.acquire()
+    waiting = Task(lambda: heir.acquire(timeout=5).release())
+    eventually(holder.waiters)
+    assert holder.force_release("the test wants it")
+    assert holder.owner() != "holder"
+    assert holder.waiters() == 0, "the waiter was not handed the lock"
+    waiting.result()
+    with pytest.raises(LockLost):
+        lease.release()
+
+
+@pytest.mark.parametrize("kind", [RedisLock, RedisWriteLock])
+def test_a_queue_in_which_an_heir_was_put_back_expires(valkey: Redis, kind):
+    """Even if it is the only one in it, and nobody comes again."""
+    lock = kind(valkey, "phone")
+    lease = lock.acquire()
+    die_waiting(lock)
+    lease.release()
+    queue = lock.keys.all[2]
+
+    def put_back() -> bool:
+        with pytest.raises(LockTimeout):
+            kind(valkey, "phone").acquire(timeout=0)
+        return bool(valkey.exists(queue))
+
+    eventually(put_back)
+    assert valkey.pttl(queue) > 0
+    assert valkey.pttl(lock.keys.all[3]) > 0
+
+
 class Interrupted(BaseException):
     pass
 
