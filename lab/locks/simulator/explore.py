@@ -53,6 +53,7 @@ CHECKS = (
     Wrong.UNNOTICED,
     Wrong.FALSE_LOSS,
     Wrong.LOST,
+    Wrong.ERROR,
     Wrong.LEFTOVER,
     Wrong.TOKEN,
     Wrong.LITTER,

@@ -44,6 +44,7 @@ class Wrong(StrEnum):
     STILLBORN = "a lease that is over already"
     MISTAKEN = "a lease trusted beyond its end"
     LOST = "a living holder loses its lock"
+    ERROR = "an error of another kind"
     FALSE_LOSS = "a loss that was none"
     UNNOTICED = "a loss that is not reported"
     LEFTOVER = "a client that gave up is still in the queue"

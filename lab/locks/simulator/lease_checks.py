@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import Callable
 
 from lab.locks.simulator.history import Wrong
@@ -61,6 +62,8 @@ class LeaseChecks:
 
     def gave_up(self, client: str, error: BaseException, faults: int) -> None:
         """Check that a client that gave up, after some `faults`, is not on the server any more."""
+        if not isinstance(error, (LockError, KeyboardInterrupt, CancelledError)):
+            self._monitor.report(Wrong.ERROR, f"{client} gets {error!r}", client)
         if isinstance(error, LockUnavailable) or faults > 1:
             # It may not have been able to say so: its entry stands in the way of its next one.
             self._lingering.add(client)
