@@ -101,11 +101,6 @@ class RedisLease(RedisLeaseState, Lease):
         self._thread = threading.current_thread()
 
     @property
-    def ident(self) -> int | None:
-        """The identifier of the owning thread."""
-        return self._thread.ident
-
-    @property
     def server(self) -> object:
         """The server that renewals ask."""
         return self._remote.server()

@@ -153,6 +153,15 @@ def test_a_writer_that_is_interrupted_lets_the_readers_behind_it_in(store):
     held.release()
 
 
+def test_a_dead_reader_among_living_ones_does_not_outlive_its_lease(store):
+    pair = RedisReadWriteLock(store, "phone")
+    pair.read.run(pair.read.scripts.acquire, pair.read.new_holder(), "20", "f", "1")
+    living = pair.read.acquire()  # the set of holders now lives as long as this lease
+    eventually(lambda: len(pair.read.owners()) == 1)
+    living.release()
+    pair.write.acquire(timeout=0).release()
+
+
 def test_several_permits_come_together_and_in_order(store):
     one, three = RedisSemaphore(store, "pool", 4), RedisSemaphore(store, "pool", 4, take=3)
     leases = [one.acquire() for _ in range(2)]

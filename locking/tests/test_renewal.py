@@ -184,6 +184,24 @@ def test_a_renewal_that_was_sent_before_an_extension_does_not_move_its_end(store
     assert lease.remaining() == 2
 
 
+def test_a_renewal_that_its_release_overtakes_is_no_loss(store: Redis):
+    lock = RedisLock(store, "phone")
+    lease = lock.acquire()
+    transport, renewed = lock.transport, []
+
+    class Overtaking:
+        def run(self, script, *args):
+            answer = transport.run(script, *args)
+            if not renewed:
+                renewed.append(script)
+                assert lease.renew()[0] is Renewal.LOST
+            return answer
+
+    lock.transport = Overtaking()
+    lease.release()
+    assert lease.released
+
+
 def test_a_renewal_does_not_exceed_max_hold(store: Redis):
     lease = redis_lease(store, renewer := Manual(), max_hold=20)
     for _ in range(2):

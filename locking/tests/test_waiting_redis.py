@@ -123,14 +123,12 @@ def test_a_waiter_of_an_evicted_lock_does_not_read_a_revoked_grant(valkey: Redis
 
 @pytest.mark.parametrize("kind", [RedisLock, RedisWriteLock])
 def test_a_revoked_lock_is_the_next_waiters_at_once(valkey: Redis, kind):
-    holder, heir = kind(valkey, "phone", owner="holder"), kind(valkey, "phone", owner="heir")
-    lease = holder.acquire()
-    waiting = Task(lambda: heir.acquire(timeout=5).release())
-    eventually(holder.waiters)
-    assert holder.force_release("the test wants it")
-    assert holder.owner() != "holder"
-    assert holder.waiters() == 0, "the waiter was not handed the lock"
-    waiting.result()
+    lock = kind(valkey, "phone")
+    lease = lock.acquire()
+    die_waiting(lock)
+    assert lock.waiters() == 1
+    assert lock.force_release("the test wants it")
+    assert (lock.waiters(), bool(lock.owner())) == (0, True)
     with pytest.raises(LockLost):
         lease.release()
 
@@ -190,6 +188,24 @@ def test_a_repeated_release_still_reports_a_loss(valkey: Redis):
     with pytest.raises(Interrupted):
         lease.release()
     valkey.flushall()
+    with pytest.raises(LockLost):
+        lease.release()
+
+
+def test_a_repeated_release_of_a_lease_that_ran_out_reports_it(valkey: Redis):
+    lock = RedisLock(valkey, "phone", lease=0.02, renew=False)
+    lease = lock.acquire()
+    transport = lock.transport
+
+    class Interrupting:
+        def run(self, *args):
+            lock.transport = transport
+            raise Interrupted
+
+    eventually(lambda: not valkey.exists("lock:{phone}"))
+    lock.transport = Interrupting()
+    with pytest.raises(Interrupted):
+        lease.release()
     with pytest.raises(LockLost):
         lease.release()
 
