@@ -162,6 +162,15 @@ def test_a_dead_reader_among_living_ones_does_not_outlive_its_lease(store):
     pair.write.acquire(timeout=0).release()
 
 
+def test_the_fence_of_a_writer_is_not_lower_after_the_server_lost_everything(store):
+    pair = RedisReadWriteLock(store, "phone")
+    with pair.write.acquire() as lease:
+        before = lease.token or 0
+    store.flushall()
+    with pair.write.acquire() as lease:
+        assert (lease.token or 0) > before
+
+
 def test_several_permits_come_together_and_in_order(store):
     one, three = RedisSemaphore(store, "pool", 4), RedisSemaphore(store, "pool", 4, take=3)
     leases = [one.acquire() for _ in range(2)]

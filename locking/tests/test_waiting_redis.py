@@ -10,6 +10,7 @@ from functools import partial
 
 import pytest
 from redis import Redis
+from redis.exceptions import TimeoutError as RedisTimeout
 
 from locking import Lease, LockLost, LockTimeout, LockUnavailable
 from locking.backends.redis import RedisLock
@@ -190,6 +191,29 @@ def test_a_repeated_release_still_reports_a_loss(valkey: Redis):
     valkey.flushall()
     with pytest.raises(LockLost):
         lease.release()
+
+
+def test_a_loss_is_reported_also_if_the_connection_broke_meanwhile(valkey: Redis):
+    """The release must not be sent on the broken one: then it would count as a repetition."""
+    lock = RedisLock(valkey, "phone")
+    lease = lock.acquire()
+    assert RedisLock(valkey, "phone").force_release("the test wants it")
+    valkey.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+    eventually(lambda: all(link.is_readable(0) for link in lock.transport._idle))
+    with pytest.raises(LockLost):
+        lease.release()
+
+
+def test_a_late_answer_is_not_read_as_that_of_the_next_command(
+    valkey: Redis, valkey_server: Valkey
+):
+    with connect(valkey_server.endpoint, timeout=0.5) as client:
+        lock = RedisLock(client, "phone", owner="me")
+        with lock:
+            valkey.execute_command("CLIENT", "PAUSE", 700, "ALL")
+            with pytest.raises(RedisTimeout):
+                lock.transport.run(lock.scripts.waiters, lock.keys.all, ())
+            assert lock.owner() == "me"
 
 
 def test_a_repeated_release_of_a_lease_that_ran_out_reports_it(valkey: Redis):
