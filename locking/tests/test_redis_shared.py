@@ -141,14 +141,18 @@ def test_force_release_evicts_all_holders(store):
             lease.release()
 
 
-def test_a_writer_that_is_interrupted_lets_the_readers_behind_it_in(store):
+@pytest.mark.parametrize("interrupted", [True, False], ids=["interrupted", "at its time-out"])
+def test_a_writer_that_leaves_lets_the_readers_behind_it_in_at_once(store, interrupted):
     pair = RedisReadWriteLock(store, "phone")
     held, writer = pair.read.acquire(), pair.write.new_holder()
     pair.write.run(pair.write.scripts.acquire, writer, "10000", "f", "1")
     behind = pair.read.new_holder()
     pair.read.run(pair.read.scripts.acquire, behind, "10000", "f", "1")
     assert (len(pair.read.owners()), pair.read.waiters()) == (1, 2)
-    pair.write.run(pair.write.scripts.release, *pair.write.abandon_args(writer))
+    if interrupted:
+        pair.write.run(pair.write.scripts.release, *pair.write.abandon_args(writer))
+    else:
+        pair.write.run(pair.write.scripts.acquire, writer, "10000", "f", "0")
     assert (len(pair.read.owners()), pair.read.waiters()) == (2, 0)
     held.release()
 
