@@ -19,6 +19,7 @@ from locking.terms import (
     Hooks,
     LockError,
     LockLost,
+    LockUnsupported,
 )
 
 
@@ -243,12 +244,18 @@ class Lease(LeaseState, ABC):
         """Set the lease to expire `seconds` from now; never re-create a lost lease.
 
         A lease that is renewed keeps this length from then on.  Raises `LockLost` if another client
-        may hold the lock, `LockUnavailable` if the server does not answer (the old expiry then
-        applies), `LockUnsupported` if a lease does not expire, ValueError for less than 1 ms.
+        may hold the lock, `LockUnavailable` if the server does not answer (the earlier of the two
+        expiries then applies), `LockUnsupported` if a lease does not expire, ValueError for less
+        than 1 ms.
         """
         self.check()
-        sent_at = self.clock.monotonic()
-        self._note_extension(self._extend(seconds), sent_at + seconds)
+        before, deadline = self._deadline, self.clock.monotonic() + seconds
+        self._deadline = min(before, deadline)  # the server may shorten it before we know
+        try:
+            self._note_extension(self._extend(seconds), deadline)
+        except LockUnsupported:
+            self._deadline = before
+            raise
 
     def release(self) -> None:
         """Release the lock; do nothing if it is already released.

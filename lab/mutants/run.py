@@ -17,7 +17,11 @@ from lab.mutants.results import Result, Results, Way
 LIMITS: dict[Way, float] = {"tests": 300.0, "wide": 1500.0, "proof": 600.0}
 """Seconds that one run may take."""
 
-PACKAGES = {"inventory": ("inventory",), "shop": ("shop", "lab/psp")}
+PACKAGES = {
+    "inventory": ("inventory",),
+    "shop": ("shop", "lab/psp"),
+    "locking": ("locking", "lab/locks"),
+}
 """All tests of a package, by the first folder of a mutated file."""
 
 Tell = Callable[[str], None]

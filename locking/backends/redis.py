@@ -101,11 +101,6 @@ class RedisLease(RedisLeaseState, Lease):
         self._thread = threading.current_thread()
 
     @property
-    def ident(self) -> int | None:
-        """The identifier of the owning thread."""
-        return self._thread.ident
-
-    @property
     def server(self) -> object:
         """The server that renewals ask."""
         return self._remote.server()
@@ -118,7 +113,10 @@ class RedisLease(RedisLeaseState, Lease):
     def extend(self, seconds: float) -> None:
         """Set the lease to expire `seconds` from now, and to be renewed for as long; as `Lease`."""
         self.begin_extension(seconds)
-        super().extend(seconds)
+        try:
+            super().extend(seconds)
+        finally:
+            self.end_extension()
         self._seconds = seconds
         if self._remote.renewed:
             due = self.clock.monotonic() + seconds / 3

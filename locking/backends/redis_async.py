@@ -102,11 +102,15 @@ class AsyncRedisLease(RedisLeaseState):
         It never re-creates a lost lease.  Raises `LockLost` if another client may hold the lock,
         `LockUnavailable` if the server does not answer, ValueError for less than 1 ms.
         """
-        self.begin_extension(seconds)
         self.check()
-        sent_at = self.clock.monotonic()
-        answer = await self._remote.run(self._remote.scripts.renew, self.holder, ms(seconds), "1")
-        self._note_extension(answer != 0, sent_at + seconds)
+        self.begin_extension(seconds)
+        remote, deadline = self._remote, self.clock.monotonic() + seconds
+        self._deadline = min(self._deadline, deadline)  # as in `Lease.extend`
+        try:
+            answer = await remote.run(remote.scripts.renew, self.holder, ms(seconds), "1")
+            self._note_extension(answer != 0, deadline)
+        finally:
+            self.end_extension()
         self._seconds = seconds
         if self._remote.renewed:
             self.start_renewing()

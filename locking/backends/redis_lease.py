@@ -100,15 +100,15 @@ class RedisLeaseState(LeaseState):
     ) -> tuple[Renewal, float]:
         """Apply the server's answer to a renewal sent at `sent_at` for `seconds`.
 
-        `extensions` is the number of `extend` calls before it was sent.
+        `extensions` is what `extensions` was before it was sent.
         """
         if answer == 0:
             # Our own release may have overtaken the renewal; then the lease is not lost.
             if not self._releasing:
                 self.mark_lost("the server no longer knows it")
             return Renewal.LOST, inf
-        # The server may have set a shorter expiry after this renewal; `extend` knows that one.
-        if extensions == self._extensions:
+        # The server may set a shorter expiry after this renewal; `extend` knows that one.
+        if extensions == self._extensions and extensions % 2 == 0:
             self._deadline = max(self._deadline, sent_at + seconds)
         return (Renewal.RENEWED if answer == 1 else Renewal.HELD), sent_at + self._seconds / 3
 
@@ -121,13 +121,17 @@ class RedisLeaseState(LeaseState):
 
     @property
     def extensions(self) -> int:
-        """How often `extend` was called; it changes before the request is sent."""
+        """How often an `extend` has begun or ended: odd while one is under way."""
         return self._extensions
 
     def begin_extension(self, seconds: float) -> None:
-        """Check and count an extension; call before sending it."""
+        """Check and count an extension; call before sending it, and `end_extension` after it."""
         if not seconds >= MIN_LEASE:
             raise ValueError(f"a lease of {seconds} s is too short: at least {MIN_LEASE} s")
+        self._extensions += 1
+
+    def end_extension(self) -> None:
+        """Count the end of an extension, whatever came of it."""
         self._extensions += 1
 
     # -- release

@@ -42,12 +42,17 @@ class _Semaphore(_Shared):
     kind = "semaphore"
     capabilities = replace(RedisHandle.capabilities, reentrant=False)
 
-    def __init__(self, client: Any, name: str, permits: int, **settings: Any) -> None:
+    def __init__(
+        self, client: Any, name: str, permits: int, *, take: int = 1, **settings: Any
+    ) -> None:
         if permits < 1:
             raise ValueError(f"a semaphore needs at least one permit, not {permits}")
+        if not 1 <= take <= permits:
+            raise ValueError(f"an acquire takes from 1 to all {permits} permits, not {take}")
         super().__init__(client, name, **settings)
         self.permits = permits
-        self.role = f"s{permits}"
+        self.take = take
+        self.role = f"s{permits}" if take == 1 else f"s{permits}x{take}"
 
 
 class RedisReadLock(_Read, RedisLock):
@@ -71,10 +76,12 @@ class RedisReadWriteLock:
 
 
 class RedisSemaphore(_Semaphore, RedisLock):
-    """A semaphore with at most `permits` holders; a thread may take several, one per acquire.
+    """A semaphore of `permits` permits, of which each acquire takes `take` at once, 1 by default.
 
-    All handles of a name must use the same number of permits; acquire raises LockError if the
-    holders have another.  Other parameters are those of `RedisLock`.
+    The permits of one acquire come together or not at all, and a waiter for many is not overtaken
+    by waiters for few.  A thread may acquire several times.  All handles of a name must use the
+    same number of permits; acquire raises LockError if the holders have another.  Other parameters
+    are those of `RedisLock`.
     """
 
 

@@ -151,6 +151,26 @@ def test_an_extension_without_an_answer_leaves_the_old_end(time):
     assert lease.remaining() == 10
 
 
+def test_a_lease_that_may_have_been_shortened_ends_at_the_earlier_of_both(time):
+    lease = lease_of(time)
+    lease.silent = True
+    with pytest.raises(LockUnavailable):
+        lease.extend(2)
+    assert lease.remaining() == 2
+
+
+def test_an_extension_that_is_not_supported_changes_nothing(time):
+    class Endless(FakeLease):
+        def _extend(self, seconds: float) -> bool:
+            raise LockUnsupported("it lasts as long as its connection")
+
+    lease = Endless("phone", seconds=inf, clock=time.clock())
+    with pytest.raises(LockUnsupported):
+        lease.extend(2)
+    assert lease.remaining() == inf
+    lease.release()
+
+
 def test_a_lost_lease_is_not_extended(time):
     lease = lease_of(time)
     time.now += 10

@@ -219,8 +219,10 @@ def test_a_second_handle_in_one_task_does_not_wait_for_itself_for_ever(valkey_se
 
 def test_an_asyncio_lease_that_was_dropped_ends_while_its_task_lives(valkey_server: Valkey):
     async def scenario(client: redis.asyncio.Redis) -> None:
+        lease = await AsyncRedisLock(client, "phone", lease=0.3).acquire()
+        await asyncio.sleep(0.01)  # its renewal has begun
         with pytest.warns(ResourceWarning, match="'phone' was dropped"):
-            await AsyncRedisLock(client, "phone", lease=0.3).acquire()
+            del lease
         await (await AsyncRedisLock(client, "phone").acquire(timeout=5)).release()
 
     run(valkey_server, scenario)

@@ -9,6 +9,7 @@ import pytest
 from locking import LockTimeout
 from locking.backends.redis import RedisLock
 from locking.backends.redis_protocol import Grant, LateGrant, acquire_steps
+from locking.backends.redis_shared import RedisWriteLock
 from locking.redis_client import connect
 
 # Some of these tests drop a lease on purpose.
@@ -81,3 +82,14 @@ def test_a_grant_that_came_too_late_is_released(valkey):
 def valkey_url(client) -> str:
     where = client.connection_pool.connection_kwargs
     return f"redis://{where['host']}:{where['port']}/{where.get('db', 0)}"
+
+
+@pytest.mark.parametrize("kind", [RedisLock, RedisWriteLock])
+def test_a_grant_that_is_asked_for_again_restarts_its_lease(valkey, kind):
+    """The client counts it from the second request, because the first had no answer."""
+    lock = kind(valkey, "phone")
+    request = (lock.new_holder(), "10000", "f", "1")
+    lock.run(lock.scripts.acquire, *request)
+    valkey.pexpire(lock.keys.all[0], 1000)
+    assert lock.run(lock.scripts.acquire, *request)[0]
+    assert valkey.pttl(lock.keys.all[0]) > 9000

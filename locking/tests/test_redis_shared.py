@@ -141,6 +141,78 @@ def test_force_release_evicts_all_holders(store):
             lease.release()
 
 
+@pytest.mark.parametrize("interrupted", [True, False], ids=["interrupted", "at its time-out"])
+def test_a_writer_that_leaves_lets_the_readers_behind_it_in_at_once(store, interrupted):
+    pair = RedisReadWriteLock(store, "phone")
+    held, writer = pair.read.acquire(), pair.write.new_holder()
+    pair.write.run(pair.write.scripts.acquire, writer, "10000", "f", "1")
+    behind = pair.read.new_holder()
+    pair.read.run(pair.read.scripts.acquire, behind, "10000", "f", "1")
+    assert (len(pair.read.owners()), pair.read.waiters()) == (1, 2)
+    if interrupted:
+        pair.write.run(pair.write.scripts.release, *pair.write.abandon_args(writer))
+    else:
+        pair.write.run(pair.write.scripts.acquire, writer, "10000", "f", "0")
+    assert (len(pair.read.owners()), pair.read.waiters()) == (2, 0)
+    held.release()
+
+
+def test_a_dead_reader_among_living_ones_does_not_outlive_its_lease(store):
+    pair = RedisReadWriteLock(store, "phone")
+    pair.read.run(pair.read.scripts.acquire, pair.read.new_holder(), "20", "f", "1")
+    living = pair.read.acquire()  # the set of holders now lives as long as this lease
+    eventually(lambda: len(pair.read.owners()) == 1)
+    living.release()
+    pair.write.acquire(timeout=0).release()
+
+
+def test_the_fence_of_a_writer_is_not_lower_after_the_server_lost_everything(store):
+    pair = RedisReadWriteLock(store, "phone")
+    with pair.write.acquire() as lease:
+        before = lease.token or 0
+    store.flushall()
+    with pair.write.acquire() as lease:
+        assert (lease.token or 0) > before
+
+
+def test_several_permits_come_together_and_in_order(store):
+    one, three = RedisSemaphore(store, "pool", 4), RedisSemaphore(store, "pool", 4, take=3)
+    leases = [one.acquire() for _ in range(2)]
+    many = Task(lambda: three.acquire(timeout=20))
+    eventually(lambda: one.waiters() == 1)
+    few = Task(lambda: one.acquire(timeout=20))
+    eventually(lambda: one.waiters() == 2)
+    assert one.waiters() == 2, "two permits are free, but the first waiter needs three"
+    leases.pop().release()
+    lease = many.result()
+    assert few.is_alive()
+    with pytest.raises(LockTimeout):
+        one.acquire(timeout=0)
+    lease.release()
+    few.result().release()
+    leases.pop().release()
+    three.acquire(timeout=0).release()
+
+
+@pytest.mark.parametrize("take", [0, 5])
+def test_more_permits_than_there_are_are_refused(store, take):
+    with pytest.raises(ValueError, match="from 1 to all 4"):
+        RedisSemaphore(store, "pool", 4, take=take)
+
+
+@pytest.mark.parametrize(("held", "wanted"), [("read", "write"), ("write", "read")])
+def test_a_thread_that_holds_one_lock_of_a_pair_does_not_get_the_other(store, held, wanted):
+    """An upgrade would deadlock as soon as two readers try it."""
+    pair = RedisReadWriteLock(store, "phone")
+    with getattr(pair, held):
+        with pytest.raises(LockError, match="wait for ever"):
+            getattr(pair, wanted).acquire()
+        with pytest.raises(LockTimeout) as refused:
+            getattr(pair, wanted).acquire(timeout=0.1)
+        assert "holds 'phone' by another handle" in refused.value.__notes__[0]
+    getattr(pair, wanted).acquire(timeout=0).release()
+
+
 def test_a_semaphore_without_permits_is_refused(store):
     with pytest.raises(ValueError, match="at least one permit"):
         RedisSemaphore(store, "pool", 0)

@@ -184,6 +184,24 @@ def test_a_renewal_that_was_sent_before_an_extension_does_not_move_its_end(store
     assert lease.remaining() == 2
 
 
+def test_a_renewal_that_its_release_overtakes_is_no_loss(store: Redis):
+    lock = RedisLock(store, "phone")
+    lease = lock.acquire()
+    transport, renewed = lock.transport, list[object]()
+
+    class Overtaking:
+        def run(self, script, *args):
+            answer = transport.run(script, *args)
+            if not renewed:
+                renewed.append(script)
+                assert lease.renew()[0] is Renewal.LOST
+            return answer
+
+    lock.transport = Overtaking()
+    lease.release()
+    assert lease.released
+
+
 def test_a_renewal_does_not_exceed_max_hold(store: Redis):
     lease = redis_lease(store, renewer := Manual(), max_hold=20)
     for _ in range(2):
@@ -245,6 +263,7 @@ def test_a_lock_that_is_held_too_long_is_lost_and_free(store: Redis):
 
 
 def in_forked_child(lock: RedisLock, lease, answers) -> None:
+    answers.put(lock.transport._idle)
     answers.put(lease.lost.is_set())
     try:
         lease.release()
@@ -273,7 +292,7 @@ def test_a_forked_child_does_not_own_its_parents_lease_and_renews_its_own(store:
         child.start()
         child.join(20)
         assert child.exitcode == 0
-        assert [answers.get() for _ in range(4)] == [True, "LockLost", "LockTimeout", False]
+        assert [answers.get() for _ in range(5)] == [[], True, "LockLost", "LockTimeout", False]
         lease.check()
         assert lock.owner() is not None
     eventually(lambda: lock.owner() is None)

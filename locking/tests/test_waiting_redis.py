@@ -10,6 +10,7 @@ from functools import partial
 
 import pytest
 from redis import Redis
+from redis.exceptions import TimeoutError as RedisTimeout
 
 from locking import Lease, LockLost, LockTimeout, LockUnavailable
 from locking.backends.redis import RedisLock
@@ -121,6 +122,37 @@ def test_a_waiter_of_an_evicted_lock_does_not_read_a_revoked_grant(valkey: Redis
     lease.release()
 
 
+@pytest.mark.parametrize("kind", [RedisLock, RedisWriteLock])
+def test_a_revoked_lock_is_the_next_waiters_at_once(valkey: Redis, kind):
+    lock = kind(valkey, "phone")
+    lease = lock.acquire()
+    die_waiting(lock)
+    assert lock.waiters() == 1
+    assert lock.force_release("the test wants it")
+    assert (lock.waiters(), bool(lock.owner())) == (0, True)
+    with pytest.raises(LockLost):
+        lease.release()
+
+
+@pytest.mark.parametrize("kind", [RedisLock, RedisWriteLock])
+def test_a_queue_in_which_an_heir_was_put_back_expires(valkey: Redis, kind):
+    """Even if it is the only one in it, and nobody comes again."""
+    lock = kind(valkey, "phone")
+    lease = lock.acquire()
+    die_waiting(lock)
+    lease.release()
+    queue = lock.keys.all[2]
+
+    def put_back() -> bool:
+        with pytest.raises(LockTimeout):
+            kind(valkey, "phone").acquire(timeout=0)
+        return bool(valkey.exists(queue))
+
+    eventually(put_back)
+    assert valkey.pttl(queue) > 0
+    assert valkey.pttl(lock.keys.all[3]) > 0
+
+
 class Interrupted(BaseException):
     pass
 
@@ -157,6 +189,47 @@ def test_a_repeated_release_still_reports_a_loss(valkey: Redis):
     with pytest.raises(Interrupted):
         lease.release()
     valkey.flushall()
+    with pytest.raises(LockLost):
+        lease.release()
+
+
+def test_a_loss_is_reported_also_if_the_connection_broke_meanwhile(valkey: Redis):
+    """The release must not be sent on the broken one: then it would count as a repetition."""
+    lock = RedisLock(valkey, "phone")
+    lease = lock.acquire()
+    assert RedisLock(valkey, "phone").force_release("the test wants it")
+    valkey.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+    eventually(lambda: all(link.is_readable(0) for link in lock.transport._idle))
+    with pytest.raises(LockLost):
+        lease.release()
+
+
+def test_a_late_answer_is_not_read_as_that_of_the_next_command(
+    valkey: Redis, valkey_server: Valkey
+):
+    with connect(valkey_server.endpoint, timeout=0.5) as client:
+        lock = RedisLock(client, "phone", owner="me")
+        with lock:
+            valkey.execute_command("CLIENT", "PAUSE", 700, "ALL")
+            with pytest.raises(RedisTimeout):
+                lock.transport.run(lock.scripts.waiters, lock.keys.all, ())
+            assert lock.owner() == "me"
+
+
+def test_a_repeated_release_of_a_lease_that_ran_out_reports_it(valkey: Redis):
+    lock = RedisLock(valkey, "phone", lease=0.02, renew=False)
+    lease = lock.acquire()
+    transport = lock.transport
+
+    class Interrupting:
+        def run(self, *args):
+            lock.transport = transport
+            raise Interrupted
+
+    eventually(lambda: not valkey.exists("lock:{phone}"))
+    lock.transport = Interrupting()
+    with pytest.raises(Interrupted):
+        lease.release()
     with pytest.raises(LockLost):
         lease.release()
 

@@ -19,7 +19,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("--processes", default="1,8,32", help="numbers of processes (1,8,32)")
     parser.add_argument("--locks", help=f"comma-separated; all: {'; '.join(CONTENDERS)}")
-    parser.add_argument("--rounds", type=int, default=3, help="interleaved rounds (3)")
+    parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds (5)")
     parser.add_argument("--seconds", type=float, default=1.0, help="s of each run (1.0)")
     parser.add_argument(
         "--json", nargs="?", const="-", metavar="FILE", help="write JSON, to stdout by default"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 import hiredis
 import redis
+import redis.asyncio
 
 from locking.backends._sockets import Spinner, watch
 
@@ -24,6 +26,22 @@ class Contender(Protocol):
 
     def release(self) -> None:
         """Release the lock."""
+
+
+class AsyncContender:
+    """One process's handle of an asyncio lock, with the event loop of its connections."""
+
+    def __init__(self) -> None:
+        """Make the loop."""
+        self.loop = asyncio.new_event_loop()
+
+    def acquire(self) -> Awaitable[object]:
+        """See `Contender`."""
+        raise NotImplementedError
+
+    def release(self) -> Awaitable[object]:
+        """See `Contender`."""
+        raise NotImplementedError
 
 
 class Ours:
@@ -43,6 +61,43 @@ class Ours:
     def release(self) -> None:
         """See `Contender`."""
         self._lease.release()
+
+
+class OursAsync(AsyncContender):
+    """`locking.backends.redis_async.AsyncRedisLock` with its defaults."""
+
+    def __init__(self, url: str, name: str, lease: int) -> None:
+        """Connect as the package recommends."""
+        from locking.backends.redis_async import AsyncRedisLock
+        from locking.redis_client import connect_async
+
+        super().__init__()
+        self._lock = AsyncRedisLock(connect_async(url), name, lease=lease)
+
+    def acquire(self) -> Awaitable[object]:
+        """See `Contender`."""
+        return self._lock.acquire()
+
+    def release(self) -> Awaitable[object]:
+        """See `Contender`."""
+        return self._lock.release()
+
+
+class RedisPyAsync(AsyncContender):
+    """redis-py's `Lock` for asyncio, with its default polling interval of 0.1 s."""
+
+    def __init__(self, url: str, name: str, lease: int) -> None:
+        """Connect, and make the handle."""
+        super().__init__()
+        self._lock = redis.asyncio.Redis.from_url(url).lock(name, timeout=lease)
+
+    def acquire(self) -> Awaitable[object]:
+        """See `Contender`."""
+        return self._lock.acquire()
+
+    def release(self) -> Awaitable[object]:
+        """See `Contender`."""
+        return self._lock.release()
 
 
 class RedisPy:
@@ -172,10 +227,12 @@ def polling(url: str, name: str, lease: int) -> Contender:
 
 OURS, CEILING = "locking", "ceiling (raw round trips)"
 
-CONTENDERS: dict[str, Callable[..., Contender]] = {
+CONTENDERS: dict[str, Callable[..., Contender | AsyncContender]] = {
     OURS: Ours,
     "locking, unfair": unfair,
+    "locking, asyncio": OursAsync,
     "redis-py": RedisPy,
+    "redis-py, asyncio": RedisPyAsync,
     "redis-py, 1 ms polling": polling,
     "python-redis-lock": PythonRedisLock,
     "pottery Redlock": Pottery,

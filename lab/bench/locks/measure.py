@@ -8,6 +8,7 @@ of the machine affects all of them.
 
 from __future__ import annotations
 
+import inspect
 import os
 import platform
 import statistics
@@ -21,9 +22,10 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 import redis
+import redis.asyncio.connection
 from redis.connection import AbstractConnection
 
-from lab.bench.locks.contenders import CEILING, CONTENDERS, LEASE
+from lab.bench.locks.contenders import CEILING, CONTENDERS, LEASE, AsyncContender
 
 PROCESSES = get_context("forkserver")
 ANSWER_TIMEOUT = 150.0  # s; the slowest contender times out after 120
@@ -37,7 +39,11 @@ Visit = tuple[float, float]
 
 @dataclass
 class Row:
-    """One contender with one number of processes; times in ms, medians over the rounds."""
+    """One contender with one number of processes; times in ms, medians over the rounds.
+
+    A spread is half the distance between the lowest and the highest round, as a share of the
+    median.
+    """
 
     lock: str
     processes: int
@@ -48,21 +54,27 @@ class Row:
     max_ms: float
     jain: float
     commands_per_acquisition: float
+    acquisitions_spread: float = 0.0
+    handovers_spread: float = 0.0
 
 
 class Counter:
     """Counts the requests that this process sends through redis-py's connections."""
 
     def __init__(self) -> None:
-        """Wrap the one method with which redis-py and our transport send."""
+        """Wrap the one method with which redis-py and our transports send."""
         self.requests = 0
-        send: Callable[..., Any] = AbstractConnection.send_packed_command
+        self._count(AbstractConnection)
+        self._count(redis.asyncio.connection.AbstractConnection)
+
+    def _count(self, connections: type[Any]) -> None:
+        send: Callable[..., Any] = connections.send_packed_command
 
         def counted(connection: Any, *arguments: Any, **options: Any) -> Any:
             self.requests += 1
             return send(connection, *arguments, **options)
 
-        setattr(AbstractConnection, send.__name__, counted)
+        setattr(connections, send.__name__, counted)
 
 
 def _work(pipe: Connection) -> None:
@@ -83,12 +95,22 @@ def _work(pipe: Connection) -> None:
 def _visits(handle: Any, counter: Counter, begin: float, seconds: float) -> Any:
     """Use the lock until the time is over; return the visits and the number of requests."""
     time.sleep(max(0.0, begin - time.monotonic()))
-    requests, visits, end = counter.requests, [], begin + seconds
+    requests, visits, end = counter.requests, list[Visit](), begin + seconds
+    if isinstance(handle, AsyncContender):
+        handle.loop.run_until_complete(_visit_async(handle, end, visits))
+        return visits, counter.requests - requests
     while (asked := time.monotonic()) < end:
         if handle.acquire() is not False:
             visits.append((asked, time.monotonic()))
             handle.release()
     return visits, counter.requests - requests
+
+
+async def _visit_async(handle: AsyncContender, end: float, visits: list[Visit]) -> None:
+    while (asked := time.monotonic()) < end:
+        await handle.acquire()
+        visits.append((asked, time.monotonic()))
+        await handle.release()
 
 
 class Crew:
@@ -163,14 +185,22 @@ def summary(contender: str, seconds: float, answers: Sequence[tuple[list[Visit],
 
 
 def median(rows: Sequence[Row]) -> Row:
-    """Return the row of medians, figure by figure."""
+    """Return the row of medians, figure by figure, with their spreads."""
     columns = [asdict(row) for row in rows]
     figures = {
         key: round(statistics.median(column[key] for column in columns), 4)
         for key in columns[0]
         if key not in ("lock", "processes")
     }
+    figures["acquisitions_spread"] = spread([row.acquisitions_per_s for row in rows])
+    figures["handovers_spread"] = spread([row.handovers_per_s for row in rows])
     return Row(lock=rows[0].lock, processes=rows[0].processes, **figures)
+
+
+def spread(figures: Sequence[float]) -> float:
+    """Return half the distance between the lowest and the highest, as a share of the median."""
+    middle = statistics.median(figures)
+    return round((max(figures) - min(figures)) / 2 / middle, 4) if middle else 0.0
 
 
 def compare(
@@ -181,23 +211,28 @@ def compare(
     seconds: float,
     tell: Callable[[str], None],
 ) -> list[Row]:
-    """Measure each contender with every number of processes; medians over the rounds."""
+    """Measure each contender with every number of processes; medians over the rounds.
+
+    Each round begins with another contender, so that none always follows the same one.
+    """
     seen: dict[tuple[int, str], list[Row]] = {}
     crew = Crew(max(processes))
     try:
         for number in range(rounds):
             for many in processes:
-                for contender in contenders:
+                first = number % len(contenders)
+                for contender in [*contenders[first:], *contenders[:first]]:
                     tell(f"round {number + 1} of {rounds}: {many:2} × {contender}")
                     row = crew.run(contender, url, many, seconds)
                     seen.setdefault((many, contender), []).append(row)
     finally:
         crew.close()
-    return [median(rows) for rows in seen.values()]
+    return [median(seen[many, contender]) for many in processes for contender in contenders]
 
 
 def _hold(pipe: Connection, contender: str, url: str) -> None:
-    CONTENDERS[contender](url, f"recovery-{contender}", RECOVERY_LEASE).acquire()
+    handle = CONTENDERS[contender](url, f"recovery-{contender}", RECOVERY_LEASE)
+    _finish(handle, handle.acquire())
     pipe.send(time.monotonic())
     time.sleep(ANSWER_TIMEOUT)
 
@@ -205,9 +240,14 @@ def _hold(pipe: Connection, contender: str, url: str) -> None:
 def _wait(pipe: Connection, contender: str, url: str) -> None:
     handle = CONTENDERS[contender](url, f"recovery-{contender}", RECOVERY_LEASE)
     pipe.send("asking")
-    handle.acquire()
+    _finish(handle, handle.acquire())
     pipe.send(time.monotonic())
-    handle.release()
+    _finish(handle, handle.release())
+
+
+def _finish(handle: Any, result: Any) -> None:
+    if inspect.isawaitable(result):
+        handle.loop.run_until_complete(result)
 
 
 def recovery(contender: str, url: str) -> float:

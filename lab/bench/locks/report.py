@@ -15,7 +15,9 @@ HEADS = (
     "lock",
     "processes",
     "acq./s",
+    "±",
     "hand-overs/s",
+    "±",
     "p50 ms",
     "p99 ms",
     "max ms",
@@ -30,7 +32,9 @@ def cells(row: dict[str, Any]) -> list[str]:
         row["lock"],
         str(row["processes"]),
         f"{row['acquisitions_per_s']:,.0f}",
+        f"{row['acquisitions_spread']:.0%}",
         f"{row['handovers_per_s']:,.0f}",
+        f"{row['handovers_spread']:.0%}",
         f"{row['p50_ms']:.2f}",
         f"{row['p99_ms']:.2f}",
         f"{row['max_ms']:.1f}",
@@ -53,7 +57,30 @@ def table(result: Result) -> str:
     text += ["", f"next holder after SIGKILL of the holder (lease {result['lease_s']} s):"]
     text += [f"  {name:28}{seconds:7.3f} s" for name, seconds in result["recovery"].items()]
     text += ["", *(f"  {name:62}{ratio:9.3f}" for name, ratio in result["ratios"].items())]
+    text += ["", *distance_to_ceiling(result["rows"])]
     return "\n".join(text)
+
+
+def distance_to_ceiling(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Explain what our lock costs beyond the ceiling, as sentences; none without a ceiling."""
+    by = {(row["lock"], row["processes"]): row for row in rows}
+    sentences = []
+    for many in sorted({row["processes"] for row in rows}):
+        ours, limit = by.get((OURS, many)), by.get((CEILING, many))
+        if ours is None or limit is None:
+            continue
+        figure = "acquisitions_per_s" if many == 1 else "handovers_per_s"
+        what = "acquire and release" if many == 1 else "hand-over"
+        if not ours[figure] or not limit[figure]:
+            continue
+        mine, least = 1e6 / ours[figure], 1e6 / limit[figure]
+        noise = max(ours[f"{figure.split('_')[0]}_spread"], limit[f"{figure.split('_')[0]}_spread"])
+        sentence = f"{many} {'process' if many == 1 else 'processes'}: {what} in {mine:.0f} µs, "
+        sentence += f"of which {least:.0f} µs are the ceiling's."
+        if mine < least:
+            sentence += f" Less than the ceiling: the rounds differ by ±{noise:.0%}."
+        sentences.append(sentence)
+    return sentences
 
 
 def ratios(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
@@ -136,6 +163,31 @@ def chart(result: Result) -> str:
     return draw("Redis locks compared", f"{about}; all on one machine", panels(result), kinds)
 
 
+HOW_TO_READ = (
+    "How to read it:",
+    "",
+    "- Every process acquires again as soon as it has released, and does nothing while it",
+    "  holds the lock. So the figures are the price of the lock itself under the worst",
+    "  contention.",
+    "- A lock that polls may show many acquisitions and few hand-overs: the process that has",
+    "  released takes the lock again before any other process looks. Waits and Jain's index",
+    "  (1: equal shares) show who pays for it.",
+    "- *cmds* are requests to the server per acquisition, counted in the clients.",
+    "- The ceiling is not a lock. Alone, it sets and deletes a key. With others, it passes a",
+    "  baton by `BLPOP` and `RPUSH`. Every lock needs these two round trips through hiredis,",
+    "  so no lock can be faster; a lock above its ceiling shows how much the rounds differ.",
+    "- A round trip on one machine is mostly falling asleep and waking up. Our lock first",
+    "  polls its socket for up to 0.1 ms where that pays, and so does the ceiling. The rest is",
+    "  the price of the scripts and of Python. With others, our lock also asks before it waits,",
+    "  a third round trip, while the baton knows its next owner beforehand.",
+    "- The asyncio rows have one task per process, so that they compare with the others. Each",
+    "  command passes the event loop, which does not poll.",
+    "- Recovery counts from the kill until the next holder enters. It waits for the lease to",
+    "  end. portalocker holds the lock by a connection instead, and the server sees that end",
+    "  at once.",
+)
+
+
 def page(result: Result, command: str) -> str:
     """Return the page for `docs/`: the figures and how they were measured."""
     machine = ", ".join(f"{key} {value}" for key, value in result["machine"].items())
@@ -149,12 +201,15 @@ def page(result: Result, command: str) -> str:
         "",
         f"    {command}",
         "",
-        f"Medians of {result['rounds']} rounds of {result['seconds']} s, contenders interleaved.",
+        f"Medians of {result['rounds']} rounds of {result['seconds']} s, contenders interleaved;",
+        "± is half the distance between the lowest and the highest round.",
         f"Machine: {machine}. The load, the locks and the server share its cores.",
         "",
         "| " + " | ".join(HEADS) + " |",
         "|---" + "|--:" * (len(HEADS) - 1) + "|",
         *("| " + " | ".join(cells(row)) + " |" for row in result["rows"]),
+        "",
+        *(f"- {sentence}" for sentence in distance_to_ceiling(result["rows"])),
         "",
         "| comparison | ratio |",
         "|---|--:|",
@@ -164,23 +219,7 @@ def page(result: Result, command: str) -> str:
         "|---|--:|",
         *(f"| {name} | {seconds:.2f} |" for name, seconds in result["recovery"].items()),
         "",
-        "How to read it:",
-        "",
-        "- Every process acquires again as soon as it has released, and does nothing while it",
-        "  holds the lock. So the figures are the price of the lock itself under the worst",
-        "  contention.",
-        "- A lock that polls may show many acquisitions and few hand-overs: the process that has",
-        "  released takes the lock again before any other process looks. Waits and Jain's index",
-        "  (1: equal shares) show who pays for it.",
-        "- *cmds* are requests to the server per acquisition, counted in the clients.",
-        "- The ceiling is not a lock. Alone, it sets and deletes a key. With others, it passes a",
-        "  baton by `BLPOP` and `RPUSH`. Every lock needs these two round trips through hiredis.",
-        "- A round trip on one machine is mostly falling asleep and waking up. Our lock first",
-        "  polls its socket for up to 0.1 ms where that pays. So does the ceiling: the distance to",
-        "  it is the price of the scripts and of Python, and no lock can be faster.",
-        "- Recovery counts from the kill until the next holder enters. It waits for the lease to",
-        "  end. portalocker holds the lock by a connection instead, and the server sees that end",
-        "  at once.",
+        *HOW_TO_READ,
         "",
     ]
     return "\n".join(lines)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -12,8 +13,8 @@ import pytest
 import redis
 
 from lab.bench import chart
-from lab.bench.locks import contenders, measure
-from lab.bench.locks.contenders import OURS
+from lab.bench.locks import contenders, measure, report
+from lab.bench.locks.contenders import CEILING, OURS
 from locking.backends._sockets import Spinner
 from locking.tests.servers import Valkey
 
@@ -94,12 +95,48 @@ def test_the_command_writes_table_json_chart_and_page(tmp_path: Path) -> None:
         "max_ms",
         "jain",
         "commands_per_acquisition",
+        "acquisitions_spread",
+        "handovers_spread",
     }
     assert result["machine"]["cpus"] >= 1
     assert result["recovery"][OURS] > 0
     assert "python-redis-lock" in done.stderr  # the table, apart from the JSON
     ElementTree.parse(tmp_path / "bench-locks.svg")
     assert (tmp_path / "bench-locks.md").read_text().startswith("# Redis locks compared")
+
+
+@pytest.mark.parametrize("lock", ["locking, asyncio", "redis-py, asyncio"])
+def test_asyncio_locks_are_measured_too(valkey_server: Valkey, lock: str) -> None:
+    crew = measure.Crew(2)
+    try:
+        row = crew.run(lock, valkey_server.endpoint, 2, 0.5)
+    finally:
+        crew.close()
+    assert row.acquisitions_per_s > 0
+    assert row.commands_per_acquisition >= 2
+
+
+def test_medians_have_their_spread() -> None:
+    rounds = [
+        measure.Row("some lock", 1, speed, 0.0, 1.0, 1.0, 1.0, 1.0, 2.0) for speed in (90, 100, 130)
+    ]
+    found = measure.median(rounds)
+    assert (found.acquisitions_per_s, found.acquisitions_spread) == (100, 0.2)
+    assert (found.handovers_per_s, found.handovers_spread) == (0, 0)
+
+
+def test_the_distance_to_the_ceiling_is_explained() -> None:
+    def row(lock: str, processes: int, figure: float) -> dict[str, object]:
+        return asdict(measure.Row(lock, processes, figure, figure, 1.0, 1.0, 1.0, 1.0, 2.0, 0.1))
+
+    rows = [row(OURS, 1, 10_000), row(CEILING, 1, 8_000), row(OURS, 8, 4_000), row(CEILING, 8, 1e4)]
+    alone, many = report.distance_to_ceiling(rows)
+    assert alone == (
+        "1 process: acquire and release in 100 µs, of which 125 µs are the ceiling's. "
+        "Less than the ceiling: the rounds differ by ±10%."
+    )
+    assert many == "8 processes: hand-over in 250 µs, of which 100 µs are the ceiling's."
+    assert report.distance_to_ceiling(rows[:1]) == []
 
 
 def test_an_outlier_does_not_flatten_the_chart() -> None:

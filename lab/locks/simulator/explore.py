@@ -16,7 +16,7 @@ from multiprocessing import get_context
 from lab.locks.simulator import production
 from lab.locks.simulator.explored_locks import EXPLORED_LOCKS, ExploredLock, clients
 from lab.locks.simulator.history import Wrong
-from lab.locks.simulator.schedule import Act, FaultModel, RandomScheduler, Schedule
+from lab.locks.simulator.schedule import FAULTS, Act, FaultModel, RandomScheduler, Schedule
 from lab.locks.simulator.search import shrink
 from lab.locks.simulator.simulation import Experiment, Run, run_experiment
 from lab.locks.simulator.virtual import inside_simulation
@@ -25,10 +25,15 @@ CHUNK = 250
 """Schedules per report of a process: about one second of work."""
 
 DEFAULT_ACTS = frozenset(
-    {Act.SWITCH, Act.CRASH, Act.PAUSE, Act.STALL, Act.LOSE_REPLY, Act.LOSE_REQUEST}
+    {
+        *(Act.SWITCH, Act.CRASH, Act.PAUSE, Act.STALL, Act.LOSE_REPLY, Act.LOSE_REQUEST),
+        *(Act.DELAY_REQUEST, Act.DELAY_REPLY, Act.INTERRUPT, Act.INTERRUPT_LATE, Act.DISCONNECT),
+    }
 )
 """The faults that a lease must tolerate.  Only a pause can cause two holders; then the fence
 must hold."""
+
+DATA_LOSS = frozenset({Act.FAIL_OVER, Act.RESTART})
 
 PAUSES = (1.0, 6.0, 15.0)
 """Seconds: longer than a waiter's slice, longer than its liveness, longer than the lease."""
@@ -44,11 +49,19 @@ CHECKS = (
     Wrong.GHOST,
     Wrong.STILLBORN,
     Wrong.KEPT,
+    Wrong.MISTAKEN,
+    Wrong.UNNOTICED,
+    Wrong.FALSE_LOSS,
+    Wrong.LOST,
+    Wrong.ERROR,
+    Wrong.LEFTOVER,
+    Wrong.TOKEN,
+    Wrong.LITTER,
 )
 
 # A server that lost its last write may lose a holder, a waiter or the order, whatever the lock
 # does.  Stale writes must still be refused, and clients must still be able to acquire the lock.
-CHECKS_AFTER_FAIL_OVER = (Wrong.NOBODY_ENTERS, Wrong.STALE_WRITE, Wrong.STILLBORN)
+CHECKS_AFTER_DATA_LOSS = (Wrong.NOBODY_ENTERS, Wrong.STALE_WRITE, Wrong.STILLBORN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +83,18 @@ class Exploration:
     @property
     def checks(self) -> tuple[Wrong, ...]:
         """The failures that must not happen."""
-        return CHECKS_AFTER_FAIL_OVER if Act.FAIL_OVER in self.acts else CHECKS
+        return CHECKS_AFTER_DATA_LOSS if self.acts & DATA_LOSS else CHECKS
 
     def experiment(self, seed: int) -> Experiment:
         """Return the experiment of one seed."""
-        replicated = Act.FAIL_OVER in self.acts
         return Experiment(
-            partial(clients, seed=seed, target=self.target, replicated=replicated),
+            partial(
+                clients,
+                seed=seed,
+                target=self.target,
+                replicated=Act.FAIL_OVER in self.acts,
+                operated=bool(self.acts & FAULTS),
+            ),
             production.MODULES,
             stops_at=self.checks,
             fair=self.target.fair,

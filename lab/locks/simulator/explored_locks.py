@@ -9,14 +9,18 @@ from random import Random
 from typing import Any
 
 from lab.locks.simulator import production
+from lab.locks.simulator.async_production import AsyncClient
 from lab.locks.simulator.history import Wrong
+from lab.locks.simulator.lease_checks import LeaseChecks
 from lab.locks.simulator.monitor import Monitor
 from lab.locks.simulator.redis_server import RedisServer
 from lab.locks.simulator.shared_lock_monitor import SharedLockMonitor
 from lab.locks.simulator.simulation import KEY, Simulation
 from locking.backends.redis import RedisLock
+from locking.backends.redis_async import AsyncRedisLock
 from locking.backends.redis_protocol import SLICE, Keys
 from locking.backends.redis_shared import RedisReadLock, RedisSemaphore, RedisWriteLock
+from locking.base import LockError
 
 LONGEST_IDLE = 0.25
 """Seconds. Waiters are woken when they get the lock: at once, and sooner than they would look."""
@@ -31,18 +35,25 @@ class Role:
     """One way of acquiring a lock.
 
     `kind` and `settings` make its handle; `name` identifies it to the monitor; `writes`: whether
-    it writes to the guarded resource.
+    it writes to the guarded resource; `asyncio`: whether its client uses the asyncio lock instead.
     """
 
     kind: type[RedisLock]
     settings: tuple[tuple[str, Any], ...] = ()
     name: str = ""
     writes: bool = True
+    asyncio: type[AsyncRedisLock] | None = None
 
-    def make(self, simulation: Simulation, server: RedisServer, owner: str) -> RedisLock:
+    def make(
+        self,
+        simulation: Simulation,
+        server: RedisServer,
+        owner: str,
+        lease: float = production.LEASE,
+    ) -> RedisLock:
         """Return a handle in the running process."""
         return production.make_lock(
-            simulation, server, owner, kind=self.kind, **dict(self.settings)
+            simulation, server, owner, kind=self.kind, lease=lease, **dict(self.settings)
         )
 
 
@@ -80,6 +91,12 @@ def mixed(kind: type[RedisLock] = RedisLock) -> ExploredLock:
     return ExploredLock((fair, unfair), (fair,), fair=False)
 
 
+def with_asyncio(kind: type[AsyncRedisLock] = AsyncRedisLock) -> ExploredLock:
+    """Return the exclusive lock with blocking and asyncio clients in one queue."""
+    blocking, asynchronous = Role(RedisLock), Role(RedisLock, asyncio=kind)
+    return ExploredLock((blocking, asynchronous, asynchronous), (blocking,))
+
+
 def read_write(
     reader: type[RedisLock] = RedisReadLock, writer: type[RedisLock] = RedisWriteLock
 ) -> ExploredLock:
@@ -88,60 +105,101 @@ def read_write(
     return ExploredLock((reading, reading, writing), (writing,), more=1, monitor=SharedLockMonitor)
 
 
-def semaphore(kind: type[RedisLock] = RedisSemaphore, permits: int = 2) -> ExploredLock:
+def semaphore(kind: type[RedisLock] = RedisSemaphore, permits: int = 3) -> ExploredLock:
     """Return the semaphore; no client writes, because a fence does not order concurrent holders."""
-    role = Role(kind, (("permits", permits),), f"s{permits}", writes=False)
-    return ExploredLock((role,), (role,) * permits, more=permits, monitor=SharedLockMonitor)
+    one = Role(kind, (("permits", permits),), f"s{permits}", writes=False)
+    two = Role(kind, (("permits", permits), ("take", 2)), f"s{permits}x2", writes=False)
+    return ExploredLock((one, two), (one,) * permits, more=permits, monitor=SharedLockMonitor)
 
 
 EXPLORED_LOCKS = {
     "redis": mutex(),
     "redis-unfair": mutex(fair=False),
     "redis-mixed": mixed(),
+    "redis-asyncio": with_asyncio(),
     "redis-rw": read_write(),
     "redis-semaphore": semaphore(),
 }
 """The choices of `explore --lock`."""
 
 
-def clients(simulation: Simulation, *, seed: int, target: ExploredLock, replicated: bool) -> None:
-    """Add a few clients; some acquire twice, and one may have a short timeout."""
+def clients(
+    simulation: Simulation,
+    *,
+    seed: int,
+    target: ExploredLock,
+    replicated: bool,
+    operated: bool,
+) -> None:
+    """Add a few clients; some acquire twice, and one may have a short timeout.
+
+    If `operated`, an operator may revoke the lock.
+    """
     dice = Random(f"clients {seed}")
     simulation.world.random.seed(seed)
     server = simulation.redis(key=target.key, replicated=replicated)
+    checks = LeaseChecks(simulation.monitor, server)
     hasty = dice.choice("ABCD----")
     for name in "ABCDEFGH"[: dice.choice((2, 3, 3, 4)) + target.more]:
         role = target.roles[0] if len(target.roles) == 1 else dice.choice(target.roles)
-        production.client(
+        lease = dice.choice(LEASES)
+        timeout = dice.choice((0.0, 1.0, 5.0)) if name == hasty else production.LONG_TIMEOUT
+        holder = production.Holder(
             simulation,
-            server,
             name,
-            make=role.make,
-            role=role.name,
-            timeout=dice.choice((0.0, 1.0, 5.0)) if name == hasty else production.LONG_TIMEOUT,
             work=dice.choice((0.0, 0.5, 2.0, 4.0, 8.0)),
-            after=dice.choice((0.0, 0.0, 0.01, 1.0)),
-            rounds=dice.choice((1, 1, 2)),
+            extension=dice.choice((0.0, 0.0, 2.0, 6.0)),
             writes=role.writes,
+            checks=checks,
         )
+        after, rounds = dice.choice((0.0, 0.0, 0.01, 1.0)), dice.choice((1, 1, 2))
+        client = production.Client(server, holder, role.name, lease, timeout, rounds)
+        if role.asyncio is not None:
+            run: Callable[[], None] = AsyncClient(client, role.asyncio).run
+        else:
+            run = partial(client.run, partial(role.make, lease=lease))
+        simulation.start(name, run, after=after)
+    if operated and dice.random() < OPERATED:
+        after = dice.uniform(0.0, 6.0)
+        simulation.start("Operator", partial(_evict, simulation, target, server), after=after)
     for place, role in enumerate(target.visitors):
         name = VISITOR + str(place + 1) * bool(place)
-        visit = partial(_visit, simulation, name, role, partial(role.make, simulation, server))
+        make = partial(role.make, simulation, server)
+        visit = partial(_visit, simulation, name, role, make, checks)
         simulation.start(name, visit, after=1_000.0 + place)
 
 
 VISITOR = "Visitor"
 
+LEASES = (production.LEASE, production.LEASE, 4.0)
+"""Seconds; different ones, so that a short lease can spoil a long one."""
 
-def _visit(simulation: Simulation, name: str, role: Role, make: Callable[[str], RedisLock]) -> None:
+OPERATED = 0.2
+"""The share of runs in which an operator revokes the lock."""
+
+
+def _evict(simulation: Simulation, target: ExploredLock, server: RedisServer) -> None:
+    lock = target.roles[0].make(simulation, server, "Operator")
+    try:
+        lock.run(lock.scripts.evict)  # as `force_release` does, which also logs it
+    except (LockError, KeyboardInterrupt) as problem:
+        simulation.note("Operator", f"fails: {problem!r}")
+
+
+def _visit(
+    simulation: Simulation,
+    name: str,
+    role: Role,
+    make: Callable[[str], RedisLock],
+    checks: LeaseChecks,
+) -> None:
     """Acquire long after all others; a client that cannot enter then never can."""
     lock = make(name)
     simulation.monitor.asks(name, role.name)
     lease = simulation.attempt(name, lambda: lock.acquire(0.0))
     if lease is not None:
-        production.hold(
-            simulation, name, lease, work=0.0 if role.writes else 5.0, writes=role.writes
-        )
-    elif not simulation.world.me().disturbed:
+        work = 0.0 if role.writes else 5.0
+        production.Holder(simulation, name, work, writes=role.writes, checks=checks).hold(lease)
+    elif not simulation.world.me().faults:
         why = "nobody holds the lock, and long afterwards it is still taken"
         simulation.monitor.report(Wrong.NOBODY_ENTERS, why, name)

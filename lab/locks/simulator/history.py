@@ -42,6 +42,14 @@ class Wrong(StrEnum):
     GHOST = "the lock is given to the dead"
     KEPT = "a released lock is still held"
     STILLBORN = "a lease that is over already"
+    MISTAKEN = "a lease trusted beyond its end"
+    LOST = "a living holder loses its lock"
+    ERROR = "an error of another kind"
+    FALSE_LOSS = "a loss that was none"
+    UNNOTICED = "a loss that is not reported"
+    LEFTOVER = "a client that gave up is still in the queue"
+    TOKEN = "a token that does not grow"
+    LITTER = "a key that never expires"
 
 
 @dataclass(slots=True)

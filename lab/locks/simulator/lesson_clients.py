@@ -93,7 +93,8 @@ def production_clients(
     """Add clients of the production lock."""
     server = simulation.redis(key=production.LOCK_KEY, replicated=True)
     for place, name in enumerate(names):
-        production.client(simulation, server, name, work=work.get(name, 2.0), after=gaps[place])
+        holder = production.Holder(simulation, name, work.get(name, 2.0))
+        simulation.start(name, production.Client(server, holder).run, after=gaps[place])
 
 
 def redlock_clients(

@@ -49,6 +49,10 @@ class MemcachedServer:
         self._values.clear()
         return "is replaced by an empty server"
 
+    def disconnect(self, *, restart: bool) -> str:
+        """Lose everything at a restart; a client reconnects without notice."""
+        return self.fail_over() if restart else "is reached again at once"
+
     def evict(self) -> str:
         """Drop the lock's key to make room."""
         self.drop(self.lock_key)

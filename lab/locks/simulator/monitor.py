@@ -38,6 +38,16 @@ class Attempt:
     """1 for the first holder of the run, 2 for the next, …"""
     believes: Callable[[], bool] = field(default=lambda: True)
     """Whether the holder still believes that it holds the lock."""
+    revoked: bool = False
+    """Whether an operator has taken the lock from it; it need not know."""
+    holder: bytes = b""
+    """Its name on the server; empty if the lock has no such names."""
+    remaining: Callable[[], float] = field(default=lambda: 0.0)
+    """For how many seconds more it trusts its lease."""
+
+    def holds(self) -> bool:
+        """Return whether it believes so, and nobody has revoked it."""
+        return not self.revoked and self.believes()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +106,11 @@ class Monitor:
     ) -> None:
         self.world = world
         self.violations: list[Violation] = []
+        self.checks: list[Callable[[RedisServer], None]] = []
+        """Further checks, made after each command."""
         self.inside: dict[str, Attempt] = {}
         self.waiting: dict[str, Attempt] = {}
+        self._left: dict[str, Attempt] = {}
         self.grants = 0
         self.overlaps = 0
         self._stops_at = frozenset(stops_at)
@@ -136,7 +149,9 @@ class Monitor:
 
     def leaves(self, client: str) -> None:
         """Record that the client has finished its work and is about to release."""
-        if self.inside.pop(client, None) is not None:
+        attempt = self.inside.pop(client, None)
+        if attempt is not None:
+            self._left[client] = attempt  # and may not have released yet
             self.world.record(Kind.LEAVE, "leaves", who=client)
             self.world.processes[client].begin("release")
 
@@ -152,6 +167,16 @@ class Monitor:
 
     # -- what servers report
 
+    def sees(self, server: RedisServer, command: str) -> None:
+        """Note a command before it runs: an eviction revokes the lock from its holders."""
+        if not command.endswith("evict.lua"):
+            return
+        owners = {holder.rpartition(b":")[2].decode() for holder in server.holders()}
+        for attempt in [*self.inside.values(), *self.waiting.values(), *self._left.values()]:
+            if attempt.client in owners:
+                attempt.revoked = True
+                self.world.processes[attempt.client].disturbed = True
+
     def saw_arrival(self, process: Process) -> None:
         """Record the arrival of a client at the first command of its attempt."""
         attempt = self.waiting.get(process.name)
@@ -162,6 +187,8 @@ class Monitor:
     def saw_command(self, server: RedisServer, process: Process, *, changed: bool) -> None:
         """Check the effect of a command that has just run on the lock's server."""
         self.saw_arrival(process)
+        for check in self.checks:
+            check(server)
         if not changed or not server.lock_key:
             return
         before, now = self._key, KeyState.of(server)
@@ -203,8 +230,8 @@ class Monitor:
             self.world.stop()
 
     def _check_exclusive(self, attempt: Attempt) -> None:
-        others = [one for one in self.inside.values() if one.believes()]
-        if others and attempt.believes():
+        others = [one for one in self.inside.values() if one.holds()]
+        if others and attempt.holds():
             client = attempt.client
             names = [one.client for one in others]
             why = f"{client} enters while {' and '.join(names)} is still inside"
@@ -234,7 +261,7 @@ class Monitor:
     def _check_undisturbed(
         self, holder: str, culprit: str, before: KeyState, now: KeyState
     ) -> None:
-        if before.ended(self.world.now) or not self.inside[holder].believes():
+        if before.ended(self.world.now) or not self.inside[holder].holds():
             return  # it was no longer the holder's
         if not now.present:
             why = f"{culprit} removes the lock that {holder} holds"
@@ -299,5 +326,6 @@ class Resource:
         if attempt.grant < self._newest_grant:
             why = f"holder {attempt.grant} ({client}) writes after holder {self._newest_grant}"
             monitor.report(Wrong.STALE_WRITE, why, client)
-        self._newest_grant = max(self._newest_grant, attempt.grant)
+        if not attempt.revoked:  # it may have entered after its heir, not knowing
+            self._newest_grant = max(self._newest_grant, attempt.grant)
         return True

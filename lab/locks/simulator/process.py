@@ -22,6 +22,9 @@ class Server(Protocol):
     def evict(self) -> str:
         """Drop the lock's key; return a description."""
 
+    def disconnect(self, *, restart: bool) -> str:
+        """Break all connections, and with `restart` lose all data; return a description."""
+
     def jump(self, seconds: float) -> str:
         """Set the server's clock ahead; return a description."""
 
@@ -39,6 +42,7 @@ class Process:
         self.steps = 0  # commands of the phase, over all threads
         self._rounds: dict[str, int] = {}
         self._names = 0
+        self.faults = 0  # that have hit it
         self.disturbed = False  # by a fault, so it may have lost its place in a queue
 
     def begin(self, phase: str) -> None:

@@ -1,31 +1,41 @@
 """The production Redis locks on the simulated server, unchanged.
 
-`locking.backends.redis` accepts a `Transport` in place of a client, a `Clock` and a `Renewer`.  Its
-Lua scripts run in a real Lua interpreter.
+`locking.backends.redis` accepts a `Transport` in place of a client, a `Clock` and a `Renewer`.  The
+transport is the production one too, on simulated connections.  The Lua scripts run in a real Lua
+interpreter.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import locking.backends.redis
 import locking.backends.redis_protocol
 import locking.renewal
+from lab.locks.simulator.connection import SOCKET_TIMEOUT, Interrupted, SimulatedConnection
 from lab.locks.simulator.history import Wrong
-from lab.locks.simulator.process import Process
+from lab.locks.simulator.lease_checks import LeaseChecks
+from lab.locks.simulator.monitor import Attempt
 from lab.locks.simulator.redis_server import RedisServer
 from lab.locks.simulator.simulation import KEY, Simulation
+from locking.backends._drivers import Driver
 from locking.backends.redis import RedisLease, RedisLock
-from locking.backends.redis_protocol import Script
+from locking.backends.redis_handle import RedisHandle
+from locking.backends.redis_lease import RedisLeaseState
+from locking.backends.redis_transport import NodeTransport
 from locking.base import Clock, LockError
 from locking.renewal import Renewer
 
 MODULES = (locking.backends.redis, locking.backends.redis_protocol, locking.renewal)
 
+DRIVER = Driver("redis", asynchronous=False, cluster=False)
+
 LEASE = 10.0
 
-LONG_TIMEOUT = 120.0
+LONG_TIMEOUT = 240.0
 """Seconds; longer than all leases, pauses and work of a run combined."""
 
 LOCK_KEY = f"lock:{{{KEY}}}"
@@ -37,28 +47,22 @@ def owner_in(value: bytes) -> str:
     return value.split(b":", 2)[2].decode()
 
 
-class SimulatedTransport:
-    """Sends a lock's scripts and blocking pops to a simulated server; never retries."""
+class SimulatedPool:
+    """The part of redis-py's connection pool that the transports need."""
 
     def __init__(self, server: RedisServer) -> None:
-        self._server = server
+        self.connection_class = partial(SimulatedConnection, server)
+        self.connection_kwargs = {"socket_timeout": SOCKET_TIMEOUT}
 
-    def run(
-        self,
-        script: Script,
-        keys: Sequence[str],
-        args: Sequence[str],
-        wait: tuple[int, int] | None = None,
-        patience: float | None = None,
-    ) -> Any:
-        """Run the script; (answer, replicas) if asked to `wait` for them."""
-        answer = self._server.script(script.name, script.source, keys, args)
-        return answer if wait is None else (answer, wait[0])
+    def disconnect(self) -> None:
+        """Do nothing: it has no connections."""
 
-    def pop(self, key: str, seconds: float, patience: float | None = None) -> bytes | None:
-        """BLPOP."""
-        reply = self._server.command(("BLPOP", key, f"{seconds:.3f}"))
-        return None if reply is None else reply[1]
+
+class SimulatedClient:
+    """The part of redis-py's client that the transports need."""
+
+    def __init__(self, server: RedisServer) -> None:
+        self.connection_pool = SimulatedPool(server)
 
 
 class SimulatedRenewer(Renewer):
@@ -67,6 +71,12 @@ class SimulatedRenewer(Renewer):
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self._forget()
+
+
+def load_scripts(server: RedisServer, kind: type[RedisHandle]) -> None:
+    """Make the scripts of a lock known to the server."""
+    for script in asdict(kind.scripts).values():
+        server.load(script["name"], script["source"])
 
 
 Maker = Callable[[Simulation, RedisServer, str], RedisLock]
@@ -84,8 +94,9 @@ def make_lock(
     """Return the lock's handle for the running process; `owner` is the process's name."""
     world = simulation.world
     clock = Clock(monotonic=world.seconds, sleep=world.sleep)
+    load_scripts(server, kind)
     return kind(
-        SimulatedTransport(server),
+        NodeTransport(SimulatedClient(server), DRIVER),
         KEY,
         lease=lease,
         owner=owner,
@@ -95,62 +106,116 @@ def make_lock(
     )
 
 
-def client(
-    simulation: Simulation,
-    server: RedisServer,
-    name: str,
-    *,
-    make: Maker = make_lock,
-    role: str = "",
-    timeout: float | None = LONG_TIMEOUT,
-    work: float = 2.0,
-    after: float = 0.0,
-    rounds: int = 1,
-    writes: bool = True,
-) -> Process:
-    """Add a process that acquires the production lock `rounds` times, as a careful shop would.
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """What a client does with a lease, from acquire to release.
 
-    It works, checks its lease, writes with the lease's fencing token, and releases.  `role` is for
-    the monitor of a lock with several holders.
+    It works for `work` seconds, extends the lease to `extension` seconds and works on, unless that
+    is 0, checks its lease, writes with the lease's fencing token, and releases.
     """
 
-    def run() -> None:
-        lock = make(simulation, server, name)
-        for _ in range(rounds):
-            simulation.monitor.asks(name, role)
-            lease = simulation.attempt(name, lambda: lock.acquire(timeout))
-            if lease is None:
-                check_not_starved(simulation, name, timeout)
+    simulation: Simulation
+    name: str
+    work: float
+    extension: float = 0.0
+    writes: bool = True
+    checks: LeaseChecks | None = None
+
+    def hold(self, lease: RedisLease) -> None:
+        """Run the holder."""
+        attempt = self.enters(lease)
+        simulation, name = self.simulation, self.name
+        try:
+            simulation.work(name, self.work)
+            if self.extension:
+                lease.extend(self.extension)
+                simulation.work(name, self.work)
+            if self.writes:
+                lease.check()
+                simulation.resource.write(name, attempt, lease.token)
+        except (LockError, Interrupted) as problem:
+            simulation.note(name, f"stops: {problem!r}")
+        simulation.monitor.leaves(name)
+        over = None if self.checks is None else self.checks.releases(attempt, lease)
+        self.ended(lease, over, _release(lease))
+
+    def enters(self, lease: RedisLeaseState) -> Attempt:
+        """Tell the monitor of the new holder."""
+        monitor = self.simulation.monitor
+        attempt = monitor.enters(self.name, lambda: lease.remaining() > 0)
+        if not attempt.believes():  # no time has passed since acquire returned
+            why = f"{self.name} is given a lease that is over"
+            monitor.report(Wrong.STILLBORN, why, self.name)
+        if self.checks is not None:
+            self.checks.entered(attempt, lease)
+        return attempt
+
+    def ended(
+        self,
+        lease: RedisLeaseState,
+        over: Callable[[LockError | None], None] | None,
+        problem: LockError | None,
+    ) -> None:
+        """Check what came of the release: nothing, LockLost, or LockUnavailable."""
+        if over is not None:
+            over(problem)
+        if problem is None:
+            self.simulation.check_let_go(self.name, lease.holder.encode())
+        else:
+            self.simulation.note(self.name, f"learns that {problem}")
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """A process that acquires the production lock `rounds` times, as a careful shop would.
+
+    `role` is for the monitor of a lock with several holders; `lease` is in seconds.
+    """
+
+    server: RedisServer
+    holder: Holder
+    role: str = ""
+    lease: float = LEASE
+    timeout: float | None = LONG_TIMEOUT
+    rounds: int = 1
+
+    def run(self, make: Maker = make_lock) -> None:
+        """Run the process with a blocking lock."""
+        simulation, name = self.holder.simulation, self.holder.name
+        lock = make(simulation, self.server, name)
+        for _ in range(self.rounds):
+            faults = self.asks()
+            lease = simulation.attempt(name, lambda: lock.acquire(self.timeout))
+            if lease is not None:
+                self.holder.hold(lease)
             else:
-                hold(simulation, name, lease, work=work, writes=writes)
+                self.gave_up(faults)
 
-    return simulation.start(name, run, after=after)
+    def asks(self) -> int:
+        """Tell the monitor of an attempt; return how many faults the process has suffered."""
+        simulation, name = self.holder.simulation, self.holder.name
+        simulation.monitor.asks(name, self.role)
+        return simulation.world.me().faults
+
+    def gave_up(self, faults: int) -> None:
+        """Check a failed attempt, before which the process had suffered so many faults."""
+        simulation, name = self.holder.simulation, self.holder.name
+        faults = simulation.world.me().faults - faults
+        # No run holds the lock for so long.
+        if self.timeout == LONG_TIMEOUT and not simulation.world.me().faults:
+            why = f"{name} waited {self.timeout:g} s in vain"
+            simulation.monitor.report(Wrong.NOBODY_ENTERS, why, name)
+        if self.holder.checks is not None:
+            self.holder.checks.gave_up(name, simulation.failures[name], faults)
 
 
-def check_not_starved(simulation: Simulation, name: str, timeout: float | None) -> None:
-    """Report a client that timed out although no run holds the lock for that long."""
-    if timeout == LONG_TIMEOUT and not simulation.world.me().disturbed:
-        why = f"{name} waited {timeout:g} s in vain"
-        simulation.monitor.report(Wrong.NOBODY_ENTERS, why, name)
-
-
-def hold(
-    simulation: Simulation, name: str, lease: RedisLease, *, work: float, writes: bool
-) -> None:
-    """Run the holder from acquire to release."""
-    attempt = simulation.monitor.enters(name, lambda: lease.remaining() > 0)
-    if not attempt.believes():  # no time has passed since acquire returned
-        simulation.monitor.report(Wrong.STILLBORN, f"{name} is given a lease that is over", name)
-    simulation.work(name, work)
-    try:
-        if writes:
-            lease.check()
-            simulation.resource.write(name, attempt, lease.token)
-        simulation.monitor.leaves(name)
-        lease.release()
-    except LockError as problem:
-        # LockLost, or LockUnavailable: then the lease expires.
-        simulation.monitor.leaves(name)
-        simulation.note(name, f"learns that {problem}")
-    else:
-        simulation.check_let_go(name, lease.holder.encode())
+def _release(lease: RedisLease) -> LockError | None:
+    """Release, again if interrupted, as `with` in a program that is being stopped."""
+    while True:
+        try:
+            lease.release()
+        except Interrupted:
+            continue
+        except LockError as problem:
+            return problem
+        return None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from math import inf
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from redis.exceptions import NoScriptError, ResponseError
@@ -26,6 +27,19 @@ class Subscriber(Protocol):
 
     def receive(self, channel: bytes, message: bytes) -> None:
         """Receive one message."""
+
+
+class Reader(Protocol):
+    """A client that waits for an element of a list."""
+
+    keys: list[bytes]
+
+    @property
+    def gone(self) -> bool:
+        """Whether it no longer waits; its connection closed when its process died."""
+
+    def serve(self, reply: list[bytes] | None) -> None:
+        """Receive the element, with its key; None if the connection breaks."""
 
 
 class RedisServer:
@@ -52,7 +66,8 @@ class RedisServer:
         self.monitor: Monitor | None = None
         self.script_names: dict[bytes, str] = {}
         self.cut_off: set[str] = set()  # clients that cannot reach this server
-        self._blocked: list[_BlockedReader] = []
+        self.blocked: list[Reader] = []
+        self.generation = 0  # of its connections: those of an earlier one are broken
         self._subscribers: list[Subscriber] = []
         self._replicated = replicated
         self._replica = self.model.snapshot() if replicated else None
@@ -67,12 +82,9 @@ class RedisServer:
             shown = (self.script_names.get(words[1], "script"), *args[3:])
         return self._ask(shown, lambda: self.model.execute(words[0], words[1:]), blocking)
 
-    def script(self, name: str, source: str, keys: Sequence[str], args: Sequence[str]) -> Any:
-        """Run a script that the server knows; the timeline shows its name."""
-        body = encode(source)
-        rest = [b"%d" % len(keys), *(encode(key) for key in keys), *(encode(arg) for arg in args)]
-        shown = (f"{name}.lua", *args)
-        return self._ask(shown, lambda: self.model.execute(b"EVAL", [body, *rest]))
+    def load(self, name: str, source: str) -> None:
+        """Make a script known; the timeline shows its name."""
+        self.script_names[self.model.execute(b"SCRIPT", [b"LOAD", encode(source)])] = name
 
     def _ask(
         self, shown: tuple[Any, ...], run: Callable[[], Any], blocking: list[bytes] | None = None
@@ -86,10 +98,10 @@ class RedisServer:
             world.record(Kind.FAULT, what, who=process.name, server=self.name)
             self._time_out()
         try:
-            reply = self._run(process, shown, run, effect)
+            reply = self.run(process, shown, run, effect)
         except RedisError as problem:
             world.record(Kind.COMMAND, shown, problem, who=process.name, server=self.name)
-            raise _as_client_error(problem) from problem
+            raise as_client_error(problem) from problem
         if blocking is not None and reply is None:
             reply = self._block(shown, blocking, effect)
         if effect is Act.LOSE_REPLY:
@@ -99,14 +111,17 @@ class RedisServer:
             world.stall()
         return reply
 
-    def _run(
+    def run(
         self,
         process: Process,
         shown: tuple[Any, ...],
         run: Callable[[], Any],
         effect: Act | None,
     ) -> Any:
+        """Execute a command that has arrived, and return its reply."""
         model = self.model
+        if self.monitor is not None:
+            self.monitor.sees(self, shown[0])
         before = model.snapshot() if self._replicated else None
         written = model.written
         reply = run()
@@ -114,7 +129,7 @@ class RedisServer:
         if before is not None and changed:
             self._replica = before
         if reply is not None or shown[0] != "BLPOP":
-            self._record(process, shown, reply, effect)
+            self.record(process, shown, reply, effect)
         if self.monitor is not None:
             self.monitor.saw_command(self, process, changed=changed)
         if model.pushed:
@@ -123,9 +138,10 @@ class RedisServer:
             self._deliver(process, lost=effect is Act.LOSE_MESSAGE)
         return reply
 
-    def _record(
-        self, process: Process, shown: tuple[Any, ...], reply: Any, effect: Act | None
+    def record(
+        self, process: Process, shown: tuple[Any, ...], reply: Any, effect: Act | None = None
     ) -> None:
+        """Show a command with its reply in the timeline."""
         kind = Kind.LOST if effect is Act.LOSE_REPLY else Kind.COMMAND
         self.world.record(kind, shown, reply, who=process.name, server=self.name)
 
@@ -133,12 +149,14 @@ class RedisServer:
         self.world.sleep(REPLY_TIMEOUT / MICROSECONDS)
         raise RedisTimeout("Timeout reading from socket")
 
-    def names(self, holder: bytes) -> bool:
-        """Return whether the lock's key names this client as the holder, or one of several."""
-        value = self.model.find(self.lock_key)
+    def holders(self) -> dict[bytes, float]:
+        """Return, for each "token:owner" whose lease has not ended, the seconds until it does."""
+        value, now = self.model.find(self.lock_key), self.model.microseconds() // 1000
+        ends = (self.model.ends.get(self.lock_key, inf) - now) / 1000
         if isinstance(value, SortedSet):
-            return holder in value.scores
-        return isinstance(value, bytes) and value.endswith(b":" + holder)
+            lefts = {holder: (end - now) / 1000 for holder, end in value.scores.items()}
+            return {holder: min(left, ends) for holder, left in lefts.items() if left > 0}
+        return {value.partition(b":")[2]: ends} if isinstance(value, bytes) else {}
 
     # -- blocking reads: served in the order in which they came, as by the real server
 
@@ -146,28 +164,28 @@ class RedisServer:
         self, shown: tuple[Any, ...], words: list[bytes], effect: Act | None
     ) -> list[bytes] | None:
         world = self.world
-        reader = _BlockedReader(world.running, words[:-1])
-        self._blocked.append(reader)
+        assert world.running is not None
+        reader = _BlockedReader(world, world.running, words[:-1])
+        self.blocked.append(reader)
         world.record(Kind.NOTE, (*shown, "…"), who=world.me().name, server=self.name)
         try:
             world.wait(float(words[-1]) or None)
         finally:
-            if reader in self._blocked:
-                self._blocked.remove(reader)
-        self._record(world.me(), shown, reader.reply, effect)
+            if reader in self.blocked:
+                self.blocked.remove(reader)
+        self.record(world.me(), shown, reader.reply, effect)
         return reader.reply
 
     def _serve_blocked(self) -> None:
         for key in dict.fromkeys(self.model.pushed):
-            for reader in [one for one in self._blocked if key in one.keys]:
-                if reader.thread.process.crashed:
-                    continue  # its connection closed when it died
+            for reader in [one for one in self.blocked if key in one.keys]:
+                if reader.gone:
+                    continue
                 reply = self.model.execute(b"BLPOP", [key, b"0"])
                 if reply is None:
                     break
-                reader.reply = reply
-                self._blocked.remove(reader)
-                self.world.wake(reader.thread)
+                self.blocked.remove(reader)
+                reader.serve(reply)
         self.model.pushed.clear()
 
     # -- messages
@@ -208,6 +226,18 @@ class RedisServer:
         if self.monitor is not None:
             self.monitor.replaced(self)
 
+    def disconnect(self, *, restart: bool) -> str:
+        """Break all connections, and with `restart` lose all data but the scripts."""
+        self.generation += 1
+        waiting, self.blocked = self.blocked, []
+        for reader in waiting:
+            reader.serve(None)
+        if not restart:
+            return "loses all its connections"
+        self.model.restore(({}, {}))
+        self._tell_monitor()
+        return "restarts without its data"
+
     def evict(self) -> str:
         """Refuse to evict: a server that holds locks runs with `noeviction`."""
         return "is out of memory, and with noeviction drops nothing"
@@ -220,13 +250,22 @@ class RedisServer:
 
 
 class _BlockedReader:
-    __slots__ = ("keys", "reply", "thread")
+    __slots__ = ("keys", "process", "reply", "thread", "world")
 
-    def __init__(self, thread: Thread | None, keys: list[bytes]) -> None:
-        assert thread is not None
+    def __init__(self, world: World, thread: Thread, keys: list[bytes]) -> None:
+        self.world = world
         self.thread = thread
+        self.process = thread.process
         self.keys = keys
         self.reply: list[bytes] | None = None
+
+    @property
+    def gone(self) -> bool:
+        return self.process.crashed
+
+    def serve(self, reply: list[bytes] | None) -> None:
+        self.reply = reply
+        self.world.wake(self.thread)
 
 
 def encode(value: Any) -> bytes:
@@ -255,7 +294,8 @@ def _words(args: tuple[Any, ...]) -> tuple[str, ...]:
     return tuple(encode(word).decode(errors="replace") for word in args)
 
 
-def _as_client_error(problem: RedisError) -> ResponseError:
+def as_client_error(problem: RedisError) -> ResponseError:
+    """Return the error that redis-py makes of an error reply."""
     text = str(problem)
     if text.startswith("NOSCRIPT"):
         return NoScriptError(text)

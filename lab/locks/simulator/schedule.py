@@ -30,10 +30,22 @@ class Act(StrEnum):
     """The server executes the step; the client gets a time-out error instead of the answer."""
     LOSE_REQUEST = "lose request"
     """The server never receives the step; the client gets the same time-out error."""
+    DELAY_REQUEST = "delay request"
+    """The step reaches the server a little later; the process's other threads go on."""
+    DELAY_REPLY = "delay reply"
+    """The server executes the step; its answer comes a little later."""
+    INTERRUPT = "interrupt"
+    """The client is interrupted, or its task cancelled, instead of taking the step."""
+    INTERRUPT_LATE = "interrupt late"
+    """The server executes the step; the client is interrupted before it reads the answer."""
+    DISCONNECT = "disconnect"
+    """All connections to the server `target` break, idle ones without notice."""
     LOSE_MESSAGE = "lose message"
     """The message that the step publishes is lost."""
     FAIL_OVER = "fail over"
     """The server `target` is replaced by a replica that lacks the last write."""
+    RESTART = "restart"
+    """The server `target` restarts without its data; all connections to it break."""
     EVICT = "evict"
     """The server `target` evicts the lock's key."""
     CLOCK_JUMP = "clock jump"
@@ -115,7 +127,7 @@ class FaultModel:
         return found
 
 
-TARGETED = frozenset({Act.FAIL_OVER, Act.EVICT, Act.CLOCK_JUMP})
+TARGETED = frozenset({Act.FAIL_OVER, Act.RESTART, Act.DISCONNECT, Act.EVICT, Act.CLOCK_JUMP})
 TIMED = frozenset({Act.PAUSE, Act.STALL, Act.CLOCK_JUMP})
 
 

@@ -1,7 +1,7 @@
 """The monitor of a shared lock: a read/write lock or a semaphore.
 
 The sharing rules are repeated here independently of the scripts: a reader (role "r") may share with
-readers, a writer ("w") with no one, and "s2" is one of at most two holders.
+readers, a writer ("w") with no one, "s3" has one of three permits, and "s3x2" two of them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ def may_share(roles: Sequence[str]) -> bool:
     if len(roles) <= 1:
         return True
     if roles[0][0] == "s":
-        return len(roles) <= int(roles[0][1:])
+        shares = [role[1:].split("x") for role in roles]  # "s3x2": two of three permits
+        return sum(int(share[1]) if share[1:] else 1 for share in shares) <= int(shares[0][0])
     return set(roles) == {"r"}
 
 
@@ -95,6 +96,8 @@ class SharedLockMonitor(Monitor):
     def saw_command(self, server: RedisServer, process: Process, *, changed: bool) -> None:
         """Check the effect of a command that has just run on the lock's server."""
         self.saw_arrival(process)
+        for check in self.checks:
+            check(server)
         if not changed or not server.lock_key:
             return
         before, now = self._state, SharedLockState.of(server)
@@ -121,8 +124,8 @@ class SharedLockMonitor(Monitor):
             return may_share([attempt.role, *(one.role for one in others)])
 
         others = list(self.inside.values())
-        awake = [one for one in others if one.believes()]
-        if attempt.believes() and not fits(awake):
+        awake = [one for one in others if one.holds()]
+        if attempt.holds() and not fits(awake):
             names = [one.client for one in awake]
             why = f"{attempt.client} enters while {' and '.join(names)} is still inside"
             self.report(Wrong.TWO_HOLDERS, why, *names, attempt.client)
@@ -138,7 +141,7 @@ class SharedLockMonitor(Monitor):
         self, owner: str, culprit: str, before: SharedLockState, now: SharedLockState
     ) -> None:
         end = before.end_of(owner)
-        if end <= self.world.now or not self.inside[owner].believes():
+        if end <= self.world.now or not self.inside[owner].holds():
             return  # it was no longer the owner's
         if not now.end_of(owner):
             why = f"{culprit} puts {owner} out, who is inside"

@@ -24,7 +24,7 @@ from locking.base import LockError
 KEY = "stock"  # the name of the lock in every lesson
 
 # Errors that a client may get from a lock; any other error is a bug of the simulator.
-FAILURES = (RedisError, LockError, TypeError)
+FAILURES = (RedisError, LockError, TypeError, KeyboardInterrupt)
 
 DAY = 86_400.0
 
@@ -68,6 +68,8 @@ class Simulation:
             owner_in=owner_in,
         )
         self.resource = Resource(self.monitor, fenced=fenced)
+        self.failures: dict[str, BaseException] = {}
+        """The latest error of each client's `attempt`."""
         self.world.on_fault.append(self._note_crash)
         self.world.on_end.append(self.monitor.over)
 
@@ -143,12 +145,17 @@ class Simulation:
         try:
             got = acquire()
         except FAILURES as problem:
-            self.monitor.gives_up(name, f"fails with {type(problem).__name__}: {problem}")
-            self._check_orphan(name)
+            self.fails(name, problem)
             return None
         if not got:
             self.monitor.gives_up(name)
         return got
+
+    def fails(self, name: str, problem: BaseException) -> None:
+        """Record that a client did not get the lock."""
+        self.failures[name] = problem
+        self.monitor.gives_up(name, f"fails with {type(problem).__name__}: {problem}")
+        self._check_orphan(name)
 
     def work(self, name: str, seconds: float) -> None:
         """Let the holder work."""
@@ -190,7 +197,7 @@ class Simulation:
     def check_let_go(self, name: str, holder: bytes) -> None:
         """Check after a release that the server no longer names the client as holder."""
         for server in self.world.servers.values():
-            if isinstance(server, RedisServer) and server.names(holder):
+            if isinstance(server, RedisServer) and holder in server.holders():
                 why = f"{name} has let go, and yet the server keeps it for {name}"
                 self.monitor.report(Wrong.KEPT, why, name)
 

@@ -71,6 +71,10 @@ class TableServer:
         """Lose nothing: a commit waits for the replica."""
         return "fails over; a synchronous replica lacks nothing"
 
+    def disconnect(self, *, restart: bool) -> str:
+        """Ignore it: no lesson's client reconnects to a database."""
+        return "is reached again at once"
+
     def evict(self) -> str:
         """Drop nothing: a table is no cache."""
         return "is short of memory; a table loses no rows by that"

@@ -20,14 +20,20 @@ from greenlet import GreenletExit, getcurrent
 
 from lab.locks.simulator.history import MICROSECONDS, Event, Kind
 from lab.locks.simulator.process import Process, Server, Thread
-from lab.locks.simulator.schedule import Act, Deviation, Scheduler
+from lab.locks.simulator.schedule import TARGETED, Act, Deviation, Scheduler
 
 EPOCH = 1_700_000_000 * MICROSECONDS  # the time of day at the start of every run
 
 # A command takes a millisecond: short compared with any lease, and easy to read.
 COMMAND_TIME = 1_000
+# Of a delayed request or answer: noticeable, and shorter than the client's timeout.
+DELAY = 900_000
 # The timeout of a client that waits for a lost answer: redis-py's `socket_timeout` in shops.
 REPLY_TIMEOUT = MICROSECONDS
+
+
+UNDISTURBING = TARGETED | {Act.INTERRUPT, Act.INTERRUPT_LATE, Act.LOSE_MESSAGE}
+"""The faults after which a process still has its place in a queue, or gives it up itself."""
 
 
 class Stuck(Exception):
@@ -154,7 +160,7 @@ class World:
     def step(self) -> Act | None:
         """Stop just before a command; return the scheduler's action on that command.
 
-        Returns None, `Act.LOSE_REPLY`, `Act.LOSE_REQUEST`, `Act.LOSE_MESSAGE` or `Act.STALL`.
+        The caller carries out what a client's connection suffers: a loss, a delay, an interrupt.
         """
         thread = self._thread()
         thread.stepping = True
@@ -272,7 +278,8 @@ class World:
         act, process = deviation.act, thread.process
         for listener in self.on_fault:
             listener(deviation)
-        if act in (Act.CRASH, Act.PAUSE, Act.STALL, Act.LOSE_REPLY, Act.LOSE_REQUEST):
+        process.faults += 1
+        if act not in UNDISTURBING:
             process.disturbed = True
         if act is Act.CRASH:
             self.record(Kind.FAULT, "crashes", who=process.name)
@@ -284,7 +291,7 @@ class World:
             process.paused_until = self.now + round(deviation.seconds * MICROSECONDS)
             self.record(Kind.FAULT, f"is paused for {deviation.seconds:g} s", who=process.name)
             return None
-        if act in (Act.FAIL_OVER, Act.EVICT, Act.CLOCK_JUMP):
+        if act in TARGETED:
             # A schedule found on another lock may name a server that does not exist here.
             server = self.servers.get(deviation.target) or next(iter(self.servers.values()))
             self.record(Kind.FAULT, _apply_server_fault(server, deviation), server=server.name)
@@ -324,4 +331,6 @@ def _apply_server_fault(server: Server, deviation: Deviation) -> str:
         return server.fail_over()
     if deviation.act is Act.EVICT:
         return server.evict()
-    return server.jump(deviation.seconds)
+    if deviation.act is Act.CLOCK_JUMP:
+        return server.jump(deviation.seconds)
+    return server.disconnect(restart=deviation.act is Act.RESTART)

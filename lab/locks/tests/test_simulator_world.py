@@ -29,7 +29,10 @@ from lab.locks.simulator.world import Stuck, World
 TIME, THREADING = VirtualTime(), VirtualThreading()
 
 # A client that crashes in the simulation drops its lease.
-pytestmark = pytest.mark.filterwarnings("ignore:the lease of lock:ResourceWarning")
+pytestmark = [
+    pytest.mark.usefixtures("crashing_clients"),
+    pytest.mark.filterwarnings("ignore:the lease of lock:ResourceWarning"),
+]
 
 
 def world_of(*deviations: Deviation) -> World:

@@ -36,12 +36,17 @@ local function mint()
   return fence
 end
 
+-- A queue whose waiters have all died expires by itself.
+local function keep_queue()
+  redis.call('PEXPIRE', KEYS[3], 2 * ALIVE_MS)
+  redis.call('PEXPIRE', KEYS[4], 2 * ALIVE_MS)
+end
+
 local function enqueue(waiter)
   if redis.call('ZADD', KEYS[4], now_ms + ALIVE_MS, waiter) == 1 then
     redis.call('RPUSH', KEYS[3], waiter)
   end
-  redis.call('PEXPIRE', KEYS[3], 2 * ALIVE_MS)
-  redis.call('PEXPIRE', KEYS[4], 2 * ALIVE_MS)
+  keep_queue()
 end
 
 local function place_of(waiter)
@@ -95,6 +100,7 @@ local function put_back_if_silent(heir, caller)
   if redis.call('ZADD', KEYS[4], now_ms + ALIVE_MS, waiter) == 1 then
     redis.call('LPUSH', KEYS[3], waiter)
   end
+  keep_queue()
   return true
 end
 

@@ -1,7 +1,8 @@
 -- The shared lock: KEYS[1] is a sorted set, holder -> server time in ms at which its lease expires.
 --
 -- The prefix of a holder's token says with whom it may share the lock: "r-..." a reader, with other
--- readers; "w-..." a writer, with no one; "s5-..." the holder of one of five permits.
+-- readers; "w-..." a writer, with no one; "s5-..." the holder of one of five permits, "s5x2-..." of
+-- two of them.
 
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now_ms)
 
@@ -18,16 +19,24 @@ local function grant(holder, lease_ms)
   return mint()
 end
 
+local function permits_of(holder)
+  return tonumber(string.match(holder, '^s%d+x(%d+)-') or 1)
+end
+
 local function may_enter(holder)
-  local inside = redis.call('ZCARD', KEYS[1])
-  if inside == 0 then
+  local inside = redis.call('ZRANGE', KEYS[1], 0, -1)
+  if #inside == 0 then
     return true
   end
-  local kind, permits = string.match(holder, '^(%a)(%d*)-')
-  if kind == 's' then
-    return inside < tonumber(permits)
+  local permits = string.match(holder, '^s(%d+)')
+  if not permits then
+    return string.sub(holder, 1, 1) == 'r' and string.sub(inside[1], 1, 1) == 'r'
   end
-  return kind == 'r' and string.sub(redis.call('ZRANGE', KEYS[1], 0, 0)[1], 1, 1) == 'r'
+  local taken = permits_of(holder)
+  for _, other in ipairs(inside) do
+    taken = taken + permits_of(other)
+  end
+  return taken <= tonumber(permits)
 end
 
 -- Admits waiters from the front of the queue and stops at the first that may not enter, so that

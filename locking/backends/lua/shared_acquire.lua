@@ -8,9 +8,9 @@ local waiter = ARGV[3] .. lease_ms .. ':' .. holder
 
 -- Handles with different numbers of permits would each enforce its own.
 local inside = redis.call('ZRANGE', KEYS[1], 0, 0)[1]
-local theirs = inside and string.match(inside, '^s%d+-')
-if theirs and theirs ~= string.match(holder, '^s%d+-') then
-  return redis.error_reply('PERMITS ' .. string.sub(theirs, 2, -2) .. ' are those of the holders')
+local theirs = inside and string.match(inside, '^s(%d+)')
+if theirs and theirs ~= string.match(holder, '^s(%d+)') then
+  return redis.error_reply('PERMITS ' .. theirs .. ' are those of the holders')
 end
 
 -- Already a holder: an earlier try was granted, but its reply or the wake-up was lost.  No client

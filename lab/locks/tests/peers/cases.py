@@ -1,7 +1,7 @@
 """What the peers' own tests are about, case by case in our words, and what each library does.
 
-Read in the tests of redis-py 8.1 (`tests/test_lock.py`), python-redis-lock 4.0.1
-(`tests/test_redis_lock.py`) and kazoo 2.11 (`kazoo/tests/test_lock.py`); nothing is copied.
+Read in the tests of redis-py 8.1 (`tests/test_lock.py`) and python-redis-lock 4.0.1
+(`tests/test_redis_lock.py`); nothing is copied.  kazoo's are in `kazoo_cases`.
 """
 
 from __future__ import annotations

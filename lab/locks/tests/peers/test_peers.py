@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
+from kazoo.client import KazooClient
 from redis import Redis
 
 from lab.locks.tests.peers.adapters import ADAPTERS, Adapter
 from lab.locks.tests.peers.cases import CASES, Case
+from lab.locks.tests.peers.kazoo_cases import KAZOO_CASES, Kazoo, KazooCase, Ours
+from locking.tests.conftest import require
+from locking.tests.servers import ZooKeeper
 
 # The cases leave locks held.
 pytestmark = pytest.mark.filterwarnings("ignore:the lease of lock:ResourceWarning")
@@ -37,13 +42,34 @@ def test_a_library_does_what_is_said_of_it(valkey_server, valkey: Redis, case: C
     client.close()
 
 
+@pytest.fixture(scope="module")
+def zookeeper() -> Iterator[KazooClient]:
+    require(ZooKeeper)
+    with ZooKeeper() as server:
+        client = KazooClient(server.endpoint)
+        client.start(timeout=30)
+        yield client
+        client.stop()
+        client.close()
+
+
+@pytest.mark.parametrize("case", KAZOO_CASES, ids=lambda case: case.what)
+def test_kazoo_does_what_is_said_of_it(zookeeper: KazooClient, case: KazooCase):
+    assert case.play(Kazoo(zookeeper)) == case.kazoo
+
+
+@pytest.mark.parametrize("case", KAZOO_CASES, ids=lambda case: case.what)
+def test_ours_does_what_is_said_of_it_beside_kazoo(valkey: Redis, case: KazooCase):
+    assert case.play(Ours(valkey)) == case.ours
+
+
 def test_the_document_has_every_case_as_it_is():
     cells = {
         tuple(cell.strip() for cell in line.strip("| \n").split(" | "))
         for line in re.findall(r"^\|.*\|$", DOCUMENT.read_text(), flags=re.MULTILINE)
     }
+    rows = {tuple(part for part in row if part) for row in cells}
     for case in CASES:
-        why = (case.why,) if case.why else ()
-        assert (case.what, *expected(case), *why) in {
-            tuple(part for part in row if part) for row in cells
-        }
+        assert (case.what, *expected(case), *filter(None, [case.why])) in rows
+    for each in KAZOO_CASES:
+        assert (each.what, each.ours, each.kazoo, *filter(None, [each.why])) in rows
