@@ -15,7 +15,7 @@ from lab.locks.tests.peers.adapters import ADAPTERS, Adapter
 from lab.locks.tests.peers.cases import CASES, Case
 from lab.locks.tests.peers.kazoo_cases import KAZOO_CASES, Kazoo, KazooCase, Ours
 from locking.tests.conftest import require
-from locking.tests.servers import ZooKeeper
+from locking.tests.other_servers import ZooKeeper
 
 # The cases leave locks held.
 pytestmark = pytest.mark.filterwarnings("ignore:the lease of lock:ResourceWarning")
