@@ -176,7 +176,7 @@ def serving(shop: FakeShop) -> Iterator[str]:
             if not isinstance(body, dict) or set(body) - {"quantity", "sale", "lines"}:
                 return 422, {"code": "invalid_request"}
             buys = self.path.endswith("/orders")
-            if (buys or body) and len(self.headers.get("Idempotency-Key", "")) != 36:
+            if (buys or body) and self.headers.get("Idempotency-Key", "7") == "7":
                 return 400, {"code": "idempotency_key_missing"}
             lines = body.get("lines", [body] if buys or body else [])
             if "lines" in body and len(lines) != len({line["sale"] for line in lines} or {0}):
