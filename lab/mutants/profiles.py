@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-SHORT = ("--buyers", "60", "--stock", "40", "--mix", "all", "--seed", "7")
+SHORT = ("--buyers", "200", "--stock", "120", "--mix", "all", "--seed", "7")
 
 
 @dataclass(frozen=True, slots=True)
