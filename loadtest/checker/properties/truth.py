@@ -14,6 +14,9 @@ from loadtest.checker.verdict import Finding
 # What a shop may say that is overloaded, or that does not know what became of a request.
 _UNKNOWN = ("busy", "outcome_unknown")
 
+# Refusals that do not depend on whether the request was valid.
+_TOLD_FIRST = ("busy", "sold_out", "limit_reached", "not_started", "paused", "ended")
+
 # Processes remember a sale for a second, and longer while they wait for a connection (µs).
 _REMEMBERED = 3_000_000
 # A step of an order is told of this much later at most, and a refusal may still say how it stood
@@ -228,11 +231,11 @@ def _key_not_reused(evidence: Evidence) -> Iterator[str]:
 
 
 def _invalid_and_granted(evidence: Evidence) -> Iterator[str]:
-    """An overload may be told first, and a server error is judged elsewhere."""
+    """An overload or the sale's end may be told first; a server error is judged elsewhere."""
     for buyer, op, must, status, code in evidence.rows(
-        """
+        f"""
         SELECT buyer, op, must, status, code FROM call WHERE must > 0
-        AND outcome <> 'info' AND status NOT IN (must, 0, 429) AND code <> 'busy'
+        AND outcome <> 'info' AND status NOT IN (must, 0, 429) AND code NOT IN {_TOLD_FIRST}
         """
     ):
         yield (
