@@ -28,7 +28,7 @@ OUTCOMES: dict[type, str] = {
     Declined: "declined",
     OutcomeUnknown: "unknown",
 }
-"""Names of outcomes in ``purchase_seconds``, beside ``replayed`` and ``failed``."""
+"""Names of outcomes in ``purchase_seconds``, beside ``replayed``, ``failed`` and ``other``."""
 
 
 def measured(strategy: str, sell: Callable[[], T], outcome: Callable[[T], object]) -> T:
@@ -47,8 +47,9 @@ def measured(strategy: str, sell: Callable[[], T], outcome: Callable[[T], object
     try:
         answer = sell()
         found = outcome(answer)
+        # A purchase that was made must not fail for want of a name.
         replayed = isinstance(found, Granted) and found.replayed
-        name = "replayed" if replayed else OUTCOMES[type(found)]
+        name = "replayed" if replayed else OUTCOMES.get(type(found), "other")
         return answer
     except Exception as error:
         name = OUTCOMES.get(type(error), name)

@@ -80,6 +80,15 @@ def test_busy_after_the_commit_is_seen_under_faults_too(tmp_path: Path) -> None:
     assert judged(world, faults=faults, properties=["P20"]).verdict == FAIL
 
 
+def test_an_overload_is_no_untrue_answer() -> None:
+    world = busy_run(1)
+    for op, code in (("page", ""), ("mail", ""), ("order", "busy"), ("cancel", "outcome_unknown")):
+        world.later(op, 503, code, key="", quantity=0)
+    assert judged(world, properties=["P20"]).verdict == PASS
+    world.later("mail", 500, key="", quantity=0)
+    assert judged(world, properties=["P20"]).verdict == FAIL
+
+
 def test_a_mail_that_was_sent_twice_under_one_number_is_right_under_faults(tmp_path: Path) -> None:
     faults = tmp_path / "faults"
     faults.write_text('{"fault": "celery killed", "start": 1, "end": 2}\n')

@@ -14,6 +14,9 @@ from loadtest.checker.verdict import Finding
 # What a shop may say that is overloaded, or that does not know what became of a request.
 _UNKNOWN = ("busy", "outcome_unknown")
 
+# Pages, which tell no code when the shop is overloaded.
+_PAGES = ("page", "mail")
+
 # Refusals that do not depend on whether the request was valid.
 _TOLD_FIRST = ("busy", "sold_out", "limit_reached", "not_started", "paused", "ended")
 
@@ -58,7 +61,7 @@ def _server_errors(evidence: Evidence) -> Iterator[str]:
         f"""
         SELECT op, sale, order_id, status, code FROM call
         WHERE status >= 500 AND code NOT IN {_UNKNOWN} AND (
-            code NOT IN ('', 'internal_error') OR (NOT ? AND (status = 500 OR op <> 'page')))
+            code NOT IN ('', 'internal_error') OR (NOT ? AND (status = 500 OR op NOT IN {_PAGES})))
         """,
         evidence.has_faults,
     ):
