@@ -16,7 +16,7 @@ from locking.tests.conftest import (
 )
 
 __all__ = [
-    "crashing_clients",
+    "dropped_leases",
     "own_store",
     "own_valkey",
     "store",
@@ -28,7 +28,7 @@ __all__ = [
 
 
 @pytest.fixture
-def crashing_clients() -> Iterator[None]:
-    """Collect the leases that crashed clients have dropped while the test still ignores them."""
+def dropped_leases() -> Iterator[None]:
+    """Collect the leases that the test has dropped while it still ignores their warnings."""
     yield
     gc.collect()

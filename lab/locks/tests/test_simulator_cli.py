@@ -21,7 +21,7 @@ from lab.locks.simulator.virtual import inside_simulation
 
 # A client that crashes in the simulation drops its lease.
 pytestmark = [
-    pytest.mark.usefixtures("crashing_clients"),
+    pytest.mark.usefixtures("dropped_leases"),
     pytest.mark.filterwarnings("ignore:the lease of lock:ResourceWarning"),
 ]
 

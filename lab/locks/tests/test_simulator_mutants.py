@@ -18,7 +18,7 @@ from locking.backends.redis_shared import RedisReadLock, RedisSemaphore, RedisWr
 # A client that crashes in the simulation drops its lease.
 pytestmark = [
     pytest.mark.long,
-    pytest.mark.usefixtures("crashing_clients"),
+    pytest.mark.usefixtures("dropped_leases"),
     pytest.mark.filterwarnings("ignore:the lease of lock:ResourceWarning"),
 ]
 

@@ -30,7 +30,7 @@ TIME, THREADING = VirtualTime(), VirtualThreading()
 
 # A client that crashes in the simulation drops its lease.
 pytestmark = [
-    pytest.mark.usefixtures("crashing_clients"),
+    pytest.mark.usefixtures("dropped_leases"),
     pytest.mark.filterwarnings("ignore:the lease of lock:ResourceWarning"),
 ]
 

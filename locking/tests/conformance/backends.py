@@ -6,13 +6,16 @@ One instance is made in each process that uses the locks, from what `Server.endp
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import redis
 
 from locking.base import Lock
 from locking.tests import other_servers, servers
 from locking.tests.servers import Server
+
+if TYPE_CHECKING:
+    from kazoo.client import KazooClient
 
 
 class Backend:
@@ -275,24 +278,35 @@ class Memcached(Backend):
 class ZooKeeper(Backend):
     name = "zookeeper"
     servers = (other_servers.ZooKeeper,)
-    lease = 6.0  # the session: a restart of the server must fit into a third of it
-    crash_release = 9.0
+    lease = 3.0  # the session
+    crash_release = 6.0
 
     def __init__(self, endpoints: Sequence[Any]) -> None:
+        super().__init__(endpoints)
+        self.clients: dict[float, KazooClient] = {}
+        self.client = self.with_session(30.0)
+
+    def with_session(self, seconds: float) -> KazooClient:
+        """Return the client whose session ends so many seconds after its last sign of life.
+
+        A restart of the server must fit into a third of it, on a busy machine too.
+        """
         from locking.backends.zookeeper import zookeeper_client
 
-        super().__init__(endpoints)
-        self.client = zookeeper_client(endpoints[0], session=self.lease)
-        self.client.start(timeout=20)
+        if seconds not in self.clients:
+            self.clients[seconds] = zookeeper_client(self.endpoints[0], session=seconds)
+            self.clients[seconds].start(timeout=20)
+        return self.clients[seconds]
 
     def close(self) -> None:
-        self.client.stop()
-        self.client.close()
+        for client in self.clients.values():
+            client.stop()
+            client.close()
 
     def lock(self, name: str, *, lease: float = 30.0, **options: Any) -> Lock:
         from locking.backends.zookeeper import ZooKeeperLock
 
-        return ZooKeeperLock(self.client, name, **options)
+        return ZooKeeperLock(self.with_session(lease), name, **options)
 
     def traces(self, name: str) -> list[str]:
         from locking.backends.zookeeper import ROOT

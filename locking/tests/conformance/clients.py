@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -89,7 +90,8 @@ class Client:
 
     def kill(self) -> None:
         """End the process as the kernel would on lack of memory, and wait until it is gone."""
-        self.signal(signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it may have ended by itself a moment ago
+            self.signal(signal.SIGKILL)
         self.process.join(ANSWER_TIMEOUT)
 
     def __enter__(self) -> Self:

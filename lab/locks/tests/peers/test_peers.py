@@ -18,7 +18,10 @@ from locking.tests.conftest import require
 from locking.tests.other_servers import ZooKeeper
 
 # The cases leave locks held.
-pytestmark = pytest.mark.filterwarnings("ignore:the lease of lock:ResourceWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:the lease of lock:ResourceWarning"),
+    pytest.mark.usefixtures("dropped_leases"),
+]
 
 DOCUMENT = Path(__file__).parents[4] / "docs" / "locks-compared.md"
 
