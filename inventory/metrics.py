@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -81,7 +81,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.declared: dict[str, Declared] = {}
-        self._counters: Counter[Key] = Counter()
+        self._counters: defaultdict[Key, int] = defaultdict(int)
         self._distributions: dict[Key, Distribution] = {}
         self._gauges: dict[str, Callable[[], float]] = {}
 
@@ -124,14 +124,8 @@ class Metrics:
         self._gauges[name] = read
 
     def read(self) -> dict[str, float]:
-        """Return counters by name, histograms as ``_count`` and ``_sum``, summed over labels."""
-        flat: Counter[str] = Counter()
-        for key, value in list(self._counters.items()):
-            flat[key[0]] += value
-        for key, found in list(self._distributions.items()):
-            flat[f"{key[0]}_count"] += sum(found.counts)
-            flat[f"{key[0]}_sum"] += found.total  # type: ignore[assignment]  # floats add up too
-        return dict(flat)
+        """Return this process's `totals`."""
+        return totals(self.snapshot())
 
     def snapshot(self) -> dict[str, Any]:
         """Return everything as JSON values."""
@@ -141,8 +135,22 @@ class Metrics:
                 [key, found.counts, found.total] for key, found in list(self._distributions.items())
             ],
             "gauges": {name: read() for name, read in self._gauges.items()},
-            "read": self.read(),
         }
+
+
+def totals(snapshot: dict[str, Any]) -> dict[str, float]:
+    """Return counters by name, histograms as ``_count`` and ``_sum``, summed over labels.
+
+    Args:
+        snapshot: of `Metrics.snapshot`, in this process or read from another.
+    """
+    sums: defaultdict[str, float] = defaultdict(int)
+    for (name, *_), value in snapshot["counters"]:
+        sums[name] += value
+    for (name, *_), counts, total in snapshot["histograms"]:
+        sums[f"{name}_count"] += sum(counts)
+        sums[f"{name}_sum"] += total
+    return dict(sums)
 
 
 metrics = Metrics()

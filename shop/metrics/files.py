@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from inventory.metrics import metrics, totals
 from shop import environment
 
 EVERY = 1.0
@@ -51,7 +52,7 @@ class Sums:
     """What all processes counted since the shop was started, dead processes included.
 
     Attributes:
-        counters: see ``inventory.metrics.Metrics.read``.
+        counters: see ``inventory.metrics.totals``.
         processes: that are alive and sell.
         degraded: at least one of them sells without Redis.
     """
@@ -106,14 +107,14 @@ def read() -> Sums:
     """Add all processes up; this process alone if none writes."""
     sums = Sums()
     for each in written():
-        sums.counters.update(each.snapshot["read"])
+        sums.counters.update(totals(each.snapshot))
         if each.alive and each.process.endswith(".web"):
             sums.processes += 1
             sums.degraded |= bool(each.snapshot["gauges"]["degraded"])
     if sums.processes:
         return sums
     own = _own()
-    return Sums(Counter(own["read"]), 1, bool(own["gauges"]["degraded"]))
+    return Sums(Counter(totals(own)), 1, bool(own["gauges"]["degraded"]))
 
 
 def _files(pattern: str) -> list[Path]:
@@ -125,7 +126,6 @@ def _own() -> dict[str, Any]:
     # Not above: gunicorn's master calls `forget`, and must not load a client of Redis that its
     # workers then have without gevent's patches.
     from inventory import redis  # noqa: F401  # adds its gauge
-    from inventory.metrics import metrics
 
     return metrics.snapshot()
 

@@ -16,21 +16,26 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def write(path, *, degraded=False, age=0.0, **counters):
-    snapshot = {"counters": [], "histograms": [], "gauges": {"degraded": degraded}}
-    path.write_text(json.dumps({**snapshot, "read": counters}))
+def write(path, *, degraded=False, age=0.0, batches=(), **counters):
+    snapshot = {
+        "counters": [[[name], count] for name, count in counters.items()],
+        "histograms": [[["batch_size"], [len(batches)], sum(batches)]],
+        "gauges": {"degraded": degraded},
+    }
+    path.write_text(json.dumps(snapshot))
     os.utime(path, (time.time() - age, time.time() - age))
 
 
 def test_counters_of_processes_add_up_and_those_of_the_dead_stay_in_the_sum(folder):
-    write(folder / "a.1.web.json", batch_size_count=3, lock_wait_seconds_sum=0.5)
-    write(folder / "a.2.web.json", batch_size_count=4)
-    write(folder / "a.3.web.json", degraded=True, age=60, batch_size_count=10)
+    write(folder / "a.1.web.json", batches=[1, 2, 2.5])
+    write(folder / "a.2.web.json", batches=[4])
+    write(folder / "a.3.web.json", degraded=True, age=60, refused_by_hint=10)
     write(folder / "a.4.celery.json", stale_token=1)
     read = files.read()
     assert read.counters == {
-        "batch_size_count": 17,
-        "lock_wait_seconds_sum": 0.5,
+        "batch_size_count": 4,
+        "batch_size_sum": 9.5,
+        "refused_by_hint": 10,
         "stale_token": 1,
     }
     assert (read.processes, read.degraded) == (2, False)
