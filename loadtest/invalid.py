@@ -6,8 +6,9 @@ import json
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from loadtest.cart import Cart
+from loadtest.cart import Cart, Line
 from loadtest.purchases import Purchase, new_key
+from loadtest.sale import Sale
 
 NOWHERE = 2**62
 """The id of a sale and of an order that do not exist."""
@@ -56,8 +57,17 @@ def invalid_requests(bought: Purchase, order: str | None, token: str) -> Iterato
 
 def smaller_cart(cart: Cart) -> Invalid:
     """Return a request for all but the last line of a cart that was bought, under its key."""
-    smaller = cart._replace(lines=cart.lines[:-1])
-    return Invalid("/api/v1/orders", smaller.body(), 422, "idempotency_key_reused", cart.key)
+    return _under_its_key(cart, cart.lines[:-1])
+
+
+def larger_cart(cart: Cart, more: Sale) -> Invalid:
+    """Return a request for a cart that was bought and a unit of another sale, under its key."""
+    return _under_its_key(cart, (*cart.lines, Line(more, 1, new_key())))
+
+
+def _under_its_key(cart: Cart, lines: tuple[Line, ...]) -> Invalid:
+    body = cart._replace(lines=lines).body()
+    return Invalid("/api/v1/orders", body, 422, "idempotency_key_reused", cart.key)
 
 
 def _purchases(bought: Purchase, token: str) -> Iterator[Invalid]:

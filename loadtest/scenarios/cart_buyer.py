@@ -1,6 +1,7 @@
 """A buyer who orders from several sales at once, all or nothing, and sends the cart again.
 
-Once more as it was or with its lines in another order, and once with a line less, which is refused.
+Once more as it was or with its lines in another order; with a line less and with one more, which is
+refused. Some cancel a line and pay for the others.
 """
 
 from __future__ import annotations
@@ -9,13 +10,16 @@ from random import Random
 
 from loadtest.cart import Cart
 from loadtest.history import INFO, classify
-from loadtest.invalid import smaller_cart
+from loadtest.invalid import larger_cart, smaller_cart
+from loadtest.purchases import Part
 from loadtest.shopper import Shopper
 
 # Lines of a cart, at most.
 MOST_LINES = 3
 # Of the lines, how many are for more than one unit.
 SEVERAL = 0.25
+# Of the carts, how many are cancelled in one line.
+CANCELLED = 0.3
 
 
 def fill_cart(shopper: Shopper, random: Random) -> None:
@@ -33,6 +37,12 @@ def fill_cart(shopper: Shopper, random: Random) -> None:
         shopper.check_out(cart.reordered())
     if len(cart.lines) > 1:
         shopper.send_invalid(smaller_cart(cart))
+    bought = {line.sale for line in cart.lines}
+    if more := [sale for sale in sales if sale not in bought]:
+        shopper.send_invalid(larger_cart(cart, random.choice(more)))
+    if len(cart.lines) > 1 and random.random() < CANCELLED:
+        line = random.choice(cart.lines)
+        shopper.cancel(answer.order, Part(line.quantity, line.sale))
     if random.random() < 0.5:
         shopper.pay(answer.order)
 

@@ -16,7 +16,10 @@ TIMES = 2
 
 
 def cancel_parts(shopper: Shopper, random: Random) -> None:
-    """Cancel single units under equal and different keys at once, too many, and all of it."""
+    """Cancel single units under equal and different keys at once, too many, and all of it.
+
+    A key under which a unit was cancelled returns none when the rest is paid.
+    """
     for _ in range(TIMES):
         bought = buy_several(shopper, random, random.choice([LIMITED, BRIEF]))
         if bought is None:
@@ -34,4 +37,5 @@ def cancel_parts(shopper: Shopper, random: Random) -> None:
         at_once(shopper, ending)
         shopper.sleep(random.random() / 2)
         cancel(one)
+        shopper.refund(order, one)
         shopper.read(order)

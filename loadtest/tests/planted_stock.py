@@ -47,6 +47,12 @@ def money_of_a_cancelled_order_kept(world: World) -> None:
     world.change(lines_of(world, world.ledger[0].order)[0], status="cancelled")
 
 
+def refund_never_said_done(world: World) -> None:
+    world.change(lines_of(world, world.ledger[0].order)[0], status="refund_pending")
+    paid = world.ledger[0]
+    world.ledger.append(replace(paid, id="back", operation="refund"))
+
+
 PLANTS: dict[str, Callable[[World], object]] = {
     "P1: more live than total": lambda w: w.change(w.item, held=w.item.held + 1),
     "P1: below zero during the run": lambda w: w.during.append(
@@ -103,4 +109,5 @@ PLANTS: dict[str, Callable[[World], object]] = {
     "P11: refunded twice": refunded_twice,
     "P11: paid and never charged": paid_and_never_charged,
     "P11: money of a cancelled order kept": money_of_a_cancelled_order_kept,
+    "P11: refund never said done": refund_never_said_done,
 }

@@ -12,7 +12,8 @@ from loadtest.checker.verdict import Finding
 def at_most_one_charge(evidence: Evidence) -> Finding:
     """P11: at most one capture an order, none without one, and no more refunded than captured.
 
-    Nor is anything paid that was not captured, or the money of an order kept that has ended.
+    Nor is anything paid that was not captured, the money of an order kept that has ended, or an
+    order said to wait for money that is back.
     """
     if not evidence.has_ledger:
         return unknown("P11", "there is no ledger of the payment provider")
@@ -50,8 +51,9 @@ def _kept_or_missing(evidence: Evidence) -> Iterator[str]:
              FROM payment AS p WHERE p.order_id = o.id), 0) AS kept
         FROM "order" AS o WHERE o.snapshot = 0 GROUP BY o.id
         HAVING (o.status IN ('paid', 'fulfilled') AND price > 0 AND kept = 0)
+            OR (o.status = 'refund_pending' AND price > 0 AND kept = 0)
             OR (o.status IN ('awaiting_payment', 'expired', 'cancelled', 'refunded') AND kept > 0)
         """
     ):
-        what = "nothing of it was taken" if kept == 0 else f"{kept} of it is kept"
+        what = "nothing of it is with the shop" if kept == 0 else f"{kept} of it is kept"
         yield f"order {order} of {price} is {status}, and {what}"
