@@ -21,7 +21,10 @@ from shop.payments.provider import PaymentUnknown
 
 NOW = timedelta(0)
 SOON = timedelta(minutes=5)
-LONG = timedelta(days=30)
+LONG = timedelta(minutes=45)
+
+RENEWAL = 60
+"""Seconds between two looks for sales that are over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +102,6 @@ CATALOGUE = (
         price=59_900,
         stock=50,
         starts_in=SOON,
-        lasts=timedelta(hours=2),
         renewed="when_begun",
     ),
     Entry(

@@ -18,7 +18,7 @@ def write_report(path: Path, plan: Plan, result: Result, files: RunFiles) -> Non
     facts: dict[str, Any] = run.facts(str(result.sale))
     if run.arrivals and result.late is not None:
         facts["buyers"] += f" ({result.late} late, {result.unstarted} never)"
-    facts["accepted per second"] = f"{result.rate():,.0f}"
+    facts["pace"] = result.pace()
     if plan.left_out:
         facts["left out"] = ", ".join(plan.left_out)
     story = Story(run.title, run.repeat, facts, result.reason)

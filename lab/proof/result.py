@@ -19,6 +19,8 @@ class Result:
         verdict: of the checker; None if there was nothing to judge.
         reason: why there is no verdict.
         seconds: from the opening to the last accepted purchase.
+        rush: purchases that were accepted before the first buyer was told sold out, and seconds
+            from the opening to then; None if nobody was.
         operations: calls of the buyers.
         faults: what was injected, as in the fault log.
         recoveries: of each of these, seconds to the first ok; None if no buyer was served again.
@@ -33,6 +35,7 @@ class Result:
     verdict: Verdict | None
     seconds: float
     reason: str = ""
+    rush: tuple[int, float] | None = None
     operations: int = 0
     faults: list[Injected] = field(default_factory=list)
     recoveries: list[float | None] = field(default_factory=list)
@@ -60,6 +63,16 @@ class Result:
         """Orders accepted per second."""
         orders = self.verdict.counts["orders"] if self.verdict else 0
         return round(orders / self.seconds, 1) if self.seconds else 0.0
+
+    def pace(self) -> str:
+        """How fast the shop sold: in the rush, if the sale sold out."""
+        if self.rush is None or not self.rush[1]:
+            return f"Sold in {self.seconds:.2f} s ({self.rate():,.0f} accepted per second)."
+        accepted, seconds = self.rush
+        return (
+            f"Sold out after {seconds:.2f} s: {accepted:,} accepted by then, "
+            f"{accepted / seconds:,.0f} per second."
+        )
 
     def to_json(self, plan: Plan) -> dict[str, Any]:
         """The result as ``prove --json`` writes it."""

@@ -134,11 +134,13 @@ class Proof(Orchestrator):
         judged = judge(self._plan, self._ids, self._files)
         injected = self._fault_run.injected
         during = [each for each in self._files.histories() if each != self._files.again]
-        statistics = run_statistics(during, injected)
+        statistics = run_statistics(during, injected, str(self._ids[0]))
+        rush = statistics.rush
         self.result = Result(
             sale=self._ids[0],
             verdict=judged.verdict,
             seconds=max(statistics.last_sale / 1e9 - self._opening, 0.0),
+            rush=rush and (rush.accepted, max(rush.end / 1e9 - self._opening, 0.0)),
             reason=judged.reason or self._fault_run.shortcoming(),
             operations=statistics.operations,
             faults=injected,

@@ -5,11 +5,25 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from pathlib import Path
+from typing import NamedTuple
 
 from loadtest.checker.properties.recovery import RIGHTLY_REFUSED, WRITES
 from loadtest.faults.chaos import Injected
-from loadtest.history import OK, operations
+from loadtest.history import NEVER, OK, operations
+
+
+class Rush(NamedTuple):
+    """A sale from its first accepted purchase to the first refusal as sold out.
+
+    Attributes:
+        accepted: purchases until then.
+        end: of that refusal, in ns of the monotonic clock.
+    """
+
+    accepted: int
+    end: int
 
 
 @dataclass(slots=True)
@@ -19,18 +33,26 @@ class RunStatistics:
     Attributes:
         operations: calls in the history.
         last_sale: when the last purchase was accepted, in ns of the monotonic clock; 0 if none was.
+        rush: of the main sale; None if that never sold out.
         recoveries: of each fault, seconds to the next ok as P12 counts them: from its end, or from
             when a buyer then asked for units that were available; None if there was none.
     """
 
     operations: int = 0
     last_sale: int = 0
+    rush: Rush | None = None
     recoveries: list[float | None] = field(default_factory=list)
 
 
-def run_statistics(histories: Sequence[Path], injected: Sequence[Injected]) -> RunStatistics:
-    """Read the history once."""
-    seen, oks, asked = RunStatistics(), [], []
+def run_statistics(
+    histories: Sequence[Path], injected: Sequence[Injected], main: str
+) -> RunStatistics:
+    """Read the history once.
+
+    Args:
+        main: id of the main sale.
+    """
+    seen, oks, asked, sold_out, accepted = RunStatistics(), [], [], NEVER, []
     for call in operations(*histories):
         seen.operations += 1
         if call.op in WRITES and call.code not in RIGHTLY_REFUSED:
@@ -39,6 +61,12 @@ def run_statistics(histories: Sequence[Path], injected: Sequence[Injected]) -> R
             oks.append(call.end)  # finished calls come in the order of their ends
             if call.op == "order":
                 seen.last_sale = call.end
+                if call.sale == main and call.status == HTTPStatus.CREATED:
+                    accepted.append(call.end)
+        if call.code == "sold_out" and call.sale == main:
+            sold_out = min(sold_out, call.end)
+    if sold_out != NEVER:
+        seen.rush = Rush(sum(end <= sold_out for end in accepted), sold_out)
     asked.sort()
     for fault in injected:
         served, since = _first(oks, fault.end), _first(asked, fault.end)

@@ -206,8 +206,7 @@ def _summary(plan: Plan, came_out: Result) -> list[Text]:
         ),
         Text(
             f"Answers by key: {counts['ok']} ok, {counts['fail']} refused, "
-            f"{counts['info']} unknown. Sold in {came_out.seconds:.2f} s "
-            f"({came_out.rate():.0f} accepted per second)."
+            f"{counts['info']} unknown. {came_out.pace()}"
         ),
         Text(f"{_loop(plan, came_out)}.", style="dim"),
         *_problems(came_out),

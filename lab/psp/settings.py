@@ -1,4 +1,4 @@
-"""Django's settings of the payment provider: no pages, no sessions, one database."""
+"""Django's settings of the payment provider: one page, no sessions, one database."""
 
 from urllib.parse import urlsplit
 
@@ -24,6 +24,7 @@ ALLOWED_HOSTS = ["*"]  # clients authenticate by the key; no page depends on its
 INSTALLED_APPS = ["lab.psp"]
 MIDDLEWARE: list[str] = []
 ROOT_URLCONF = "lab.psp.urls"
+TEMPLATES = [{"BACKEND": "django.template.backends.django.DjangoTemplates", "APP_DIRS": True}]
 WSGI_APPLICATION = "lab.psp.wsgi.application"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 USE_TZ = True

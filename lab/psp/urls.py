@@ -1,10 +1,11 @@
-"""URLs of the provider's API."""
+"""URLs of the provider's page and API."""
 
 from django.urls import path
 
-from lab.psp import views
+from lab.psp import page, views
 
 urlpatterns = [
+    path("", page.payments),
     path("v1/payment_intents", views.intents),
     path("v1/payment_intents/<str:intent>/capture", views.capture),
     path("v1/payment_intents/<str:intent>/cancel", views.cancel),

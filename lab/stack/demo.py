@@ -14,13 +14,14 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management import call_command
-from django.db import connection
+from django.db import Error, connection
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
 from lab import environment
+from lab.demo.data import RENEWAL, fill_catalogue
 from lab.stack import entry, leftovers, postgres, private
 from lab.stack.embedded import EmbeddedServers, ServerUrls
 from lab.stack.errors import StackError
@@ -191,7 +192,12 @@ class Demo:
         return [Watch(supervisor) for supervisor in supervisors]
 
     def _watch(self, watches: Sequence[Watch]) -> None:
+        renewed = time.monotonic()
         while True:
+            if time.monotonic() - renewed > RENEWAL:
+                renewed = time.monotonic()
+                with suppress(Error):  # the database is away; a minute later it may be back
+                    fill_catalogue()
             for watch in watches:
                 for line in watch.news():
                     self.console.print(

@@ -11,7 +11,7 @@ from inventory.models import Item
 from lab.models import UnenforcedItem
 from lab.proof import controls
 from lab.proof.restock import Restocker
-from lab.proof.run_statistics import run_statistics
+from lab.proof.run_statistics import Rush, run_statistics
 from lab.proof.sabotage import SABOTAGE
 from lab.proof.tally import Tally
 from loadtest.faults import FAULTS, Injected
@@ -23,8 +23,9 @@ from shop.tests.processes import wait_for
 
 def call(recorder: Recorder, number: int, op: str, status: int, order: str | None = None) -> None:
     name = f"c#{number}"
-    recorder.invoke(name, op, client="c", buyer="c", key=name, quantity=1)
-    recorder.complete(name, op, status=status, order=order)
+    recorder.invoke(name, op, client="c", buyer="c", key=name, quantity=1, sale="7")
+    code = "sold_out" if status == 409 else ""
+    recorder.complete(name, op, status=status, order=order, code=code)
 
 
 def test_the_tally_counts_whole_lines_as_they_come(tmp_path: Path) -> None:
@@ -52,8 +53,10 @@ def test_run_statistics_find_how_soon_the_shop_sold_again(tmp_path: Path) -> Non
     ends = {each.call: each.end for each in operations(recorder.path)}
     before, after = Injected("x", 0, ends["c#1"] - 10**9), Injected("x", 0, ends["c#4"] + 1)
     between = Injected("x", 0, ends["c#1"] + 1)
-    seen = run_statistics([recorder.path], [before, between, after])
+    seen = run_statistics([recorder.path], [before, between, after], "7")
     assert (seen.operations, seen.last_sale) == (4, ends["c#4"])
+    assert seen.rush == Rush(accepted=1, end=ends["c#3"])
+    assert run_statistics([recorder.path], [], "8").rush is None
     first, second, third = seen.recoveries
     # Nobody asked for a second after the first fault, which the shop is not blamed for.
     assert (first is not None and first < 1, third) == (True, None)

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from itertools import chain, repeat
+from urllib.request import urlopen
 from uuid import uuid4
 
 import psycopg
@@ -47,6 +48,16 @@ def test_a_payment_is_announced_captured_found_and_given_back(psp):
     [found] = shop.find(1)
     assert (found.id, found.status, found.refunded) == (intent.id, "captured", 400)
     assert psp.ledger(1) == [(1, "capture", 999), (1, "refund", 400)]
+
+
+def test_the_page_shows_what_was_paid_and_how_the_provider_misbehaves(psp):
+    shop.refund(captured(17).id, amount=400, key=key())
+    psp.behave(delay=3)
+    with urlopen(psp.url) as answer:
+        page = answer.read().decode()
+    for shown in ("<td>17</td><td>Captured</td>", "CN¥10.00", "CN¥4.00", "delay 3"):
+        assert shown in page
+    assert "decline" not in page.split("Behaviour:")[1].split("</p>")[0]
 
 
 def test_thirty_repetitions_at_once_are_one_capture_with_one_answer(psp):

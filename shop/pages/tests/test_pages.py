@@ -14,6 +14,7 @@ from inventory.models import Item
 from inventory.services import restock
 from shop.orders.models import Order
 from shop.pages.tests.forms import buy_by_form, key_on, page
+from shop.payments.models import Payment
 from shop.refusals import PROBLEMS, Refusal
 from shop.tests.catalogue import (
     PASSWORD,
@@ -119,6 +120,31 @@ def test_a_sale_that_is_not_open_has_a_button_that_cannot_be_pressed(browser):
     for sale in (an_upcoming_sale(), an_ended_sale(), a_sold_out_sale(), a_sale(paused=True)):
         assert "data-buy disabled" in page(browser.get(sale.get_absolute_url()))
     assert "data-buy disabled" not in page(browser.get(a_sale().get_absolute_url()))
+
+
+def test_what_is_over_is_neither_put_into_the_cart_nor_signed_in_for(browser):
+    stranger = Client()
+    for sale in (an_ended_sale(), a_sold_out_sale()):
+        path = sale.get_absolute_url()
+        assert "data-to-cart" not in page(browser.get(path))
+        assert "Sign in to buy" not in page(stranger.get(path))
+    path = a_sale().get_absolute_url()
+    assert "data-to-cart" in page(browser.get(path))
+    assert "Sign in to buy" in page(stranger.get(path))
+
+
+def test_the_page_of_an_order_waits_for_a_payment_that_is_being_decided(browser, buyer):
+    order = an_order(a_sale(), buyer)
+    path = order.get_absolute_url()
+    assert "data-waiting" not in page(browser.get(path))
+    payment = Payment.objects.create(
+        order=order, key="k", amount=order.amount, not_before=order.created
+    )
+    text = page(browser.get(path))
+    assert "data-waiting" in text
+    assert '<noscript><meta http-equiv="refresh"' in text
+    Payment.objects.filter(pk=payment.pk).update(state=Payment.State.FAILED)
+    assert "data-waiting" not in page(browser.get(path))
 
 
 def test_without_javascript_the_page_reloads_itself_when_the_sale_opens(client):

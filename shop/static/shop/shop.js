@@ -47,8 +47,8 @@ class Sale {
     this.mayComeBack = "mayComeBack" in element.dataset;
     const part = (name) => element.querySelector(`[data-${name}]`);
     this.parts = Object.fromEntries(
-      ["badge", "left", "meter", "buy", "hint", "countdown", "countdown-line", "countdown-label"]
-        .map((name) => [name, part(name)]),
+      ["badge", "left", "meter", "buy", "hint", "to-cart", "sign-in", "countdown",
+        "countdown-line", "countdown-label"].map((name) => [name, part(name)]),
     );
     element.querySelector("[data-script]")?.removeAttribute("hidden");
   }
@@ -68,12 +68,14 @@ class Sale {
     const forNow = this.status === "sold_out" && this.mayComeBack;
     const status = forNow ? "may_come_back" : this.status;
     this.parts.badge.textContent = messages[`status_${status}`];
-    const { buy, hint } = this.parts;
+    const { buy, hint, "to-cart": toCart, "sign-in": signIn } = this.parts;
+    const over = ["sold_out", "ended"].includes(this.status);
+    for (const offer of [toCart, signIn]) if (offer) offer.hidden = over;
     if (buy) {
       buy.disabled = status !== "open";
       buy.textContent = messages[status === "open" ? "buy" : `status_${status}`];
       const hints = { open: messages.safe_to_click_twice, may_come_back: messages.may_come_back };
-      hint.textContent = hints[status] ?? "";
+      if (hint) hint.textContent = hints[status] ?? "";
     }
   }
 
@@ -111,7 +113,9 @@ class Sale {
       // No network: keep the page as it is and poll again later.
     }
     if (this.live && this.status !== "ended") {
-      this.next = setTimeout(() => this.ask(), 4000 + 2000 * Math.random());
+      // The stock moves while visitors watch; before the opening and after the last unit it rests.
+      const pause = this.status === "open" ? 1000 : 4000;
+      this.next = setTimeout(() => this.ask(), pause * (0.75 + 0.5 * Math.random()));
     }
   }
 
@@ -152,6 +156,24 @@ for (const sale of sales) if (sale.live) sale.refresh();
 document.addEventListener("visibilitychange", () => {
   if (!document.hidden) for (const sale of sales) sale.refresh();
 });
+
+// --- Orders that wait for the payment provider ---------------------------------------------------
+
+const waiting = document.querySelector("[data-waiting]");
+
+async function reloadWhenSettled() {
+  if (!document.hidden) {
+    try {
+      const answer = await fetch(location.href);
+      if (answer.ok && !(await answer.text()).includes("data-waiting")) return location.reload();
+    } catch {
+      // No network: ask again later.
+    }
+  }
+  setTimeout(reloadWhenSettled, 1000 + 500 * Math.random());
+}
+
+if (waiting) setTimeout(reloadWhenSettled, 1000);
 
 // --- Times in the visitor's time zone ----------------------------------------------------------
 
