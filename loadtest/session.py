@@ -40,6 +40,7 @@ logger = logging.getLogger(__name__)
 TICK = 0.5
 # Locust's exit code for a run that could not start or continue.
 EXIT_IMPOSSIBLE = 2
+EXIT_CODES = {"pass": 0, "fail": 1, "unknown": EXIT_IMPOSSIBLE}
 
 
 def attach(events: Events) -> Session:
@@ -55,6 +56,7 @@ def attach(events: Events) -> Session:
         (events.test_stop, session.stop),
         (events.quitting, session.close),
         (events.quitting, session.summarize),
+        (events.quitting, session.conclude),
     ):
         event.add_listener(listener)
     return session
@@ -66,7 +68,8 @@ class Session:
     Attributes:
         run: this process's part of the current run; None between runs and in a master.
         tallies: of each load-generating process, by its name; "here" for this one.
-        page: what is added to Locust's page; None in a process without it.
+        page: follows runs and judges them, on Locust's page or on the command line; None in
+            workers, and where the history is judged by somebody else.
     """
 
     def __init__(self) -> None:
@@ -113,7 +116,7 @@ class Session:
                 logger.error(problem)
         environment.dispatcher_class = functools.partial(MixDispatcher, options)
         gevent.spawn(self._watch)
-        if environment.web_ui is not None:
+        if environment.web_ui is not None or self._judges_itself:
             self.page = Page(environment, self.tallies)
 
     def start(self, **_: Any) -> None:
@@ -128,6 +131,8 @@ class Session:
                 self.run = self._new_run(self._options)
                 self.tallies["here"] = self.run.tally
         except (RunImpossible, ShopRefused, ValueError) as error:
+            if self.page is not None:
+                self.page.cannot_start(str(error))
             self.give_up(error)
 
     def open_doors(self, **_: Any) -> None:
@@ -158,6 +163,14 @@ class Session:
             self.run.close()
             self.run = None
 
+    def conclude(self, **_: Any) -> None:
+        """Without a page, tell the verdict and end with an exit code that says it."""
+        if self.page is None or self._environment.web_ui is not None or self.page.problem:
+            return
+        if self._environment.runner is not None:
+            self._environment.runner.stop()  # what Ctrl-C ends has not been stopped
+        self._environment.process_exit_code = EXIT_CODES[self.page.conclude()]
+
     def summarize(self, **_: Any) -> None:
         """Log what the percentiles are percentiles of, and write the totals."""
         options, total = self._options, Tally.sum(self.tallies.values())
@@ -180,6 +193,13 @@ class Session:
             )
 
     # --- steps --------------------------------------------------------------------------------
+
+    @property
+    def _judges_itself(self) -> bool:
+        """Whether a run without a page opens its own sale and keeps its history to itself."""
+        options, runner = self._options, self._environment.runner
+        alone = options.sale == FRESH and not options.history
+        return bool(options.headless and alone and not isinstance(runner, WorkerRunner))
 
     @property
     def _options(self) -> Namespace:

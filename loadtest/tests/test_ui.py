@@ -16,10 +16,11 @@ from loadtest.demo_shop import DemoShop, ShopRefused
 from loadtest.faults import FAULTS, Target
 from loadtest.tally import Tally
 from loadtest.ui import faults, runs, tab
+from loadtest.ui.conclusion import conclusion
 from loadtest.ui.judge import main as judge
 from loadtest.ui.plan import Plan
 from loadtest.ui.referee import Referee
-from loadtest.ui.run import IDLE, JUDGED, PageRun
+from loadtest.ui.run import IDLE, JUDGED, RUNNING, PageRun
 
 FIGURES: dict[str, Any] = {
     "sale": 1,
@@ -80,6 +81,35 @@ def test_the_tab_never_shows_a_boolean_and_keeps_its_order() -> None:
     assert all(isinstance(value, str) for row in rows for value in row.values())
     assert [row["name"] for row in rows] == sorted(row["name"] for row in rows)
     assert shown(run, Tally())["Verdict"] == "PASS"
+
+
+def test_an_oversold_sale_fails_at_once_and_an_unused_one_does_not_pass() -> None:
+    run = a_run()
+    run.phase, run.figures = RUNNING, {**FIGURES, "oversold": 3}
+    assert (tab.outcome(run), shown(run, Tally())["Verdict"]) == ("fail", "FAIL")
+    run.figures = {**FIGURES, "purchases": 0}
+    [row] = [row for row in tab.rows(run, Tally()) if row["what"] == "Oversold"]
+    assert (tab.outcome(run), row["meaning"]) == ("", "no purchase yet")
+
+
+def test_a_run_whose_users_have_done_their_work_says_so() -> None:
+    run = a_run()
+    run.phase = RUNNING
+    assert not tab.all_finished(run, Tally(finished=4))
+    assert tab.all_finished(run, Tally(finished=5))
+    assert shown(run, Tally(finished=5))["Users done"] == "5 of 5"
+    assert not tab.all_finished(a_run(endless=True), Tally(finished=5))
+
+
+def test_without_a_page_every_property_and_the_verdict_are_told() -> None:
+    run = a_run()
+    finding = {"id": "P1", "name": "no oversell", "verdict": "fail", "detail": "3 too many"}
+    run.phase = JUDGED
+    run.verdict = {"verdict": "fail", "properties": [{**finding, "evidence": list("abcd")}]}
+    first, *examples, last = conclusion(run)
+    assert first.split() == ["P1", "FAIL", "no", "oversell:", "3", "too", "many"]
+    assert [each.strip() for each in examples] == ["a", "b", "c"]
+    assert last == "Verdict: FAIL"
 
 
 def test_a_shop_without_redis_is_said_to_be() -> None:

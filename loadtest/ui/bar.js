@@ -10,6 +10,7 @@
     #correctness-bar [data-text] { flex: 1 1 12rem; font-variant-numeric: tabular-nums; }
     #correctness-bar b { padding: .1rem .6rem; border-radius: 999px; background: #3a3037; }
     #correctness-bar b:empty { display: none; }
+    #correctness-bar.fail { background: #7a1024; }
     #correctness-bar b.pass { background: #143524; color: #7fdca7; }
     #correctness-bar b.fail { background: #451722; color: #ff9aa9; }
     #correctness-bar b.unknown { background: #3c2a10; color: #ffc37a; }
@@ -23,13 +24,24 @@
   document.body.append(bar);
   const [text, badge, button] = ["[data-text]", "b", "button"].map((what) => bar.querySelector(what));
 
+  const empty = "No sale yet. Start a run or open a sale; choose strategy, stock and buyer mix"
+    + " under Custom parameters.";
+
+  function describe(state) {
+    if (state.problem) return `The run could not start: ${state.problem}`;
+    if (state.phase === "none") return empty;
+    return `Sale ${state.sale} · ${state.strategy} · ${state.held + state.sold} of ${state.total}`
+      + ` sold or held · oversold ${state.oversold}`
+      + (state.done ? " · The work is done: stop the run to get the verdict." : "");
+  }
+
   function show(state) {
-    text.textContent = state.phase === "none"
-      ? "No sale yet. Start a run or open a sale; choose strategy, stock and buyer mix under Custom parameters."
-      : `Sale ${state.sale} · ${state.strategy} · ${state.reserved} of ${state.total} sold or held`
-        + ` · oversold ${state.oversold}`;
-    badge.textContent = state.phase === "running" ? "running" : state.verdict ?? "";
-    badge.className = state.outcome ?? "";
+    const failed = state.problem ? "fail" : state.outcome ?? "";
+    text.textContent = describe(state);
+    text.title = state.reason ?? "";
+    badge.textContent = state.problem ? "not started" : state.verdict ?? "";
+    badge.className = failed;
+    bar.className = failed === "fail" ? "fail" : "";
     button.textContent = state.phase === "none" ? "Open a sale" : "Reset the sale";
     button.disabled = state.phase === "running";
     button.title = "Opens a fresh sale with the strategy and the stock of the last run";

@@ -1,4 +1,7 @@
-"""Locust's page in its process: follows runs and opens sales for the form and the buttons."""
+"""Locust's page in its process: follows runs and opens sales for the form and the buttons.
+
+Without a page (`--headless`), it follows the one run and tells its verdict.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ from loadtest.options import FRESH
 from loadtest.roles import SaleTerms
 from loadtest.run import RunImpossible, address_of
 from loadtest.tally import Tally
+from loadtest.ui.conclusion import conclusion
 from loadtest.ui.faults import NONE
 from loadtest.ui.pages import install
 from loadtest.ui.plan import Plan
@@ -35,11 +39,13 @@ class Page:
     Attributes:
         strategies: names for the start form; empty until the shop has answered.
         target: file that describes what faults act on; empty: none.
+        problem: why the last run could not start; empty if it did.
     """
 
     def __init__(self, environment: Any, tallies: dict[str, Tally]) -> None:
         """`tallies` are the session's, by process."""
         self.strategies: list[str] = []
+        self.problem = ""
         self._environment: Environment = environment
         self._tallies = tallies
         # A fresh sale that was opened from the page and is unused so far.
@@ -49,12 +55,29 @@ class Page:
         # No command-line option: `manage.py prove --fault` is for the command line.
         options.fault = NONE
         self._referee = Referee(Runs(self._folder(options)), lambda: list(tallies.values()))
-        base = (options.web_base_path or "").rstrip("/")
-        install(environment.web_ui, self._referee, self.open_sale, base)
-        gevent.spawn(self._learn_strategies)
+        if environment.web_ui is not None:
+            base = (options.web_base_path or "").rstrip("/")
+            install(environment.web_ui, self._referee, self.open_sale, base)
+            gevent.spawn(self._learn_strategies)
+
+    def cannot_start(self, problem: str) -> None:
+        """Record why a run could not start, until the next one."""
+        self.problem = self._referee.problem = problem
+
+    def conclude(self) -> str:
+        """Wait for the verdict, print it, and return it: pass, fail or unknown."""
+        run = self._referee.run
+        if run is None:
+            return "unknown"
+        for line in conclusion(run):
+            print(line, flush=True)
+        if self._options.runs and run.folder is not None:
+            print(f"Report: {run.folder.report}", flush=True)
+        return run.outcome
 
     def begin(self, options: Namespace, limit: int) -> Path:
         """Follow a run from now on; return the folder for its history."""
+        self.cannot_start("")
         shop = DemoShop(self._address, [*beside(options).values()])
         return self._referee.begin(_plan(shop, options, limit), shop).path
 

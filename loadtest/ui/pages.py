@@ -14,7 +14,7 @@ from loadtest.demo_shop import ShopRefused
 from loadtest.run import RunImpossible
 from loadtest.ui import tab
 from loadtest.ui.referee import Referee
-from loadtest.ui.run import JUDGED
+from loadtest.ui.run import RUNNING
 
 _HERE = Path(__file__).parent
 _BAR = '<script src="./correctness/bar.js"></script></body>'
@@ -57,7 +57,12 @@ def state(referee: Referee) -> dict[str, Any]:
         for number, verdict in reversed(found)
         if verdict
     ]
-    shown: dict[str, Any] = {"phase": "none", "rows": tab.rows(run, referee.tally), "runs": runs}
+    shown: dict[str, Any] = {
+        "phase": "none",
+        "problem": referee.problem,
+        "rows": tab.rows(run, referee.tally),
+        "runs": runs,
+    }
     if run is None:
         return shown
     figures = run.figures
@@ -66,11 +71,16 @@ def state(referee: Referee) -> dict[str, Any]:
         "sale": run.chosen.sale,
         "strategy": tab.strategy(run),
         "verdict": tab.verdict(run),
-        "outcome": run.outcome if run.phase == JUDGED else "",
+        "outcome": tab.outcome(run),
+        "done": run.phase == RUNNING and tab.all_finished(run, referee.tally),
         "reason": run.reason,
         "run": run.number,
         "total": figures.get("total", 0),
         "reserved": figures.get("held", 0) + figures.get("confirmed", 0),
+        "available": figures.get("available", 0),
+        "held": figures.get("held", 0),
+        "sold": figures.get("confirmed", 0),
+        "purchases": figures.get("purchases", 0),
         "oversold": figures.get("oversold", 0),
     }
 

@@ -19,10 +19,15 @@ class Referee:
     Args:
         runs: the stored runs.
         tallies: counts of each load-generating process.
+
+    Attributes:
+        run: the current or last run, or a sale that is only shown.
+        problem: why the last run could not start; empty if it did.
     """
 
     def __init__(self, runs: Runs, tallies: Callable[[], list[Tally]]) -> None:
         self.runs = runs
+        self.problem = ""
         self.run: PageRun | None = None
         self._tallies = tallies
 

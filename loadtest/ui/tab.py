@@ -20,7 +20,7 @@ TABLE = {
 
 PHASES = {
     IDLE: "no purchase yet",
-    RUNNING: "after the run",
+    RUNNING: "running",
     SETTLING: "waiting for the follow-up",
     JUDGING_NOW: "being judged",
 }
@@ -33,9 +33,16 @@ def strategy(run: PageRun) -> str:
     return run.chosen.strategy
 
 
+def outcome(run: PageRun) -> str:
+    """Return pass, fail or unknown, as soon as it is certain; empty until then."""
+    if run.phase == JUDGED:
+        return run.outcome
+    return "fail" if run.figures.get("oversold", 0) else ""
+
+
 def verdict(run: PageRun) -> str:
     """Return PASS, FAIL or UNKNOWN, or the phase; not a boolean, which Locust does not show."""
-    return run.outcome.upper() if run.phase == JUDGED else PHASES[run.phase]
+    return outcome(run).upper() or PHASES[run.phase]
 
 
 def rows(run: PageRun | None, tally: Tally) -> list[dict[str, str]]:
@@ -49,23 +56,40 @@ def _rows(run: PageRun | None, tally: Tally) -> list[dict[str, str]]:
     if run is None:
         return [_row("Verdict", "–", "start a run")]
     figures = run.figures
-    oversold = figures.get("oversold", 0)
+    oversold, purchases = figures.get("oversold", 0), figures.get("purchases", 0)
+    meaning = "units that do not exist" if oversold else "nothing so far"
     return [
         _row("Verdict", verdict(run), run.reason or "see the bar below for the report"),
         _row("Sale", run.chosen.sale, f"{run.chosen.mix} buyers, {run.chosen.loop}"),
         _row("Strategy", strategy(run), f"{figures.get('processes', 0)} web processes sell"),
-        _row("Oversold", oversold, "units that do not exist" if oversold else "nothing: PASS"),
+        _row("Oversold", oversold, meaning if purchases else "no purchase yet"),
         _row("Sold", figures.get("confirmed", 0), "units paid for"),
         _row("Held", figures.get("held", 0), "units of orders that are not paid yet"),
         _row("Available", figures.get("available", 0), f"units left of {figures.get('total', 0)}"),
-        _row("Accepted", tally.ok, "purchases that were confirmed"),
-        _row("Refused", tally.fail, "purchases that were refused"),
-        _row("Unknown", tally.info, "purchases without a clear answer"),
+        _row("Purchases", purchases, "each counted once, however often it was asked for"),
+        _row("Accepted", tally.ok, "answers, repeated ones included"),
+        _row("Refused", tally.fail, "answers; sold out, the limit and the like"),
+        _row("Unknown", tally.info, "requests without a clear answer"),
+        *_finished(run, tally),
         *_open_loop(run, tally),
         *_faults(run),
         _row("Follow-ups owed", figures.get("owed", 0), "orders whose confirmation is not sent"),
         *_combining(run),
     ]
+
+
+def all_finished(run: PageRun, tally: Tally) -> bool:
+    """Return whether every user has played all their buyers."""
+    return not run.chosen.lasts and tally.finished >= run.chosen.users
+
+
+def _finished(run: PageRun, tally: Tally) -> list[dict[str, str]]:
+    if run.chosen.lasts:
+        return []
+    meaning = "have played all their buyers"
+    if all_finished(run, tally) and run.phase == RUNNING:
+        meaning = "The work is done: stop the run to get the verdict."
+    return [_row("Users done", f"{tally.finished:,} of {run.chosen.users:,}", meaning)]
 
 
 def _open_loop(run: PageRun, tally: Tally) -> list[dict[str, str]]:

@@ -23,8 +23,33 @@
     runs.value = chosen;
   }
 
+  // Units by time since this page was opened, of the sale that is shown.
+  const lines = { available: [], held: [], sold: [] };
+  let drawn = "";
+
+  function draw(state) {
+    if (drawn !== state.sale) {
+      drawn = state.sale;
+      for (const points of Object.values(lines)) points.length = 0;
+    }
+    const now = performance.now() / 1000;
+    for (const [name, points] of Object.entries(lines)) points.push([now, state[name] ?? 0]);
+    const [since] = lines.available[0];
+    const most = Math.max(1, state.total, ...Object.values(lines).flat().map((point) => point[1]));
+    const place = ([at, units]) =>
+      `${600 * (at - since) / Math.max(1, now - since)},${115 - 110 * units / most}`;
+    part("stock").hidden = state.phase === "none" || lines.available.length < 2;
+    part("stock").querySelector("svg").replaceChildren(...Object.keys(lines).map((name) => {
+      const line = document.createElementNS("http://www.w3.org/2000/svg", "polyline");
+      line.dataset.line = name;
+      line.setAttribute("points", lines[name].map(place).join(" "));
+      return line;
+    }));
+  }
+
   function show(state) {
     list(state);
+    draw(state);
     const number = chosen || (state.phase === "judged" ? state.run : "");
     const address = `./correctness/report?run=${number}`;
     report.hidden = download.hidden = number === "";
@@ -34,8 +59,9 @@
       report.src = address;
       download.href = `${address}&download`;
     }
-    part("phase").textContent = phases[state.phase];
-    part("reason").textContent = state.reason ?? "";
+    part("phase").textContent = state.problem ? "The run could not start"
+      : state.outcome === "fail" ? `FAIL: oversold by ${state.oversold}` : phases[state.phase];
+    part("reason").textContent = state.problem || (state.reason ?? "");
     part("rows").replaceChildren(...state.rows.map((row) => {
       const line = document.createElement("tr");
       for (const key of ["what", "value", "meaning"]) {

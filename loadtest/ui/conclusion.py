@@ -1,0 +1,32 @@
+"""The verdict of a run without a page, as lines for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import gevent
+
+from loadtest.ui.run import JUDGED, JUDGING_NOW, PageRun
+
+# Seconds between two looks at a run that is not judged yet.
+LOOK = 0.2
+# Violations shown of a property; the report has all.
+EXAMPLES = 3
+WAITING = {JUDGING_NOW: "Comparing every answer with the database."}
+
+
+def conclusion(run: PageRun) -> Iterator[str]:
+    """Wait until a run is judged; say what it waits for, then every property and the verdict."""
+    said = ""
+    while run.phase != JUDGED:
+        waiting = WAITING.get(run.phase, "Waiting for mails, payments and expiries.")
+        if waiting != said:
+            said = waiting
+            yield said
+        gevent.sleep(LOOK)
+    verdict = run.verdict or {}
+    for each in verdict.get("properties", []):
+        yield f"{each['id']:>4}  {each['verdict'].upper():<8}{each['name']}: {each['detail']}"
+        yield from (f"{'':14}{example}" for example in each["evidence"][:EXAMPLES])
+    reason = f": {run.reason}" if run.reason else ""
+    yield f"Verdict: {run.outcome.upper()}{reason}"
