@@ -11,6 +11,8 @@ from django.contrib.admin.models import LogEntry
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.http import HttpRequest
+from django.utils.formats import date_format
+from django.utils.timezone import localtime
 
 from inventory.admin_retried import ReadOnly, Retried, StateFilter, WrittenByServices
 from shop import orders, payments
@@ -18,6 +20,7 @@ from shop.audit.models import Alert
 from shop.background.models import Run
 from shop.catalogue.models import Product, Sale
 from shop.catalogue.sale_cache import why_closed
+from shop.catalogue.stock_chart import chart, stock_histories
 from shop.mails.models import Mail
 from shop.money import plain, to_major, to_minor
 from shop.orders.models import Order, OrderEvent, OrderLine
@@ -104,11 +107,8 @@ class SaleAdmin(admin.ModelAdmin):
 
     form = SaleForm
 
-    list_display = (
-        *("id", "product", "sold_at", "status", "available", "limit"),
-        *("starts_at", "ends_at", "strategy"),
-    )
-    list_display_links = ("id", "product")
+    list_display = ("product", "status", "stock", "sold_at", "limit", "window", "strategy")
+    list_per_page = 25
     list_filter = ("paused", "strategy", "starts_at")
     list_select_related = ("product", "item")
     search_fields = ("=id", "product__name", "=item__id")
@@ -127,6 +127,14 @@ class SaleAdmin(admin.ModelAdmin):
         sales: QuerySet[Sale] = super().get_queryset(request)
         return sales.annotate(now=Now())
 
+    def get_changelist_instance(self, request: HttpRequest) -> Any:
+        """Add the charts of the sales on the page, by one query."""
+        found = super().get_changelist_instance(request)
+        histories = stock_histories({sale.item_id for sale in found.result_list})
+        for sale in found.result_list:
+            sale.levels = histories.get(sale.item_id, [])
+        return found
+
     @admin.display(description="status")
     def status(self, sale: Any) -> str:
         """Return the status that buyers see."""
@@ -137,10 +145,17 @@ class SaleAdmin(admin.ModelAdmin):
         """Write the price with its currency."""
         return plain(sale.price, sale.currency)
 
-    @admin.display(description="available", ordering="item__available")
-    def available(self, sale: Sale) -> str:
-        """Write the units available out of the total."""
-        return f"{sale.item.available} of {sale.item.total}"
+    @admin.display(description="stock", ordering="item__available")
+    def stock(self, sale: Any) -> str:
+        """Draw the stock since the item's first unit, and write what is left."""
+        return chart(sale, sale.levels)
+
+    @admin.display(description="window", ordering="starts_at")
+    def window(self, sale: Sale) -> str:
+        """Write the window; the day of its end only if that is another one."""
+        starts, ends = localtime(sale.starts_at), localtime(sale.ends_at)
+        end = "H:i" if starts.date() == ends.date() else "j M H:i"
+        return f"{date_format(starts, 'j M H:i')} to {date_format(ends, end)}"
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         """Make fields that orders depend on read-only: product, item and currency."""

@@ -272,3 +272,18 @@ def test_actions_are_in_the_log_that_nobody_can_change(admin_client, admin_user,
     entry = LogEntry.objects.earliest("pk")
     assert admin_client.post(url(LogEntry, "delete", entry.pk), {"post": "yes"}).status_code == 403
     assert admin_client.post(url(LogEntry, "change", entry.pk), {}).status_code == 403
+
+
+def test_the_list_of_sales_draws_their_stock_by_one_query(client):
+    client.force_login(User.objects.create_superuser("root"))
+    for units in (3, 5):
+        an_order(a_sale(stock=units))
+    with CaptureQueriesContext(connection) as queries:
+        page = client.get(url(Sale, "changelist")).content.decode()
+    assert len([each for each in queries if "sum(delta)" in each["sql"]]) == 1
+    for text in ("2 of 3", "4 of 5"):
+        assert text in page
+    charts = re.findall(r'<polyline points="([^"]+)"', page)
+    # The top is all units, at 1; the bottom is none, at 19.
+    last = {float(chart.split()[-1].split(",")[1]) for chart in charts}
+    assert last == {1 + 18 / 3, 1 + round(18 / 5, 1)}
