@@ -50,12 +50,26 @@ def test_recovery_counts_from_the_end_of_the_fault_to_the_first_ok(
     first_ok: float | None, expected: str, tmp_path: Path
 ) -> None:
     world = sold_out_run(3)
-    world.call(9 * SECOND, 10 * SECOND, "order", 500)
+    for second in (9, 20):
+        world.call(second * SECOND, (second + 1) * SECOND, "order", 500)
     if first_ok is not None:
         for op in ("payment", "page"):
             world.call(9 * SECOND, int(first_ok * SECOND), op, 200)
             ask(world, first_ok + 3, op, 200, times=20, each=0.01)
     assert recovered(world, tmp_path, ("redis killed", 0, 9)).verdict == expected
+
+
+@pytest.mark.parametrize(("earlier", "expected"), [(True, PASS), (False, UNKNOWN)])
+def test_a_load_that_ends_just_after_a_fault_blames_nobody(
+    earlier: bool, expected: str, tmp_path: Path
+) -> None:
+    world = served_after(5)
+    world.call(9 * SECOND, 10 * SECOND, "order", 500)
+    faults = [("redis killed", 8.0, 8.5)]
+    if earlier:
+        faults.insert(0, ("redis killed", 0.5, 1.0))
+    verdict = recovered(world, tmp_path, *faults)
+    assert verdict.verdict == expected, verdict.to_json()
 
 
 @pytest.mark.parametrize("answers", [[], [(409, "sold_out")]])

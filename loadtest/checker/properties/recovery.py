@@ -28,10 +28,13 @@ def recovery(evidence: Evidence) -> Finding:
     faults = list(evidence.rows('SELECT name, start, "end" FROM fault ORDER BY start'))
     if not faults:
         return unknown("P12", "no fault was injected")
-    problems, waits, untested = [], [], []
+    problems, waits, untested, cut_short = [], [], [], []
+    load_end = evidence.value("SELECT max(start) FROM call WHERE NOT asked_again") or 0
     for name, _, end in faults:
         wait = _wait(evidence, end)
-        if wait is None:
+        if wait == NEVER and load_end < end + evidence.recovery_ns:
+            cut_short.append(name)
+        elif wait is None:
             untested.append(name)
         elif wait > evidence.recovery_ns:
             problems.append(f"after {name} the first ok took {_seconds(wait)}")
@@ -46,6 +49,8 @@ def recovery(evidence: Evidence) -> Finding:
         figures = ", ".join(f"{rate.bad} of {rate.answers} {kind}" for kind, rate in before.items())
         return unknown("P12", f"answers were bad before the first fault already: {figures}")
     problems = bad + problems
+    if cut_short and not waits and not problems:
+        return unknown("P12", f"the load ended just after {', '.join(cut_short)}")
     if untested and not problems:
         return unknown("P12", f"nobody could have been served after {', '.join(untested)}")
     found = ", ".join(f"{rate} of {rate.answers} {kind}" for kind, rate in total.items())
