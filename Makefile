@@ -63,7 +63,7 @@ reset: $(VENV)/.run  ## delete the demo's data
 	@$(BIN)/python manage.py reset
 
 lock: $(VENV)/.dev  ## compile requirements*.in into requirements*.txt
-	@for name in requirements requirements-dev requirements-production requirements-load; do \
+	@for name in requirements requirements-dev requirements-production requirements-load requirements-telemetry requirements-ci; do \
 		$(BIN)/uv pip compile -q --universal --python-version 3.11 --no-header --no-emit-find-links --no-emit-index-url $$name.in -o $$name.txt || exit; \
 	done
 
