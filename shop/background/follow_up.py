@@ -23,7 +23,7 @@ from inventory import failpoints, outbox
 from inventory.tracing import hooks
 from shop import orders, tracing
 from shop.background import expiry
-from shop.mails import rendering
+from shop.mails import password_reset, rendering
 from shop.mails.models import Mail
 from shop.orders.models import OrderEvent
 
@@ -72,6 +72,7 @@ HANDLERS = {orders.topic(event): _nothing for event in Event} | {
     orders.topic(Event.EXPIRED): _owes(Kind.EXPIRED),
     orders.topic(Event.REFUNDED): _owes(Kind.REFUNDED),
     orders.topic(Event.MONEY_OWED): _owes(Kind.TOO_LATE),
+    password_reset.TOPIC: password_reset.send,
 }
 """Handlers by topic of the outbox message."""
 
