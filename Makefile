@@ -6,7 +6,7 @@ ARGS ?=
 # manage.py looks for its packages in VENV.
 export VENV
 
-.PHONY: help demo test prove bench compare bench-locks soak mutants lint types messages packages reset lock clean
+.PHONY: help demo test prove bench compare bench-locks soak mutants lint types audit messages packages reset lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -18,6 +18,10 @@ $(VENV)/.run: requirements.txt
 
 $(VENV)/.dev: $(VENV)/.run requirements-dev.txt
 	@$(PYTHON) .ci/environment.py $(VENV) requirements.txt requirements-dev.txt
+	@touch $@
+
+$(VENV)/.ci: $(VENV)/.dev requirements-ci.txt
+	@$(PYTHON) .ci/environment.py $(VENV) requirements.txt requirements-dev.txt requirements-ci.txt
 	@touch $@
 
 demo: $(VENV)/.run  ## start the whole shop, prove it once, run until Ctrl-C
@@ -54,6 +58,9 @@ types: $(VENV)/.dev  ## check types
 messages: $(VENV)/.run  ## collect the shop's messages (needs GNU gettext) and compile the catalogues
 	@$(BIN)/python manage.py makemessages -l zh_Hans --add-location=file --no-obsolete -i .venv
 	@$(BIN)/pybabel -q compile -D django -d shop/locale
+
+audit: $(VENV)/.ci  ## look for secrets in the repository and for known vulnerabilities
+	@$(BIN)/python .ci/find_secrets.py && .ci/audit
 
 packages: $(VENV)/.dev  ## build the packages of locking and inventory into dist/
 	@rm -rf dist
