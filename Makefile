@@ -6,7 +6,7 @@ ARGS ?=
 # manage.py looks for its packages in VENV.
 export VENV
 
-.PHONY: help demo test prove bench compare bench-locks soak mutants lint types audit messages packages reset lock clean
+.PHONY: help demo test prove bench compare bench-locks soak mutants lint types audit site messages packages reset lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -61,6 +61,9 @@ messages: $(VENV)/.run  ## collect the shop's messages (needs GNU gettext) and c
 
 audit: $(VENV)/.ci  ## look for secrets in the repository and for known vulnerabilities
 	@$(BIN)/python .ci/find_secrets.py && .ci/audit
+
+site: $(VENV)/.ci  ## build the documentation's site into site/ (the demo serves it at /docs/site/)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 packages: $(VENV)/.dev  ## build the packages of locking and inventory into dist/
 	@rm -rf dist
