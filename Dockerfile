@@ -15,9 +15,14 @@ ENV PATH=/venv/bin:$PATH \
     PYTHONUNBUFFERED=1
 
 FROM ${PYTHON_IMAGE} AS shop-packages
-COPY requirements-production.txt .
+# 1: traces, error reports and Flower too.
+ARG TELEMETRY=0
+COPY requirements-production.txt requirements-telemetry.txt ./
 RUN python -m venv --without-pip /venv \
-    && python -m pip --python /venv/bin/python install --no-cache-dir -r requirements-production.txt
+    && python -m pip --python /venv/bin/python install --no-cache-dir -r requirements-production.txt \
+    && if [ "$TELEMETRY" = 1 ]; then \
+        python -m pip --python /venv/bin/python install --no-cache-dir -r requirements-telemetry.txt; \
+    fi
 
 # Before the code: static files are collected again only when one of them changes.
 FROM shop-packages AS static

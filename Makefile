@@ -6,7 +6,7 @@ ARGS ?=
 # manage.py looks for its packages in VENV.
 export VENV
 
-.PHONY: help demo test prove bench compare bench-locks soak mutants lint types messages packages reset lock clean
+.PHONY: help demo test prove bench compare bench-locks soak mutants lint types audit site messages packages reset lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -18,6 +18,10 @@ $(VENV)/.run: requirements.txt
 
 $(VENV)/.dev: $(VENV)/.run requirements-dev.txt
 	@$(PYTHON) .ci/environment.py $(VENV) requirements.txt requirements-dev.txt
+	@touch $@
+
+$(VENV)/.ci: $(VENV)/.dev requirements-ci.txt
+	@$(PYTHON) .ci/environment.py $(VENV) requirements.txt requirements-dev.txt requirements-ci.txt
 	@touch $@
 
 demo: $(VENV)/.run  ## start the whole shop, prove it once, run until Ctrl-C
@@ -55,6 +59,12 @@ messages: $(VENV)/.run  ## collect the shop's messages (needs GNU gettext) and c
 	@$(BIN)/python manage.py makemessages -l zh_Hans --add-location=file --no-obsolete -i .venv
 	@$(BIN)/pybabel -q compile -D django -d shop/locale
 
+audit: $(VENV)/.ci  ## look for secrets in the repository and for known vulnerabilities
+	@$(BIN)/python .ci/find_secrets.py && .ci/audit
+
+site: $(VENV)/.ci  ## build the documentation's site into site/ (the demo serves it at /docs/site/)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 packages: $(VENV)/.dev  ## build the packages of locking and inventory into dist/
 	@rm -rf dist
 	@for name in locking inventory; do $(BIN)/uv build -q packaging/$$name -o dist || exit; done
@@ -63,7 +73,7 @@ reset: $(VENV)/.run  ## delete the demo's data
 	@$(BIN)/python manage.py reset
 
 lock: $(VENV)/.dev  ## compile requirements*.in into requirements*.txt
-	@for name in requirements requirements-dev requirements-production requirements-load; do \
+	@for name in requirements requirements-dev requirements-production requirements-load requirements-telemetry requirements-ci; do \
 		$(BIN)/uv pip compile -q --universal --python-version 3.11 --no-header --no-emit-find-links --no-emit-index-url $$name.in -o $$name.txt || exit; \
 	done
 

@@ -23,6 +23,7 @@ from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 
 from inventory.models import OutboxMessage
+from inventory.tracing import handling, with_parent
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +47,7 @@ def emit(topic: str, payload: Any) -> None:
     """Write a message in the current transaction, which must be the one that causes it."""
     if not transaction.get_connection().in_atomic_block:
         raise transaction.TransactionManagementError("a message belongs to its cause's transaction")
-    OutboxMessage.objects.create(topic=topic, payload=payload)
+    OutboxMessage.objects.create(topic=topic, payload=with_parent(payload))
     announce()
 
 
@@ -98,7 +99,8 @@ def _deliver_one(handlers: Mapping[str, Handler]) -> int | None:
             message = _todo().select_for_update(skip_locked=True).order_by("not_before").first()
             if message is None:
                 return None
-            handlers[message.topic](message.payload)
+            with handling(message.topic, message.payload):
+                handlers[message.topic](message.payload)
             OutboxMessage.objects.filter(pk=message.pk).update(
                 done=Now(), attempts=F("attempts") + 1, error=""
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Generic, TypeVar
 from uuid import UUID
@@ -24,6 +24,7 @@ class Purchase:
         quantity: units, at least 1.
         limit: units that the buyer may hold in the scope, earlier purchases included.
         hold: how long the units stay reserved without confirmation.
+        trace: the request's span, for the hook of ``inventory.tracing``; no part of the purchase.
     """
 
     item: int
@@ -33,6 +34,7 @@ class Purchase:
     quantity: int
     limit: int
     hold: timedelta
+    trace: Any = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.quantity < 1:

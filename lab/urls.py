@@ -2,7 +2,7 @@
 
 from django.urls import include, path
 
-from lab.demo import api
+from lab.demo import api, site
 
 urlpatterns = [
     path(
@@ -22,6 +22,8 @@ urlpatterns = [
             ]
         ),
     ),
+    path("docs/site/<path:path>", site.page),
+    path("docs/site/", site.page, {"path": ""}),
     path("", include("shop.urls")),
 ]
 

@@ -70,6 +70,8 @@ VARIABLES = (
     Variable("METRICS_PORT", "9101", "default port of `manage.py export_metrics`"),
     Variable("LOG_FORMAT", "", "`json` or `line`; unset: `json`, in the demo `line`"),
     Variable("LOG_LEVEL", "INFO", "level of the shop's own log lines"),
+    Variable("OTEL_TRACES_EXPORTER", "", "`otlp` or `console`: record traces; unset: none"),
+    Variable("SENTRY_DSN", "", "where errors are reported, without personal data; unset: nowhere"),
 )
 
 _DEFAULTS = {variable.name: variable.default for variable in VARIABLES}

@@ -167,6 +167,8 @@ SECURE_HSTS_PRELOAD = HTTPS and environment.switch("HSTS_PRELOAD")
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
 X_FRAME_OPTIONS = "DENY"
 AUTHENTICATION_BACKENDS = ["shop.accounts.throttle.ThrottledBackend"]
+# The link of a mail is as good as the password until then.
+PASSWORD_RESET_TIMEOUT = 4 * 3600
 LOGIN_URL = "sign-in"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "/"

@@ -9,6 +9,9 @@ environment.refuse_unsafe_start()
 
 _pages = get_wsgi_application()  # sets Django up, which what follows needs
 
+from shop import error_reports, tracing  # noqa: E402
 from shop.api.handler import ApiHandler  # noqa: E402
 
-application = ApiHandler(_pages)
+error_reports.start()
+tracing.start("web")
+application = tracing.traced(ApiHandler(_pages))

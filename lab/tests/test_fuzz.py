@@ -14,32 +14,15 @@ from pathlib import Path
 import pytest
 import urllib3
 
-from lab import environment
-from lab.stack.embedded import private_servers
-from lab.stack.private import private_folder
-from lab.stack.stack import Stack
-
 CHECKS = Path(__file__).with_name("fuzz_checks.py")
 
-SECONDS = 90
+SECONDS = 40
 """Time limit of Schemathesis; the next run tries other cases."""
 
 EXAMPLES = 20
 """Examples per operation and phase."""
 
 SEED = 7
-
-
-@pytest.fixture(scope="module")
-def shop():
-    """A private shop, because the requests would disturb other tests."""
-    with private_servers() as servers, private_folder() as folder:
-        migrate = [sys.executable, "manage.py", "migrate", "--verbosity", "0"]
-        given = {**os.environ, **servers.urls.as_environment()}
-        subprocess.run(migrate, cwd=environment.PROJECT, env=given, check=True, timeout=60)
-        with Stack(folder / "shop", servers.urls) as stack:
-            stack.start("psp", "web")
-            yield stack.url
 
 
 def a_token(url: str) -> str:

@@ -1,4 +1,5 @@
 """Slow down password guessing: a few failed attempts per user name and time, in all processes.
+Likewise the mails that let someone choose a new password.
 
 Counted per user name and not per address, because behind a proxy all buyers may share one, and
 guessers have many. The price: a stranger can keep a buyer from signing in for some minutes.
@@ -26,6 +27,12 @@ ATTEMPTS = 10
 WINDOW = 5 * 60
 """Seconds from the first failed attempt until all are forgotten."""
 
+RESETS = 3
+"""Mails per address and hour that let someone choose a new password."""
+
+RESET_WINDOW = 3600
+"""Seconds."""
+
 CODE = "login_throttled"
 """Code of the refusal."""
 
@@ -38,16 +45,23 @@ return count
 no count is left without an end."""
 
 
-def _key(username: str) -> str:
+def _key(username: str, kind: str = "login") -> str:
     # Hashed, since people type passwords into this field.
-    return f"login:{hashlib.sha256(username.casefold().encode()).hexdigest()}"
+    return f"{kind}:{hashlib.sha256(username.casefold().encode()).hexdigest()}"
 
 
-def _attempts(username: str) -> int:
-    return circuit().ask(
-        lambda: int(client().eval(COUNT, 1, _key(username), WINDOW)),
-        otherwise=0,
-    )
+def _attempts(key: str, window: int) -> int:
+    return circuit().ask(lambda: int(client().eval(COUNT, 1, key, window)), otherwise=0)
+
+
+def allows_reset(address: str) -> bool:
+    """Count a request for a new password; return whether a mail may be sent."""
+    return _attempts(_key(address, "reset"), RESET_WINDOW) <= RESETS
+
+
+def forget(username: str) -> None:
+    """Forget the failed attempts for a user name."""
+    circuit().ask(lambda: client().delete(_key(username)), otherwise=0)
 
 
 def is_throttled(username: str) -> bool:
@@ -73,11 +87,11 @@ class ThrottledBackend(ModelBackend):
         """
         if username is None or password is None:
             return None
-        if _attempts(username) > ATTEMPTS:
+        if _attempts(_key(username), WINDOW) > ATTEMPTS:
             raise PermissionDenied
         user = super().authenticate(request, username, password, **more)
         if user is not None:
-            circuit().ask(lambda: client().delete(_key(username)), otherwise=0)
+            forget(username)
         return user
 
 

@@ -20,9 +20,10 @@ from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 
 from inventory import failpoints, outbox
-from shop import orders
+from inventory.tracing import hooks
+from shop import orders, tracing
 from shop.background import expiry
-from shop.mails import rendering
+from shop.mails import password_reset, rendering
 from shop.mails.models import Mail
 from shop.orders.models import OrderEvent
 
@@ -38,7 +39,8 @@ MAILS_AT_ONCE = 50
 def _owes(kind: Kind) -> Callable[[Any], None]:
     def handle(payload: Any) -> None:
         failpoints.hit(failpoints.FOLLOW_UP)
-        owed = [Mail(order_id=order, kind=kind) for order in payload["orders"]]
+        trace = hooks.parent()
+        owed = [Mail(order_id=order, kind=kind, trace=trace) for order in payload["orders"]]
         Mail.objects.bulk_create(owed, ignore_conflicts=True)
 
     return handle
@@ -70,6 +72,7 @@ HANDLERS = {orders.topic(event): _nothing for event in Event} | {
     orders.topic(Event.EXPIRED): _owes(Kind.EXPIRED),
     orders.topic(Event.REFUNDED): _owes(Kind.REFUNDED),
     orders.topic(Event.MONEY_OWED): _owes(Kind.TOO_LATE),
+    password_reset.TOPIC: password_reset.send,
 }
 """Handlers by topic of the outbox message."""
 
@@ -123,7 +126,8 @@ def _owed() -> QuerySet[Mail]:
 
 def _send(mail: Mail, connection: BaseEmailBackend) -> bool:
     try:
-        connection.send_messages([rendering.message(mail)])
+        with tracing.sending(mail.kind, mail.trace):
+            connection.send_messages([rendering.message(mail)])
     except Exception as error:
         log.exception("%s could not be sent", mail, extra={"order": mail.order_id})
         attempts = mail.attempts + 1

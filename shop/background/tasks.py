@@ -17,7 +17,7 @@ from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
 from inventory import outbox
-from shop import orders
+from shop import error_reports, orders, tracing
 from shop.audit import alerts, examine
 from shop.background import expiry, task_log
 from shop.background import follow_up as followup
@@ -31,9 +31,11 @@ task_log.watch()
 
 
 @worker_process_init.connect
-def publish_metrics(**_: object) -> None:
-    """Write this worker process's metrics for the exporter."""
+def observe(**_: object) -> None:
+    """Publish what this worker process does: its metrics, traces and errors."""
     files.publish("celery")
+    error_reports.start()
+    tracing.start("celery")
 
 
 SLICE = 1.0

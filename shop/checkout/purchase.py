@@ -26,6 +26,7 @@ from inventory.outcomes import (
 )
 from inventory.selling.guard import NoSuchItem
 from inventory.selling.reserve_many import MOST_LINES, LineRefused, line_keys
+from shop import tracing
 from shop.catalogue.sale_cache import CachedSale, NoSuchSale, sale_cache
 from shop.checkout.availability_cache import availability_cache
 from shop.orders import Opened, open_cart, open_orders
@@ -75,7 +76,9 @@ def buy(sale: int, buyer: int, key: UUID, quantity: int) -> Bought:
     if not 1 <= quantity <= MOST_UNITS:
         raise Refusal("invalid_quantity")
     cached = _cached(sale)
-    purchase = Purchase(cached.item, sale, buyer, key, quantity, cached.limit, cached.hold)
+    purchase = Purchase(
+        cached.item, sale, buyer, key, quantity, cached.limit, cached.hold, tracing.current()
+    )
     if (closed := cached.closed()) is not None:
         return _replay_or_refuse([purchase], Refusal(closed))
     try:

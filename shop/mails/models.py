@@ -34,6 +34,9 @@ class Mail(models.Model):
     attempts = models.PositiveIntegerField(db_default=0)
     not_before = models.DateTimeField(db_default=Now(), help_text="back-off after a failure")
     error = models.TextField(blank=True, db_default="")
+    trace = models.CharField(
+        max_length=55, blank=True, db_default="", editable=False, help_text="W3C traceparent"
+    )
 
     class Meta:
         constraints = [

@@ -13,6 +13,7 @@ from django.db import connection
 from inventory import outbox, sql
 from inventory.inserts import Insert, Statement
 from inventory.outcomes import Declined, Granted, Purchase
+from inventory.tracing import hooks
 from shop.catalogue.models import Sale
 from shop.orders.models import Order, OrderLine
 
@@ -48,7 +49,9 @@ WITH opening AS (
     {line}
 ), told AS (
     INSERT INTO inventory_outboxmessage (topic, payload)
-    SELECT 'orders.opened', jsonb_build_object('orders', jsonb_agg(id)) FROM opening
+    SELECT 'orders.opened', jsonb_strip_nulls(
+        jsonb_build_object('orders', jsonb_agg(id), 'traceparent', %s::text)
+    ) FROM opening
     HAVING count(*) > 0
 )
 SELECT array_agg(id), array_agg(reservation), array_agg(amount), array_agg(currency), now()
@@ -96,6 +99,7 @@ def open_orders(granted: Sequence[Granted]) -> list[Opened]:
                 sql.array(grant.purchase.buyer for grant in granted),
                 sql.array(grant.purchase.quantity for grant in granted),
                 sql.array(grant.purchase.hold.total_seconds() for grant in granted),
+                hooks.parent() or None,
             ],
         ).fetchone()
     assert row is not None

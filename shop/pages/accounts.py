@@ -24,6 +24,7 @@ class SignIn(LoginView):
     template_name = "shop/sign_in.html"
     authentication_form = ThrottledForm
     redirect_authenticated_user = True
+    extra_context = {"can_reset": bool(settings.PUBLIC_URL)}
 
 
 class SignUp(RedirectURLMixin, FormView):

@@ -4,7 +4,7 @@ from django.contrib.auth.views import LogoutView
 from django.urls import path
 from django.views.i18n import set_language
 
-from shop.pages import accounts, carts, docs, icon, mails, orders, sales
+from shop.pages import accounts, carts, docs, icon, mails, orders, password_reset, sales
 
 urlpatterns = [
     path("", sales.home, name="home"),
@@ -20,6 +20,15 @@ urlpatterns = [
     path("orders/<int:order>/mails/<slug:kind>/", mails.one, name="mail"),
     path("sign-in/", accounts.SignIn.as_view(), name="sign-in"),
     path("sign-up/", accounts.SignUp.as_view(), name="sign-up"),
+    # Named as Django's views name each other.
+    path("password-reset/", password_reset.Ask.as_view(), name="password_reset"),
+    path("password-reset/sent/", password_reset.Sent.as_view(), name="password_reset_done"),
+    path("password-reset/done/", password_reset.Done.as_view(), name="password_reset_complete"),
+    path(
+        "password-reset/<uidb64>/<token>/",
+        password_reset.Choose.as_view(),
+        name="password_reset_confirm",
+    ),
     path("sign-out/", LogoutView.as_view(), name="sign-out"),
     path("account/", accounts.account, name="account"),
     path("language/", set_language, name="language"),

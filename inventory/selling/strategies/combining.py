@@ -33,6 +33,7 @@ from inventory.selling.commit import commit_with_retry, lend_connections
 from inventory.selling.strategies.base import Strategy
 from inventory.sold_out.buyers import BuyersOfItem
 from inventory.sold_out.hint import Hint, hint
+from inventory.tracing import hooks
 
 
 class QueueKey(NamedTuple):
@@ -113,7 +114,8 @@ class Combining(Strategy):
 
     def _sell(self, key: QueueKey, tickets: Sequence[PurchaseTicket], token: int | None) -> None:
         metrics.observe("batch_size", len(tickets))
-        self._sell_or_split(key, tickets, token)
+        with hooks.batch(tickets):
+            self._sell_or_split(key, tickets, token)
 
     def _sell_or_split(
         self, key: QueueKey, tickets: Sequence[PurchaseTicket], token: int | None

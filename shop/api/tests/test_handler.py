@@ -106,7 +106,7 @@ def test_where_only_https_is_served_a_call_by_http_is_redirected(settings: Any) 
     status, _, _ = call(handler, "POST", "/api/v1/tokens", HTTP_HOST="testserver")
     assert status == "301 Moved Permanently"
     status, headers, _ = call(handler, "POST", "/api/v1/tokens", HTTP_X_FORWARDED_PROTO="https")
-    assert status == "422 Unprocessable Entity"
+    assert status.startswith("422 ")  # the phrase depends on the version of Python
     assert headers["Strict-Transport-Security"] == "max-age=3600"
 
 

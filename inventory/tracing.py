@@ -1,0 +1,62 @@
+"""Hooks for tracing, which do nothing until a project sets them.
+
+This package imports no tracing library; `shop/tracing.py` sets the hooks for OpenTelemetry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+from inventory.outcomes import PurchaseTicket
+
+TRACEPARENT = "traceparent"
+"""The member of a message's payload that stores the trace which caused the message."""
+
+
+def _no_parent() -> str:
+    return ""
+
+
+def _no_batch(_: Sequence[PurchaseTicket]) -> AbstractContextManager[object]:
+    return nullcontext()
+
+
+def _no_message(_topic: str, _parent: str) -> AbstractContextManager[object]:
+    return nullcontext()
+
+
+@dataclass(slots=True)
+class Hooks:
+    """What a project may set.
+
+    Attributes:
+        batch: called with a batch; the context manager spans its sale. Each ticket's
+            ``request.trace`` is what the project gave with the purchase.
+        parent: returns the current span as a W3C ``traceparent``, which a message stores; empty
+            if there is none.
+        message: called with a message's topic and the ``traceparent`` that it stored, or an empty
+            text; the context manager spans its handler.
+    """
+
+    batch: Callable[[Sequence[PurchaseTicket]], AbstractContextManager[object]] = _no_batch
+    parent: Callable[[], str] = _no_parent
+    message: Callable[[str, str], AbstractContextManager[object]] = _no_message
+
+
+hooks = Hooks()
+
+
+def with_parent(payload: Any) -> Any:
+    """Return a message's payload with the current span in it, if there is one."""
+    if isinstance(payload, dict) and (parent := hooks.parent()):
+        return {**payload, TRACEPARENT: parent}
+    return payload
+
+
+def handling(topic: str, payload: Any) -> AbstractContextManager[object]:
+    """Span the handler of a message."""
+    parent = payload.get(TRACEPARENT, "") if isinstance(payload, dict) else ""
+    return hooks.message(topic, parent)

@@ -1,0 +1,54 @@
+"""Mails that let people choose a new password.
+
+A request only leaves an outbox message with the user's id, so it takes equally long whether the
+address is known or not, and a mail server that hangs delays no page. The link's token is made when
+the mail is sent and is stored nowhere.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.contrib.auth.tokens import default_token_generator
+from django.core.mail import send_mail
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.utils.encoding import force_bytes
+from django.utils.http import urlsafe_base64_encode
+from django.utils.translation import gettext, override
+
+TOPIC = "accounts.password_reset"
+
+
+def send(payload: Any) -> None:
+    """Send a mail with a link that sets a new password; the handler of the outbox's messages.
+
+    Raises:
+        OSError, SMTPException: the mail server does not take it; the message is tried again.
+    """
+    user = User.objects.filter(pk=payload["user"], is_active=True).exclude(email="").first()
+    if user is None:
+        return
+    uid = urlsafe_base64_encode(force_bytes(user.pk))
+    token = default_token_generator.make_token(user)
+    link = settings.PUBLIC_URL + reverse("password_reset_confirm", args=[uid, token])
+    languages = [_texts(language, user) for language in ("en", "zh-hans")]
+    subject = " / ".join(each["subject"] for each in languages)
+    text = render_to_string("mail/password_reset.txt", {"languages": languages, "link": link})
+    send_mail(subject, text, settings.DEFAULT_FROM_EMAIL, [user.email])
+
+
+def _texts(language: str, user: User) -> dict[str, str]:
+    hours = settings.PASSWORD_RESET_TIMEOUT // 3600
+    with override(language):
+        return {
+            "subject": gettext("Choose a new password"),
+            "body": gettext(
+                "We were asked for a new password for your account %(name)s. The link below "
+                "works once, for %(hours)s hours. If it was not you, ignore this mail: your "
+                "password stays as it is."
+            )
+            % {"name": user.get_username(), "hours": hours},
+        }

@@ -1,0 +1,139 @@
+"""Password resets: a mail, a link that works once, and sessions that end."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from inventory.models import OutboxMessage
+from inventory.redis import client as redis
+from shop.accounts import throttle
+from shop.background import follow_up
+from shop.pages.tests.forms import page
+from shop.tests.catalogue import PASSWORD, a_sale
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+ADDRESS = "eve@example.org"
+NEW = "a new long passphrase"
+
+
+@pytest.fixture
+def eve() -> Iterator[User]:
+    keys = throttle._key(ADDRESS, "reset"), throttle._key("eve")
+    redis().delete(*keys)
+    yield User.objects.create_user("eve", ADDRESS, PASSWORD)
+    redis().delete(*keys)
+
+
+def ask(address: str = ADDRESS) -> str:
+    """Ask for a mail; return the page that answers."""
+    answer = Client().post("/password-reset/", {"email": address}, follow=True)
+    assert answer.redirect_chain == [("/password-reset/sent/", 302)]
+    return page(answer)
+
+
+def link_of(mail: Any) -> str:
+    [link] = re.findall(r"http\S+", mail.body)
+    return urlsplit(link).path
+
+
+def choose(link: str, password: str = NEW) -> Any:
+    """Follow a mail's link and choose a password."""
+    browser = Client()
+    form = browser.get(link)
+    fields = {"new_password1": password, "new_password2": password}
+    return browser.post(form.headers.get("Location", link), fields, follow=True)
+
+
+def test_the_mails_link_sets_a_password_once_and_ends_all_sessions(eve, mailoutbox, settings):
+    elsewhere = Client()
+    assert elsewhere.login(username="eve", password=PASSWORD)
+    for _ in range(throttle.ATTEMPTS + 1):
+        Client().post("/sign-in/", {"username": "eve", "password": "a guess"})
+    ask(ADDRESS.upper())
+    assert mailoutbox == []  # the page waits for no mail server
+    follow_up.follow_up()
+    [mail] = mailoutbox
+    assert mail.to == [ADDRESS]
+    assert mail.subject == "Choose a new password / 设置新密码"
+    assert settings.PUBLIC_URL + link_of(mail) in mail.body
+    assert "Your new password works now." in page(choose(link_of(mail)))
+    assert elsewhere.get("/orders/").status_code == 302
+    assert Client().login(username="eve", password=NEW)
+    assert "This link has been used" in page(Client().get(link_of(mail)))
+    choose(link_of(mail), "another long passphrase")
+    assert not Client().login(username="eve", password="another long passphrase")
+
+
+def test_a_weak_password_and_a_forged_link_change_nothing(eve, mailoutbox):
+    ask()
+    follow_up.follow_up()
+    link = link_of(mailoutbox[0])
+    assert "errorlist" in page(choose(link, "123"))
+    forged = re.sub(r"-\w+/$", "-" + "0" * 32 + "/", link)
+    assert "This link has been used" in page(Client().get(forged))
+    eve.refresh_from_db()
+    assert eve.check_password(PASSWORD)
+
+
+def test_the_answer_never_tells_whether_an_address_is_known_or_throttled(eve, mailoutbox):
+    known = {re.sub(r'value="\w+"', "", ask()) for _ in range(throttle.RESETS + 2)}
+    unknown = re.sub(r'value="\w+"', "", ask("nobody@example.org"))
+    assert known == {unknown}
+    assert OutboxMessage.objects.count() == throttle.RESETS
+    assert {str(message.payload) for message in OutboxMessage.objects.all()} == {
+        f"{{'user': {eve.pk}}}"
+    }
+    follow_up.follow_up()
+    assert len(mailoutbox) == throttle.RESETS
+
+
+def test_a_mail_that_cannot_be_sent_is_tried_again(eve, mailoutbox, monkeypatch):
+    def fail(*_: object, **__: object) -> None:
+        raise ConnectionRefusedError
+
+    ask()
+    with monkeypatch.context() as broken:
+        broken.setattr("shop.mails.password_reset.send_mail", fail)
+        follow_up.follow_up()
+    message = OutboxMessage.objects.get()
+    assert (message.done, message.attempts, mailoutbox) == (None, 1, [])
+    OutboxMessage.objects.update(not_before=message.created)
+    follow_up.follow_up()
+    assert len(mailoutbox) == 1
+
+
+def test_without_a_public_address_no_link_could_be_trusted(eve, settings):
+    settings.PUBLIC_URL = ""
+    assert Client().get("/password-reset/").status_code == 404
+    assert Client().post("/password-reset/", {"email": ADDRESS}).status_code == 404
+    assert not OutboxMessage.objects.exists()
+
+
+def test_signing_in_changes_the_sessions_key_and_keeps_its_cart(eve):
+    sale, browser = a_sale(), Client()
+    browser.post(f"/cart/{sale.pk}/", {"quantity": 1})
+    cart, before = dict(browser.session.items()), browser.session.session_key
+    assert cart
+    browser.post("/sign-in/", {"username": "eve", "password": PASSWORD})
+    assert browser.session.session_key != before
+    assert cart.items() <= dict(browser.session.items()).items()
+    thief = Client()
+    thief.cookies["sessionid"] = before or ""
+    assert dict(thief.session.items()) == {}
+
+
+def test_signing_out_ends_the_session_for_copies_of_its_cookie_too(eve):
+    browser, copy = Client(), Client()
+    browser.post("/sign-in/", {"username": "eve", "password": PASSWORD})
+    copy.cookies["sessionid"] = browser.cookies["sessionid"].value
+    assert copy.get("/orders/").status_code == 200
+    browser.post("/sign-out/")
+    assert copy.get("/orders/").status_code == 302
