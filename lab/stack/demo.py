@@ -199,10 +199,12 @@ class Demo:
                 with suppress(Error):  # the database is away; a minute later it may be back
                     fill_catalogue()
             for watch in watches:
-                for line in watch.news():
-                    self.console.print(
-                        line, markup=False, highlight=False, style="red", soft_wrap=True
+                for news in watch.news():
+                    line = Text.assemble(
+                        (time.strftime("%T "), "dim"),
+                        (news.text, "green" if news.good else "red"),
                     )
+                    self.console.print(line, soft_wrap=True)
             time.sleep(WATCH_SECONDS)
 
     def _stop(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import psutil
 
@@ -11,6 +12,18 @@ from lab.stack.supervisor import ProcessState, Supervisor
 # The children of these processes are workers, which live until they are killed. PostgreSQL's
 # children are connections, which come and go.
 WITH_WORKERS = {"psp", "web", "celery"}
+
+
+class News(NamedTuple):
+    """What became of a process.
+
+    Attributes:
+        text: one line; more if a process no longer starts.
+        good: it runs again.
+    """
+
+    text: str
+    good: bool = False
 
 
 class Watch:
@@ -24,8 +37,8 @@ class Watch:
         self._states = {state.name: state for state in supervisor.states()}
         self._workers = {name: _workers(state) for name, state in self._states.items()}
 
-    def news(self) -> Iterator[str]:
-        """Yield a text per process that died or came back since the previous call.
+    def news(self) -> Iterator[News]:
+        """Yield what became of processes since the previous call.
 
         Raises:
             StackError: supervisord does not answer.
@@ -34,19 +47,18 @@ class Watch:
             before, self._states[now.name] = self._states[now.name], now
             workers_before, self._workers[now.name] = self._workers[now.name], _workers(now)
             if before.pid and before.pid != now.pid:
-                yield self._obituary(f"{now.name} (pid {before.pid}) died", now.name)
+                yield self._died(f"{now.name} (pid {before.pid})", now.name)
             elif dead := workers_before - self._workers[now.name]:
                 pids = ", ".join(map(str, sorted(dead)))
-                yield self._obituary(f"{now.name}: worker {pids} died", now.name)
+                yield self._died(f"{now.name}: worker {pids}", now.name)
             if now.state == "RUNNING" and (before.state, before.pid) != (now.state, now.pid):
-                yield f"{now.name} is running again (pid {now.pid})."
+                yield News(f"{now.name} is running again (pid {now.pid})", good=True)
             if now.state == "FATAL" and before.state != "FATAL":
-                yield self._obituary(f"{now.name} no longer starts", now.name)
+                log = self.supervisor.log_tail(now.name)
+                yield News("\n    ".join([f"{now.name} no longer starts:", *log.splitlines()]))
 
-    def _obituary(self, what: str, name: str) -> str:
-        log = self.supervisor.log_tail(name)
-        indented = "\n".join(f"    {line}" for line in log.splitlines())
-        return f"{what}. Its last log lines ({self.supervisor.log_file(name)}):\n{indented}"
+    def _died(self, who: str, name: str) -> News:
+        return News(f"{who} died; its log: {self.supervisor.log_file(name)}")
 
 
 def _workers(state: ProcessState) -> set[int]:

@@ -11,7 +11,7 @@ from lab.stack import leftovers
 from lab.stack.errors import ProcessFailed
 from lab.stack.private import private_folder
 from lab.stack.supervisor import SOCKET_PATH_LIMIT, Program, Supervisor
-from lab.stack.watch import Watch
+from lab.stack.watch import News, Watch
 from shop.tests.processes import wait_for
 
 SLEEPER = "import time; print('I am up', flush=True); time.sleep(600)"
@@ -35,7 +35,7 @@ def running(supervisor: Supervisor, name: str) -> bool:
     return supervisor.state(name).state == "RUNNING"
 
 
-def test_a_killed_process_is_restarted_and_its_death_reported_with_its_last_output(supervisor):
+def test_a_killed_process_is_restarted_and_its_death_reported_with_its_log(supervisor):
     supervisor.start([python("sleeper", SLEEPER)], os.environ)
     wait_for(lambda: running(supervisor, "sleeper"))
     watch = Watch(supervisor)
@@ -46,10 +46,11 @@ def test_a_killed_process_is_restarted_and_its_death_reported_with_its_last_outp
     wait_for(lambda: supervisor.state("sleeper").pid not in {0, first})
     wait_for(lambda: running(supervisor, "sleeper"))
 
-    news = "\n".join(watch.news())
-    assert f"sleeper (pid {first}) died" in news
-    assert "I am up" in news
-    assert f"sleeper is running again (pid {supervisor.state('sleeper').pid})" in news
+    died, back = watch.news()
+    log = supervisor.log_file("sleeper")
+    assert died == News(f"sleeper (pid {first}) died; its log: {log}")
+    pid = supervisor.state("sleeper").pid
+    assert back == News(f"sleeper is running again (pid {pid})", good=True)
     assert list(watch.news()) == []
 
 
