@@ -15,6 +15,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from lab.locks.exercises import cli as exercises
 from lab.locks.lessons import LESSONS, find
 from lab.locks.simulator import explore as search_at_random
 from lab.locks.simulator import repeat_command
@@ -61,6 +62,7 @@ def add_lesson_arguments(parser: argparse.ArgumentParser) -> None:
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--mermaid", action="store_true", help="print sequence diagrams")
     form.add_argument("--json", action="store_true", help="print plain values")
+    exercises.add_arguments(parser)
 
 
 def run_lesson(options: argparse.Namespace, console: Console | None = None) -> int:
@@ -69,10 +71,13 @@ def run_lesson(options: argparse.Namespace, console: Console | None = None) -> i
     if options.lesson is None:
         return _list(console, as_values_too=options.json)
     try:
-        played = reports(find(options.lesson))
+        lesson = find(options.lesson)
     except KeyError as unknown:
         Console(stderr=True).print(unknown.args[0], highlight=False, markup=False)
         return UNUSABLE
+    if exercises.wanted(options):
+        return exercises.run_exercise(lesson, options, console)
+    played = reports(lesson)
     if options.scenario:
         known = ", ".join(one.scenario.slug for one in played)
         played = [one for one in played if one.scenario.slug == options.scenario]

@@ -64,18 +64,22 @@ class MemcachedServer:
 
 
 class SimulatedMemcached:
-    """One client of the server."""
+    """One client of the server.
+
+    As in pymemcache, `noreply` is the default where the answer is only a yes or no: the client does
+    not wait for it and takes it for a yes.
+    """
 
     def __init__(self, server: MemcachedServer) -> None:
         self._server = server
 
-    def add(self, key: str, value: bytes, expire: float = 0, noreply: bool = False) -> bool:
+    def add(self, key: str, value: bytes, expire: float = 0, noreply: bool = True) -> bool:
         """Set the key if it does not exist; return whether it was set."""
         self._step()
         added = self._server.find(key) is None
         if added:
             self._server.store(key, value, expire)
-        return self._answer(("add", key, value, expire), added)
+        return self._answer(("add", key, value, expire), added, noreply) or noreply
 
     def get(self, key: str) -> bytes | None:
         """Return the key's value."""
@@ -100,20 +104,21 @@ class SimulatedMemcached:
             self._server.store(key, value, expire)
         return self._answer(("cas", key, value, version, expire), same)
 
-    def delete(self, key: str, noreply: bool = False) -> bool:
+    def delete(self, key: str, noreply: bool = True) -> bool:
         """Delete the key; return whether it existed."""
         self._step()
-        return self._answer(("delete", key), self._server.drop(key))
+        return self._answer(("delete", key), self._server.drop(key), noreply) or noreply
 
     def _step(self) -> None:
         effect = self._server.world.step()
         if effect is not None:
             raise Stuck(f"the simulated memcached cannot {effect}")
 
-    def _answer(self, words: tuple[Any, ...], answer: Answer) -> Answer:
+    def _answer(self, words: tuple[Any, ...], answer: Answer, noreply: bool = False) -> Answer:
         server = self._server
         process = server.world.me()
-        server.world.record(Kind.COMMAND, words, answer, who=process.name, server=server.name)
+        shown = "not waited for" if noreply else answer
+        server.world.record(Kind.COMMAND, words, shown, who=process.name, server=server.name)
         if server.monitor is not None:
             server.monitor.saw_arrival(process)
         return answer

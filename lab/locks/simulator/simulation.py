@@ -115,7 +115,7 @@ class Simulation:
         """Add a process that acquires the lock once, works for `work` seconds and releases it.
 
         It starts `after` seconds from now with a wall clock `skew` seconds ahead; if it `writes`,
-        it writes to the guarded resource after the work.
+        it writes to the guarded resource after the work, with the lock's `token` if it has one.
         """
 
         def run() -> None:
@@ -126,7 +126,7 @@ class Simulation:
             attempt = self.monitor.enters(name)
             self.work(name, work)
             if writes:
-                self.resource.write(name, attempt, None)
+                self.resource.write(name, attempt, getattr(lock, "token", None))
             self.monitor.leaves(name)
             lock.release()
 

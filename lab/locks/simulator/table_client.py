@@ -90,7 +90,7 @@ class TableConnection:
     def __init__(self, server: TableServer, process: Process, *, autocommit: bool) -> None:
         self.process = process
         self._server = server
-        self._autocommit = autocommit
+        self.autocommit = autocommit
         self._transaction = Transaction()
 
     def execute(self, statement: str, values: tuple[Any, ...] = ()) -> Result:
@@ -105,7 +105,7 @@ class TableConnection:
             answer = "UniqueViolation"
             world.record(Kind.COMMAND, words, answer, who=self.process.name, server=server.name)
             raise UniqueViolation(str(problem)) from problem
-        if self._autocommit:
+        if self.autocommit:
             self._end("commit")
         answer = f"{result.rowcount} row" + ("" if result.rowcount == 1 else "s")
         world.record(Kind.COMMAND, words, answer, who=self.process.name, server=server.name)
