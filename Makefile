@@ -53,7 +53,7 @@ types: $(VENV)/.dev  ## check types
 
 messages: $(VENV)/.run  ## collect the shop's messages (needs GNU gettext) and compile the catalogues
 	@$(BIN)/python manage.py makemessages -l zh_Hans --add-location=file --no-obsolete -i .venv
-	@$(BIN)/pybabel -q compile -D django -d shop/locale
+	@$(BIN)/pybabel -q compile -D django -d shop/locale && $(BIN)/pybabel -q compile -D django -d lab/locale
 
 packages: $(VENV)/.dev  ## build the packages of locking and inventory into dist/
 	@rm -rf dist

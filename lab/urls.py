@@ -22,6 +22,7 @@ urlpatterns = [
             ]
         ),
     ),
+    path("locks/", include("lab.locks.pages.urls")),
     path("", include("shop.urls")),
 ]
 

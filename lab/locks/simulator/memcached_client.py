@@ -44,6 +44,18 @@ class MemcachedServer:
         """Delete the key; return whether it existed."""
         return self._values.pop(key, None) is not None
 
+    def ends(self) -> list[int]:
+        """Return when keys will expire, in virtual microseconds."""
+        return [end for _, _, end in self._values.values()]
+
+    def contents(self) -> list[tuple[Any, Any, int | None]]:
+        """Return the keys with their values and expiries."""
+        return [
+            (key, value, end)
+            for key, (value, _, end) in sorted(self._values.items())
+            if end > self.world.now
+        ]
+
     def fail_over(self) -> str:
         """Replace the server by an empty one: there is no replica."""
         self._values.clear()
@@ -75,7 +87,7 @@ class SimulatedMemcached:
 
     def add(self, key: str, value: bytes, expire: float = 0, noreply: bool = True) -> bool:
         """Set the key if it does not exist; return whether it was set."""
-        self._step()
+        self._step(("add", key, value, expire))
         added = self._server.find(key) is None
         if added:
             self._server.store(key, value, expire)
@@ -83,13 +95,13 @@ class SimulatedMemcached:
 
     def get(self, key: str) -> bytes | None:
         """Return the key's value."""
-        self._step()
+        self._step(("get", key))
         found = self._server.find(key)
         return self._answer(("get", key), found and found[0])
 
     def gets(self, key: str) -> tuple[bytes | None, int | None]:
         """Return the key's value and its version."""
-        self._step()
+        self._step(("gets", key))
         found = self._server.find(key)
         return self._answer(("gets", key), (found[0], found[1]) if found else (None, None))
 
@@ -97,7 +109,7 @@ class SimulatedMemcached:
         self, key: str, value: bytes, version: int, expire: float = 0, noreply: bool = False
     ) -> bool | None:
         """Replace the value if its version is unchanged; return None if the key is gone."""
-        self._step()
+        self._step(("cas", key, value, version, expire))
         found = self._server.find(key)
         same = found[1] == version if found else None
         if same:
@@ -106,11 +118,11 @@ class SimulatedMemcached:
 
     def delete(self, key: str, noreply: bool = True) -> bool:
         """Delete the key; return whether it existed."""
-        self._step()
+        self._step(("delete", key))
         return self._answer(("delete", key), self._server.drop(key), noreply) or noreply
 
-    def _step(self) -> None:
-        effect = self._server.world.step()
+    def _step(self, about: tuple[Any, ...]) -> None:
+        effect = self._server.world.step(about)
         if effect is not None:
             raise Stuck(f"the simulated memcached cannot {effect}")
 

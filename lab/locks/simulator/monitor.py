@@ -314,8 +314,8 @@ class Resource:
         """Write to the resource, as a separate step; return whether it was accepted."""
         monitor = self._monitor
         world = monitor.world
-        world.step()
         words = ("WRITE",) if token is None else ("WRITE", "with token", token)
+        world.step(words)
         if self._fenced and token is not None and token < self._newest_token:
             self.refused += 1
             answer = f"refused: {self._newest_token} was seen"

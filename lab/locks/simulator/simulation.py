@@ -48,7 +48,7 @@ class Simulation:
 
     def __init__(
         self,
-        scheduler: Scheduler,
+        world: World,
         *,
         stops_at: Collection[Wrong] = tuple(Wrong),
         fair: bool = False,
@@ -58,7 +58,7 @@ class Simulation:
         owner_in: Callable[[Any], str] | None = None,
         monitor: type[Monitor] = Monitor,
     ) -> None:
-        self.world = World(scheduler)
+        self.world = world
         self.monitor = monitor(
             self.world,
             stops_at=stops_at,
@@ -265,8 +265,13 @@ def run_schedule(what: Experiment, schedule: Iterable[Deviation] = ()) -> Run:
 
 def run_experiment(what: Experiment, scheduler: Scheduler) -> Run:
     """Run an experiment once under any scheduler; the caller provides virtual time."""
+    return run_in(what, World(scheduler))
+
+
+def run_in(what: Experiment, world: World) -> Run:
+    """Run an experiment once in an empty world; the caller provides virtual time."""
     simulation = Simulation(
-        scheduler,
+        world,
         stops_at=what.stops_at,
         fair=what.fair,
         fenced=what.fenced,
@@ -276,12 +281,12 @@ def run_experiment(what: Experiment, scheduler: Scheduler) -> Run:
         monitor=what.monitor,
     )
     what.setup(simulation)
-    simulation.world.run()
+    world.run()
     return Run(
-        simulation.world.history,
+        world.history,
         simulation.monitor.violations,
         [],
         overlaps=simulation.monitor.overlaps,
         refused=simulation.resource.refused,
-        steps=simulation.world.steps,
+        steps=world.steps,
     )
