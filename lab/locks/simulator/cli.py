@@ -19,7 +19,7 @@ from lab.locks.exercises import cli as exercises
 from lab.locks.lessons import LESSONS, find
 from lab.locks.simulator import explore as search_at_random
 from lab.locks.simulator import repeat_command
-from lab.locks.simulator.course import update_document, with_current_timelines
+from lab.locks.simulator.course import is_up_to_date, update_document
 from lab.locks.simulator.explore import DEFAULT_ACTS, Exploration, Tally, first_wrong, shortest
 from lab.locks.simulator.explored_locks import EXPLORED_LOCKS, VISITOR
 from lab.locks.simulator.history import Kind
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     explore = commands.add_parser("explore", help="search a production lock for a violation")
     add_explore_arguments(explore)
     explore.set_defaults(run=run_explore)
-    course = commands.add_parser("course", help="write today's timelines into docs/locks.md")
+    course = commands.add_parser("course", help="write today's code and pictures for docs/locks.md")
     course.add_argument("document", nargs="?", type=Path, default=Path("docs/locks.md"))
     course.add_argument("--check", action="store_true", help="change nothing; 1 if it is stale")
     course.set_defaults(run=run_course)
@@ -150,11 +150,10 @@ def _show(console: Console, played: list[Report]) -> None:
 
 
 def run_course(options: argparse.Namespace) -> int:
-    """Update the timelines of the course."""
+    """Update the code and the pictures of the course."""
     path: Path = options.document
     if options.check:
-        text = path.read_text(encoding="utf-8")
-        return PROVED if with_current_timelines(text) == text else BROKEN
+        return PROVED if is_up_to_date(path) else BROKEN
     Console().print(f"{path} {'rewritten' if update_document(path) else 'is up to date'}")
     return PROVED
 

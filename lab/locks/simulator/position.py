@@ -19,7 +19,7 @@ from lab.locks.simulator.moves import RecordingWorld, SteppedWorld
 from lab.locks.simulator.process import Process, Thread
 from lab.locks.simulator.production import LOCK_KEY
 from lab.locks.simulator.scenario import MODULES, Scenario
-from lab.locks.simulator.schedule import Replay, Schedule
+from lab.locks.simulator.schedule import Deviation, Replay, Schedule
 from lab.locks.simulator.simulation import KEY, Experiment, run_in
 from lab.locks.simulator.timeline import Row, as_json, folded, readable, reader, rows
 from lab.locks.simulator.virtual import inside_simulation
@@ -156,6 +156,11 @@ class _ObservedWorld(SteppedWorld):
     def _resume(self, thread: Thread) -> None:
         super()._resume(thread)
         self._watch()
+
+    def _apply_fault(self, deviation: Deviation, thread: Thread) -> Thread | None:
+        chosen = super()._apply_fault(deviation, thread)
+        self._watch()
+        return chosen
 
     def _watch(self) -> None:
         """Note which of the lock's keys have come, changed or gone."""
