@@ -1,14 +1,33 @@
-"""The exercises: one for each lesson, with the file to begin with, a hint and a solution."""
+"""The exercises: one for each lesson, four about the shop; each with a start, hint and solution."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.locks.lessons import Lesson, find
+from lab.locks import lessons
+from lab.locks.lessons import Lesson
 
 HERE = Path(__file__).parent
-LESSONS = HERE.parent / "lessons"
+
+SHOP = tuple(
+    Lesson(number, slug, title, f"lesson_{slug.replace('-', '_')}")
+    for number, slug, title in (
+        (1, "lost-commit", "an answer lost at COMMIT"),
+        (2, "retry-without-key", "a retry without a key"),
+        (3, "outbox-too-early", "an outbox that is marked too early"),
+        (4, "oversold-cart", "an oversold cart"),
+    )
+)
+"""Exercises about the shop, which have no lesson; see `shop_model`."""
+
+
+def find(slug: str) -> Lesson:
+    """Return the lesson or the shop's exercise of that name; `KeyError` if there is none."""
+    for one in SHOP:
+        if one.slug == slug:
+            return one
+    return lessons.find(slug)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +125,33 @@ _EXERCISES: dict[str, tuple[str, str, str, str, tuple[str, ...]]] = {
         "pymemcache does not wait for the answer of `add` unless you say noreply=False.",
         "", "memcached-add", LOCK,
     ),
+    "lost-commit": (
+        "Let no buyer be told what is not so, also if the answer to COMMIT is lost.",
+        "An error at COMMIT means unknown, never failed: look the order up on a new connection.",
+        "", "", ("buy",),
+    ),
+    "retry-without-key": (
+        "Let a client that tries again place one order.",
+        "The shop knows an order by its key: all tries for one order need the same.",
+        "", "", ("place",),
+    ),
+    "outbox-too-early": (
+        "Let no crash of the notifier lose a mail.",
+        "Whatever comes between the two calls, the one that can be repeated comes first.",
+        "", "", ("run_once",),
+    ),
+    "oversold-cart": (
+        "Let two carts never sell more than there is, and never wait for each other.",
+        ("Check and take in one statement per item, undo all if one fails, and take the rows in "
+         "an order that all carts share."),
+        "", "", ("buy",),
+    ),
 }  # fmt: skip
 
 
 def _file(lesson: Lesson, slug: str, kind: str) -> Path:
     if slug:
-        return LESSONS / f"{find(slug).module}.py"
+        return HERE.parent / "lessons" / f"{find(slug).module}.py"
     return HERE / "files" / f"{lesson.module.replace('lesson', kind, 1)}.py"
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from lab.locks.exercises import shop_model
 from lab.locks.simulator.history import MICROSECONDS, Event, Kind, Wrong
 from lab.locks.simulator.lesson_clients import (
     TtlRepair,
@@ -32,6 +33,8 @@ LockKind = Callable[..., Any]
 """The class of the learner's file."""
 
 CRASH_OR_SWITCH = FaultModel(frozenset({Act.CRASH, Act.SWITCH}), victims=("A",), most_faults=1)
+
+LOST = FaultModel(frozenset(shop_model.LOST), most_faults=1)
 
 # Waiters ask once per second; a lock that is free for longer was not released.
 PROMPT = 2.5
@@ -131,6 +134,13 @@ CHECKS: dict[str, tuple[Check, ...]] = {
     ),
     "unique-index": (Check(_with(refunds), SWITCHES, (Wrong.TWO_HOLDERS,)),),
     "memcached-add": (Check(_with(memcached_clients), SWITCHES, (Wrong.TWO_HOLDERS,)),),
+    "lost-commit": (Check(_with(shop_model.lost_commit), LOST, tuple(Wrong)),),
+    "retry-without-key": (Check(_with(shop_model.retry), LOST, tuple(Wrong)),),
+    "outbox-too-early": (Check(_with(shop_model.outbox), CRASH_OR_SWITCH, tuple(Wrong)),),
+    "oversold-cart": (
+        Check(_with(shop_model.cart), SWITCHES, (Wrong.OVERSOLD,)),
+        Check(_with(shop_model.cart), SWITCHES, tuple(Wrong), most=3),
+    ),
 }
 """By lesson.  The first check is the flaw that the chapter shows first."""
 
@@ -141,6 +151,10 @@ QUIET: dict[str, Callable[[LockKind], Setup]] = {
     "row-lock": _with(row_lock_clients, work={}, row_exists=True),
     "unique-index": _with(refunds),
     "memcached-add": _with(memcached_clients),
+    "lost-commit": _with(shop_model.lost_commit),
+    "retry-without-key": _with(shop_model.retry),
+    "outbox-too-early": _with(shop_model.outbox),
+    "oversold-cart": _with(shop_model.cart),
 }
 """By lesson: two clients that nothing disturbs; the other lessons use `ANYWHERE`."""
 

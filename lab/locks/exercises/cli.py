@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from lab.locks.exercises.catalogue import Exercise, exercise
+from lab.locks.exercises.catalogue import SHOP, Exercise, exercise
 from lab.locks.exercises.run import run
 from lab.locks.lessons import LESSONS, Lesson
 from lab.locks.simulator.timeline import print_timeline
@@ -74,10 +74,12 @@ def _judge(found: Exercise, path: Path, console: Console) -> int:
 def praise(lesson: Lesson, tried: int) -> str:
     """Return the line for a lock that no schedule broke; it names the next lesson."""
     told = f"Well done: none of {tried} schedules breaks your lock."
-    if lesson is LESSONS[-1]:
-        return f"{told} That was the last lesson."
-    after = LESSONS[lesson.number]
-    return f"{told} Next: lesson {after.number}, {after.title} ({command(after)})"
+    if lesson is SHOP[-1]:
+        return f"{told} That was the last exercise."
+    everything = (*LESSONS, *SHOP)
+    after = everything[everything.index(lesson) + 1]
+    name = f"lesson {after.number}, {after.title}" if after in LESSONS else after.title
+    return f"{told} Next: {name} ({command(after, '--start FILE' if after in SHOP else '')})"
 
 
 def command(lesson: Lesson, options: str = "") -> str:

@@ -15,11 +15,10 @@ import traceback
 from contextlib import suppress
 from typing import Any
 
-from lab.locks.exercises.catalogue import Exercise, exercise
+from lab.locks.exercises.catalogue import SHOP, Exercise, exercise, find
 from lab.locks.exercises.checks import ANYWHERE, CHECKS, QUIET, LockKind, not_working
 from lab.locks.exercises.loading import MODULES as ALLOWED
 from lab.locks.exercises.loading import Unusable, load
-from lab.locks.lessons import find
 from lab.locks.lessons.lesson_08_token_lua import TokenLuaLock
 from lab.locks.simulator.lesson_report import in_words
 from lab.locks.simulator.scenario import MODULES
@@ -49,7 +48,10 @@ def _search(exercise: Exercise, kind: LockKind) -> dict[str, Any]:
     slug = exercise.lesson.slug
     quiet = Experiment(QUIET.get(slug, ANYWHERE)(kind), MODULES, stops_at=(), fenced=True)
     run = run_schedule(quiet)
-    reason = not_working(run.history, once=slug == "unique-index")
+    if exercise.lesson in SHOP:
+        reason = "; ".join(f"{one.wrong}: {one.why}" for one in run.violations)
+    else:
+        reason = not_working(run.history, once=slug == "unique-index")
     if reason:
         return _broken(reason, "No fault, and no unusual order.", run, 1)
     tried = 1

@@ -34,7 +34,7 @@ class Unusable(Exception):
 def load(source: str, filename: str, *methods: str) -> type:
     """Run the file; return the last class in it that has the methods.
 
-    A class with `acquire` and `release` is always accepted in place of other methods of a lock.
+    A class with `acquire` and `release` is accepted in place of `lock` and `unlock`.
     """
     module = ModuleType(NAME)
     sys.modules[NAME] = module  # dataclasses look there
@@ -64,7 +64,7 @@ def load(source: str, filename: str, *methods: str) -> type:
 
 
 def _has(kind: type, methods: tuple[str, ...]) -> bool:
-    wanted = [methods] if methods == ("refund",) else [methods, ("acquire", "release")]
+    wanted = [methods, ("acquire", "release")] if methods == ("lock", "unlock") else [methods]
     return any(all(callable(getattr(kind, name, None)) for name in names) for names in wanted)
 
 

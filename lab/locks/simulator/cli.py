@@ -16,6 +16,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from lab.locks.exercises import cli as exercises
+from lab.locks.exercises.catalogue import SHOP
+from lab.locks.exercises.catalogue import find as find_any
 from lab.locks.lessons import LESSONS, find
 from lab.locks.simulator import explore as search_at_random
 from lab.locks.simulator import repeat_command
@@ -71,7 +73,7 @@ def run_lesson(options: argparse.Namespace, console: Console | None = None) -> i
     if options.lesson is None:
         return _list(console, as_values_too=options.json)
     try:
-        lesson = find(options.lesson)
+        lesson = (find_any if exercises.wanted(options) else find)(options.lesson)
     except KeyError as unknown:
         Console(stderr=True).print(unknown.args[0], highlight=False, markup=False)
         return UNUSABLE
@@ -121,7 +123,8 @@ def _list(console: Console, *, as_values_too: bool) -> int:
             wrong = scenario.wrong or "cannot go wrong"
             line = f"    {scenario.slug:<18} {scenario.title} → {wrong}"
             console.out(line, style="dim", highlight=False)
-    console.print("\nName a lesson or its number to see it.")
+    console.print("\nName a lesson or its number to see it.  With --start FILE, mend it yourself.")
+    console.print("Exercises about the shop: " + ", ".join(one.slug for one in SHOP))
     return PROVED
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lab.locks.exercises import cli as exercises
-from lab.locks.exercises.catalogue import exercise
+from lab.locks.exercises.catalogue import SHOP, exercise
 from lab.locks.exercises.judge import judge
 from lab.locks.exercises.run import LARGEST_FILE, run
 from lab.locks.lessons import LESSONS, Lesson, find
@@ -20,7 +20,7 @@ def name(lesson: Lesson) -> str:
     return lesson.slug
 
 
-@pytest.mark.parametrize("lesson", LESSONS, ids=name)
+@pytest.mark.parametrize("lesson", [*LESSONS, *SHOP], ids=name)
 def test_the_starting_file_is_broken_and_its_solution_is_not(lesson):
     found = exercise(lesson)
     start = judge(found, found.start.read_text(), found.start.name)
@@ -115,13 +115,37 @@ def test_a_mended_lock_is_praised_in_one_line_that_names_the_next_lesson():
     praise = exercises.praise(FIRST.lesson, verdict.tried)
     assert praise.startswith("Well done: none of 7 schedules breaks your lock. Next: lesson 2, ")
     assert "\n" not in praise
-    assert "last lesson" in exercises.praise(LESSONS[-1], 1)
+    assert "(python3 manage.py lesson lost-commit --start FILE)" in exercises.praise(LESSONS[-1], 1)
+    assert "last exercise" in exercises.praise(SHOP[-1], 1)
 
 
 def test_every_exercise_has_a_task_and_a_hint_of_one_line():
-    for lesson in LESSONS:
+    for lesson in (*LESSONS, *SHOP):
         found = exercise(lesson)
         for text in (found.task, found.hint):
             assert text.endswith(".")
             assert "\n" not in text
         assert Path(found.start) != Path(found.solution)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "why"),
+    [
+        ("sorted(items)", "items", "A and B wait for each other's rows for ever"),
+        ("self.database.rollback()", "self.database.commit()", "the books do not balance"),
+        ("self.database.commit()\n        return True", "return True", "nobody can ever enter"),
+    ],
+)
+def test_a_cart_that_is_half_right_is_caught(right, wrong, why):
+    found = exercise(SHOP[3])
+    source = found.solution.read_text()
+    assert right in source
+    assert why in judge(found, source.replace(right, wrong), "f.py")["wrong"]
+
+
+def test_the_shops_exercises_have_the_same_command(capsys, tmp_path):
+    mine = tmp_path / "sale.py"
+    assert main(["lesson", "lost-commit", "--start", str(mine)]) == 0
+    assert main(["lesson", "lost-commit", "--mine", str(mine)]) == 1
+    assert "told 'refused'; orders in the database: 1" in capsys.readouterr().out
+    assert main(["lesson", "lost-commit"]) == 2, "it has no lesson to show"
