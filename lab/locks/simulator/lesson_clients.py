@@ -218,7 +218,8 @@ def _table_client(
     def run() -> None:
         lock = make()
         simulation.monitor.asks(name)
-        simulation.attempt(name, lambda: lock.acquire(0.0))
+        if not simulation.attempt(name, lambda: lock.acquire(0.0)):
+            return  # another client was first
         simulation.monitor.enters(name)
         simulation.work(name, work)
         simulation.monitor.leaves(name)

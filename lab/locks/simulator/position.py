@@ -15,7 +15,7 @@ from typing import Any
 
 from lab.locks.simulator.history import MICROSECONDS, Event, Kind
 from lab.locks.simulator.lesson_report import report, violations_json
-from lab.locks.simulator.moves import RecordingWorld, SteppedWorld
+from lab.locks.simulator.moves import Impossible, RecordingWorld, SteppedWorld
 from lab.locks.simulator.process import Process, Thread
 from lab.locks.simulator.production import LOCK_KEY
 from lab.locks.simulator.scenario import MODULES, Scenario
@@ -23,6 +23,7 @@ from lab.locks.simulator.schedule import Deviation, Replay, Schedule
 from lab.locks.simulator.simulation import KEY, Experiment, run_in
 from lab.locks.simulator.timeline import Row, as_json, folded, readable, reader, rows
 from lab.locks.simulator.virtual import inside_simulation
+from lab.locks.simulator.world import Stuck
 
 CODE = {str(module.__file__) for module in MODULES}
 ROOT = Path(__file__).resolve().parents[3]
@@ -99,8 +100,11 @@ def position(scenario: Scenario, moves: Iterable[str], *, mended: bool = False) 
     target = next(iter(model.targets), "")
     what = scenario.mended if mended else scenario.experiment
     world = _ObservedWorld(moves, target=target, seconds=next(iter(model.seconds), 15.0))
-    with inside_simulation(what.modules):
-        run = run_in(what, world)
+    try:
+        with inside_simulation(what.modules):
+            run = run_in(what, world)
+    except Stuck as problem:  # a fault that this kind of server does not have
+        raise Impossible(str(problem)) from problem
     show = reader(run.history)
     times = _times(run.history, world.now)
     bars = [_bar(who, "client", begin, end) for who, begin, end in times]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from pathlib import Path
+from random import Random
 
 import pytest
 from babel.messages.catalog import Catalog
@@ -87,6 +88,27 @@ def test_time_passes_to_the_end_of_the_lease_while_the_clients_stand_still():
 def test_an_impossible_move_is_refused(moves, why):
     with pytest.raises(Impossible, match=why):
         position(FIRST, parse(moves))
+
+
+def test_a_fault_that_a_server_does_not_have_is_refused():
+    with pytest.raises(Impossible, match="the simulated database cannot lose message"):
+        position(of(find("table-row"))[0], parse("A?"))
+
+
+@pytest.mark.parametrize("mended", [False, True])
+@pytest.mark.parametrize("scenario", scenarios(), ids=name)
+def test_every_move_that_a_position_offers_can_be_made(scenario, mended):
+    dice, moves = Random(5), list[str]()
+    for _ in range(20):
+        here = position(scenario, moves, mended=mended)
+        ready = [client.name for client in here.clients if client.state == "ready"]
+        living = [one.name for one in here.clients if one.state in ("ready", "waiting")]
+        offered = ready * 4 + [f"{one}{mark}" for one in living[:1] for mark in "!~"]
+        offered += ["+"] if here.next_event is not None else []
+        if here.over:
+            break
+        moves.append(dice.choice(offered))
+    assert moves
 
 
 @pytest.mark.django_db

@@ -292,7 +292,7 @@ const leave = () => { stop(); film = null; };
 const acts = {
   undo() { leave(); const { lock, moves } = place(); go(lock, minus(moves)); },
   reset() { leave(); helped = false; go("broken", ""); },
-  broken() { leave(); go("broken", ""); },
+  broken() { leave(); helped = false; go("broken", ""); },
   show: () => start(place().lock),
   mended: () => start("mended"),
   next, play,
