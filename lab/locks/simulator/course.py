@@ -101,7 +101,7 @@ def _code(lesson: Lesson, names: list[str]) -> str:
             begin, end = first.lineno - node.lineno, (first.end_lineno or 0) - node.lineno
             own = own[:begin] + own[end + 1 :]
         parts.append(textwrap.dedent("\n".join(own)))
-    return "```python\n" + "\n\n".join(parts) + "\n```\n"
+    return "```python\n" + "\n\n\n".join(parts) + "\n```\n"
 
 
 def _named(tree: ast.Module, name: str) -> ast.FunctionDef:
