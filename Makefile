@@ -57,7 +57,7 @@ types: $(VENV)/.dev  ## check types
 
 messages: $(VENV)/.run  ## collect the shop's messages (needs GNU gettext) and compile the catalogues
 	@$(BIN)/python manage.py makemessages -l zh_Hans --add-location=file --no-obsolete -i .venv
-	@$(BIN)/pybabel -q compile -D django -d shop/locale
+	@$(BIN)/pybabel -q compile -D django -d shop/locale && $(BIN)/pybabel -q compile -D django -d lab/locale
 
 audit: $(VENV)/.ci  ## look for secrets in the repository and for known vulnerabilities
 	@$(BIN)/python .ci/find_secrets.py && .ci/audit

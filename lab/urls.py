@@ -24,6 +24,7 @@ urlpatterns = [
     ),
     path("docs/site/<path:path>", site.page),
     path("docs/site/", site.page, {"path": ""}),
+    path("locks/", include("lab.locks.pages.urls")),
     path("", include("shop.urls")),
 ]
 

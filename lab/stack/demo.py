@@ -175,6 +175,7 @@ class Demo:
         table.add_row("Shop", stack.url)
         table.add_row("Admin", f"{stack.url}/admin/")
         table.add_row("API documentation", f"{stack.url}/api/docs")
+        table.add_row("Lock lab", f"{stack.url}/locks/")
         table.add_row("Locust", stack.locust_url)
         table.add_row("Payment provider", stack.psp_url)
         for purpose, login in logins:

@@ -22,7 +22,8 @@ class ForUpdateLock:
     def acquire(self) -> bool:
         """Wait in the database's queue until the row is ours."""
         self._connection.execute(
-            "SELECT name FROM lock_row WHERE name = %s FOR UPDATE", (self._name,)
+            "SELECT name FROM lock_row WHERE name = %s FOR UPDATE",
+            (self._name,),
         )
         return True
 

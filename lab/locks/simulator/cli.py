@@ -15,10 +15,13 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from lab.locks.exercises import cli as exercises
+from lab.locks.exercises.catalogue import SHOP
+from lab.locks.exercises.catalogue import find as find_any
 from lab.locks.lessons import LESSONS, find
 from lab.locks.simulator import explore as search_at_random
 from lab.locks.simulator import repeat_command
-from lab.locks.simulator.course import update_document, with_current_timelines
+from lab.locks.simulator.course import is_up_to_date, update_document
 from lab.locks.simulator.explore import DEFAULT_ACTS, Exploration, Tally, first_wrong, shortest
 from lab.locks.simulator.explored_locks import EXPLORED_LOCKS, VISITOR
 from lab.locks.simulator.history import Kind
@@ -42,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     explore = commands.add_parser("explore", help="search a production lock for a violation")
     add_explore_arguments(explore)
     explore.set_defaults(run=run_explore)
-    course = commands.add_parser("course", help="write today's timelines into docs/locks.md")
+    course = commands.add_parser("course", help="write today's code and pictures for docs/locks.md")
     course.add_argument("document", nargs="?", type=Path, default=Path("docs/locks.md"))
     course.add_argument("--check", action="store_true", help="change nothing; 1 if it is stale")
     course.set_defaults(run=run_course)
@@ -61,6 +64,7 @@ def add_lesson_arguments(parser: argparse.ArgumentParser) -> None:
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--mermaid", action="store_true", help="print sequence diagrams")
     form.add_argument("--json", action="store_true", help="print plain values")
+    exercises.add_arguments(parser)
 
 
 def run_lesson(options: argparse.Namespace, console: Console | None = None) -> int:
@@ -69,10 +73,13 @@ def run_lesson(options: argparse.Namespace, console: Console | None = None) -> i
     if options.lesson is None:
         return _list(console, as_values_too=options.json)
     try:
-        played = reports(find(options.lesson))
+        lesson = (find_any if exercises.wanted(options) else find)(options.lesson)
     except KeyError as unknown:
         Console(stderr=True).print(unknown.args[0], highlight=False, markup=False)
         return UNUSABLE
+    if exercises.wanted(options):
+        return exercises.run_exercise(lesson, options, console)
+    played = reports(lesson)
     if options.scenario:
         known = ", ".join(one.scenario.slug for one in played)
         played = [one for one in played if one.scenario.slug == options.scenario]
@@ -116,7 +123,8 @@ def _list(console: Console, *, as_values_too: bool) -> int:
             wrong = scenario.wrong or "cannot go wrong"
             line = f"    {scenario.slug:<18} {scenario.title} → {wrong}"
             console.out(line, style="dim", highlight=False)
-    console.print("\nName a lesson or its number to see it.")
+    console.print("\nName a lesson or its number to see it.  With --start FILE, mend it yourself.")
+    console.print("Exercises about the shop: " + ", ".join(one.slug for one in SHOP))
     return PROVED
 
 
@@ -145,11 +153,10 @@ def _show(console: Console, played: list[Report]) -> None:
 
 
 def run_course(options: argparse.Namespace) -> int:
-    """Update the timelines of the course."""
+    """Update the code and the pictures of the course."""
     path: Path = options.document
     if options.check:
-        text = path.read_text(encoding="utf-8")
-        return PROVED if with_current_timelines(text) == text else BROKEN
+        return PROVED if is_up_to_date(path) else BROKEN
     Console().print(f"{path} {'rewritten' if update_document(path) else 'is up to date'}")
     return PROVED
 

@@ -75,7 +75,7 @@ class SimulatedConnection:
 
     def _send(self, words: list[bytes], shown: tuple[Any, ...]) -> None:
         world, server = self._world, self._server
-        effect = world.step()
+        effect = world.step(shown)
         if effect is Act.INTERRUPT:
             self._interrupted(shown, "before it sends")
             if self._interrupt is not None:

@@ -50,6 +50,13 @@ class Wrong(StrEnum):
     LEFTOVER = "a client that gave up is still in the queue"
     TOKEN = "a token that does not grow"
     LITTER = "a key that never expires"
+    # Of the exercises about the shop:
+    FALSE_ANSWER = "a buyer told what is not so"
+    DOUBLED = "an order that is not there once"
+    FORGOTTEN = "a message forgotten"
+    OVERSOLD = "oversold"
+    UNDERSOLD = "undersold"
+    BOOKS = "the books do not balance"
 
 
 @dataclass(slots=True)

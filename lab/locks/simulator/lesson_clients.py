@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from lab.locks.lessons import lesson_11_table_row as table_row
 from lab.locks.lessons.lesson_02_setnx_ttl_repair import TtlRepairLock
@@ -30,14 +31,21 @@ def lock_of(kind: Callable[..., PlainLock], **options: float) -> Make:
 
 
 class TtlRepair:
-    """Lesson 2 with the methods of the other lessons."""
+    """Lesson 2, or a `kind` like it, with the methods of the other lessons."""
 
-    def __init__(self, client: object, name: str, *, expire: float = TTL) -> None:
-        self._locks = TtlRepairLock(client)  # type: ignore[arg-type]
+    def __init__(
+        self,
+        client: object,
+        name: str,
+        *,
+        expire: float = TTL,
+        kind: Callable[..., Any] = TtlRepairLock,
+    ) -> None:
+        self._locks = kind(client)
         self._name = name
         self._expire = round(expire)
 
-    def acquire(self, timeout: float = 0.0, /) -> bool:
+    def acquire(self, timeout: float = 0.0, /) -> Any:
         """Lock."""
         return self._locks.lock(self._name, timeout, self._expire, wait_interval=1.0)
 
@@ -104,6 +112,7 @@ def redlock_clients(
     cut_off: tuple[int, ...] = (),
     gap: float = 4.0,
     writes: bool = True,
+    kind: Callable[..., PlainLock] = RedlockLock,
 ) -> None:
     """Add clients of five servers; A cannot reach those in `cut_off`, numbered from 1."""
     # The first one has the usual name, so that a fault of "redis" hits one of the five.
@@ -115,9 +124,7 @@ def redlock_clients(
     for place, name in enumerate("AB"):
         simulation.client(
             name,
-            lambda: RedlockLock(
-                [simulation.redis_client(server) for server in servers], KEY, ttl=TTL
-            ),
+            lambda: kind([simulation.redis_client(server) for server in servers], KEY),
             work=work.get(name, 2.0),
             after=place * gap,
             writes=writes,
@@ -134,6 +141,7 @@ def row_clients(
     cleaner: bool,
     visitor: bool = False,
     forgets: str = "",
+    kind: Callable[..., PlainLock] = table_row.TableRowLock,
 ) -> None:
     """Add clients of lesson 11; the one that `forgets` never deletes its row."""
     server = simulation.table()
@@ -141,7 +149,7 @@ def row_clients(
         _table_client(
             simulation,
             name,
-            lambda: table_row.TableRowLock(server.connect(), KEY),
+            lambda: kind(server.connect(), KEY),
             work=work.get(name, 2.0),
             after=place * 0.1,
             forgets=name == forgets,
@@ -149,7 +157,7 @@ def row_clients(
     if cleaner:
         simulation.start("Cleaner", partial(_clean, simulation, server))
     if visitor:
-        simulation.visitor(lambda: table_row.TableRowLock(server.connect(), KEY))
+        simulation.visitor(lambda: kind(server.connect(), KEY))
 
 
 def _clean(simulation: Simulation, server: TableServer) -> None:
@@ -162,17 +170,22 @@ def _clean(simulation: Simulation, server: TableServer) -> None:
 class _WithTimeout:
     """Lesson 12, which waits in the database without a time-out."""
 
-    def __init__(self, lock: ForUpdateLock) -> None:
+    def __init__(self, lock: Any) -> None:
         self._lock = lock
         self.release = lock.release
 
-    def acquire(self, _timeout: float = 0.0, /) -> bool:
+    def acquire(self, _timeout: float = 0.0, /) -> Any:
         """Lock, without a time-out."""
         return self._lock.acquire()
 
 
 def row_lock_clients(
-    simulation: Simulation, *, work: dict[str, float], row_exists: bool, forgets: str = ""
+    simulation: Simulation,
+    *,
+    work: dict[str, float],
+    row_exists: bool,
+    forgets: str = "",
+    kind: Callable[..., Any] = ForUpdateLock,
 ) -> None:
     """Add clients of lesson 12; the one that `forgets` never commits."""
     server = simulation.table()
@@ -182,7 +195,7 @@ def row_lock_clients(
         _table_client(
             simulation,
             name,
-            lambda: _WithTimeout(ForUpdateLock(server.connect(autocommit=False), KEY)),
+            lambda: _WithTimeout(kind(server.connect(autocommit=False), KEY)),
             work=work.get(name, 2.0),
             after=place * 0.1,
             forgets=name == forgets,
@@ -205,7 +218,8 @@ def _table_client(
     def run() -> None:
         lock = make()
         simulation.monitor.asks(name)
-        simulation.attempt(name, lambda: lock.acquire(0.0))
+        if not simulation.attempt(name, lambda: lock.acquire(0.0)):
+            return  # another client was first
         simulation.monitor.enters(name)
         simulation.work(name, work)
         simulation.monitor.leaves(name)
@@ -215,12 +229,12 @@ def _table_client(
     simulation.start(name, run, after=after)
 
 
-def refunds(simulation: Simulation) -> None:
+def refunds(simulation: Simulation, *, kind: Callable[..., Any] = UniqueIndexGuard) -> None:
     """Add two workers that refund the same order."""
     server = simulation.table()
 
     def run(name: str) -> None:
-        guard = UniqueIndexGuard(server.connect())
+        guard = kind(server.connect())
         simulation.monitor.asks(name)
         if guard.refund("order-7", 999):
             simulation.monitor.enters(name)
@@ -232,12 +246,14 @@ def refunds(simulation: Simulation) -> None:
         simulation.start(name, partial(run, name))
 
 
-def memcached_clients(simulation: Simulation) -> None:
+def memcached_clients(
+    simulation: Simulation, *, kind: Callable[..., PlainLock] = MemcachedAddLock
+) -> None:
     """Add clients of lesson 14."""
     server = simulation.memcached()
     for place, name in enumerate("AB"):
         simulation.client(
             name,
-            lambda: MemcachedAddLock(simulation.memcached_client(server), KEY, ttl=TTL),
+            lambda: kind(simulation.memcached_client(server), KEY),
             after=place * 0.1,
         )

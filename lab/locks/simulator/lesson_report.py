@@ -54,9 +54,7 @@ class Report:
         """The schedule in a sentence."""
         if self.scenario.wrong is None:
             return "Nothing goes wrong, in whatever order the clients act."
-        if not self.schedule:
-            return "It fails without any fault."
-        return "The scheduler, " + ", then ".join(str(one) for one in self.schedule) + "."
+        return in_words(self.schedule)
 
     def broken_rows(self) -> list[Row]:
         """Return the failing history."""
@@ -65,6 +63,13 @@ class Report:
     def mended_rows(self) -> list[Row]:
         """Return the history of the fixed lock."""
         return rows(self.mended.history)
+
+
+def in_words(schedule: Schedule) -> str:
+    """Return a failing schedule as a sentence."""
+    if not schedule:
+        return "It fails without any fault."
+    return "The scheduler, " + ", then ".join(str(one) for one in schedule) + "."
 
 
 @cache

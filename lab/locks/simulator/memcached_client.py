@@ -44,6 +44,18 @@ class MemcachedServer:
         """Delete the key; return whether it existed."""
         return self._values.pop(key, None) is not None
 
+    def ends(self) -> list[int]:
+        """Return when keys will expire, in virtual microseconds."""
+        return [end for _, _, end in self._values.values()]
+
+    def contents(self) -> list[tuple[Any, Any, int | None]]:
+        """Return the keys with their values and expiries."""
+        return [
+            (key, value, end)
+            for key, (value, _, end) in sorted(self._values.items())
+            if end > self.world.now
+        ]
+
     def fail_over(self) -> str:
         """Replace the server by an empty one: there is no replica."""
         self._values.clear()
@@ -64,28 +76,32 @@ class MemcachedServer:
 
 
 class SimulatedMemcached:
-    """One client of the server."""
+    """One client of the server.
+
+    As in pymemcache, `noreply` is the default where the answer is only a yes or no: the client does
+    not wait for it and takes it for a yes.
+    """
 
     def __init__(self, server: MemcachedServer) -> None:
         self._server = server
 
-    def add(self, key: str, value: bytes, expire: float = 0, noreply: bool = False) -> bool:
+    def add(self, key: str, value: bytes, expire: float = 0, noreply: bool = True) -> bool:
         """Set the key if it does not exist; return whether it was set."""
-        self._step()
+        self._step(("add", key, value, expire))
         added = self._server.find(key) is None
         if added:
             self._server.store(key, value, expire)
-        return self._answer(("add", key, value, expire), added)
+        return self._answer(("add", key, value, expire), added, noreply) or noreply
 
     def get(self, key: str) -> bytes | None:
         """Return the key's value."""
-        self._step()
+        self._step(("get", key))
         found = self._server.find(key)
         return self._answer(("get", key), found and found[0])
 
     def gets(self, key: str) -> tuple[bytes | None, int | None]:
         """Return the key's value and its version."""
-        self._step()
+        self._step(("gets", key))
         found = self._server.find(key)
         return self._answer(("gets", key), (found[0], found[1]) if found else (None, None))
 
@@ -93,27 +109,28 @@ class SimulatedMemcached:
         self, key: str, value: bytes, version: int, expire: float = 0, noreply: bool = False
     ) -> bool | None:
         """Replace the value if its version is unchanged; return None if the key is gone."""
-        self._step()
+        self._step(("cas", key, value, version, expire))
         found = self._server.find(key)
         same = found[1] == version if found else None
         if same:
             self._server.store(key, value, expire)
         return self._answer(("cas", key, value, version, expire), same)
 
-    def delete(self, key: str, noreply: bool = False) -> bool:
+    def delete(self, key: str, noreply: bool = True) -> bool:
         """Delete the key; return whether it existed."""
-        self._step()
-        return self._answer(("delete", key), self._server.drop(key))
+        self._step(("delete", key))
+        return self._answer(("delete", key), self._server.drop(key), noreply) or noreply
 
-    def _step(self) -> None:
-        effect = self._server.world.step()
+    def _step(self, about: tuple[Any, ...]) -> None:
+        effect = self._server.world.step(about)
         if effect is not None:
             raise Stuck(f"the simulated memcached cannot {effect}")
 
-    def _answer(self, words: tuple[Any, ...], answer: Answer) -> Answer:
+    def _answer(self, words: tuple[Any, ...], answer: Answer, noreply: bool = False) -> Answer:
         server = self._server
         process = server.world.me()
-        server.world.record(Kind.COMMAND, words, answer, who=process.name, server=server.name)
+        shown = "not waited for" if noreply else answer
+        server.world.record(Kind.COMMAND, words, shown, who=process.name, server=server.name)
         if server.monitor is not None:
             server.monitor.saw_arrival(process)
         return answer

@@ -300,7 +300,7 @@ class Monitor:
 class Resource:
     """The guarded resource; if `fenced`, it refuses tokens older than the newest it has seen.
 
-    Without tokens it accepts every write.
+    It accepts every write without a token: there is nothing to compare.
     """
 
     def __init__(self, monitor: Monitor, *, fenced: bool) -> None:
@@ -314,9 +314,9 @@ class Resource:
         """Write to the resource, as a separate step; return whether it was accepted."""
         monitor = self._monitor
         world = monitor.world
-        world.step()
         words = ("WRITE",) if token is None else ("WRITE", "with token", token)
-        if self._fenced and (token is None or token < self._newest_token):
+        world.step(words)
+        if self._fenced and token is not None and token < self._newest_token:
             self.refused += 1
             answer = f"refused: {self._newest_token} was seen"
             world.record(Kind.COMMAND, words, answer, who=client, server="resource")

@@ -16,6 +16,12 @@ class Server(Protocol):
 
     name: str
 
+    def ends(self) -> list[int]:
+        """Return when what it keeps will expire, in virtual microseconds."""
+
+    def contents(self) -> list[tuple[Any, Any, int | None]]:
+        """Return what it keeps: the name, the value, and when it expires."""
+
     def fail_over(self) -> str:
         """Lose the last write; return a description."""
 
@@ -61,6 +67,7 @@ class Thread:
     """One thread of a process: a greenlet and the state of its wait."""
 
     __slots__ = (
+        "about",
         "daemon",
         "done",
         "due",
@@ -81,7 +88,8 @@ class Thread:
         self.daemon = daemon  # ends with the last non-daemon thread of its process
         self.greenlet = greenlet(run, hub)  # when it ends, control returns to the loop
         self.ready = True
-        self.stepping = False  # its next move is a command
+        self.stepping = False  # its next move is a command …
+        self.about: Any = None  # … this one
         self.due: int | None = None  # when a wait times out
         self.woken = False  # a wait ended before its timeout
         self.order = 0  # the order in which threads became ready

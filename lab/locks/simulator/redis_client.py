@@ -88,7 +88,7 @@ class SimulatedPubSub:
     def subscribe(self, *channels: str) -> None:
         """Receive messages published to the channels from now on."""
         world = self._server.world
-        world.step()
+        world.step(("SUBSCRIBE", *channels))
         world.record(
             Kind.COMMAND, ("SUBSCRIBE", *channels), who=self._process.name,
             server=self._server.name,

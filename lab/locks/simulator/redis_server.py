@@ -91,7 +91,7 @@ class RedisServer:
     ) -> Any:
         """Send a command to the server and return its answer, with any faults on the way."""
         world = self.world
-        effect = world.step()
+        effect = world.step(shown)
         process = world.me()
         if effect is Act.LOSE_REQUEST or process.name in self.cut_off:
             what = (*_words(shown), "never arrives")
@@ -208,6 +208,22 @@ class RedisServer:
         for channel, message in published:
             for reader in self._subscribers:
                 reader.receive(channel, message)
+
+    # -- what an observer sees
+
+    def ends(self) -> list[int]:
+        """Return when keys will expire, in virtual microseconds."""
+        return [end * 1000 - EPOCH - self.skew for end in self.model.ends.values()]
+
+    def contents(self) -> list[tuple[Any, Any, int | None]]:
+        """Return the keys with their values and expiries, without removing what has expired."""
+        found = []
+        for key, value in sorted(self.model.data.items()):
+            end = self.model.ends.get(key)
+            at = None if end is None else end * 1000 - EPOCH - self.skew
+            if at is None or at > self.world.now:
+                found.append((key, value.scores if isinstance(value, SortedSet) else value, at))
+        return found
 
     # -- what the scheduler can do
 

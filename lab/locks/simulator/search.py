@@ -29,13 +29,20 @@ class Found:
 
 
 class NotFound(Exception):
-    """Every schedule within the bound was tried, and none failed."""
+    """Every schedule within the bound was tried, and none failed; `tried` counts them."""
+
+    def __init__(self, what: str, tried: int) -> None:
+        super().__init__(f"{what} did not happen in {tried} schedules")
+        self.tried = tried
 
 
-def search(what: Experiment, fault_model: FaultModel, wrong: Wrong, *, most: int = 3) -> Found:
+def search(
+    what: Experiment, fault_model: FaultModel, *wrongs: Wrong, most: int = 3, limit: int = 1_000_000
+) -> Found:
     """Find the shortest failing history with the fewest deviations, at most `most`.
 
-    Raises `NotFound` if there is none.
+    Any of `wrongs` is a failure.  Raises `NotFound` if there is none, or none in the first `limit`
+    schedules.
     """
     tried = 0
     level: list[Schedule] = [()]
@@ -44,11 +51,11 @@ def search(what: Experiment, fault_model: FaultModel, wrong: Wrong, *, most: int
         best: Found | None = None
         last_try = 0
         for schedule in level:
-            if best is not None and tried >= last_try:
+            if (best is not None and tried >= last_try) or tried >= limit:
                 break
             run = run_schedule(what, schedule)
             tried += 1
-            if run.has(wrong):
+            if any(run.has(wrong) for wrong in wrongs):
                 if best is None:
                     last_try = tried + TRIES_AFTER_FAILURE
                 if best is None or len(run.history) < len(best.run.history):
@@ -58,7 +65,7 @@ def search(what: Experiment, fault_model: FaultModel, wrong: Wrong, *, most: int
         if best is not None:
             return best
         level = next_level
-    raise NotFound(f"{wrong} did not happen in {tried} schedules")
+    raise NotFound(" or ".join(wrongs), tried)
 
 
 def _extended(schedule: Schedule, run: Run, fault_model: FaultModel) -> list[Schedule]:

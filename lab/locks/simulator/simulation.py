@@ -48,7 +48,7 @@ class Simulation:
 
     def __init__(
         self,
-        scheduler: Scheduler,
+        world: World,
         *,
         stops_at: Collection[Wrong] = tuple(Wrong),
         fair: bool = False,
@@ -58,7 +58,7 @@ class Simulation:
         owner_in: Callable[[Any], str] | None = None,
         monitor: type[Monitor] = Monitor,
     ) -> None:
-        self.world = World(scheduler)
+        self.world = world
         self.monitor = monitor(
             self.world,
             stops_at=stops_at,
@@ -115,7 +115,7 @@ class Simulation:
         """Add a process that acquires the lock once, works for `work` seconds and releases it.
 
         It starts `after` seconds from now with a wall clock `skew` seconds ahead; if it `writes`,
-        it writes to the guarded resource after the work.
+        it writes to the guarded resource after the work, with the lock's `token` if it has one.
         """
 
         def run() -> None:
@@ -126,7 +126,7 @@ class Simulation:
             attempt = self.monitor.enters(name)
             self.work(name, work)
             if writes:
-                self.resource.write(name, attempt, None)
+                self.resource.write(name, attempt, getattr(lock, "token", None))
             self.monitor.leaves(name)
             lock.release()
 
@@ -265,8 +265,13 @@ def run_schedule(what: Experiment, schedule: Iterable[Deviation] = ()) -> Run:
 
 def run_experiment(what: Experiment, scheduler: Scheduler) -> Run:
     """Run an experiment once under any scheduler; the caller provides virtual time."""
+    return run_in(what, World(scheduler))
+
+
+def run_in(what: Experiment, world: World) -> Run:
+    """Run an experiment once in an empty world; the caller provides virtual time."""
     simulation = Simulation(
-        scheduler,
+        world,
         stops_at=what.stops_at,
         fair=what.fair,
         fenced=what.fenced,
@@ -276,12 +281,12 @@ def run_experiment(what: Experiment, scheduler: Scheduler) -> Run:
         monitor=what.monitor,
     )
     what.setup(simulation)
-    simulation.world.run()
+    world.run()
     return Run(
-        simulation.world.history,
+        world.history,
         simulation.monitor.violations,
         [],
         overlaps=simulation.monitor.overlaps,
         refused=simulation.resource.refused,
-        steps=simulation.world.steps,
+        steps=world.steps,
     )

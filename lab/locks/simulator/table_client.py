@@ -67,6 +67,21 @@ class TableServer:
                 if connection.process.name == deviation.client:
                     connection.abandon()
 
+    def ends(self) -> list[int]:
+        """Return nothing: no row expires."""
+        return []
+
+    def contents(self) -> list[tuple[Any, Any, int | None]]:
+        """Return the rows, also those that only their transaction sees."""
+        owners = {id(one.transaction): one.process.name for one in self._connections}
+        found: list[tuple[Any, Any, int | None]] = []
+        for row in self.model.rows:
+            key, *values = row.values.values()
+            holder = owners.get(id(row.holder), "") if row.holder is not None else ""
+            state = f"(in a transaction of {holder})" if holder else ""
+            found.append((f"{row.table}: {key}", (*values, state), None))
+        return found
+
     def fail_over(self) -> str:
         """Lose nothing: a commit waits for the replica."""
         return "fails over; a synchronous replica lacks nothing"
@@ -90,22 +105,22 @@ class TableConnection:
     def __init__(self, server: TableServer, process: Process, *, autocommit: bool) -> None:
         self.process = process
         self._server = server
-        self._autocommit = autocommit
-        self._transaction = Transaction()
+        self.autocommit = autocommit
+        self.transaction = Transaction()
 
     def execute(self, statement: str, values: tuple[Any, ...] = ()) -> Result:
         """Run a statement; `UniqueViolation` as psycopg raises it."""
         server, world = self._server, self._server.world
-        self._step()
         words = filled_in(statement, values)
+        self._step(words)
         try:
-            result = server.run(self._transaction, statement, values)
+            result = server.run(self.transaction, statement, values)
         except Duplicate as problem:
             self._end("rollback")
             answer = "UniqueViolation"
             world.record(Kind.COMMAND, words, answer, who=self.process.name, server=server.name)
             raise UniqueViolation(str(problem)) from problem
-        if self._autocommit:
+        if self.autocommit:
             self._end("commit")
         answer = f"{result.rowcount} row" + ("" if result.rowcount == 1 else "s")
         world.record(Kind.COMMAND, words, answer, who=self.process.name, server=server.name)
@@ -115,7 +130,7 @@ class TableConnection:
 
     def commit(self) -> None:
         """End the transaction."""
-        self._step()
+        self._step(("COMMIT",))
         self._server.world.record(
             Kind.COMMAND, ("COMMIT",), "done", who=self.process.name, server=self._server.name
         )
@@ -123,7 +138,7 @@ class TableConnection:
 
     def rollback(self) -> None:
         """Undo the transaction."""
-        self._step()
+        self._step(("ROLLBACK",))
         self._server.world.record(
             Kind.COMMAND, ("ROLLBACK",), "done", who=self.process.name, server=self._server.name
         )
@@ -133,13 +148,13 @@ class TableConnection:
         """Break the connection: the server rolls back."""
         self._end("rollback")
 
-    def _step(self) -> None:
-        effect = self._server.world.step()
+    def _step(self, about: tuple[Any, ...]) -> None:
+        effect = self._server.world.step(about)
         if effect is not None:
             raise Stuck(f"the simulated database cannot {effect}")
 
     def _end(self, how: str) -> None:
-        transaction, self._transaction = self._transaction, Transaction()
+        transaction, self.transaction = self.transaction, Transaction()
         getattr(self._server.model, how)(transaction)
         self._server.ended(transaction)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,14 +73,16 @@ def _relative(text: str) -> str:
     return TIME_OF_DAY.sub(lambda m: f"@{float(m.group()) - START:.3f}", text)
 
 
-def rows(history: list[Event]) -> list[Row]:
-    """Return the history line by line, with the production lock's tokens shown as owners."""
+def reader(history: list[Event]) -> Callable[[Any], str]:
+    """Return what shows a value, with the production lock's tokens as their owners."""
     owners = _owners(history)
+    return lambda value: TOKEN.sub(lambda found: owners.get(found[1], found[0]), readable(value))
+
+
+def rows(history: list[Event]) -> list[Row]:
+    """Return the history line by line."""
+    show = reader(history)
     many = len({event.server for event in history if event.server not in ("", "resource")}) > 1
-
-    def show(value: Any) -> str:
-        return TOKEN.sub(lambda found: owners.get(found[1], found[0]), readable(value))
-
     found = []
     for event in history:
         answered = event.kind in (Kind.COMMAND, Kind.LOST) or event.answer is not None

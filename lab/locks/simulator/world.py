@@ -157,13 +157,13 @@ class World:
             thread.woken = True
             self._make_ready(thread)
 
-    def step(self) -> Act | None:
-        """Stop just before a command; return the scheduler's action on that command.
+    def step(self, about: Any = None) -> Act | None:
+        """Stop just before a command, `about`; return the scheduler's action on that command.
 
         The caller carries out what a client's connection suffers: a loss, a delay, an interrupt.
         """
         thread = self._thread()
-        thread.stepping = True
+        thread.stepping, thread.about = True, about
         self._make_ready(thread, keep=True)
         self._switch()
         effect, thread.effect = thread.effect, None

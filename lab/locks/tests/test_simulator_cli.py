@@ -11,7 +11,7 @@ import pytest
 
 from lab.locks.lessons import LESSONS
 from lab.locks.simulator.cli import main
-from lab.locks.simulator.course import with_current_timelines
+from lab.locks.simulator.course import up_to_date
 from lab.locks.simulator.explore import Exploration, acts_named, explore, run_chunk, run_seed
 from lab.locks.simulator.explored_locks import EXPLORED_LOCKS
 from lab.locks.simulator.history import Kind, Wrong
@@ -155,12 +155,27 @@ def test_a_chunk_without_faults_has_no_late_holders():
     assert (tally.violations, tally.overlaps, tally.refused) == ([], 0, 0)
 
 
-def test_weaving_is_idempotent_and_refuses_a_scenario_that_does_not_exist():
-    once = with_current_timelines("before\n<!-- timeline: setnx-expire/crash/broken -->\nafter\n")
-    assert "SETNX stock 1" in once
-    assert with_current_timelines(once) == once
+def test_the_course_is_written_into_a_document_with_its_pictures(tmp_path):
+    document = tmp_path / "course.md"
+    document.write_text(
+        "<!-- code: setnx-expire release -->\n\n<!-- picture: setnx-expire/crash -->\nafter\n"
+    )
+    (tmp_path / "locks").mkdir()
+    (tmp_path / "locks" / "old.svg").write_text("of a scenario that is gone")
+    assert main(["course", "--check", str(document)]) == 1
+    assert main(["course", str(document)]) == 0
+    assert main(["course", "--check", str(document)]) == 0
+    assert "self._client.delete(self._name)" in document.read_text()
+    pictures = {path.name: path.read_text() for path in (tmp_path / "locks").iterdir()}
+    assert set(pictures) == {"setnx-expire-crash.svg", "setnx-expire-crash-mended.svg"}
+    assert "✗ nobody can ever enter" in pictures["setnx-expire-crash.svg"]
+    assert "✗" not in pictures["setnx-expire-crash-mended.svg"]
+
+
+@pytest.mark.parametrize("block", ["picture: setnx-expire/nope", "code: setnx-expire nope"])
+def test_the_course_refuses_what_does_not_exist(block):
     with pytest.raises(KeyError):
-        with_current_timelines("<!-- timeline: setnx-expire/nope/broken -->\n")
+        up_to_date(f"<!-- {block} -->\n")
 
 
 def test_it_runs_without_django(tmp_path):
