@@ -3,6 +3,7 @@
 from django.urls import include, path
 
 from lab.demo import api
+from lab.room import views
 
 urlpatterns = [
     path(
@@ -22,6 +23,9 @@ urlpatterns = [
             ]
         ),
     ),
+    path("room/", views.room, name="room"),
+    path("room/token", views.token, name="room-token"),
+    path("duel/", views.duel, name="duel"),
     path("", include("shop.urls")),
 ]
 

@@ -173,6 +173,8 @@ class Demo:
         table.add_column(overflow="fold")  # truncated text cannot be copied
         table.add_row("Shop", stack.url)
         table.add_row("Admin", f"{stack.url}/admin/")
+        table.add_row("Control room", f"{stack.url}/room/")
+        table.add_row("Duel", f"{stack.url}/duel/")
         table.add_row("API documentation", f"{stack.url}/api/docs")
         table.add_row("Locust", stack.locust_url)
         table.add_row("Payment provider", stack.psp_url)
