@@ -17,6 +17,7 @@ from inventory import services
 from inventory.outcomes import Busy
 from inventory.selling.strategies import CLASSES, DEFAULT
 from lab.proof import terms
+from lab.proof.load_profile import LoadProfile
 from lab.proof.provider import misbehave
 from lab.room.duels import Duels
 from lab.room.faults import FaultControl
@@ -146,7 +147,7 @@ class Actions:
         sale = wanted.sale
         if sale is None:
             # It opens when the buyers have gathered, as in a proof.
-            gathers = timedelta(seconds=2.0 + wanted.buyers / 500)
+            gathers = timedelta(seconds=LoadProfile(wanted.buyers, wanted.mix, 1).gathers_in)
             opened = open_sale(
                 stock=wanted.stock,
                 price=99_900,

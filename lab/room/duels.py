@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -86,13 +87,14 @@ class Duels:
         sides: list[dict[str, Any]] = [{"strategy": name} for name in strategies]
         duel: dict[str, Any] = {"going": True, "run": 0, "sides": sides}
         self._timeline.add("duel", first=strategies[0], second=strategies[1])
-        self._show(duel)
+        self._show(deepcopy(duel))
         assert process.stdout is not None
         with process.stdout:
             for line in process.stdout:
                 self._learn(duel, json.loads(line))
+                self._show(deepcopy(duel))  # a copy, which viewers may be reading at the next line
         process.wait()
-        duel["going"] = False
+        self._show({**deepcopy(duel), "going": False})
         done = all("outcome" in side for side in sides)
         self._timeline.add("duel_over" if done else "duel_failed")
 

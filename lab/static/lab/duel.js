@@ -46,7 +46,10 @@ function showVerdict(side, { outcome, oversold, report }, sale) {
   if (report) link.href = reportAddress(report);
 }
 
+const start = document.querySelector('[data-action="duel"] .button');
+
 function show(frame) {
+  start.disabled = Boolean(frame.duel?.going);
   const whole = Math.max(...frame.sales.map((sale) => Math.max(1.5 * sale.total, sale.reserved)));
   frame.duel?.sides.forEach((told, index) => {
     const side = sides[index];

@@ -77,7 +77,8 @@ function showChoice({ recent, follows }) {
   select.value = follows ? "" : sale?.id ?? "";
 }
 
-function showFault({ fault, provider = "well" }) {
+function showState({ fault, rush, provider = "well" }) {
+  document.querySelector('[data-action="rush"] .button').disabled = Boolean(rush);
   find("fault").textContent = fault ? texts.faults[fault] ?? fault : "";
   find("heal").disabled = !fault;
   for (const button of document.querySelectorAll("[data-inject]")) button.disabled = Boolean(fault);
@@ -145,7 +146,7 @@ connect({
     showVerdict(frame);
     showLamps({ ...up, room: true });
     showChoice(frame);
-    showFault(frame);
+    showState(frame);
     note(frame.events);
   },
   away() {
