@@ -60,12 +60,13 @@ class FaultControl:
             self._thread.join()
 
     def _run(self, name: str, sale: int) -> None:
-        fault, started = None, time.monotonic()
+        fault, injected, started = None, False, time.monotonic()
         self._show(name)
         try:
             target = replace(Target.read(self._target), sale=sale)
             fault = FAULTS[name](target, Random())
             fault.inject()
+            injected = True
             self._timeline.add("fault", fault=name)
             self._heal.wait(LONGEST)
         except Exception as error:  # noqa: BLE001  # any error is told and healed
@@ -73,6 +74,7 @@ class FaultControl:
         try:
             if fault is not None:
                 fault.heal()
+            if injected:
                 seconds = round(time.monotonic() - started, 1)
                 self._timeline.add("healed", fault=name, seconds=seconds)
         except Exception as error:  # noqa: BLE001  # likewise

@@ -33,9 +33,13 @@ class Counted:
         self.outcomes: Counter[str] = Counter()
         self.seconds = [0] * (len(SECONDS) + 1)
         self.batches, self.purchases = 0, 0.0
+        self.stale = 0
 
     def add(self, snapshot: dict[str, Any]) -> None:
         """Add what a process has counted."""
+        for (name, *_), count in snapshot["counters"]:
+            if name == "stale_token":
+                self.stale += count
         for (name, *labels), counts, total in snapshot["histograms"]:
             if name == "purchase_seconds":
                 self.outcomes[labels[1]] += sum(counts)
@@ -77,7 +81,7 @@ class Processes:
         self._counted.append(counted)
         while len(self._counted) > 2 and counted.at - self._counted[1].at >= WINDOW:
             self._counted.popleft()
-        return {"web": web, **rates(self._counted[0], counted)}
+        return {"web": web, "stale": counted.stale, **rates(self._counted[0], counted)}
 
 
 def _state(pid: int) -> str | None:

@@ -14,14 +14,14 @@ from lab.room import locks, processes, stock
 from lab.room.source import Source
 from lab.room.timeline import Changes, Timeline
 
-EVERY = 0.25
+EVERY = 0.2
 """Seconds between two frames while somebody watches, and between two readings: together a commit is
 in the picture within half a second."""
 
 IDLE = 1.0
 """Seconds between two frames while nobody watches: enough for the timeline."""
 
-HISTORY = 240
+HISTORY = 300
 """Frames of which a page that is opened late gets the figures: one minute."""
 
 CURVES = ("accepted", "refused", "failed", "p50", "p99", "batch")
@@ -158,6 +158,7 @@ class Room:
             "owed": {"messages": found.get("outbox", 0), "mails": found.get("mails", 0)},
             "locks": now["redis"].value if now["redis"].up else {},
             "web": web.get("web", []),
+            "stale": web.get("stale", 0),
             "rates": {name: web.get(name) for name in (*CURVES, "batches")},
             "follows": not self.chosen,
             **self._state,

@@ -24,6 +24,7 @@ EVENTS: dict[str, Promise] = {
     "worker_new": _("Web process %(pid)s has started"),
     "without_redis": _("Web process %(pid)s sells without the lock"),
     "with_redis": _("Web process %(pid)s uses the lock again"),
+    "stale_token": _("Writes with an old fencing token refused: %(count)s"),
     "fault": _("Fault injected: %(fault)s"),
     "healed": _("Fault healed after %(seconds)s s: %(fault)s"),
     "fault_failed": _("Fault failed: %(fault)s (%(problem)s)"),
@@ -45,6 +46,10 @@ SERVERS: dict[str, Promise | str] = {
 
 FAULTS: dict[str, Promise] = {
     "web-killed": _("kill a web process"),
+    "web-killed-before-commit": _("kill a web process before its commit"),
+    "web-killed-after-commit": _("kill a web process after its commit"),
+    "web-killed-before-answer": _("kill a web process before its answer"),
+    "holder-paused": _("pause the lock's holder beyond its lease"),
     "redis-killed": _("kill Redis"),
     "redis-paused": _("pause Redis"),
     "redis-full": _("fill Redis' memory"),

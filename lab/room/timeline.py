@@ -46,6 +46,7 @@ class Changes:
         self._up: dict[str, bool] = {}
         self._web: dict[str, dict[str, Any]] | None = None
         self._sales: dict[int, dict[str, Any]] = {}
+        self._stale = 0
 
     def see(self, frame: dict[str, Any]) -> None:
         """Compare a frame with the one before."""
@@ -55,6 +56,9 @@ class Changes:
                 self._add("back" if up else "away", server=server)
             if up or server in self._up:
                 self._up[server] = up
+        if frame["stale"] > self._stale and self._web is not None:
+            self._add("stale_token", count=frame["stale"] - self._stale)
+        self._stale = frame["stale"]
         self._see_processes({each["pid"]: each for each in frame["web"]})
         for sale in frame["sales"]:
             before = self._sales.get(sale["id"])

@@ -125,7 +125,7 @@ def test_a_web_process_and_its_rates_are_read_from_its_file(tmp_path, monkeypatc
         path.write_text(
             json.dumps(
                 {
-                    "counters": [],
+                    "counters": [[["stale_token"], granted // 50]],
                     "histograms": [
                         [["purchase_seconds", "guard", "granted"], [granted, *[0] * 13], 0.1],
                         [["purchase_seconds", "guard", "sold_out"], [0, granted, *[0] * 12], 0.1],
@@ -146,6 +146,7 @@ def test_a_web_process_and_its_rates_are_read_from_its_file(tmp_path, monkeypatc
     told = reader.read()
     assert told["accepted"] == told["refused"] > 0
     assert (told["failed"], told["batch"], told["p50"]) == (0, 4.0, 1.0)
+    assert told["stale"] == 2
     (tmp_path / "host.2147483646.web.json").write_text(path.read_text())
     assert [each["pid"] for each in reader.read()["web"]] == ["1"]
 

@@ -89,7 +89,7 @@ function showState({ fault, rush, provider = "well" }) {
 // --- Events ------------------------------------------------------------------------------------
 
 const BAD = new Set(["away", "worker_gone", "fault", "fault_failed", "oversold", "books_wrong", "rush_failed", "without_redis", "duel_failed"]);
-const GOOD = new Set(["back", "worker_new", "healed", "books_right", "with_redis"]);
+const GOOD = new Set(["back", "worker_new", "healed", "books_right", "with_redis", "stale_token"]);
 
 function sentence({ code, values }) {
   const named = { ...values };

@@ -120,9 +120,9 @@ export class Scene {
     ]);
   }
 
-  // A dot for each commit of the last quarter of a second, as far as they can be told apart.
+  // A dot for each commit of the last fifth of a second, as far as they can be told apart.
   move(perSecond) {
-    this.commits += perSecond / 4;
+    this.commits += perSecond / 5;
     const dots = Math.min(MOST_DOTS, Math.floor(this.commits));
     this.commits -= Math.floor(this.commits);
     if (still.matches || !this.exits?.length) return;
@@ -131,7 +131,7 @@ export class Scene {
       const circle = make(this.dots, "circle", { r: 6, class: "dot" });
       const at = (x, to) => ({ transform: `translate(${x}px, ${to}px)` });
       const moving = circle.animate([at(180, y), at(306, 110), at(533, 80), at(533, 200), at(533, 320)], {
-        duration: 900, delay: (dot * 250) / dots, fill: "backwards",
+        duration: 900, delay: (dot * 200) / dots, fill: "backwards",
       });
       moving.finished.then(() => circle.remove(), () => circle.remove());
     }
