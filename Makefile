@@ -6,7 +6,7 @@ ARGS ?=
 # manage.py looks for its packages in VENV.
 export VENV
 
-.PHONY: help demo test prove bench compare bench-locks soak mutants lint types audit site messages packages reset lock clean
+.PHONY: help demo test prove duel bench compare bench-locks soak mutants lint types audit site messages packages reset lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -34,6 +34,9 @@ test: $(VENV)/.dev  ## install the environment and run the tests
 prove: $(VENV)/.run  ## run a sale under load and judge it (ARGS="--buyers 2000 --stock 100")
 	@$(BIN)/python manage.py prove $(ARGS)
 
+duel: $(VENV)/.run  ## let two strategies sell to the same buyers (ARGS="--first naive --second combining")
+	@$(BIN)/python manage.py duel $(ARGS)
+
 soak: $(VENV)/.run  ## repeat proofs under random faults (ARGS="--minutes 60 --folder .data/soak")
 	@exec $(BIN)/python manage.py soak $(ARGS)
 
@@ -55,9 +58,9 @@ lint: $(VENV)/.dev  ## check style and the direction of imports
 types: $(VENV)/.dev  ## check types
 	@$(BIN)/mypy
 
-messages: $(VENV)/.run  ## collect the shop's messages (needs GNU gettext) and compile the catalogues
+messages: $(VENV)/.run  ## collect the pages' messages (needs GNU gettext) and compile the catalogues
 	@$(BIN)/python manage.py makemessages -l zh_Hans --add-location=file --no-obsolete -i .venv
-	@$(BIN)/pybabel -q compile -D django -d shop/locale && $(BIN)/pybabel -q compile -D django -d lab/locale
+	@for app in shop lab; do $(BIN)/pybabel -q compile -D django -d $$app/locale || exit; done
 
 audit: $(VENV)/.ci  ## look for secrets in the repository and for known vulnerabilities
 	@$(BIN)/python .ci/find_secrets.py && .ci/audit

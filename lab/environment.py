@@ -24,6 +24,9 @@ PSP_PORT = 8790
 MAIL_PORT = 8791
 """Where the demo's mail server listens, if that port is free."""
 
+ROOM_PORT = 8792
+"""Where the control room's process listens, if that port is free."""
+
 VARIABLES = declare(
     Variable("PSP_WEBHOOK_URL", "", "demo provider: the shop's address for webhooks"),
     Variable(
@@ -40,6 +43,7 @@ VARIABLES = declare(
         "admission,lock,guard,connections",
         "demo only: safeguards that are on",
     ),
+    Variable("ROOM_URL", "", "demo: address of the control room's process; unset: no such page"),
     Variable("SHOP_FAILPOINTS", "", "demo only: folder through which a proof arms failpoints"),
     Variable("LAB_SABOTAGE", "", "demo only: a bug for a negative control (lab/proof/sabotage.py)"),
 )
@@ -59,6 +63,7 @@ __all__ = [
     "OFFLINE_COMMANDS",
     "PROJECT",
     "PSP_PORT",
+    "ROOM_PORT",
     "VARIABLES",
     "choose_settings",
     "data_folder",

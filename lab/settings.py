@@ -38,6 +38,9 @@ SHOP_RATE_LIMIT = demo.number("RATE_LIMIT") if demo.is_set("RATE_LIMIT") else 0
 SHOP_ALLOW_UNSAFE_STRATEGIES = True
 SHOP_SHOW_MAILS = True
 
+# Where the page of the control room finds its process; without one there is no such page.
+ROOM_URL = demo.text("ROOM_URL")
+
 # Where the mail server keeps what it takes; proofs read there (lab/mail_server.py).
 MAIL_FOLDER = DATA_DIR / "mail"
 

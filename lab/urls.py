@@ -3,6 +3,7 @@
 from django.urls import include, path
 
 from lab.demo import api, site
+from lab.room import views
 
 urlpatterns = [
     path(
@@ -25,6 +26,9 @@ urlpatterns = [
     path("docs/site/<path:path>", site.page),
     path("docs/site/", site.page, {"path": ""}),
     path("locks/", include("lab.locks.pages.urls")),
+    path("room/", views.room, name="room"),
+    path("room/token", views.token, name="room-token"),
+    path("duel/", views.duel, name="duel"),
     path("", include("shop.urls")),
 ]
 

@@ -34,6 +34,7 @@ from loadtest.faults import Target
 
 LOCK = "demo.lock"
 WATCH_SECONDS = 0.5
+FAILPOINTS = "failpoints"
 FIRST_PROOF = "first-proof.json"
 """In the demo's folder: the result of the first proof."""
 
@@ -97,6 +98,8 @@ class Demo:
             urls,
             port=asked_or_free("SHOP_PORT"),
             locust_port=asked_or_free("LOCUST_PORT"),
+            # So that faults can kill or pause a web process at a chosen line.
+            extra={"SHOP_FAILPOINTS": str(make_folder(self.folder / FAILPOINTS))},
         )
         with self._step("Starting the shop, Celery and Locust", "The shop, Celery and Locust run"):
             stack.start(*ALL)
@@ -126,6 +129,7 @@ class Demo:
             database_folder=str(postgres.data_folder(self.servers.folder, self.servers.disk)),
             redis=self.servers.urls.redis,
             broker=self.servers.urls.broker,
+            failpoints=str(self.folder / FAILPOINTS),
         ).write(path)
 
     def _prove(self, arguments: Sequence[str]) -> None:
@@ -174,6 +178,8 @@ class Demo:
         table.add_column(overflow="fold")  # truncated text cannot be copied
         table.add_row("Shop", stack.url)
         table.add_row("Admin", f"{stack.url}/admin/")
+        table.add_row("Control room", f"{stack.url}/room/")
+        table.add_row("Duel", f"{stack.url}/duel/")
         table.add_row("API documentation", f"{stack.url}/api/docs")
         table.add_row("Lock lab", f"{stack.url}/locks/")
         table.add_row("Locust", stack.locust_url)

@@ -1,5 +1,5 @@
-"""The shop as processes: gunicorn, Celery worker and beat, Locust, and the demo's payment provider
-and mail server.
+"""The shop as processes: gunicorn, Celery worker and beat, Locust, the control room, and the demo's
+payment provider and mail server.
 
 with private_folder() as folder, Stack(folder / "shop", urls) as stack:
     stack.start("psp", "mail", "web", "celery")
@@ -30,8 +30,8 @@ from shop.background.ping import worker_answers
 
 READY_SECONDS = 60
 TARGET = "target.json"
-ALL = ("psp", "mail", "web", "celery", "beat", "locust")
-WITHOUT_LOAD = ALL[:-1]
+WITHOUT_LOAD = ("psp", "mail", "web", "celery", "beat")
+ALL = (*WITHOUT_LOAD, "locust", "room")
 
 
 class Stack:
@@ -62,6 +62,7 @@ class Stack:
         self.locust_port = locust_port or next_free(environment.number("LOCUST_PORT"))
         self.psp_port = next_free(environment.PSP_PORT)
         self.mail_port = next_free(environment.MAIL_PORT)
+        self.room_port = next_free(environment.ROOM_PORT)
         self.extra = dict(extra or {})
         self.of = dict(of or {})
 
@@ -79,6 +80,11 @@ class Stack:
     def psp_url(self) -> str:
         """The payment provider's address."""
         return f"http://127.0.0.1:{self.psp_port}"
+
+    @property
+    def room_url(self) -> str:
+        """The address of the control room's process, to which its page connects."""
+        return f"http://127.0.0.1:{self.room_port}"
 
     @property
     def mail_folder(self) -> Path:
@@ -112,6 +118,8 @@ class Stack:
             "PYTHONUNBUFFERED": "1",
             **self.extra,
         }
+        if "room" in names:
+            everything["ROOM_URL"] = self.room_url
         self.supervisor.start([self._program(name) for name in names], everything)
         for name in names:
             self.wait_until_ready(name, may_die=False)
@@ -130,6 +138,7 @@ class Stack:
             "mail": partial(listens, self.mail_port),
             "web": partial(serves, f"{self.url}/readyz"),
             "locust": partial(serves, f"{self.locust_url}/"),
+            "room": partial(serves, f"{self.room_url}/healthz"),
             "celery": partial(worker_answers, self.urls.broker, self._node),
             "beat": lambda: self.supervisor.state("beat").state == "RUNNING",
         }
@@ -154,7 +163,7 @@ class Stack:
 
     @property
     def _ports(self) -> tuple[int, ...]:
-        return self.port, self.locust_port, self.psp_port, self.mail_port
+        return self.port, self.locust_port, self.psp_port, self.mail_port, self.room_port
 
     @property
     def _node(self) -> str:
@@ -173,6 +182,10 @@ class Stack:
             "mail": (
                 *("lab.mail_server", "--port", str(self.mail_port)),
                 *("--folder", str(self.mail_folder)),
+            ),
+            "room": (
+                *("lab.room", "--port", str(self.room_port), "--shop", self.url),
+                *("--target", str(self.supervisor.folder / TARGET)),
             ),
             "web": ("gunicorn", "-c", "gunicorn.conf.py", "shop.wsgi"),
             "locust": (

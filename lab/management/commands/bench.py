@@ -13,7 +13,7 @@ from django.core.management.base import BaseCommand, CommandError
 from rich.console import Console
 
 from lab import environment
-from lab.bench import recording, show
+from lab.bench import recording, show, viewers
 from lab.bench.rows import Row, rows
 from lab.bench.run import Bench, machine, ratios
 from lab.proof import testbed
@@ -46,6 +46,12 @@ class Command(BaseCommand):
             action="store_true",
             help="instead, measure Locust's purchases with and without recording the history",
         )
+        parser.add_argument(
+            "--viewers",
+            type=int,
+            metavar="N",
+            help="instead, measure purchases with and without N viewers of the control room",
+        )
         parser.add_argument("--json", type=Path, metavar="FILE", help="write the result as JSON")
         parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table there")
 
@@ -55,6 +61,9 @@ class Command(BaseCommand):
         call_command("migrate", verbosity=0)
         if options["recording"]:
             _recording(console, options)
+            return
+        if options["viewers"]:
+            _viewers(console, options)
             return
         try:
             with ExitStack() as cleanup:
@@ -97,9 +106,42 @@ def _recording(console: Console, options: dict[str, Any]) -> None:
             )
     except (LoadFailed, StackError, OSError) as error:
         raise CommandError(str(error)) from error
+    _show(console, "recording", found, options)
+
+
+def _viewers(console: Console, options: dict[str, Any]) -> None:
+    urls = ServerUrls(*(environment.text(name) for name in entry.SERVER_VARIABLES))
+    try:
+        with (
+            private_folder() as folder,
+            Stack(folder, urls) as stack,
+            console.status("Starting the shop …") as status,
+        ):
+            stack.start("web", "room")
+            rates, costs = viewers.compare(
+                stack,
+                viewers=options["viewers"],
+                connections=options["concurrency"],
+                seconds=options["seconds"],
+                rounds=options["rounds"],
+                tell=status.update,
+            )
+    except (StackError, OSError, RuntimeError) as error:
+        raise CommandError(str(error)) from error
+    _show(console, "viewers", rates, options)
+    _show(console, "viewers", costs, {**options, "json": None}, "us of CPU per purchase")
+
+
+def _show(
+    console: Console,
+    what: str,
+    found: recording.Recorded,
+    options: dict[str, Any],
+    unit: str = "purchases/s",
+) -> None:
     for name, rates in (("on", found.on), ("off", found.off)):
         shown = ", ".join(f"{rate:,.0f}" for rate in rates)
-        console.print(f"  recording {name:<4} {shown} purchases/s")
+        console.print(f"  {what} {name:<4} {shown} {unit}")
     console.print(f"  on/off         {found.ratio():.3f} (median of the rounds)")
     if options["json"]:
         document = {"on": found.on, "off": found.off, "ratio": found.ratio(), "machine": machine()}

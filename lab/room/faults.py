@@ -1,0 +1,83 @@
+"""One fault at a time in the running demo: injected on one click, healed on another."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+from lab.room.timeline import Timeline
+from loadtest.faults import FAULTS, Target
+from loadtest.ui.faults import ALL, NONE, offered
+
+LONGEST = 60.0
+"""Seconds after which a fault is healed although nobody asked: a closed browser must not leave the
+demo broken."""
+
+
+class FaultControl:
+    """Injects and heals.
+
+    Args:
+        target: file that says what faults act on; the demo writes it once everything runs.
+        timeline: is told.
+        show: called with the fault's name while there is one, and with None after it.
+    """
+
+    def __init__(
+        self, target: Path, timeline: Timeline, show: Callable[[str | None], None]
+    ) -> None:
+        self._target, self._timeline, self._show = target, timeline, show
+        self._lock = threading.Lock()
+        self._heal = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def offered(self) -> list[str]:
+        """Return the names of the faults that are possible here."""
+        return [name for name in offered(str(self._target)) if name not in (NONE, ALL)]
+
+    def inject(self, name: str, sale: int) -> bool:
+        """Start a fault in a thread of its own; return False if there is one already."""
+        with self._lock:
+            if self._thread is not None and self._thread.is_alive():
+                return False
+            self._heal.clear()
+            self._thread = threading.Thread(target=self._run, args=[name, sale], name="fault")
+            self._thread.start()
+            return True
+
+    def heal(self) -> None:
+        """Let the fault end."""
+        self._heal.set()
+
+    def stop(self) -> None:
+        """Heal the fault, and return when everything works again."""
+        self.heal()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self, name: str, sale: int) -> None:
+        fault, injected, started = None, False, time.monotonic()
+        self._show(name)
+        try:
+            target = replace(Target.read(self._target), sale=sale)
+            fault = FAULTS[name](target, Random())
+            fault.inject()
+            injected = True
+            self._timeline.add("fault", fault=name)
+            self._heal.wait(LONGEST)
+        except Exception as error:  # noqa: BLE001  # any error is told and healed
+            self._timeline.add("fault_failed", fault=name, problem=str(error))
+        try:
+            if fault is not None:
+                fault.heal()
+            if injected:
+                seconds = round(time.monotonic() - started, 1)
+                self._timeline.add("healed", fault=name, seconds=seconds)
+        except Exception as error:  # noqa: BLE001  # likewise
+            self._timeline.add("fault_failed", fault=name, problem=str(error))
+        finally:
+            self._show(None)

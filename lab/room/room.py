@@ -1,0 +1,190 @@
+"""The room: reads everything once for all viewers, and keeps the last minute."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from lab.room import locks, processes, stock
+from lab.room.source import Source
+from lab.room.timeline import Changes, Timeline
+
+EVERY = 0.2
+"""Seconds between two frames while somebody watches, and between two readings: together a commit is
+in the picture within half a second."""
+
+IDLE = 1.0
+"""Seconds between two frames while nobody watches: enough for the timeline."""
+
+HISTORY = 300
+"""Frames of which a page that is opened late gets the figures: one minute."""
+
+CURVES = ("accepted", "refused", "failed", "p50", "p99", "batch")
+"""Figures of a frame that are drawn over time; `SALE_CURVES` are those of each sale."""
+
+SALE_CURVES = ("available", "reserved", "sold", "oversold")
+
+
+class Room:
+    """Composes a frame a few times per second and hands it to everybody who waits.
+
+    Attributes:
+        timeline: the events.
+        offered: returns the names of the faults that are possible here.
+        chosen: ids of the watched sales; none means the newest sale.
+    """
+
+    def __init__(self) -> None:
+        self.timeline = Timeline()
+        self._state: dict[str, Any] = {}
+        self.offered: Callable[[], list[str]] = list
+        self.chosen: tuple[int, ...] = ()
+        self._changes = Changes(self.timeline)
+        self._viewers = 0
+        self._changed = threading.Condition()
+        self._frame: dict[str, Any] = {}
+        self._number = 0
+        self._history: deque[dict[str, Any]] = deque(maxlen=HISTORY)
+        self._end = threading.Event()
+        reader = stock.Stock(lambda: self.chosen)
+        self.sources = {
+            "postgres": Source("stock", reader.read, stock.ERRORS, self.pause),
+            "redis": Source("locks", locks.Locks(self._items).read, locks.ERRORS, self.pause),
+            "web": Source("processes", processes.Processes().read, processes.ERRORS, self.pause),
+        }
+        self._thread = threading.Thread(target=self._run, name="frames", daemon=True)
+
+    def start(self) -> None:
+        """Start to read."""
+        for source in self.sources.values():
+            source.start()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop, and let everybody who waits go."""
+        self._end.set()
+        with self._changed:
+            self._changed.notify_all()
+        self._thread.join()
+        for source in self.sources.values():
+            source.stop()
+
+    def pause(self) -> float:
+        """Return the seconds between two readings now."""
+        return EVERY if self._viewers else IDLE
+
+    def show(self, name: str, what: Any) -> None:
+        """Show something in every frame from now on, such as the current fault; None: no more."""
+        with self._changed:
+            # A new one, because a frame may be reading the old one.
+            others = {key: value for key, value in self._state.items() if key != name}
+            self._state = others if what is None else {**others, name: what}
+
+    def shower(self, name: str) -> Callable[[Any], None]:
+        """Return `show` for one name."""
+        return partial(self.show, name)
+
+    def shows(self, name: str) -> bool:
+        """Whether something is shown under a name."""
+        return name in self._state
+
+    def watch(self, sales: tuple[int, ...]) -> None:
+        """Watch these sales from now on; none means the newest."""
+        self.chosen = sales
+
+    def enter(self) -> None:
+        """Count a viewer."""
+        with self._changed:
+            self._viewers += 1
+
+    def leave(self) -> None:
+        """Forget a viewer."""
+        with self._changed:
+            self._viewers -= 1
+
+    @property
+    def viewers(self) -> int:
+        """How many watch now."""
+        return self._viewers
+
+    def next(self, last: int) -> tuple[int, dict[str, Any]]:
+        """Wait for a frame later than the one numbered `last`; return its number and the frame.
+
+        While the room stops, the same one again.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._number > last or self._end.is_set(), timeout=5)
+            return self._number, self._frame
+
+    @property
+    def ended(self) -> bool:
+        """Whether the room has been stopped."""
+        return self._end.is_set()
+
+    def greeting(self) -> dict[str, Any]:
+        """Return what a page needs that has just been opened: the last minute."""
+        with self._changed:
+            history = list(self._history)
+        return {
+            "history": history,
+            "events": self.timeline.since(0),
+            "faults": self.offered(),
+            "duel": self._state.get("duel"),
+        }
+
+    def step(self) -> None:
+        """Compose one frame from the sources' last readings."""
+        frame = self._compose()
+        self._changes.see(frame)
+        with self._changed:
+            self._number += 1
+            self._frame = frame
+            self._history.append(curves(frame))
+            self._changed.notify_all()
+
+    def _compose(self) -> dict[str, Any]:
+        now = {name: source.now() for name, source in self.sources.items()}
+        found, web = now["postgres"].value, now["web"].value
+        return {
+            "at": round(time.time(), 3),
+            "up": {"postgres": now["postgres"].up, "redis": now["redis"].up},
+            "sales": found.get("sales", []),
+            "recent": found.get("recent", []),
+            "owed": {"messages": found.get("outbox", 0), "mails": found.get("mails", 0)},
+            "locks": now["redis"].value if now["redis"].up else {},
+            "web": web.get("web", []),
+            "stale": web.get("stale", 0),
+            "rates": {name: web.get(name) for name in (*CURVES, "batches")},
+            "follows": not self.chosen,
+            **self._state,
+        }
+
+    def _items(self) -> list[int]:
+        return [sale["item"] for sale in self.sources["postgres"].now().value.get("sales", [])]
+
+    def _run(self) -> None:
+        while not self._end.is_set():
+            self.step()
+            self._end.wait(self.pause())
+
+
+def curves(frame: dict[str, Any]) -> dict[str, Any]:
+    """Return the figures of a frame that are drawn over time."""
+    return {
+        "at": frame["at"],
+        "rates": {name: frame["rates"][name] for name in CURVES},
+        "sales": [
+            {"id": sale["id"], **{name: sale.get(name) for name in SALE_CURVES}}
+            for sale in frame["sales"]
+        ],
+    }
+
+
+def encode(event: str, document: dict[str, Any]) -> bytes:
+    """Return one server-sent event."""
+    return f"event: {event}\ndata: {json.dumps(document, separators=(',', ':'))}\n\n".encode()

@@ -1,0 +1,170 @@
+"""What the room reads, from real servers, and what it makes of it."""
+
+import json
+from uuid import uuid4
+
+import pytest
+
+from inventory import services
+from inventory.degradable_lock import ITEM_LOCK
+from inventory.redis import circuit, client
+from lab.models import UnenforcedItem
+from lab.room import locks, stock
+from lab.room.processes import Counted, Processes, percentile, rates
+from lab.room.room import HISTORY, Room, curves
+from loadtest.faults.ports import free_port
+from shop.catalogue.models import Sale
+from shop.checkout.purchase import buy
+from shop.metrics import files
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def read(*sales: int) -> dict:
+    return stock.Stock(lambda: sales).read()
+
+
+def look(room: Room) -> dict:
+    """Read every server once and return the frame."""
+    for source in room.sources.values():
+        source.step()
+    room.step()
+    return room.next(0)[1]
+
+
+def codes(room: Room) -> list[str]:
+    return [event["code"] for event in room.timeline.since(0)]
+
+
+def test_stock_and_books_are_those_of_the_database(sale_of, ann, bob):
+    first, newest = sale_of(stock=10), sale_of(stock=5, strategy="guard")
+    ann.order(first, 2)
+    paid = bob.order(first)
+    bob.post(f"orders/{paid}/payment")
+    [found] = read(first.pk)["sales"]
+    assert {name: found[name] for name in ("available", "reserved", "held", "sold")} == {
+        "available": 7,
+        "reserved": 3,
+        "held": 2,
+        "sold": 1,
+    }
+    assert (found["oversold"], found["problems"], found["locked"]) == (0, [], True)
+    assert [(each["id"], each["locked"]) for each in read()["sales"]] == [(newest.pk, False)]
+    assert [each["id"] for each in read(first.pk, newest.pk)["sales"]] == [first.pk, newest.pk]
+    assert [each["id"] for each in read()["recent"]][:2] == [newest.pk, first.pk]
+
+
+def test_wrong_books_are_told(sale_of, ann):
+    sale = sale_of(stock=10)
+    ann.order(sale, 2)
+    UnenforcedItem.add(sale.item_id)
+    type(sale.item).objects.filter(pk=sale.item_id).update(available=9)
+    [found] = read(sale.pk)["sales"]
+    assert "available 9 + held 2 + confirmed 0 is not total 10" in "".join(found["problems"])
+
+
+def test_a_lock_is_told_with_its_holder_and_its_line(sale):
+    reader = locks.Locks(lambda: [sale.item_id])
+    assert reader.read()[str(sale.item_id)]["holder"] is None
+    with ITEM_LOCK.make(sale.item_id).acquire(timeout=1) as lease:
+        told = reader.read()[str(sale.item_id)]
+    assert told["holder"].isdecimal()
+    assert (told["token"], told["waiters"]) == (lease.token, [])
+    assert 0 < told["remaining"] <= told["lease"] == ITEM_LOCK.lease
+
+
+def test_changes_become_events_once(sale_of, ann):
+    sale = sale_of(stock=3)
+    room = Room()
+    look(room)
+    buy(sale.pk, ann.user.pk, uuid4(), 2)
+    services.restock(sale.item_id, 4)
+    Sale.objects.filter(pk=sale.pk).update(paused=True, strategy="guard")
+    look(room)
+    services.restock(sale.item_id, 1)
+    look(room)
+    look(room)
+    assert codes(room) == ["sale", "restocked", "paused", "strategy", "restocked"]
+    assert room.timeline.since(1)[0]["values"] == {"sale": sale.pk, "units": 4}
+
+
+def test_the_room_goes_on_without_redis_and_sees_it_come_back(sale, settings):
+    room = Room()
+    assert look(room)["up"] == {"postgres": True, "redis": True}
+    there = settings.REDIS_URL
+    settings.REDIS_URL = f"redis://127.0.0.1:{free_port()}/0"
+    frame = look(room)
+    assert frame["up"] == {"postgres": True, "redis": False}
+    assert (frame["locks"], frame["sales"][0]["available"]) == ({}, 10)
+    settings.REDIS_URL = there
+    assert look(room)["up"]["redis"]
+    assert codes(room) == ["sale", "away", "back"]
+    assert not circuit().open
+    assert client().ping()
+
+
+def test_the_last_figures_stay_while_postgresql_is_away(sale, monkeypatch):
+    room = Room()
+    look(room)
+
+    def fail(_: object) -> None:
+        raise stock.Error("the connection is closed")
+
+    monkeypatch.setattr(stock.Stock, "_sales", fail)
+    frame = look(room)
+    assert frame["up"] == {"postgres": False, "redis": True}
+    assert frame["sales"][0]["available"] == 10
+    assert codes(room) == ["sale", "away"]
+
+
+def test_a_web_process_and_its_rates_are_read_from_its_file(tmp_path, monkeypatch, sale, ann):
+    monkeypatch.setenv("METRICS_FOLDER", str(tmp_path))
+    path = tmp_path / "host.1.web.json"  # a process that lives on every machine
+
+    def write(granted: int) -> None:
+        path.write_text(
+            json.dumps(
+                {
+                    "counters": [[["stale_token"], granted // 50]],
+                    "histograms": [
+                        [["purchase_seconds", "guard", "granted"], [granted, *[0] * 13], 0.1],
+                        [["purchase_seconds", "guard", "sold_out"], [0, granted, *[0] * 12], 0.1],
+                        [["batch_size"], [granted // 4, *[0] * 9], float(granted)],
+                    ],
+                    "gauges": {"waiting": 7, "degraded": 1},
+                }
+            )
+        )
+
+    assert files.folder() == tmp_path
+    reader = Processes()
+    write(0)
+    told = reader.read()
+    assert told["web"] == [{"pid": "1", "state": "running", "waiting": 7, "without_redis": True}]
+    assert (told["accepted"], told["p50"], told["batch"]) == (0, None, None)
+    write(100)
+    told = reader.read()
+    assert told["accepted"] == told["refused"] > 0
+    assert (told["failed"], told["batch"], told["p50"]) == (0, 4.0, 1.0)
+    assert told["stale"] == 2
+    (tmp_path / "host.2147483646.web.json").write_text(path.read_text())
+    assert [each["pid"] for each in reader.read()["web"]] == ["1"]
+
+
+def test_a_percentile_lies_within_its_bucket_and_counts_may_begin_again():
+    assert percentile([0] * 14, 0.5) is None
+    assert percentile([10, *[0] * 13], 0.5) == 0.5
+    assert percentile([0, 10, *[0] * 12], 0.5) == 1.75
+    assert percentile([*[0] * 13, 10], 0.5) == 10_000
+    before, after = Counted(), Counted()
+    before.outcomes["granted"] = 50
+    assert rates(before, after)["accepted"] == 0
+
+
+def test_a_late_viewer_gets_no_more_than_the_last_minute(sale):
+    room = Room()
+    for _ in range(HISTORY + 2):
+        room.step()
+    greeting = room.greeting()
+    assert len(greeting["history"]) == HISTORY
+    assert greeting["history"][-1] == curves(room.next(0)[1])

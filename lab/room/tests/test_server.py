@@ -1,0 +1,186 @@
+"""The room's process as a page meets it: the stream, its tokens, and the actions."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from http.client import HTTPConnection, HTTPResponse
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+import urllib3
+
+from inventory.models import Item
+from lab.room import server, tokens
+from lab.room.__main__ import origins, serving
+from lab.room.server import RoomServer
+from loadtest.faults.ports import free_port
+from loadtest.faults.target import Target
+from shop.catalogue.models import Sale
+from shop.checkout.purchase import buy
+from shop.tests.catalogue import a_buyer
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+SHOP = "http://127.0.0.1:8000"
+
+
+@contextmanager
+def running(tmp_path: Path) -> Iterator[RoomServer]:
+    with serving(free_port(), SHOP, tmp_path / "target.json") as room:
+        thread = threading.Thread(target=room.serve_forever, args=[0.05])
+        thread.start()
+        try:
+            yield room
+        finally:
+            room.shutdown()
+            thread.join()
+
+
+@pytest.fixture
+def room(tmp_path, settings) -> Iterator[RoomServer]:
+    settings.PUBLIC_URL = SHOP
+    with running(tmp_path) as found:
+        yield found
+
+
+def address(room: RoomServer, path: str) -> str:
+    return f"http://127.0.0.1:{room.server_address[1]}{path}"
+
+
+@contextmanager
+def ask(room: RoomServer, path: str, **headers: str) -> Iterator[HTTPResponse]:
+    connection = HTTPConnection("127.0.0.1", room.server_address[1], timeout=30)
+    with closing(connection):
+        connection.request("GET", path, headers=headers)
+        with connection.getresponse() as answer:
+            yield answer
+
+
+def status(room: RoomServer, path: str, **headers: str) -> int:
+    with ask(room, path, **headers) as answer:
+        return answer.status
+
+
+def act(room: RoomServer, name: str, token: str | None = None, **values: Any) -> tuple[int, Any]:
+    token = tokens.issue(1) if token is None else token
+    answer = urllib3.request(
+        *("POST", address(room, f"/actions/{name}")),
+        json=values,
+        headers={"Authorization": f"Bearer {token}", "Connection": "close"},
+        timeout=30,
+    )
+    return answer.status, answer.json()
+
+
+def events(answer: HTTPResponse) -> Iterator[tuple[str, Any]]:
+    name = ""
+    while line := answer.readline():
+        text = line.decode()
+        if text.startswith("event: "):
+            name = text.removeprefix("event: ").strip()
+        elif text.startswith("data: "):
+            yield name, json.loads(text.removeprefix("data: "))
+
+
+def until(stream: Iterator[tuple[str, Any]], holds: Callable[[Any], Any]) -> Any:
+    """Return the first frame of which it holds; the end of the stream fails the test."""
+    return next(frame for name, frame in stream if name == "frame" and holds(frame))
+
+
+def test_a_commit_is_in_the_stream_with_its_event(room, sale):
+    with ask(room, f"/stream?token={tokens.issue(1)}", Origin=SHOP) as answer:
+        assert answer.status == 200
+        assert answer.headers["Access-Control-Allow-Origin"] == SHOP
+        stream = events(answer)
+        name, greeting = next(stream)
+        assert (name, sorted(greeting)) == ("hello", ["duel", "events", "faults", "history"])
+        until(stream, lambda frame: sale.pk in [each["id"] for each in frame["sales"]])
+        buy(sale.pk, a_buyer().pk, uuid4(), 2)
+        until(stream, lambda frame: frame["sales"][0]["reserved"] == 2)
+        act(room, "restock", sale=sale.pk, units=5)
+        frame = until(stream, lambda frame: frame["events"])
+        assert [event["code"] for event in frame["events"]] == ["restocked"]
+
+
+@pytest.mark.parametrize("token", ["", "x", "1:abc:def"])
+def test_without_a_valid_token_there_is_no_stream_no_report_and_no_action(token, room, sale):
+    for path in ("/stream", "/reports/1/first", "/elsewhere"):
+        assert status(room, f"{path}?token={token}") == 401
+    assert act(room, "restock", token, sale=sale.pk, units=5)[0] == 401
+    assert Item.objects.get(pk=sale.item_id).available == 10
+    assert status(room, "/healthz") == 200
+
+
+def test_a_token_expires(room, monkeypatch):
+    token = tokens.issue(1)
+    monkeypatch.setattr(tokens, "LIFETIME", -1)
+    assert status(room, f"/stream?token={token}") == 401
+
+
+def test_only_the_shops_own_pages_may_use_a_token(room):
+    token = tokens.issue(1)
+    with ask(room, f"/stream?token={token}", Origin="http://elsewhere.example") as foreign:
+        assert foreign.status == 403
+        assert "Access-Control-Allow-Origin" not in foreign.headers
+    assert origins(SHOP) == {SHOP, "http://localhost:8000"}
+
+
+def test_the_number_of_viewers_is_bounded(room, monkeypatch):
+    monkeypatch.setattr(server, "MOST_VIEWERS", 1)
+    with ask(room, f"/stream?token={tokens.issue(1)}") as first:
+        next(events(first))
+        assert status(room, f"/stream?token={tokens.issue(1)}") == 503
+
+
+def test_the_buttons_of_a_sale_do_what_they_say(room, sale):
+    assert act(room, "restock", sale=sale.pk, units=5) == (200, {})
+    assert act(room, "pause", sale=sale.pk, paused=True) == (200, {})
+    assert act(room, "strategy", sale=sale.pk, strategy="row_lock") == (200, {})
+    found = Sale.objects.select_related("item").get(pk=sale.pk)
+    assert (found.item.available, found.paused, found.strategy) == (15, True, "row_lock")
+    assert act(room, "watch", sales=[sale.pk]) == (200, {})
+    assert room.room.chosen == (sale.pk,)
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "status"),
+    [
+        ("restock", {"sale": 10**9, "units": 1}, 404),
+        ("restock", {"sale": 1, "units": 0}, 400),
+        ("restock", {"sale": 1, "units": 1, "more": 1}, 400),
+        ("strategy", {"sale": None, "strategy": "guard"}, 400),
+        ("rush", {"buyers": 5001}, 400),
+        ("rush", {"buyers": 5, "mix": "carts"}, 400),
+        ("inject", {"fault": "redis-killed"}, 409),  # no demo has said what faults act on
+        ("provider", {"behaviour": "wild"}, 400),
+        ("duel", {"strategies": ["naive", "none"]}, 400),
+        ("unknown", {}, 404),
+    ],
+)
+def test_what_cannot_be_done_is_refused_with_a_reason(name, values, status, room):
+    answered, told = act(room, name, **values)
+    assert (answered, bool(told["detail"])) == (status, True)
+
+
+def test_an_unknown_strategy_changes_nothing(room, sale):
+    answered, told = act(room, "strategy", sale=sale.pk, strategy="none")
+    assert (answered, "'none'" in told["detail"]) == (400, True)
+    assert Sale.objects.get(pk=sale.pk).strategy == "combining"
+
+
+def test_a_fault_that_cannot_be_injected_is_told_and_the_next_one_may_follow(room, sale, tmp_path):
+    nothing = "redis://127.0.0.1:1/0"
+    Target(SHOP, 0, "postgresql://127.0.0.1:1/x", str(tmp_path), nothing, nothing).write(
+        tmp_path / "target.json"
+    )
+    with ask(room, f"/stream?token={tokens.issue(1)}") as answer:
+        stream = events(answer)
+        _, greeting = next(stream)
+        assert "web-killed" in greeting["faults"]
+        assert act(room, "inject", fault="web-killed", sale=sale.pk) == (200, {})
+        until(stream, lambda frame: "fault_failed" in [event["code"] for event in frame["events"]])
+        until(stream, lambda frame: "fault" not in frame)
+    assert act(room, "inject", fault="web-killed", sale=sale.pk) == (200, {})

@@ -1,0 +1,78 @@
+"""The pages of the control room and of the duel, and the tokens for the room's process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.views import redirect_to_login
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from inventory.selling.strategies import CLASSES, DEFAULT
+from lab.room import tokens
+from lab.room.actions import MIX_NAMES
+from lab.room.texts import BEHAVIOURS, texts
+from shop import headers
+
+View = Callable[[HttpRequest], HttpResponse]
+
+
+def for_staff(view: View) -> View:
+    """Let only staff in: others do not learn that the page exists, visitors may sign in.
+
+    Where no room's process runs, there is no page.
+    """
+
+    @require_safe
+    @never_cache
+    @wraps(view)
+    def checked(request: HttpRequest) -> HttpResponse:
+        if not settings.ROOM_URL:
+            raise Http404
+        if not request.user.is_authenticated:
+            return redirect_to_login(request.get_full_path())
+        if not request.user.is_staff:
+            raise Http404
+        return view(request)
+
+    return checked
+
+
+@for_staff
+def room(request: HttpRequest) -> HttpResponse:
+    """Show the control room."""
+    return _page(
+        request, "lab/room.html", {"mixes": MIX_NAMES, "behaviours": BEHAVIOURS, "buyers": 500}
+    )
+
+
+@for_staff
+def duel(request: HttpRequest) -> HttpResponse:
+    """Show two strategies that sell to the same buyers."""
+    return _page(request, "lab/duel.html", {"first": "naive", "second": DEFAULT, "buyers": 500})
+
+
+@for_staff
+def token(request: HttpRequest) -> HttpResponse:
+    """Give a page a new token before its old one expires."""
+    return JsonResponse({"token": tokens.issue(request.user.pk), "lifetime": tokens.LIFETIME})
+
+
+def _page(request: HttpRequest, template: str, more: dict[str, Any]) -> HttpResponse:
+    context = {
+        # By name: a template would call a class.
+        "strategies": {name: kind.summary for name, kind in CLASSES.items()},
+        "default": DEFAULT,
+        "settings_of_script": {"url": settings.ROOM_URL},
+        "texts": texts(),
+        **more,
+    }
+    response = render(request, template, context)
+    # The room's process has another port, which is another origin: this page alone may ask it.
+    response.headers[headers.POLICY] = f"{headers.PAGES}; connect-src 'self' {settings.ROOM_URL}"
+    return response

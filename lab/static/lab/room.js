@@ -1,0 +1,188 @@
+// The control room: shows the frames of the stream, and sends what the buttons say.
+
+import { Chart, Figures, withHeld } from "./figures.js";
+import { Scene } from "./scene.js";
+import { act, connect, format, number, texts } from "./stream.js";
+
+const find = (name) => document.querySelector(`[data-${name}]`);
+const charts = {
+  stock: new Chart(document.querySelector('[data-chart="stock"]'), ["available", "held", "sold", "oversold"]),
+  rates: new Chart(document.querySelector('[data-chart="rates"]'), ["accepted", "refused", "failed"]),
+  latency: new Chart(document.querySelector('[data-chart="latency"]'), ["p50", "p99"]),
+  batch: new Chart(document.querySelector('[data-chart="batch"]'), ["batch"]),
+};
+const figures = new Figures(find("figures"), ["available", "held", "sold", "oversold", "accepted", "refused", "p99"]);
+const scene = new Scene(find("scene"));
+let sale = null; // the shown one
+let up = {}; // which servers answered last
+
+// --- What is seen ------------------------------------------------------------------------------
+
+function add(frame) {
+  // Another sale's stock is another curve.
+  const shown = frame.sales[0];
+  if (shown?.id !== charts.stock.sale) charts.stock.clear();
+  charts.stock.sale = shown?.id;
+  if (shown) charts.stock.add(frame.at, withHeld(shown));
+  for (const name of ["rates", "latency", "batch"]) charts[name].add(frame.at, frame.rates);
+}
+
+function showSale(frame) {
+  const changed = frame.sales[0]?.strategy !== sale?.strategy || frame.sales[0]?.id !== sale?.id;
+  sale = frame.sales[0] ?? null;
+  find("sale").textContent = sale ? `${sale.id} · ${localName(sale)} · ${sale.strategy}` : texts.verdict.no_sale;
+  find("sale-state").textContent = sale ? state(sale) : "";
+  find("pause").textContent = sale?.paused ? texts.states.resume : texts.states.pause;
+  if (sale && changed) find("strategy").value = sale.strategy;
+}
+
+const localName = ({ name, name_zh: chinese }) => (document.documentElement.lang.startsWith("zh") && chinese) || name;
+
+function state({ starts_in: starts, ends_in: ends, paused }) {
+  if (starts > 0) return format(texts.states.opens_in, { seconds: Math.ceil(starts) });
+  if (ends <= 0) return texts.states.ended;
+  return paused ? texts.states.is_paused : texts.states.open;
+}
+
+function showVerdict(frame) {
+  const element = find("verdict");
+  let [is, text] = ["good", texts.verdict.balanced];
+  if (!frame.up.postgres) [is, text] = ["", texts.verdict.unknown];
+  else if (!sale) [is, text] = ["", texts.verdict.no_sale];
+  else if (sale.oversold) [is, text] = ["bad", format(texts.verdict.oversold_by, { units: number.format(sale.oversold) })];
+  else if (sale.problems?.length) [is, text] = ["bad", texts.verdict.wrong];
+  // Only a change is written: a screen reader reads every writing aloud.
+  if (element.textContent !== text) element.textContent = text;
+  element.dataset.is = is;
+  element.title = sale?.problems?.join("\n") ?? "";
+}
+
+function showLamps(answering) {
+  const lamps = Object.entries(answering).map(([name, lit]) => {
+    const lamp = document.createElement("li");
+    lamp.textContent = texts.servers[name];
+    lamp.dataset.up = lit;
+    return lamp;
+  });
+  find("lamps").replaceChildren(...lamps);
+}
+
+function showChoice({ recent, follows }) {
+  const select = find("watch");
+  const wanted = recent.map((each) => [each.id, `${each.id} · ${each.strategy} · ${number.format(each.total)}`]);
+  const key = JSON.stringify([wanted, follows, sale?.id]);
+  if (select.dataset.key === key || document.activeElement === select) return;
+  select.dataset.key = key;
+  select.replaceChildren(new Option(texts.states.follow, ""), ...wanted.map(([id, text]) => new Option(text, id)));
+  select.value = follows ? "" : sale?.id ?? "";
+}
+
+function showState({ fault, rush, provider = "well" }) {
+  document.querySelector('[data-action="rush"] .button').disabled = Boolean(rush);
+  find("fault").textContent = fault ? texts.faults[fault] ?? fault : "";
+  find("heal").disabled = !fault;
+  for (const button of document.querySelectorAll("[data-inject]")) button.disabled = Boolean(fault);
+  for (const button of document.querySelectorAll("[data-behaviour]"))
+    button.setAttribute("aria-pressed", button.dataset.behaviour === provider);
+}
+
+// --- Events ------------------------------------------------------------------------------------
+
+const BAD = new Set(["away", "worker_gone", "fault", "fault_failed", "oversold", "books_wrong", "rush_failed", "without_redis", "duel_failed"]);
+const GOOD = new Set(["back", "worker_new", "healed", "books_right", "with_redis", "stale_token"]);
+
+function sentence({ code, values }) {
+  const named = { ...values };
+  if (values.server) named.server = texts.servers[values.server];
+  if (values.fault) named.fault = texts.faults[values.fault] ?? values.fault;
+  if (values.behaviour) named.behaviour = texts.behaviours[values.behaviour];
+  return format(texts.events[code] ?? code, named);
+}
+
+function note(events) {
+  const list = find("events");
+  for (const event of events) {
+    const [line, time, text] = ["li", "time", "span"].map((kind) => document.createElement(kind));
+    const when = new Date(event.at * 1000);
+    time.dateTime = when.toISOString();
+    time.textContent = when.toLocaleTimeString(document.documentElement.lang, { hour12: false });
+    text.textContent = sentence(event);
+    if (BAD.has(event.code)) line.dataset.is = "bad";
+    if (GOOD.has(event.code)) line.dataset.is = "good";
+    line.append(time, text);
+    list.prepend(line);
+  }
+  while (list.children.length > 100) list.lastElementChild.remove();
+}
+
+// --- The stream --------------------------------------------------------------------------------
+
+function offer(faults) {
+  find("fault-panel").hidden = !faults.length;
+  find("faults").replaceChildren(...faults.map((name) => {
+    const button = document.createElement("button");
+    button.className = "button quiet";
+    button.textContent = texts.faults[name] ?? name;
+    button.dataset.inject = name;
+    return button;
+  }));
+}
+
+connect({
+  hello({ history, events, faults }) {
+    for (const chart of Object.values(charts)) chart.clear();
+    find("events").replaceChildren();
+    offer(faults);
+    history.forEach(add);
+    note(events);
+  },
+  frame(frame) {
+    up = frame.up;
+    showSale(frame);
+    add(frame);
+    for (const chart of Object.values(charts)) chart.show();
+    figures.show(sale ? { ...withHeld(sale), ...frame.rates } : frame.rates);
+    scene.show(frame, sale);
+    showVerdict(frame);
+    showLamps({ ...up, room: true });
+    showChoice(frame);
+    showState(frame);
+    note(frame.events);
+  },
+  away() {
+    showLamps({ ...up, room: false });
+  },
+});
+
+// --- Buttons -----------------------------------------------------------------------------------
+
+const values = (form) => Object.fromEntries(new FormData(form));
+
+document.querySelector('[data-action="rush"]').addEventListener("submit", (event) => {
+  event.preventDefault();
+  const { buyers, arrivals, mix, where, stock, strategy } = values(event.target);
+  const wanted = { buyers: Number(buyers), arrivals: Number(arrivals), mix };
+  if (where === "this") act("rush", { ...wanted, sale: sale?.id });
+  else act("rush", { ...wanted, stock: Number(stock), strategy });
+});
+
+document.querySelector('[data-action="strategy"]').addEventListener("submit", (event) => event.preventDefault());
+find("strategy").addEventListener("change", (event) => act("strategy", { sale: sale?.id, strategy: event.target.value }));
+find("watch").addEventListener("change", ({ target }) => {
+  act("watch", { sales: target.value ? [Number(target.value)] : [] });
+  target.blur(); // from now on the choice follows what is shown
+});
+
+const BUTTONS = {
+  stop: () => act("stop"),
+  heal: () => act("heal"),
+  restock: ({ units }) => act("restock", { sale: sale?.id, units: Number(units) }),
+  pause: () => act("pause", { sale: sale?.id, paused: !sale?.paused }),
+  provider: ({ behaviour }) => act("provider", { behaviour }),
+};
+
+document.addEventListener("click", ({ target }) => {
+  const button = target.closest("button");
+  if (button?.dataset.do) BUTTONS[button.dataset.do](button.dataset);
+  if (button?.dataset.inject) act("inject", { fault: button.dataset.inject, sale: sale?.id ?? null });
+});
