@@ -7,7 +7,7 @@ the task that did the work. A task that finds nothing to do has no span: the swe
 second.
 
 OpenTelemetry is imported when tracing starts (requirements-telemetry.txt). While it is off, a
-purchase pays for two calls of empty functions.
+purchase pays for one call of an empty function, and a batch for two.
 """
 
 from __future__ import annotations
