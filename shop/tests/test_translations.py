@@ -19,7 +19,7 @@ import shop
 SHOP = Path(shop.__file__).parent
 CATALOGUE = SHOP / "locale/zh_Hans/LC_MESSAGES"
 KEYWORDS = {
-    **dict.fromkeys(("_", "gettext", "gettext_lazy")),
+    **dict.fromkeys(("_", "gettext", "gettext_lazy", "gettext_noop")),
     "ngettext": (1, 2),
     "pgettext_lazy": ((1, "c"), 2),
 }
