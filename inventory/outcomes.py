@@ -34,7 +34,7 @@ class Purchase:
     quantity: int
     limit: int
     hold: timedelta
-    trace: Any = field(default=None, compare=False, repr=False)
+    trace: Any = field(default=None, compare=False, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.quantity < 1:

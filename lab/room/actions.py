@@ -21,21 +21,17 @@ from lab.proof.load_profile import LoadProfile
 from lab.proof.provider import misbehave
 from lab.room.duels import Duels
 from lab.room.faults import FaultControl
+from lab.room.mixes import MIX_NAMES
 from lab.room.room import Room
 from lab.room.rush import Rush
 from lab.room.server import Refused
 from lab.stack.errors import StackError
-from loadtest.roles import roles_for
-from loadtest.scenarios import MIXES
 from shop.catalogue.models import Sale
 from shop.catalogue.sales import open_sale
 
 Id = Annotated[int, Meta(ge=1, le=2**63 - 1)]
 Units = Annotated[int, Meta(ge=1, le=100_000)]
 Buyers = Annotated[int, Meta(ge=1, le=5_000)]
-
-MIX_NAMES = tuple(name for name in MIXES if len(roles_for(name)) == 1)
-"""Mixes that need no further sales."""
 
 PROVIDER: dict[str, dict[str, Any]] = {
     "well": {},

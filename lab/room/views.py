@@ -15,7 +15,7 @@ from django.views.decorators.http import require_safe
 
 from inventory.selling.strategies import CLASSES, DEFAULT
 from lab.room import tokens
-from lab.room.actions import MIX_NAMES
+from lab.room.mixes import MIX_NAMES
 from lab.room.texts import BEHAVIOURS, texts
 from shop import headers
 

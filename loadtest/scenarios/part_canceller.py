@@ -25,7 +25,7 @@ def cancel_parts(shopper: Shopper, random: Random) -> None:
         if bought is None:
             continue
         order, sale, quantity = bought
-        one, other = Part(1, sale), Part(1, sale, named=random.random() < 0.5)
+        one, other = Part(1, sale), Part(max(1, quantity // 2), sale, named=random.random() < 0.5)
         cancel = partial(shopper.cancel, order)
         at_once(shopper, [partial(cancel, one), partial(cancel, one), partial(cancel, other)])
         cancel(Part(quantity, sale))

@@ -25,7 +25,7 @@ def refund_parts(shopper: Shopper, random: Random) -> None:
         order, sale, quantity = bought
         if not pay_until_paid(shopper, order, random):
             continue
-        one, other = Part(1, sale), Part(1, sale, named=random.random() < 0.5)
+        one, other = Part(1, sale), Part(max(1, quantity // 2), sale, named=random.random() < 0.5)
         refund = partial(shopper.refund, order)
         at_once(shopper, [partial(refund, one), partial(refund, one), partial(refund, other)])
         refund(Part(quantity, sale))

@@ -279,6 +279,9 @@ PLANTS: dict[str, Callable[[World], object]] = {
     "P20: shown as ended that was not": lambda w: look(w, 20, "ended", 3),
     "P20: shown as open while paused": shown_as_open_while_paused,
     "P20: invalid request granted": lambda w: w.later("invalid", 201, key="", must=422),
+    "P20: forged token taken for a buyer's": lambda w: w.later(
+        "invalid", 409, "sold_out", key="", must=401
+    ),
     "P20: invalid request refused for another reason": lambda w: w.later(
         "invalid", 404, "not_found", key="", must=401
     ),

@@ -77,7 +77,7 @@ def buy(sale: int, buyer: int, key: UUID, quantity: int) -> Bought:
         raise Refusal("invalid_quantity")
     cached = _cached(sale)
     purchase = Purchase(
-        cached.item, sale, buyer, key, quantity, cached.limit, cached.hold, tracing.current()
+        cached.item, sale, buyer, key, quantity, cached.limit, cached.hold, trace=tracing.current()
     )
     if (closed := cached.closed()) is not None:
         return _replay_or_refuse([purchase], Refusal(closed))

@@ -234,11 +234,15 @@ def _key_not_reused(evidence: Evidence) -> Iterator[str]:
 
 
 def _invalid_and_granted(evidence: Evidence) -> Iterator[str]:
-    """An overload or the sale's end may be told first; a server error is judged elsewhere."""
+    """An overload or the sale's end may be told first; a server error is judged elsewhere.
+
+    To a stranger only an overload: whoever is told that a sale has sold out was taken for a buyer.
+    """
     for buyer, op, must, status, code in evidence.rows(
         f"""
         SELECT buyer, op, must, status, code FROM call WHERE must > 0
-        AND outcome <> 'info' AND status NOT IN (must, 0, 429) AND code NOT IN {_TOLD_FIRST}
+        AND outcome <> 'info' AND status NOT IN (must, 0, 429) AND code <> 'busy'
+        AND (must = 401 OR code NOT IN {_TOLD_FIRST})
         """
     ):
         yield (
