@@ -76,6 +76,7 @@ class AsyncClient:
 
         def cancel() -> None:
             task.cancel()
+            self._simulation.monitor.is_leaving(self._holder.name)
             self._loop.wake()
 
         connect = partial(AsyncSimulatedConnection, self._client.server, self._loop, cancel)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from lab.locks.simulator.history import MICROSECONDS, Kind, Violation, Wrong
@@ -32,6 +33,8 @@ class Attempt:
     asked_at: int
     role: str = ""
     """Its role at a shared lock; see `shared_lock_monitor`."""
+    waits_until: float = inf
+    """When it gives up by itself."""
     arrived: int | None = None
     """The position in the queue: counted when the attempt's first command ran on the server."""
     grant: int = 0
@@ -126,9 +129,10 @@ class Monitor:
 
     # -- what clients report
 
-    def asks(self, client: str, role: str = "") -> None:
-        """Record that the client starts to acquire the lock."""
-        self.waiting[client] = Attempt(client, self.world.now, role)
+    def asks(self, client: str, role: str = "", patience: float = inf) -> None:
+        """Record that the client starts to acquire the lock, for so many seconds at most."""
+        until = self.world.now + patience * MICROSECONDS
+        self.waiting[client] = Attempt(client, self.world.now, role, until)
         self.world.processes[client].begin("acquire")
 
     def enters(self, client: str, believes: Callable[[], bool] = lambda: True) -> Attempt:
@@ -154,6 +158,11 @@ class Monitor:
             self._left[client] = attempt  # and may not have released yet
             self.world.record(Kind.LEAVE, "leaves", who=client)
             self.world.processes[client].begin("release")
+
+    def is_leaving(self, client: str) -> None:
+        """Record that a waiter will give up as soon as it runs: others may pass it."""
+        if (attempt := self.waiting.get(client)) is not None:
+            attempt.arrived = None
 
     def gives_up(self, client: str, why: str = "") -> None:
         """Record that the client did not get the lock."""
@@ -248,13 +257,14 @@ class Monitor:
             self.report(Wrong.ORDER, why, *passed, attempt.client)
 
     def _passed_by(self, attempt: Attempt) -> list[Attempt]:
-        """Return the undisturbed waiters that arrived before `attempt`."""
+        """Return the undisturbed waiters that arrived before `attempt` and do not give up now."""
         place, processes = attempt.arrived or 0, self.world.processes
         return [
             one
             for one in self.waiting.values()
             if one.arrived is not None
             and one.arrived < place
+            and self.world.now < one.waits_until
             and not processes[one.client].disturbed
         ]
 

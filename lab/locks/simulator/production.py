@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
+from math import inf
 from typing import Any
 
 import locking.backends.redis
@@ -194,7 +195,7 @@ class Client:
     def asks(self) -> int:
         """Tell the monitor of an attempt; return how many faults the process has suffered."""
         simulation, name = self.holder.simulation, self.holder.name
-        simulation.monitor.asks(name, self.role)
+        simulation.monitor.asks(name, self.role, inf if self.timeout is None else self.timeout)
         return simulation.world.me().faults
 
     def gave_up(self, faults: int) -> None:
