@@ -5,6 +5,7 @@ Any Python 3 must be able to read this file, so that an old one is told what is 
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -25,7 +26,7 @@ class Line:
     def show(self, done, total, name=""):
         """Show how many packages are done, and which is the latest."""
         if self.terminal:
-            width = os.get_terminal_size().columns - 1
+            width = shutil.get_terminal_size().columns - 1  # 80 where a terminal tells none
             text = f"  {self.doing}: {done} of {total}  {name}"
             print("\r\033[K" + text[:width], end="", flush=True)
         elif done >= self.shown + STEP:
@@ -123,6 +124,7 @@ def _follow(pip, python, total):
         if package or file:
             done += 1
             name = package[1].replace("==", " ") if package else file[1].replace("-", " ")
+            total = max(done, total)  # a package that is not pinned by name
             line.show(done, total, name)
         elif text.startswith("Ignoring "):  # not for this system
             total -= 1

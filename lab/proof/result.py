@@ -19,8 +19,8 @@ class Result:
         verdict: of the checker; None if there was nothing to judge.
         reason: why there is no verdict.
         seconds: from the opening to the last accepted purchase.
-        rush: purchases that were accepted before the first buyer was told sold out, and seconds
-            from the opening to then; None if nobody was.
+        rush: accepted purchases of those sent before the first buyer was told sold out, and
+            seconds from the opening to the last of their answers; None if nobody was told.
         operations: calls of the buyers.
         faults: what was injected, as in the fault log.
         recoveries: of each of these, seconds to the first ok; None if no buyer was served again.
@@ -70,7 +70,7 @@ class Result:
             return f"Sold in {self.seconds:.2f} s ({self.rate():,.0f} accepted per second)."
         accepted, seconds = self.rush
         return (
-            f"Sold out after {seconds:.2f} s: {accepted:,} accepted by then, "
+            f"Sold out after {seconds:.2f} s: {accepted:,} accepted, "
             f"{accepted / seconds:,.0f} per second."
         )
 

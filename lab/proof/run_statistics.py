@@ -15,11 +15,11 @@ from loadtest.history import NEVER, OK, operations
 
 
 class Rush(NamedTuple):
-    """A sale from its first accepted purchase to the first refusal as sold out.
+    """What sold a sale out: the purchases sent before anybody was told that it is sold out.
 
     Attributes:
-        accepted: purchases until then.
-        end: of that refusal, in ns of the monotonic clock.
+        accepted: how many of them there were.
+        end: the last of their answers, in ns of the monotonic clock.
     """
 
     accepted: int
@@ -62,11 +62,13 @@ def run_statistics(
             if call.op == "order":
                 seen.last_sale = call.end
                 if call.sale == main and call.status == HTTPStatus.CREATED:
-                    accepted.append(call.end)
+                    accepted.append((call.start, call.end))
         if call.code == "sold_out" and call.sale == main:
             sold_out = min(sold_out, call.end)
-    if sold_out != NEVER:
-        seen.rush = Rush(sum(end <= sold_out for end in accepted), sold_out)
+    # Who was told "sold out" may hear it before the last buyers hear that they were in time.
+    rush = [end for start, end in accepted if start < sold_out != NEVER]
+    if rush:
+        seen.rush = Rush(len(rush), max(rush))
     asked.sort()
     for fault in injected:
         served, since = _first(oks, fault.end), _first(asked, fault.end)

@@ -55,13 +55,25 @@ def test_run_statistics_find_how_soon_the_shop_sold_again(tmp_path: Path) -> Non
     between = Injected("x", 0, ends["c#1"] + 1)
     seen = run_statistics([recorder.path], [before, between, after], "7")
     assert (seen.operations, seen.last_sale) == (4, ends["c#4"])
-    assert seen.rush == Rush(accepted=1, end=ends["c#3"])
+    assert seen.rush == Rush(accepted=1, end=ends["c#1"])
     assert run_statistics([recorder.path], [], "8").rush is None
     first, second, third = seen.recoveries
     # Nobody asked for a second after the first fault, which the shop is not blamed for.
     assert (first is not None and first < 1, third) == (True, None)
     assert second is not None
     assert 0 <= second < 1
+
+
+def test_the_rush_ends_with_the_last_answer_to_who_came_in_time(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "a.jsonl")
+    recorder.invoke("c#1", "order", client="c", buyer="c", key="c#1", quantity=1, sale="7")
+    call(recorder, 2, "order", 201, "2")
+    call(recorder, 3, "order", 409)
+    recorder.complete("c#1", "order", status=201, order="1", code="")
+    call(recorder, 4, "order", 201, "4")  # a unit that came back
+    recorder.close()
+    ends = {each.call: each.end for each in operations(recorder.path)}
+    assert run_statistics([recorder.path], [], "7").rush == Rush(accepted=2, end=ends["c#1"])
 
 
 @pytest.mark.django_db(transaction=True)
