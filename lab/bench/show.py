@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import statistics
+from collections.abc import Mapping, Sequence
 
 from rich import box
 from rich.table import Table
 
+from lab.bench.observed import PLAIN
 from lab.bench.run import Measured, ratios
+from lab.bench.sold import Sold
 
 COLUMNS = (
     *("Row", "Conns", "Per s", "p50 ms", "p99 ms", "Err", "Over", "MB"),
@@ -50,3 +53,21 @@ def markdown(measured: Sequence[Measured]) -> str:
     lines += ["", "| Ratio | |", "|---|---|"]
     lines += [f"| {name} | {value:.2f} |" for name, value in ratios(measured).items()]
     return "\n".join(lines) + "\n"
+
+
+def observed(sold: Mapping[str, Sequence[Sold]]) -> Table:
+    """Return what each way of watching the shop costs; ratios are medians of the rounds' ratios."""
+    found = Table(title="Medians over all rounds", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    found.add_column("Watched by", no_wrap=True)
+    for name in ("Per s", "Ratio", "CPU µs", "Ratio"):
+        found.add_column(name, justify="right", no_wrap=True)
+    for name, samples in sold.items():
+        pairs = list(zip(samples, sold[PLAIN], strict=True))
+        found.add_row(
+            name,
+            f"{statistics.median(each.rate for each in samples):,.0f}",
+            f"{statistics.median(each.rate / plain.rate for each, plain in pairs):.3f}",
+            f"{statistics.median(each.cpu.total for each in samples):,.0f}",
+            f"{statistics.median(each.cpu.total / plain.cpu.total for each, plain in pairs):.3f}",
+        )
+    return found

@@ -13,13 +13,12 @@ import psutil
 from lab import environment
 from lab.bench.cpu import CpuClock
 from lab.bench.recording import Recorded
-from lab.bench.rows import ENOUGH_STOCK
-from lab.bench.run import BUYERS, DRAIN, purchases
+from lab.bench.run import BUYERS
+from lab.bench.sold import sell
 from lab.demo.buyers import create_synthetic_buyers
 from lab.room import tokens
 from lab.stack.stack import Stack
-from loadtest import bench_client, open_files
-from shop.catalogue.sales import open_sale
+from loadtest import open_files
 
 
 def compare(
@@ -54,22 +53,12 @@ def compare(
         for on in (True, False) if turn % 2 else (False, True):
             watching = viewers if on else 0
             tell(f"Round {turn + 1} of {rounds}: {watching} viewers, {connections} connections …")
-            sale = open_sale(stock=ENOUGH_STOCK, price=99_900, limit=ENOUGH_STOCK)
             with watched(stack.room_url, watching):
-                before, own = clock.read(), sum(room.cpu_times()[:2])
-                load = bench_client.run(
-                    "127.0.0.1",
-                    stack.port,
-                    purchases(sale.pk, buyers),
-                    connections=connections,
-                    seconds=seconds,
-                    timeout=DRAIN,
-                )
-                after, own = clock.read(), sum(room.cpu_times()[:2]) - own
-            sold = load.statuses.get(201, 0)
-            shop = after.per(before, sold)
-            (rates.on if on else rates.off).append(round(sold / load.seconds, 1))
-            cost = shop.web + shop.database + shop.redis + 1e6 * own / max(sold, 1)
+                own = sum(room.cpu_times()[:2])
+                sold = sell(stack, clock, buyers, connections=connections, seconds=seconds)
+                own = sum(room.cpu_times()[:2]) - own
+            (rates.on if on else rates.off).append(sold.rate)
+            cost = sold.cpu.total + 1e6 * own / max(sold.accepted, 1)
             (costs.on if on else costs.off).append(round(cost, 1))
     return rates, costs
 

@@ -13,7 +13,7 @@ from django.core.management.base import BaseCommand, CommandError
 from rich.console import Console
 
 from lab import environment
-from lab.bench import recording, show, viewers
+from lab.bench import observed, recording, show, viewers
 from lab.bench.rows import Row, rows
 from lab.bench.run import Bench, machine, ratios
 from lab.proof import testbed
@@ -52,6 +52,11 @@ class Command(BaseCommand):
             metavar="N",
             help="instead, measure purchases with and without N viewers of the control room",
         )
+        parser.add_argument(
+            "--observed",
+            action="store_true",
+            help="instead, measure purchases with and without metrics, JSON logs and traces",
+        )
         parser.add_argument("--json", type=Path, metavar="FILE", help="write the result as JSON")
         parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table there")
 
@@ -64,6 +69,9 @@ class Command(BaseCommand):
             return
         if options["viewers"]:
             _viewers(console, options)
+            return
+        if options["observed"]:
+            _observed(console, options)
             return
         try:
             with ExitStack() as cleanup:
@@ -130,6 +138,30 @@ def _viewers(console: Console, options: dict[str, Any]) -> None:
         raise CommandError(str(error)) from error
     _show(console, "viewers", rates, options)
     _show(console, "viewers", costs, {**options, "json": None}, "us of CPU per purchase")
+
+
+def _observed(console: Console, options: dict[str, Any]) -> None:
+    urls = ServerUrls(*(environment.text(name) for name in entry.SERVER_VARIABLES))
+    try:
+        with ExitStack() as cleanup:
+            status = cleanup.enter_context(console.status("Starting the shops …"))
+            stacks = {}
+            for name, extra in observed.shops(cleanup.enter_context(observed.collector())).items():
+                folder = cleanup.enter_context(private_folder())
+                stacks[name] = cleanup.enter_context(Stack(folder, urls, extra=extra))
+                stacks[name].start("web")
+            sold = observed.compare(
+                stacks,
+                connections=options["concurrency"],
+                seconds=options["seconds"],
+                rounds=options["rounds"],
+                tell=status.update,
+            )
+    except (StackError, OSError) as error:
+        raise CommandError(str(error)) from error
+    console.print(show.observed(sold))
+    if observed.TRACES not in sold:
+        console.print("Traces: not measured; install requirements-telemetry.txt.")
 
 
 def _show(
