@@ -89,7 +89,7 @@ class SaleCache:
         self._fresh_until: dict[int, float] = {}
 
     def get(self, sale: int) -> CachedSale:
-        """Return the sale, at most about a second old.
+        """Return the sale, at most two seconds old: one, and one more while it is read again.
 
         Raises:
             NoSuchSale: no such sale.
@@ -108,6 +108,8 @@ class SaleCache:
         Raises:
             NoSuchSale: no such sale.
         """
+        # What is read may be as old as this, however long a connection is waited for.
+        began = time.monotonic()
         with connection.cursor() as cursor:
             cursor.execute(READ, [sale])
             row = cursor.fetchone()
@@ -120,7 +122,7 @@ class SaleCache:
             self._sales.clear()
             self._fresh_until.clear()
         # In this order: a reader that finds a sale must also find its expiry.
-        self._fresh_until[sale] = time.monotonic() + FRESH
+        self._fresh_until[sale] = began + FRESH
         self._sales[sale] = cached
         return cached
 

@@ -20,7 +20,7 @@ _PAGES = ("page", "mail")
 # Refusals that do not depend on whether the request was valid.
 _TOLD_FIRST = ("busy", "sold_out", "limit_reached", "not_started", "paused", "ended")
 
-# Processes remember a sale for a second, and longer while they wait for a connection (µs).
+# Processes remember a sale for a second, and for another one while they read it again (µs).
 _REMEMBERED = 3_000_000
 # A step of an order is told of this much later at most, and a refusal may still say how it stood
 # before (µs).

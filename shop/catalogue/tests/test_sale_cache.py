@@ -76,6 +76,23 @@ def test_a_stale_notice_is_looked_at_again(sale, queries, monkeypatch):
         assert cache.get(sale.pk).closed() == "paused"
 
 
+def test_the_age_counts_from_before_the_reading_which_may_take_long(sale, queries, monkeypatch):
+    seconds = [0.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: seconds[0])
+
+    def slowly(execute, *args):
+        found = execute(*args)
+        seconds[0] += module.FRESH
+        return found
+
+    cache = SaleCache()
+    with connection.execute_wrapper(slowly):
+        cache.get(sale.pk)
+    Sale.objects.filter(pk=sale.pk).update(paused=True)
+    with queries(1):
+        assert cache.get(sale.pk).closed() == "paused"
+
+
 def test_a_sale_that_is_not_there_is_asked_for_each_time_and_not_remembered(queries):
     cache = SaleCache()
     for _ in range(2):
