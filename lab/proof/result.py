@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ class Result:
         operations: calls of the buyers.
         faults: what was injected, as in the fault log.
         recoveries: of each of these, seconds to the first ok; None if no buyer was served again.
+        on_dashboard: of each fault, seconds until the dashboard showed it; None if it did not.
+            Empty if no Prometheus watched.
         not_injected: what could not be, and why.
         late: buyers of an open loop that began late, because every user was busy; None if unknown.
         unstarted: buyers of an open loop that were due and never began; None likewise.
@@ -39,6 +42,7 @@ class Result:
     operations: int = 0
     faults: list[Injected] = field(default_factory=list)
     recoveries: list[float | None] = field(default_factory=list)
+    on_dashboard: list[float | None] = field(default_factory=list)
     not_injected: list[Injected] = field(default_factory=list)
     late: int | None = None
     unstarted: int | None = None
@@ -90,9 +94,12 @@ class Result:
                 {
                     **fault.to_json(),
                     "recovery": recovery,
+                    "on_dashboard": shown,
                     "aftermath": {kind: rate._asdict() for kind, rate in self.rates(fault).items()},
                 }
-                for fault, recovery in zip(self.faults, self.recoveries, strict=True)
+                for fault, recovery, shown in zip_longest(
+                    self.faults, self.recoveries, self.on_dashboard
+                )
             ],
             "not_injected": [fault.to_json() for fault in self.not_injected],
             "left_out": dict(plan.left_out),

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lab.proof.controls import Control, Outcome
+from lab.proof.dashboard import SIGNS
 from lab.proof.plan import Plan
 from lab.proof.progress import Progress
 from lab.proof.result import Result
@@ -161,6 +162,8 @@ def _faults(plan: Plan, came_out: Result) -> Table:
     table.add_column("First ok after", justify="right", no_wrap=True)
     for kind in RATES:
         table.add_column(f"{kind} from 3 s", justify="right", no_wrap=True)
+    if came_out.on_dashboard:
+        table.add_column("On the dashboard after", justify="right")
     found: dict[str, list[tuple[Injected, float | None]]] = {}
     for fault, recovery in zip(came_out.faults, came_out.recoveries, strict=True):
         found.setdefault(fault.fault, []).append((fault, recovery))
@@ -172,11 +175,29 @@ def _faults(plan: Plan, came_out: Result) -> Table:
             str(len(times)) if times else Text("0", style="yellow"),
             f"{max(waits):.2f} s" if waits else "-",
             *(_worst(came_out, kind, [fault for fault, _ in times]) for kind in RATES),
+            *_on_dashboard(came_out, name),
         )
     for name, what in plan.left_out.items():
         left_out = Text(f"{name} (left out: needs {what})", style="yellow")
         table.add_row(left_out, "0", "-", *("-" for _ in RATES))
     return table
+
+
+def _on_dashboard(came_out: Result, name: str) -> list[RenderableType]:
+    """Return the cell that tells how soon the dashboard showed this fault, if there is one."""
+    if not came_out.on_dashboard:
+        return []
+    shown = [
+        seconds
+        for fault, seconds in zip(came_out.faults, came_out.on_dashboard, strict=True)
+        if fault.fault == name
+    ]
+    if not shown:
+        return ["-"]
+    known = [seconds for seconds in shown if seconds is not None]
+    if len(known) < len(shown):
+        return [Text("not seen", style="yellow") if name in SIGNS else "needs no sign"]
+    return [f"{max(known):.1f} s"]
 
 
 def _worst(came_out: Result, kind: str, faults: Sequence[Injected]) -> str:

@@ -67,15 +67,20 @@ def libfaketime() -> Path | None:
 
 
 @contextmanager
-def plain(extra: Mapping[str, str] | None = None) -> Iterator[Testbed]:
-    """A shop of its own on the servers of this command."""
+def plain(extra: Mapping[str, str] | None = None, also: Iterable[str] = ()) -> Iterator[Testbed]:
+    """A shop of its own on the servers of this command.
+
+    Args:
+        extra: environment variables of its processes.
+        also: processes beside those that every proof needs.
+    """
     with private_folder() as folder:
         own = {}
         if entry.has_private_servers():
             # Mails and secrets of a private shop end with it.
             own["SHOP_DATA"] = str(make_folder(folder / "data"))
         with Stack(folder, _urls(), extra={**own, **(extra or {})}) as stack:
-            stack.start(*WITHOUT_LOAD)
+            stack.start(*WITHOUT_LOAD, *also)
             settings.PSP_URL, settings.MAIL_FOLDER = stack.psp_url, stack.mail_folder
             yield Testbed(stack.url, stack, log=stack.supervisor.log_file("web"))
 
@@ -86,8 +91,15 @@ def running(url: str) -> Testbed:
 
 
 @contextmanager
-def breakable(faults: Iterable[str], extra: Mapping[str, str] | None = None) -> Iterator[Testbed]:
+def breakable(
+    faults: Iterable[str], extra: Mapping[str, str] | None = None, also: Iterable[str] = ()
+) -> Iterator[Testbed]:
     """A shop of its own on private servers, prepared for these faults.
+
+    Args:
+        faults: their names.
+        extra: environment variables of its processes.
+        also: processes beside those that every proof needs.
 
     Raises:
         StackError: something does not come up.
@@ -108,7 +120,7 @@ def breakable(faults: Iterable[str], extra: Mapping[str, str] | None = None) -> 
         }
         of = {"web": _under_clock(clock)} if CLOCK in needs else {}
         stack = cleanup.enter_context(Stack(folder, urls, extra=environment_, of=of))
-        stack.start(*WITHOUT_LOAD)
+        stack.start(*WITHOUT_LOAD, *also)
         settings.PSP_URL, settings.MAIL_FOLDER = stack.psp_url, stack.mail_folder
         servers = _servers()
         yield Testbed(

@@ -1,5 +1,5 @@
-"""The shop as processes: gunicorn, Celery worker and beat, Locust, the control room, and the demo's
-payment provider and mail server.
+"""The shop as processes: gunicorn, Celery worker and beat, Locust, the control room, the metrics'
+exporter, and the demo's payment provider and mail server.
 
 with private_folder() as folder, Stack(folder / "shop", urls) as stack:
     stack.start("psp", "mail", "web", "celery")
@@ -63,6 +63,7 @@ class Stack:
         self.psp_port = next_free(environment.PSP_PORT)
         self.mail_port = next_free(environment.MAIL_PORT)
         self.room_port = next_free(environment.ROOM_PORT)
+        self.metrics_port = next_free(environment.number("METRICS_PORT"))
         self.extra = dict(extra or {})
         self.of = dict(of or {})
 
@@ -85,6 +86,11 @@ class Stack:
     def room_url(self) -> str:
         """The address of the control room's process, to which its page connects."""
         return f"http://127.0.0.1:{self.room_port}"
+
+    @property
+    def metrics_url(self) -> str:
+        """Where Prometheus finds the metrics, if the process ``exporter`` runs."""
+        return f"http://127.0.0.1:{self.metrics_port}/metrics"
 
     @property
     def mail_folder(self) -> Path:
@@ -139,6 +145,7 @@ class Stack:
             "web": partial(serves, f"{self.url}/readyz"),
             "locust": partial(serves, f"{self.locust_url}/"),
             "room": partial(serves, f"{self.room_url}/healthz"),
+            "exporter": partial(serves, self.metrics_url),
             "celery": partial(worker_answers, self.urls.broker, self._node),
             "beat": lambda: self.supervisor.state("beat").state == "RUNNING",
         }
@@ -163,7 +170,10 @@ class Stack:
 
     @property
     def _ports(self) -> tuple[int, ...]:
-        return self.port, self.locust_port, self.psp_port, self.mail_port, self.room_port
+        return (
+            *(self.port, self.locust_port, self.psp_port),
+            *(self.mail_port, self.room_port, self.metrics_port),
+        )
 
     @property
     def _node(self) -> str:
@@ -187,6 +197,7 @@ class Stack:
                 *("lab.room", "--port", str(self.room_port), "--shop", self.url),
                 *("--target", str(self.supervisor.folder / TARGET)),
             ),
+            "exporter": ("django", "export_metrics", "--port", str(self.metrics_port)),
             "web": ("gunicorn", "-c", "gunicorn.conf.py", "shop.wsgi"),
             "locust": (
                 *("locust", "-f", "loadtest/locustfile.py", "--host", self.url),

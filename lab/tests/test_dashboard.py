@@ -14,6 +14,8 @@ import yaml
 
 from inventory.metrics import metrics
 from lab import environment
+from lab.proof.dashboard import SIGNS
+from loadtest.faults import FAULTS
 from shop.metrics import state
 
 DOCKER = environment.PROJECT / "docker"
@@ -37,7 +39,16 @@ def exported(transactional_db: None) -> set[str]:
         for each in metrics.declared.values()
         for suffix in SUFFIXES[each.kind]
     }
-    return counted | {family.name for family in state.families()} | {"shop_process_alive", "up"}
+    return (
+        counted
+        | {family.name for family in state.families()}
+        | {
+            "shop_process_alive",
+            "shop_process_started_seconds",
+            "shop_clock_ahead_seconds",
+            "up",
+        }
+    )
 
 
 def test_rules_and_dashboard_name_metrics_that_exist(exported: set[str]) -> None:
@@ -53,6 +64,14 @@ def test_every_metric_is_on_the_dashboard(exported: set[str]) -> None:
     for each in metrics.declared.values():
         assert {each.exported + suffix for suffix in SUFFIXES[each.kind]} & shown, each.name
     assert {name for name in exported if name.startswith(("shop_owed", "shop_up"))} <= shown
+
+
+def test_every_fault_has_a_sign_on_a_panel_that_shows_it() -> None:
+    assert set(FAULTS) - set(SIGNS) == {"broker-emptied"}
+    shown = {panel["title"]: panel["targets"] for panel in PANELS}
+    for fault, sign in SIGNS.items():
+        on_panel = {name for target in shown[sign.panel] for name in NAME.findall(target["expr"])}
+        assert set(NAME.findall(sign.query)) <= on_panel, fault
 
 
 def test_every_alert_has_a_severity_and_says_what_is_wrong() -> None:

@@ -46,10 +46,21 @@ class Processes(Collector):
             for each in metrics.declared.values()
         }
         alive = GaugeMetricFamily("shop_process_alive", "1 if it wrote lately", labels=["process"])
+        ahead = GaugeMetricFamily(
+            "shop_clock_ahead_seconds",
+            "seconds by which its clock is ahead of this machine's",
+            labels=["process"],
+        )
+        started = GaugeMetricFamily(
+            "shop_process_started_seconds", "when it began, since the epoch", labels=["process"]
+        )
         for written in files.written():
             alive.add_metric([written.process], float(written.alive))
+            if written.alive:
+                ahead.add_metric([written.process], written.clock_ahead)
+                started.add_metric([written.process], written.started)
             _add(families, written)
-        yield alive
+        yield from (alive, started, ahead)
         yield from families.values()
 
 

@@ -40,11 +40,15 @@ class Written:
     Attributes:
         process: host name and process id.
         alive: it has written within the last seconds.
+        started: when it began to write, in seconds since the epoch by this machine's clock.
+        clock_ahead: seconds by which its clock was ahead of this machine's when it wrote.
         snapshot: see ``inventory.metrics.Metrics.snapshot``.
     """
 
     process: str
     alive: bool
+    started: float
+    clock_ahead: float
     snapshot: dict[str, Any]
 
 
@@ -100,8 +104,11 @@ def written() -> Iterator[Written]:
     now = time.time()
     for path in _files("*.json"):
         with suppress(FileNotFoundError):
-            age = now - path.stat().st_mtime
-            yield Written(path.stem, age < ALIVE, json.loads(path.read_bytes()))
+            wrote = path.stat().st_mtime
+            snapshot = json.loads(path.read_bytes())
+            started = wrote - snapshot.get("uptime", 0.0)
+            ahead = snapshot.get("time", wrote) - wrote
+            yield Written(path.stem, now - wrote < ALIVE, started, ahead, snapshot)
 
 
 def read() -> Sums:
@@ -133,7 +140,9 @@ def _own() -> dict[str, Any]:
 
 def _write_for_ever(path: Path) -> None:
     temporary = path.with_suffix(".new")
+    began = time.monotonic()
     while True:
-        temporary.write_text(json.dumps(_own()), encoding="utf-8")
+        clocks = {"time": time.time(), "uptime": time.monotonic() - began}
+        temporary.write_text(json.dumps({**_own(), **clocks}), encoding="utf-8")
         temporary.replace(path)  # so that no reader sees half of it
         time.sleep(EVERY)

@@ -21,6 +21,7 @@ from rich.live import Live
 
 from inventory.selling.strategies import CLASSES, DEFAULT
 from lab.proof import controls, show, testbed
+from lab.proof.dashboard import Prometheus, prometheus
 from lab.proof.load_profile import LoadFailed, LoadProfile
 from lab.proof.plan import Plan
 from lab.proof.progress import Progress
@@ -28,6 +29,7 @@ from lab.proof.result import Result
 from lab.proof.run import Proof
 from lab.proof.testbed import Testbed
 from lab.stack.errors import StackError
+from lab.stack.private import private_folder
 from loadtest.faults import FAULTS, left_out
 from loadtest.scenarios import MIXES
 
@@ -108,6 +110,11 @@ class Command(BaseCommand):
             choices=[control.name for control in controls.CONTROLS],
             help="run only this control, repeatable",
         )
+        parser.add_argument(
+            "--dashboard",
+            action="store_true",
+            help="let a Prometheus watch, and tell how soon each fault was on the dashboard",
+        )
         parser.add_argument("--json", type=Path, metavar="FILE", help="write the result as JSON")
         parser.add_argument(
             "--jsonl",
@@ -128,8 +135,14 @@ class Command(BaseCommand):
             _quieten()
         report = options["report"] or (options["jsonl"] and options["jsonl"] / "report.html")
         try:
-            with _folder(options["jsonl"]) as folder, _testbed(console, plan) as where:
+            with (
+                _folder(options["jsonl"]) as folder,
+                _testbed(console, plan, watched=options["dashboard"]) as where,
+                _watcher(console, where, watched=options["dashboard"]) as watcher,
+            ):
                 result = _prove(console, plan, where, folder, report)
+                if watcher is not None:
+                    result.on_dashboard = watcher.seen(result.faults)
                 if not options["jsonl"] and result.log:
                     # The folder is deleted. The log of a shop that was already running stays.
                     result.log = where.log if where.stack is None else None
@@ -210,18 +223,33 @@ def _prove(
 
 
 @contextmanager
-def _testbed(console: Console, plan: Plan) -> Iterator[Testbed]:
+def _testbed(console: Console, plan: Plan, *, watched: bool) -> Iterator[Testbed]:
     """Use the demo's shop that asked for this proof, or start one."""
     url = os.environ.get("SHOP_URL")
-    if url and not plan.faults:
+    if url and not plan.faults and not watched:
         yield testbed.running(url)
         return
     call_command("migrate", verbosity=0)
     with ExitStack() as cleanup:
         with console.status("Starting the shop …"):
-            shop = testbed.breakable(plan.faults) if plan.faults else testbed.plain()
+            also = ("exporter",) if watched else ()
+            shop = (
+                testbed.breakable(plan.faults, also=also)
+                if plan.faults
+                else testbed.plain(also=also)
+            )
             where = cleanup.enter_context(shop)
         yield where
+
+
+@contextmanager
+def _watcher(console: Console, where: Testbed, *, watched: bool) -> Iterator[Prometheus | None]:
+    if not watched or where.stack is None:
+        yield None
+        return
+    with private_folder() as folder, prometheus(where.stack.metrics_url, folder / "it") as watcher:
+        console.print(f"Prometheus: {watcher.url}")
+        yield watcher
 
 
 def _quieten() -> None:

@@ -128,6 +128,18 @@ def test_a_server_that_hangs_does_not_delay_the_scrape(
 
 
 @pytest.mark.django_db(transaction=True)
+def test_a_process_tells_its_start_and_how_far_its_clock_is_off(folder: Path) -> None:
+    clocks = {"time": time.time() + 3600, "uptime": 60.0}
+    (folder / "a.1.web.json").write_text(json.dumps({**metrics.snapshot(), **clocks}))
+    wrote = (folder / "a.1.web.json").stat().st_mtime
+    samples = scrape()
+    started = total(samples, "shop_process_started_seconds", process="a.1.web")
+    assert started == pytest.approx(wrote - 60)
+    ahead = total(samples, "shop_clock_ahead_seconds", process="a.1.web")
+    assert ahead == pytest.approx(3600, abs=60)
+
+
+@pytest.mark.django_db(transaction=True)
 def test_a_process_that_died_keeps_its_counters_and_loses_its_gauges(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
