@@ -52,8 +52,8 @@ compare: $(VENV)/.run  ## measure and judge every strategy (docs/strategies.md)
 bench-locks: $(VENV)/.dev  ## measure the Redis lock beside other libraries (docs/bench-locks.md)
 	@$(BIN)/python manage.py bench_locks $(ARGS)
 
-lint: $(VENV)/.dev  ## check style and the direction of imports
-	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports
+lint: $(VENV)/.dev  ## check style, the direction of imports, and that migrations suit a live sale
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports && $(BIN)/python manage.py lint_migrations
 
 types: $(VENV)/.dev  ## check types
 	@$(BIN)/mypy

@@ -38,7 +38,7 @@ _own = ExitStack()
 
 
 NEED_NO_SERVER = environment.OFFLINE_COMMANDS | {
-    *("lesson", "explore", "bench_locks", "reset", "soak", "mutants"),
+    *("lesson", "explore", "bench_locks", "lint_migrations", "reset", "soak", "mutants"),
 }
 """Commands that use neither database nor Redis, or manage the servers themselves."""
 
