@@ -48,7 +48,7 @@ NEEDS_NO_SERVER = {"-h", "--help", "--version", "--redraw"}
 BREAKS_SERVERS = ("--fault", "--control")
 """Options of `prove` that break its servers, so that it needs private ones."""
 
-FILLS_SERVERS = {"bench", "compare", "duel", "prove"}
+FILLS_SERVERS = {"bench", "compare", "duel", "prove", "scaling"}
 """Commands that make thousands of purchases, which would flood a demo's mail folder."""
 
 NEED_SCHEMA = {"audit", "create_sale", "seed"}

@@ -220,8 +220,9 @@ def test_every_variable_passed_to_the_shop_is_one_it_reads():
     for name in OURS - {"locust"}:
         passed = SERVICES[name].get("environment", {})
         # OpenTelemetry, Flower and PostgreSQL's client read their other variables themselves.
-        own = {each for each in passed if not each.startswith(("OTEL_", "FLOWER_", "PG"))}
-        assert own <= known, name
+        assert {one for one in passed if not one.startswith(("OTEL_", "FLOWER_", "PG"))} <= known, (
+            name
+        )
 
 
 def test_every_image_is_built_by_one_service_and_pulled_by_none():
