@@ -6,7 +6,7 @@ ARGS ?=
 # manage.py looks for its packages in VENV.
 export VENV
 
-.PHONY: help demo test prove duel bench compare bench-locks soak mutants lint types audit site messages packages reset lock clean
+.PHONY: help demo test prove duel bench compare bench-locks soak mutants lint types audit site messages packages chart reset lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -52,8 +52,8 @@ compare: $(VENV)/.run  ## measure and judge every strategy (docs/strategies.md)
 bench-locks: $(VENV)/.dev  ## measure the Redis lock beside other libraries (docs/bench-locks.md)
 	@$(BIN)/python manage.py bench_locks $(ARGS)
 
-lint: $(VENV)/.dev  ## check style and the direction of imports
-	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports
+lint: $(VENV)/.dev  ## check style, the direction of imports, and that migrations suit a live sale
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports && $(BIN)/python manage.py lint_migrations
 
 types: $(VENV)/.dev  ## check types
 	@$(BIN)/mypy
@@ -71,6 +71,9 @@ site: $(VENV)/.ci  ## build the documentation's site into site/ (the demo serves
 packages: $(VENV)/.dev  ## build the packages of locking and inventory into dist/
 	@rm -rf dist
 	@for name in locking inventory; do $(BIN)/uv build -q packaging/$$name -o dist || exit; done
+
+chart: $(VENV)/.ci  ## render the Helm chart and check it against the schemas of Kubernetes
+	@$(BIN)/python .ci/check_chart.py
 
 reset: $(VENV)/.run  ## delete the demo's data
 	@$(BIN)/python manage.py reset

@@ -17,7 +17,7 @@ raise_open_files()  # in the master, before it forks: the workers inherit it
 
 bind = f"{environment.text('SHOP_BIND')}:{environment.number('SHOP_PORT')}"
 workers = environment.number("WEB_CONCURRENCY")
-worker_class = "gevent"
+worker_class = "shop.gunicorn_worker.DrainingWorker"  # gevent
 worker_connections = environment.number("WEB_CONNECTIONS")
 # Thousands connect in the same second at the opening; the kernel cuts this to its own limit.
 backlog = 4096
@@ -68,7 +68,7 @@ def post_fork(server: object, worker: object) -> None:
     from shop import gunicorn_response
 
     gunicorn_response.install()
-    if type(worker).__name__ == "GeventWorker":
+    if type(worker).__name__ == "DrainingWorker":
         # Not above: psycopg must not be loaded before gevent has patched what it is built on.
         from shop import gevent_psycopg
 

@@ -38,7 +38,7 @@ _own = ExitStack()
 
 
 NEED_NO_SERVER = environment.OFFLINE_COMMANDS | {
-    *("lesson", "explore", "bench_locks", "reset", "soak", "mutants"),
+    *("lesson", "explore", "bench_locks", "lint_migrations", "reset", "soak", "mutants"),
 }
 """Commands that use neither database nor Redis, or manage the servers themselves."""
 
@@ -48,7 +48,7 @@ NEEDS_NO_SERVER = {"-h", "--help", "--version", "--redraw"}
 BREAKS_SERVERS = ("--fault", "--control")
 """Options of `prove` that break its servers, so that it needs private ones."""
 
-FILLS_SERVERS = {"bench", "compare", "duel", "prove"}
+FILLS_SERVERS = {"bench", "compare", "duel", "prove", "scaling"}
 """Commands that make thousands of purchases, which would flood a demo's mail folder."""
 
 NEED_SCHEMA = {"audit", "create_sale", "seed"}

@@ -219,8 +219,10 @@ def test_every_variable_passed_to_the_shop_is_one_it_reads():
     known = {variable.name for variable in environment.ALL_VARIABLES}
     for name in OURS - {"locust"}:
         passed = SERVICES[name].get("environment", {})
-        # OpenTelemetry and Flower read their other variables themselves.
-        assert {each for each in passed if not each.startswith(("OTEL_", "FLOWER_"))} <= known, name
+        # OpenTelemetry, Flower and PostgreSQL's client read their other variables themselves.
+        assert {one for one in passed if not one.startswith(("OTEL_", "FLOWER_", "PG"))} <= known, (
+            name
+        )
 
 
 def test_every_image_is_built_by_one_service_and_pulled_by_none():

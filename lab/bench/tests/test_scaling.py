@@ -1,0 +1,55 @@
+"""The model of one hot item keeps the laws that can be worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from lab.bench.scaling import report
+from lab.bench.scaling.fit import fit
+from lab.bench.scaling.measure import Point, Setup
+from lab.bench.scaling.model import Costs, World, simulate
+
+COSTS = Costs(
+    web=400e-6,
+    database=100e-6,
+    web_batch=1e-3,
+    database_batch=2e-3,
+    redis_batch=1e-4,
+    load=0.0,
+    wait=2e-3,
+)
+
+
+def test_full_queues_sell_at_the_limit_of_the_items_lock() -> None:
+    said = simulate(COSTS, report.cluster(4, 4 * report.FULL), seconds=6)
+    assert said.batch == 256
+    assert said.rate == pytest.approx(report.limit(COSTS, 256), rel=0.03)
+
+
+def test_more_nodes_for_the_same_crowd_sell_less_once_the_lock_is_busy() -> None:
+    few, many = (simulate(COSTS, report.cluster(nodes, 1000), seconds=4) for nodes in (4, 40))
+    assert many.batch < few.batch
+    assert many.rate < few.rate
+
+
+def test_one_process_alone_is_bound_by_its_cpu() -> None:
+    alone = World(1, 1, 1, 200, database_cores=8)
+    said = simulate(COSTS, alone, seconds=4)
+    assert said.rate < 1 / COSTS.web
+
+
+def test_the_fit_finds_the_costs_that_made_the_points() -> None:
+    points = []
+    for buyers in (4, 60):
+        said = simulate(COSTS, World(1, 2, 2, buyers))
+        per = {
+            "web_us": (COSTS.web + COSTS.web_batch / said.batch) * 1e6,
+            "database_us": (COSTS.database + COSTS.database_batch / said.batch) * 1e6,
+            "redis_us": COSTS.redis_batch / said.batch * 1e6,
+        }
+        setup = Setup(2, 256, buyers, fitted=True)
+        points.append(Point(setup, said.rate, said.batch, load_us=0.0, **per))
+    found = fit(points, cores=2)
+    assert found.web == pytest.approx(COSTS.web)
+    assert found.database_batch == pytest.approx(COSTS.database_batch)
+    assert found.wait == pytest.approx(COSTS.wait, rel=0.13)  # half a step of what is tried

@@ -1,0 +1,43 @@
+"""``manage.py after_restore``: never give out an id again that a lost row had."""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.db import connection, transaction
+
+SKIP = 1_000_000
+
+# A sequence that was never used has no last value.
+ADVANCE = """
+SELECT count(setval(format('%%I.%%I', schemaname, sequencename)::regclass,
+                    COALESCE(last_value, start_value) + %(skip)s))
+FROM pg_sequences WHERE schemaname = current_schema()
+"""
+
+
+class Command(BaseCommand):
+    """Advance all sequences, after the database was restored to an earlier point.
+
+    The rows written after that point are lost, but others still know their ids: the payment
+    provider (an idempotency key names the order), buyers (a token names the buyer), Celery's queue
+    and mails. A new row with such an id would be taken for the lost one.
+    """
+
+    help = "After a restore to an earlier point: give out no id again that a lost row had."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:  # noqa: D102
+        parser.add_argument(
+            "--skip",
+            type=int,
+            default=SKIP,
+            help=f"ids to skip: more than were given out since that point ({SKIP})",
+        )
+
+    def handle(self, **options: Any) -> None:  # noqa: D102
+        if options["skip"] < 1:
+            raise CommandError("--skip must be at least 1.")
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute(ADVANCE, {"skip": options["skip"]})
+            [(sequences,)] = cursor.fetchall()
+        self.stdout.write(f"{sequences} sequences continue {options['skip']} ids later.")
