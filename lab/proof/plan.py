@@ -46,6 +46,7 @@ class Plan:
         faults: names of the faults to inject.
         left_out: those that cannot be injected here, and what they lack.
         drain: seconds for the follow-up to come to rest. What is open then is judged as it is.
+        bed: name of the test bed; empty: all is on this machine.
         restock_tells: whether a restock removes the sold-out hint; off in a negative control.
     """
 
@@ -58,6 +59,7 @@ class Plan:
     left_out: Mapping[str, str] = field(default_factory=dict)
     drain: float = DRAIN
     restock_tells: bool = True
+    bed: str = ""
 
     @property
     def lasts(self) -> bool:
@@ -105,6 +107,7 @@ class Plan:
             minutes=self.minutes,
             faults=self.faults,
             left_out=tuple(self.left_out),
+            bed=self.bed,
             fenced=CLASSES[self.strategy].fenced,
         )
 

@@ -24,6 +24,8 @@ class Result:
         operations: calls of the buyers.
         faults: what was injected, as in the fault log.
         recoveries: of each of these, seconds to the first ok; None if no buyer was served again.
+        after_loss: of each of these, seconds from the loss of a server to the first accepted
+            purchase that began after it; None if it takes none away.
         not_injected: what could not be, and why.
         late: buyers of an open loop that began late, because every user was busy; None if unknown.
         unstarted: buyers of an open loop that were due and never began; None likewise.
@@ -39,6 +41,7 @@ class Result:
     operations: int = 0
     faults: list[Injected] = field(default_factory=list)
     recoveries: list[float | None] = field(default_factory=list)
+    after_loss: list[float | None] = field(default_factory=list)
     not_injected: list[Injected] = field(default_factory=list)
     late: int | None = None
     unstarted: int | None = None
@@ -90,9 +93,12 @@ class Result:
                 {
                     **fault.to_json(),
                     "recovery": recovery,
+                    "after_loss": after_loss,
                     "aftermath": {kind: rate._asdict() for kind, rate in self.rates(fault).items()},
                 }
-                for fault, recovery in zip(self.faults, self.recoveries, strict=True)
+                for fault, recovery, after_loss in zip(
+                    self.faults, self.recoveries, self.after_loss, strict=True
+                )
             ],
             "not_injected": [fault.to_json() for fault in self.not_injected],
             "left_out": dict(plan.left_out),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from rich.console import Console, Group, RenderableType
 from rich.panel import Panel
@@ -158,25 +158,33 @@ def _faults(plan: Plan, came_out: Result) -> Table:
     table = Table(expand=False)
     table.add_column("Fault")
     table.add_column("Times", justify="right", no_wrap=True)
+    if plan.bed:
+        table.add_column("Sold after loss", justify="right", no_wrap=True)
     table.add_column("First ok after", justify="right", no_wrap=True)
     for kind in RATES:
         table.add_column(f"{kind} from 3 s", justify="right", no_wrap=True)
-    found: dict[str, list[tuple[Injected, float | None]]] = {}
-    for fault, recovery in zip(came_out.faults, came_out.recoveries, strict=True):
-        found.setdefault(fault.fault, []).append((fault, recovery))
+    figures = zip(came_out.faults, came_out.recoveries, came_out.after_loss, strict=True)
+    found: dict[str, list[tuple[Injected, float | None, float | None]]] = {}
+    for row in figures:
+        found.setdefault(row[0].fault, []).append(row)
     for name in plan.faults:
         times = found.get(name, [])
-        waits = [wait for _, wait in times if wait is not None]
         table.add_row(
             name,
             str(len(times)) if times else Text("0", style="yellow"),
-            f"{max(waits):.2f} s" if waits else "-",
-            *(_worst(came_out, kind, [fault for fault, _ in times]) for kind in RATES),
+            *([_longest(loss for *_, loss in times)] if plan.bed else []),
+            _longest(wait for _, wait, _ in times),
+            *(_worst(came_out, kind, [fault for fault, *_ in times]) for kind in RATES),
         )
     for name, what in plan.left_out.items():
         left_out = Text(f"{name} (left out: needs {what})", style="yellow")
-        table.add_row(left_out, "0", "-", *("-" for _ in RATES))
+        table.add_row(left_out, "0", *("-" for _ in table.columns[2:]))
     return table
+
+
+def _longest(waits: Iterable[float | None]) -> str:
+    known = [wait for wait in waits if wait is not None]
+    return f"{max(known):.2f} s" if known else "-"
 
 
 def _worst(came_out: Result, kind: str, faults: Sequence[Injected]) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from loadtest.faults.catalogue import FAULTS
+from loadtest.faults.catalogue import find
 from loadtest.faults.fault import Fault
 from loadtest.faults.processes import require_linux
 from loadtest.faults.target import Target
@@ -32,6 +32,7 @@ class Injected:
         did: what was done.
         error: why injection or healing failed; empty on success.
         healed: whether it is over.
+        lost_at: when a server was lost, where injecting takes longer than that.
     """
 
     fault: str
@@ -40,6 +41,7 @@ class Injected:
     did: dict[str, Any] = field(default_factory=dict)
     error: str = ""
     healed: bool = True
+    lost_at: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return a line of the log."""
@@ -129,7 +131,7 @@ class Chaos:
             if self._end.wait(max(begun + pause, ended + REST) - time.monotonic()):
                 return
             begun = time.monotonic()
-            injected = self._inject(FAULTS[name], random)
+            injected = self._inject(find(name), random)
             self._note(injected)
             if self._missing is not None:
                 self._missing[name] -= 1
@@ -151,9 +153,9 @@ class Chaos:
                 errors.append(problem)
                 healed = False
             self.current = None
-        did = fault.did if fault is not None else {}
+        did, lost_at = (fault.did, fault.lost_at) if fault is not None else ({}, None)
         end = time.monotonic_ns()
-        return Injected(kind.name, start, end, did, "; ".join(errors), healed)
+        return Injected(kind.name, start, end, did, "; ".join(errors), healed, lost_at)
 
     def _note(self, injected: Injected) -> None:
         (self.failed if injected.error else self.injected).append(injected)

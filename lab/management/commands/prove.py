@@ -20,6 +20,8 @@ from rich.console import Console
 from rich.live import Live
 
 from inventory.selling.strategies import CLASSES, DEFAULT
+from lab.bed import description
+from lab.bed.shop import shop_on
 from lab.proof import controls, show, testbed
 from lab.proof.load_profile import LoadFailed, LoadProfile
 from lab.proof.plan import Plan
@@ -27,8 +29,9 @@ from lab.proof.progress import Progress
 from lab.proof.result import Result
 from lab.proof.run import Proof
 from lab.proof.testbed import Testbed
+from lab.stack import entry
 from lab.stack.errors import StackError
-from loadtest.faults import FAULTS, left_out
+from loadtest.faults import BED_FAULTS, FAULTS, left_out
 from loadtest.scenarios import MIXES
 
 CONTROL_BUYERS = 200
@@ -87,9 +90,16 @@ class Command(BaseCommand):
             "--fault",
             action="append",
             default=[],
-            choices=list(FAULTS),
+            choices=[*FAULTS, *BED_FAULTS],
             metavar="NAME",
-            help=f"fault to inject during the run, repeatable: {', '.join(FAULTS)}",
+            help=f"fault to inject during the run, repeatable: {', '.join(FAULTS)}; "
+            f"with --bed also {', '.join(BED_FAULTS)}",
+        )
+        parser.add_argument(
+            "--bed",
+            choices=description.names(),
+            help="run the shop on several hosts with engines that fail over (docs/beds.md), and "
+            "inject the bed's faults unless --fault chooses some",
         )
         parser.add_argument(
             "--faults",
@@ -175,11 +185,15 @@ def _control(console: Console, options: dict[str, Any]) -> NoReturn:
 def _plan(console: Console, options: dict[str, Any]) -> Plan:
     seed = options["seed"] or random.SystemRandom().randrange(1, 2**31)
     faults = tuple(dict.fromkeys(options["fault"]))
-    lacking = left_out(FAULTS if options["faults"] else faults, testbed.has())
-    if options["faults"]:
+    every = description.read(options["bed"]).faults if options["bed"] else list(FAULTS)
+    if options["bed"] and (others := set(faults) - set(every)):
+        raise CommandError(f"{', '.join(sorted(others))}: not for this bed; it has {every}")
+    takes_all = options["faults"] or (options["bed"] and not faults)
+    lacking = left_out(every if takes_all else faults, testbed.has())
+    if takes_all:
         for name, what in lacking.items():
             console.print(f"[yellow]Left out: {name}[/] needs {what}.")
-        faults = tuple(name for name in FAULTS if name not in lacking)
+        faults = tuple(name for name in every if name not in lacking)
     elif lacking:
         raise CommandError("; ".join(f"{name} needs {what}" for name, what in lacking.items()))
     stays = bool(faults or options["minutes"])
@@ -195,6 +209,7 @@ def _plan(console: Console, options: dict[str, Any]) -> Plan:
         options["minutes"],
         faults,
         lacking,
+        bed=options["bed"] or "",
     )
 
 
@@ -219,7 +234,10 @@ def _testbed(console: Console, plan: Plan) -> Iterator[Testbed]:
     call_command("migrate", verbosity=0)
     with ExitStack() as cleanup:
         with console.status("Starting the shop …"):
-            shop = testbed.breakable(plan.faults) if plan.faults else testbed.plain()
+            if (bed := entry.bed()) is not None:
+                shop = shop_on(bed)
+            else:
+                shop = testbed.breakable(plan.faults) if plan.faults else testbed.plain()
             where = cleanup.enter_context(shop)
         yield where
 
