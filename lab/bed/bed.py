@@ -12,14 +12,14 @@ from pathlib import Path
 from lab.bed import description as descriptions
 from lab.bed.description import SHOP, Description
 from lab.bed.network import joined, network
-from lab.bed.servers import redis
+from lab.bed.servers import patroni, redis
 from lab.bed.servers.server import Place, log_tail
 from lab.stack import leftovers
 from lab.stack.embedded import EmbeddedServers, ServerUrls, private_servers
 from lab.stack.errors import StackError
 from lab.stack.private import private_folder
 from loadtest.faults.hosts import Host, Hosts
-from loadtest.faults.target import BED, CLOCK, SENTINEL
+from loadtest.faults.target import BED, CLOCK, PATRONI, SENTINEL
 
 READY = 90
 """Seconds for the servers of a bed to find each other."""
@@ -29,12 +29,18 @@ POLL = 0.1
 SET_UP: dict[str, Callable[[Place, Host], None]] = {
     "redis": redis.redis,
     "sentinel": redis.sentinel,
+    "etcd": patroni.etcd,
+    "patroni": patroni.patroni,
+    "database-front": patroni.front,
 }
 """How to set each server up, by its name in the description; web nodes belong to the shop."""
 
-READINESS: dict[str, Callable[[Place], bool]] = {"sentinel": redis.sentinels_ready}
+READINESS: dict[str, Callable[[Place], bool]] = {
+    "sentinel": redis.sentinels_ready,
+    "patroni": patroni.ready,
+}
 
-KINDS = {"sentinel": SENTINEL}
+KINDS = {"sentinel": SENTINEL, "patroni": PATRONI}
 """What faults need, by the server that brings it."""
 
 KEPT = ("PATH", "LANG", "HOME", "TZ")
@@ -49,13 +55,11 @@ class Bed:
         place: its hosts and files.
         servers: the embedded servers on that host, for what the bed has no server of its own.
         urls: of all servers, as the host `shop` reaches them.
-        open_ports: on which servers of that host listen for the other hosts too.
     """
 
     place: Place
     servers: EmbeddedServers
     urls: ServerUrls
-    open_ports: frozenset[int] = frozenset()
 
     @property
     def description(self) -> Description:
@@ -101,6 +105,10 @@ def started(
         folder = cleanup.enter_context(private_folder())
         cleanup.enter_context(joined(hosts[SHOP]))
         servers = cleanup.enter_context(private_servers())
+        # At once: their data ends with them.
+        cleanup.callback(
+            lambda: [each.kill() for each in hosts.hosts.values() if each.name != SHOP]
+        )
         kept = {name: os.environ[name] for name in KEPT if name in os.environ}
         variables = {**kept, leftovers.MARK: str(folder)}
         place = Place(description, hosts, folder, variables, under_clock)
@@ -142,4 +150,6 @@ def _urls(place: Place, embedded: ServerUrls) -> ServerUrls:
     """Return the URLs of the bed's servers; of the embedded ones where it has none."""
     if place.description.hosts_of("sentinel"):
         embedded = replace(embedded, redis=redis.sentinel_url(place))
+    if place.description.hosts_of("patroni"):
+        embedded = replace(embedded, database=patroni.url(place))
     return embedded

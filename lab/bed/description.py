@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
+from typing import Any
 
 FOLDER = Path(__file__).parent / "beds"
 
@@ -31,12 +32,14 @@ class Description:
         about: what it consists of, in one line.
         hosts: the servers of each host, in the order in which they start.
         faults: those that it was made for.
+        options: of its servers.
     """
 
     name: str
     about: str
     hosts: dict[str, list[str]]
     faults: list[str]
+    options: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if SHOP not in self.hosts:

@@ -74,4 +74,4 @@ def _local(bed: Bed, stack: Stack) -> set[int]:
     """Return the ports on the loopback of `shop` that the web nodes need."""
     urls = [url for url in bed.urls.as_environment().values() if urlsplit(url).hostname == LOOPBACK]
     ports = {urlsplit(url).port or 0 for url in urls}
-    return (ports - bed.open_ports) | {stack.psp_port, stack.mail_port}
+    return ports | {stack.psp_port, stack.mail_port}

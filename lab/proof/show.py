@@ -212,6 +212,7 @@ def _summary(plan: Plan, came_out: Result) -> list[Text]:
             f"OVERSOLD by {oversold} units." if oversold else "Oversold: 0.",
             style="bold red" if oversold else "green",
         ),
+        *_lost(plan, counts["lost"]),
         Text(
             f"Answers by key: {counts['ok']} ok, {counts['fail']} refused, "
             f"{counts['info']} unknown. {came_out.pace()}"
@@ -219,6 +220,13 @@ def _summary(plan: Plan, came_out: Result) -> list[Text]:
         Text(f"{_loop(plan, came_out)}.", style="dim"),
         *_problems(came_out),
     ]
+
+
+def _lost(plan: Plan, lost: int) -> list[Text]:
+    if not plan.bed and not lost:
+        return []
+    style = "bold red" if lost else "green"
+    return [Text(f"Acknowledged orders lost: {lost}.", style=style)]
 
 
 def _problems(came_out: Result) -> list[Text]:

@@ -17,6 +17,13 @@ from loadtest.faults.postgres import (
     PostgresKilled,
     PostgresRestarted,
 )
+from loadtest.faults.postgres_hosts import (
+    PostgresPrimaryIsolated,
+    PostgresPrimaryLost,
+    PostgresPrimaryOneWay,
+    PostgresSplit,
+    WebCutOffFromPostgres,
+)
 from loadtest.faults.redis import (
     RedisFailover,
     RedisFull,
@@ -81,6 +88,11 @@ BED_FAULTS: dict[str, type[Fault]] = {
         RedisOneWay,
         RedisCutOff,
         WebCutOffFromRedis,
+        PostgresPrimaryLost,
+        PostgresPrimaryIsolated,
+        PostgresPrimaryOneWay,
+        PostgresSplit,
+        WebCutOffFromPostgres,
         ClocksApart,
         WebHostLost,
     )

@@ -56,7 +56,7 @@ class Injected:
 
 
 TRIES = 3
-"""Attempts per required fault: perhaps no process reached the failpoint, or the server is still
+"""Attempts per required injection: perhaps no process reached the failpoint, or the server is still
 down after the previous fault."""
 
 
@@ -79,11 +79,11 @@ class Chaos:
         target: what they act on.
         seed: repeats the draw.
         log: file for the injected faults, one JSON object per line.
-        once: stop when each fault has been injected; otherwise continue.
+        times: stop when each fault has been injected so often; 0: continue.
     """
 
     def __init__(
-        self, names: Sequence[str], target: Target, seed: int, log: Path, *, once: bool = False
+        self, names: Sequence[str], target: Target, seed: int, log: Path, *, times: int = 0
     ) -> None:
         require_linux()
         self.injected: list[Injected] = []
@@ -92,7 +92,8 @@ class Chaos:
         self._draw = draw(names, seed)
         self._target = target
         self._log = log
-        self._missing = dict.fromkeys(names, TRIES) if once else None
+        self._missing = dict.fromkeys(names, times) if times else None
+        self._tries = dict.fromkeys(names, TRIES)
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="chaos", daemon=True)
 
@@ -134,10 +135,18 @@ class Chaos:
             injected = self._inject(find(name), random)
             self._note(injected)
             if self._missing is not None:
-                self._missing[name] -= 1
-                if not injected.error or not self._missing[name]:
-                    del self._missing[name]
+                self._count(name, self._missing, failed=bool(injected.error))
             ended = time.monotonic()
+
+    def _count(self, name: str, missing: dict[str, int], *, failed: bool) -> None:
+        """Cross an injection off the list; also a fault that cannot be injected."""
+        if failed:
+            self._tries[name] -= 1
+        else:
+            self._tries[name] = TRIES
+            missing[name] -= 1
+        if not missing[name] or not self._tries[name]:
+            del missing[name]
 
     def _inject(self, kind: type[Fault], random: Random) -> Injected:
         start, errors, healed = time.monotonic_ns(), [], True

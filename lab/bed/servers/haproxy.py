@@ -14,9 +14,14 @@ defaults
   timeout connect 1s
   timeout client {idle}
   timeout server {idle}
-  timeout check 3s
+  timeout check {check}
   retries 1
   option redispatch
+  # A client whose host died is noticed after 5 s. Its database session would keep its locks.
+  option clitcpka
+  clitcpka-idle 2s
+  clitcpka-intvl 1s
+  clitcpka-cnt 3
 """
 
 WEB = """\
@@ -31,7 +36,9 @@ backend web
   option http-server-close
   option httpchk
   http-check send meth GET uri /readyz ver HTTP/1.1 hdr Host 127.0.0.1 hdr Connection close
-  default-server check inter 500ms fall 2 rise 1 on-marked-down shutdown-sessions
+  # /readyz takes up to 2 s while a server does not answer, and longer on a busy machine. Requests
+  # under way may still get their answers from a node that has become unready.
+  default-server check inter 1s fall 2 rise 1
 """
 
 WEB_PORT = 8000
@@ -47,7 +54,7 @@ def web_front(place: Place, host: Host, port: int, local: Iterable[int]) -> Serv
         local: ports of servers that listen on that host's loopback; the web nodes reach them by
             its address.
     """
-    lines = [COMMON.format(idle="40s"), WEB.format(port=port)]
+    lines = [COMMON.format(idle="40s", check="6s"), WEB.format(port=port)]
     nodes = place.hosts.with_role("web")
     lines += [f"  server {web.name} {web.address}:{WEB_PORT}\n" for web in nodes]
     for each in local:
@@ -70,7 +77,7 @@ def database_front(
         health_port: of each node's agent.
     """
     lines = [
-        COMMON.format(idle="1h"),
+        COMMON.format(idle="1h", check="1s"),
         f"listen primary\n  mode tcp\n  bind *:{port}\n  option httpchk OPTIONS /primary\n",
         "  http-check expect status 200\n",
         # Sessions on a former primary end at once: their clients would wait for it.

@@ -64,7 +64,7 @@ class Place:
 
 def program(name: str) -> str:
     """Return the path of a program. Raises StackError: it is not installed."""
-    folders = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/usr/lib/postgresql/15/bin"
+    folders = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin"
     found = which(name, path=folders)
     if found is None:
         raise StackError(f"{name} is not installed; .ci/install-servers installs it.")

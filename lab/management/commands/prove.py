@@ -96,6 +96,9 @@ class Command(BaseCommand):
             f"with --bed also {', '.join(BED_FAULTS)}",
         )
         parser.add_argument(
+            "--times", type=at_least_one, default=1, help="inject each fault so often (1)"
+        )
+        parser.add_argument(
             "--bed",
             choices=description.names(),
             help="run the shop on several hosts with engines that fail over (docs/beds.md), and "
@@ -209,6 +212,7 @@ def _plan(console: Console, options: dict[str, Any]) -> Plan:
         options["minutes"],
         faults,
         lacking,
+        times=options["times"],
         bed=options["bed"] or "",
     )
 
