@@ -18,8 +18,9 @@ from lab.stack import leftovers
 from lab.stack.embedded import EmbeddedServers, ServerUrls, private_servers
 from lab.stack.errors import StackError
 from lab.stack.private import private_folder
+from lab.stack.small_disk import small_disk
 from loadtest.faults.hosts import Host, Hosts
-from loadtest.faults.target import BED, CLOCK, PATRONI, SENTINEL
+from loadtest.faults.target import BED, CLOCK, DISK, PATRONI, SENTINEL
 
 READY = 90
 """Seconds for the servers of a bed to find each other."""
@@ -78,12 +79,10 @@ class Bed:
 
     def has(self) -> frozenset[str]:
         """Return what faults may need of it."""
+        kinds = {KINDS[each] for each in KINDS if self.description.hosts_of(each)}
         clock = {CLOCK} if self.place.under_clock else set()
-        return frozenset({BED, *clock, *(KINDS[each] for each in KINDS if self.runs(each))})
-
-    def runs(self, server: str) -> bool:
-        """Whether one of its hosts has this server."""
-        return bool(self.description.hosts_of(server))
+        disk = {DISK} if any(host.disk for host in self.hosts.hosts.values()) else set()
+        return frozenset({BED, *kinds, *clock, *disk})
 
 
 @contextmanager
@@ -105,19 +104,27 @@ def started(
         folder = cleanup.enter_context(private_folder())
         cleanup.enter_context(joined(hosts[SHOP]))
         servers = cleanup.enter_context(private_servers())
-        # At once: their data ends with them.
-        cleanup.callback(
-            lambda: [each.kill() for each in hosts.hosts.values() if each.name != SHOP]
-        )
         kept = {name: os.environ[name] for name in KEPT if name in os.environ}
         variables = {**kept, leftovers.MARK: str(folder)}
         place = Place(description, hosts, folder, variables, under_clock)
+        for host in hosts.with_role("db"):
+            disk = cleanup.enter_context(small_disk(place.disk(host)))
+            host.disk = str(disk or "")
+        # Before their disks go. At once: their data ends with them.
+        cleanup.callback(_kill_all, hosts)
         for host in hosts.hosts.values():
             _set_up(place, host)
         for kind, ready in READINESS.items():
             if description.hosts_of(kind):
                 _wait(place, kind, ready)
         yield Bed(place, servers, _urls(place, servers.urls))
+
+
+def _kill_all(hosts: Hosts) -> None:
+    """Kill what runs on the hosts, except the one on which this process is."""
+    for host in hosts.hosts.values():
+        if host.name != SHOP:
+            host.kill()
 
 
 def _set_up(place: Place, host: Host) -> None:

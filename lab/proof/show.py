@@ -156,13 +156,12 @@ def controls(
 def _faults(plan: Plan, came_out: Result) -> Table:
     """Which faults there were, how soon the shop sold again after each, and how well."""
     table = Table(expand=False)
-    table.add_column("Fault")
-    table.add_column("Times", justify="right", no_wrap=True)
+    table.add_column("Fault", no_wrap=True)
+    headings = ["Times", "First ok after", *(f"{kind} from 3 s" for kind in RATES)]
     if plan.bed:
-        table.add_column("Sold after loss", justify="right", no_wrap=True)
-    table.add_column("First ok after", justify="right", no_wrap=True)
-    for kind in RATES:
-        table.add_column(f"{kind} from 3 s", justify="right", no_wrap=True)
+        headings.insert(1, "Sold after the loss")
+    for heading in headings:
+        table.add_column(heading, justify="right")
     figures = zip(came_out.faults, came_out.recoveries, came_out.after_loss, strict=True)
     found: dict[str, list[tuple[Injected, float | None, float | None]]] = {}
     for row in figures:

@@ -18,6 +18,7 @@ from loadtest.faults.postgres import (
     PostgresRestarted,
 )
 from loadtest.faults.postgres_hosts import (
+    PostgresPrimaryDiskFull,
     PostgresPrimaryIsolated,
     PostgresPrimaryLost,
     PostgresPrimaryOneWay,
@@ -92,6 +93,7 @@ BED_FAULTS: dict[str, type[Fault]] = {
         PostgresPrimaryIsolated,
         PostgresPrimaryOneWay,
         PostgresSplit,
+        PostgresPrimaryDiskFull,
         WebCutOffFromPostgres,
         ClocksApart,
         WebHostLost,

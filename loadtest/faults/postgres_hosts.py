@@ -10,9 +10,10 @@ from random import Random
 from typing import Any
 
 from loadtest.faults.bed_fault import BedFault
+from loadtest.faults.disk import empty, fill
 from loadtest.faults.fault import FaultFailed, wait_until
 from loadtest.faults.hosts import Host, Hosts
-from loadtest.faults.target import PATRONI, Target
+from loadtest.faults.target import DISK, PATRONI, Target
 
 API_PORT = 8008
 """Of each agent's API, which HAProxy asks too."""
@@ -163,6 +164,25 @@ class PostgresSplit(_OfPatroni):
         self.hosts.separate([self.old.name], self.others)
         self.lost()
         self.wait_for_promotion()
+
+
+class PostgresPrimaryDiskFull(_OfPatroni):
+    """The primary cannot write another page of its log, and stops; Patroni starts it or another."""
+
+    name = "postgres-primary-disk-full"
+    what = "the disk of PostgreSQL's primary is full"
+    expected = "errors, no false ok; no confirmed order is lost"
+    needs = frozenset({PATRONI, DISK})
+    wants_stock = True
+    lasts = (4.0, 6.0)
+
+    def inject(self) -> None:  # noqa: D102
+        self.lost()
+        self.did |= fill(self.old.disk)
+
+    def heal(self) -> None:  # noqa: D102
+        empty(self.old.disk)
+        super().heal()
 
 
 class WebCutOffFromPostgres(_OfPatroni):

@@ -77,11 +77,11 @@ def database_front(
         health_port: of each node's agent.
     """
     lines = [
-        COMMON.format(idle="1h", check="1s"),
+        COMMON.format(idle="1h", check="2s"),
         f"listen primary\n  mode tcp\n  bind *:{port}\n  option httpchk OPTIONS /primary\n",
         "  http-check expect status 200\n",
         # Sessions on a former primary end at once: their clients would wait for it.
-        "  default-server inter 500ms fall 2 rise 1 on-marked-down shutdown-sessions",
+        "  default-server inter 500ms fall 3 rise 1 on-marked-down shutdown-sessions",
         f" check port {health_port}\n",
         *(f"  server {name} {address}\n" for name, address in servers.items()),
     ]
