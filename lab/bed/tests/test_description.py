@@ -6,6 +6,7 @@ from ipaddress import IPv4Address
 
 import pytest
 
+from lab import environment
 from lab.bed import description
 from lab.bed.bed import READINESS, SET_UP
 from lab.bed.description import NETWORK, Description
@@ -36,6 +37,14 @@ def test_each_host_has_an_address_of_its_own_in_the_order_of_the_file():
     assert addresses == sorted(set(addresses))
     assert all(address in NETWORK for address in addresses)
     assert bed.hosts_of("sentinel") == ["redis1", "redis2", "redis3"]
+
+
+def test_the_page_lists_every_bed_and_every_fault_with_what_is_expected():
+    page = (environment.PROJECT / "docs" / "beds.md").read_text()
+    for name in description.names():
+        assert f"\n| `{name}` | " in page
+    for name, fault in BED_FAULTS.items():
+        assert f"\n| `{name}` | {fault.what} | {fault.expected} |\n" in page
 
 
 @pytest.mark.parametrize(
