@@ -13,7 +13,8 @@ from typing import Any, Generic, TypeVar
 
 from django.conf import settings
 from django.core.signals import setting_changed
-from redis import ConnectionPool
+
+from locking.redis_client import topology_of
 
 T = TypeVar("T")
 
@@ -75,16 +76,16 @@ def _is_flags(value: Any) -> bool:
 
 def _is_redis_url(value: Any) -> bool:
     try:
-        ConnectionPool.from_url(value)  # does not connect
+        return not topology_of(value).startswith("cluster")
     except (ValueError, AttributeError, TypeError):
         return False
-    return True
 
 
 REDIS_URL: Setting[str] = Setting(
     "REDIS_URL",
     "redis://127.0.0.1:6379/0",
-    "a URL such as redis://:password@host:6379/0, rediss://… or unix://…",
+    "a URL such as redis://:password@host:6379/0, rediss://…, unix://… or "
+    "redis+sentinel://host:26379,host:26379/service/0",
     _is_redis_url,
 )
 """For item locks and sold-out hints. The default is where a fresh Redis listens. There is no

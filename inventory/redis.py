@@ -13,14 +13,13 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeVar
 
-import redis
-from redis.backoff import NoBackoff
+from redis import Redis
 from redis.exceptions import RedisError, ResponseError
-from redis.retry import Retry
 
 from inventory import conf
 from inventory.metrics import metrics
 from locking import LockUnavailable
+from locking.redis_client import connect
 
 T = TypeVar("T")
 
@@ -105,16 +104,16 @@ class Server:
 
 
 @cache
-def client() -> redis.Redis:
+def client() -> Redis:
     """Return a client that never retries: the caller decides what may be sent twice."""
-    return redis.Redis.from_url(
+    made = connect(
         conf.REDIS_URL.get(),
-        socket_timeout=TIMEOUT,
-        socket_connect_timeout=TIMEOUT,
-        retry=Retry(NoBackoff(), 0),
+        timeout=TIMEOUT,
         max_connections=1000,
         redis_connect_func=server().meet,
     )
+    assert isinstance(made, Redis)  # conf.REDIS_URL admits no cluster
+    return made
 
 
 @cache

@@ -51,10 +51,20 @@ def connect(url: str, *, timeout: float = DEFAULT_TIMEOUT, **options: Any) -> Re
     settings = _settings(place, timeout) | {"retry": Retry(NoBackoff(), 0)} | options
     if place.topology == "sentinel":
         settings |= _of_server(parse_url(place.url))  # type: ignore[no-untyped-call]
-        manager = Sentinel(place.hosts, sentinel_kwargs=_for_sentinels(settings))  # type: ignore[no-untyped-call]
+        manager = Sentinel(place.hosts, sentinel_kwargs=_for_sentinels(place, settings))  # type: ignore[no-untyped-call]
         client: Redis = manager.master_for(place.service, **settings)  # type: ignore[no-untyped-call]
         return client
     return Redis.from_url(place.url, **settings)
+
+
+def topology_of(url: str) -> str:
+    """Return "sentinel", "cluster", "socket" or "" (one server).
+
+    Raises ValueError for another kind of URL; connects to nothing.
+    """
+    place = _place(url)
+    parse_url(place.url)  # type: ignore[no-untyped-call]
+    return place.topology
 
 
 def connect_async(
@@ -68,7 +78,8 @@ def connect_async(
     settings = _settings(place, timeout) | {"retry": AsyncRetry(NoBackoff(), 0)} | options
     if place.topology == "sentinel":
         settings |= _of_server(dict(parse_async_url(place.url)))
-        manager = AsyncSentinel(place.hosts, sentinel_kwargs=_for_sentinels(settings))  # type: ignore[no-untyped-call]
+        for_sentinels = _for_sentinels(place, settings)
+        manager = AsyncSentinel(place.hosts, sentinel_kwargs=for_sentinels)  # type: ignore[no-untyped-call]
         client: redis.asyncio.Redis = manager.master_for(place.service, **settings)
         return client
     return redis.asyncio.Redis.from_url(place.url, **settings)
@@ -93,13 +104,21 @@ def _of_server(parsed: dict[str, Any]) -> dict[str, Any]:
     return options
 
 
-def _for_sentinels(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings for the Sentinels: without the credentials of the servers."""
-    return {
+def _for_sentinels(place: _Place, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings for the Sentinels: without the credentials of the servers.
+
+    They are asked one after the other.  Where packets vanish, asking all of them takes as long as
+    one server may take to answer.
+    """
+    chosen = {
         key: value
         for key, value in settings.items()
         if key.startswith(("socket_", "ssl")) or key == "retry"
     }
+    for key in ("socket_timeout", "socket_connect_timeout"):
+        if chosen.get(key):
+            chosen[key] /= len(place.hosts)
+    return chosen
 
 
 def _place(url: str) -> _Place:

@@ -36,7 +36,9 @@ class Variable:
 
 VARIABLES = (
     Variable("DATABASE_URL", "", "PostgreSQL; unset: starts the embedded server"),
-    Variable("REDIS_URL", "", "Redis or Valkey for locks and hints; unset: the embedded Valkey"),
+    Variable(
+        "REDIS_URL", "", "Redis, Valkey or Sentinels, for locks and hints; unset: embedded Valkey"
+    ),
     Variable("CELERY_BROKER_URL", "", "Celery's broker; unset: the embedded Valkey"),
     Variable("PSP_URL", "", "payment provider's address; required outside the demo"),
     Variable("PSP_KEY", "", "the shop's API key at the provider; required outside the demo"),

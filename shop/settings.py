@@ -76,6 +76,9 @@ if environment.is_set("DATABASE_URL"):
         conn_max_age=0,
     )
     DATABASES["default"]["OPTIONS"] = {
+        # A web node that dies with its machine in the middle of a transaction ends no session: the
+        # server would keep its row locks, and nobody could buy. Longer than a mail may take.
+        "options": "-c idle_in_transaction_session_timeout=15s",
         **DATABASES["default"].get("OPTIONS", {}),
         # One pool per process. processes x max_size must stay below the server's max_connections:
         # 2 web + 3 Celery + 1 beat = 6 x 16 = 96 < 200.
@@ -88,6 +91,12 @@ if environment.is_set("DATABASE_URL"):
             "reconnect_timeout": 5,
         },
         "connect_timeout": 5,
+        # Where packets vanish (a dead host, a split network), the kernel would wait for a quarter
+        # of an hour: for an acknowledgement (milliseconds), and on a connection that only listens.
+        "tcp_user_timeout": 3000,
+        "keepalives_idle": 2,
+        "keepalives_interval": 1,
+        "keepalives_count": 3,
     }
 
 REDIS_URL = environment.text("REDIS_URL")

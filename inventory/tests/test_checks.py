@@ -56,12 +56,19 @@ def test_a_misspelt_setting_is_reported_with_the_right_name(settings):
         ("INVENTORY_FEATURE_FLAGS", ["lokc"]),
         ("REDIS_URL", "127.0.0.1:6379"),
         ("REDIS_URL", "redis://host:port/0"),
+        ("REDIS_URL", "redis+sentinel://host:26379"),
+        ("REDIS_URL", "redis+cluster://host:6379"),
         ("REDIS_URL", None),
     ],
 )
 def test_a_setting_that_cannot_be_is_told(settings, name, value):
     setattr(settings, name, value)
     assert found() == ["inventory.E001"]
+
+
+def test_sentinels_may_stand_for_redis(settings):
+    settings.REDIS_URL = "redis+sentinel://:secret@one:26379,two:26379,three:26379/shop/0"
+    assert found() == []
 
 
 @pytest.mark.parametrize("each", conf.ALL, ids=lambda each: each.name)

@@ -8,7 +8,7 @@ from django.db import Error
 
 from inventory.selling.commit import forget_connection
 from lab.proof import snapshot
-from lab.stack.stack import WITHOUT_LOAD, Stack
+from lab.stack.stack import Stack
 from loadtest import orchestrator
 from loadtest.orchestrator import Books
 
@@ -27,9 +27,10 @@ def restart(stack: Stack, tell: Callable[[str], None]) -> None:
     """
     # The buyers were stopped in the middle of their calls. A web process may still be working on
     # one, which would take effect after the final read.
-    stack.supervisor.stop_program("web")
-    stack.supervisor.start_program("web")
-    for name in WITHOUT_LOAD:
+    for name in stack.nodes:
+        stack.supervisor.stop_program(name)
+        stack.supervisor.start_program(name)
+    for name in stack.without_load:
         tell(f"waiting for {name}")
         stack.wait_until_ready(name, READY)
 

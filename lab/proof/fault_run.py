@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -48,7 +49,7 @@ class FaultRun:
                     target,
                     plan.profile.seed,
                     self._files.faults,
-                    once=not plan.minutes,
+                    times=0 if plan.minutes else plan.times,
                 )
                 cleanup.callback(self._chaos.stop)
             yield
@@ -95,7 +96,8 @@ class FaultRun:
         """Why the faults prove nothing; empty if all happened as planned."""
         problems = [f"{each.fault}: {each.error}" for each in self.failed if not each.healed]
         if self._chaos is not None and not self._plan.minutes:
-            missing = set(self._plan.faults) - {each.fault for each in self.injected}
+            injected = Counter(each.fault for each in self.injected)
+            missing = {name for name in self._plan.faults if injected[name] < self._plan.times}
             problems += [
                 f"{each.fault}: {each.error}" for each in self.failed if each.fault in missing
             ]

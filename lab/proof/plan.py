@@ -46,6 +46,8 @@ class Plan:
         faults: names of the faults to inject.
         left_out: those that cannot be injected here, and what they lack.
         drain: seconds for the follow-up to come to rest. What is open then is judged as it is.
+        times: how often each fault is injected, unless the run lasts for `minutes`.
+        bed: name of the test bed; empty: all is on this machine.
         restock_tells: whether a restock removes the sold-out hint; off in a negative control.
     """
 
@@ -58,6 +60,8 @@ class Plan:
     left_out: Mapping[str, str] = field(default_factory=dict)
     drain: float = DRAIN
     restock_tells: bool = True
+    times: int = 1
+    bed: str = ""
 
     @property
     def lasts(self) -> bool:
@@ -89,7 +93,9 @@ class Plan:
     def about_seconds(self) -> float:
         """How long it will take, about; 0 if the buyers decide."""
         each = sum(BETWEEN) / 2 + 1.0
-        return 60 * self.minutes or len(self.faults) * each + (AFTERWARDS if self.faults else 0)
+        return 60 * self.minutes or len(self.faults) * self.times * each + (
+            AFTERWARDS if self.faults else 0
+        )
 
     @property
     def of_run(self) -> RunPlan:
@@ -105,6 +111,8 @@ class Plan:
             minutes=self.minutes,
             faults=self.faults,
             left_out=tuple(self.left_out),
+            bed=self.bed,
+            times=self.times,
             fenced=CLASSES[self.strategy].fenced,
         )
 

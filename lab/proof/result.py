@@ -27,6 +27,8 @@ class Result:
         recoveries: of each of these, seconds to the first ok; None if no buyer was served again.
         on_dashboard: of each fault, seconds until the dashboard showed it; None if it did not.
             Empty if no Prometheus watched.
+        after_loss: of each of these, seconds from the loss of a server to the first accepted
+            purchase that began after it; None if it takes none away.
         not_injected: what could not be, and why.
         late: buyers of an open loop that began late, because every user was busy; None if unknown.
         unstarted: buyers of an open loop that were due and never began; None likewise.
@@ -43,6 +45,7 @@ class Result:
     faults: list[Injected] = field(default_factory=list)
     recoveries: list[float | None] = field(default_factory=list)
     on_dashboard: list[float | None] = field(default_factory=list)
+    after_loss: list[float | None] = field(default_factory=list)
     not_injected: list[Injected] = field(default_factory=list)
     late: int | None = None
     unstarted: int | None = None
@@ -94,11 +97,12 @@ class Result:
                 {
                     **fault.to_json(),
                     "recovery": recovery,
+                    "after_loss": after_loss,
                     "on_dashboard": shown,
                     "aftermath": {kind: rate._asdict() for kind, rate in self.rates(fault).items()},
                 }
-                for fault, recovery, shown in zip_longest(
-                    self.faults, self.recoveries, self.on_dashboard
+                for fault, recovery, after_loss, shown in zip_longest(
+                    self.faults, self.recoveries, self.after_loss, self.on_dashboard
                 )
             ],
             "not_injected": [fault.to_json() for fault in self.not_injected],

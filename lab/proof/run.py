@@ -145,6 +145,7 @@ class Proof(Orchestrator):
             operations=statistics.operations,
             faults=injected,
             recoveries=statistics.recoveries,
+            after_loss=statistics.after_loss,
             not_injected=self._fault_run.failed,
             late=self._totals.get("late"),
             unstarted=self._totals.get("unstarted"),

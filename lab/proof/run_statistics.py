@@ -36,12 +36,15 @@ class RunStatistics:
         rush: of the main sale; None if that never sold out.
         recoveries: of each fault, seconds to the next ok as P12 counts them: from its end, or from
             when a buyer then asked for units that were available; None if there was none.
+        after_loss: of each fault that takes a server away, seconds from then to the end of the
+            first accepted purchase that began after it; None if there was none.
     """
 
     operations: int = 0
     last_sale: int = 0
     rush: Rush | None = None
     recoveries: list[float | None] = field(default_factory=list)
+    after_loss: list[float | None] = field(default_factory=list)
 
 
 def run_statistics(
@@ -53,6 +56,7 @@ def run_statistics(
         main: id of the main sale.
     """
     seen, oks, asked, sold_out, accepted = RunStatistics(), [], [], NEVER, []
+    bought: list[tuple[int, int]] = []
     for call in operations(*histories):
         seen.operations += 1
         if call.op in WRITES and call.code not in RIGHTLY_REFUSED:
@@ -61,6 +65,7 @@ def run_statistics(
             oks.append(call.end)  # finished calls come in the order of their ends
             if call.op == "order":
                 seen.last_sale = call.end
+                bought.append((call.start, call.end))
                 if call.sale == main and call.status == HTTPStatus.CREATED:
                     accepted.append((call.start, call.end))
         if call.code == "sold_out" and call.sale == main:
@@ -74,7 +79,14 @@ def run_statistics(
         served, since = _first(oks, fault.end), _first(asked, fault.end)
         wait = None if served is None else max(0, served - max(fault.end, since or 0))
         seen.recoveries.append(None if wait is None else round(wait / 1e9, 2))
+        seen.after_loss.append(_after_loss(bought, fault.lost_at))
     return seen
+
+
+def _after_loss(bought: Sequence[tuple[int, int]], lost_at: int | None) -> float | None:
+    ends = (end for start, end in bought if lost_at is not None and start >= lost_at)
+    first = min(ends, default=None)
+    return None if first is None or lost_at is None else round((first - lost_at) / 1e9, 2)
 
 
 def _first(moments: Sequence[int], end: int) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from rich.console import Console, Group, RenderableType
 from rich.panel import Panel
@@ -157,29 +157,31 @@ def controls(
 def _faults(plan: Plan, came_out: Result) -> Table:
     """Which faults there were, how soon the shop sold again after each, and how well."""
     table = Table(expand=False)
-    table.add_column("Fault")
-    table.add_column("Times", justify="right", no_wrap=True)
-    table.add_column("First ok after", justify="right", no_wrap=True)
-    for kind in RATES:
-        table.add_column(f"{kind} from 3 s", justify="right", no_wrap=True)
+    table.add_column("Fault", no_wrap=True)
+    headings = ["Times", "First ok after", *(f"{kind} from 3 s" for kind in RATES)]
+    if plan.bed:
+        headings.insert(1, "Sold after the loss")
     if came_out.on_dashboard:
-        table.add_column("On the dashboard after", justify="right")
-    found: dict[str, list[tuple[Injected, float | None]]] = {}
-    for fault, recovery in zip(came_out.faults, came_out.recoveries, strict=True):
-        found.setdefault(fault.fault, []).append((fault, recovery))
+        headings.append("On the dashboard after")
+    for heading in headings:
+        table.add_column(heading, justify="right")
+    figures = zip(came_out.faults, came_out.recoveries, came_out.after_loss, strict=True)
+    found: dict[str, list[tuple[Injected, float | None, float | None]]] = {}
+    for row in figures:
+        found.setdefault(row[0].fault, []).append(row)
     for name in plan.faults:
         times = found.get(name, [])
-        waits = [wait for _, wait in times if wait is not None]
         table.add_row(
             name,
             str(len(times)) if times else Text("0", style="yellow"),
-            f"{max(waits):.2f} s" if waits else "-",
-            *(_worst(came_out, kind, [fault for fault, _ in times]) for kind in RATES),
+            *([_longest(loss for *_, loss in times)] if plan.bed else []),
+            _longest(wait for _, wait, _ in times),
+            *(_worst(came_out, kind, [fault for fault, *_ in times]) for kind in RATES),
             *_on_dashboard(came_out, name),
         )
     for name, what in plan.left_out.items():
         left_out = Text(f"{name} (left out: needs {what})", style="yellow")
-        table.add_row(left_out, "0", "-", *("-" for _ in RATES))
+        table.add_row(left_out, "0", *("-" for _ in table.columns[2:]))
     return table
 
 
@@ -198,6 +200,11 @@ def _on_dashboard(came_out: Result, name: str) -> list[RenderableType]:
     if len(known) < len(shown):
         return [Text("not seen", style="yellow") if name in SIGNS else "needs no sign"]
     return [f"{max(known):.1f} s"]
+
+
+def _longest(waits: Iterable[float | None]) -> str:
+    known = [wait for wait in waits if wait is not None]
+    return f"{max(known):.2f} s" if known else "-"
 
 
 def _worst(came_out: Result, kind: str, faults: Sequence[Injected]) -> str:
@@ -225,6 +232,7 @@ def _summary(plan: Plan, came_out: Result) -> list[Text]:
             f"OVERSOLD by {oversold} units." if oversold else "Oversold: 0.",
             style="bold red" if oversold else "green",
         ),
+        *_lost(plan, counts["lost"]),
         Text(
             f"Answers by key: {counts['ok']} ok, {counts['fail']} refused, "
             f"{counts['info']} unknown. {came_out.pace()}"
@@ -232,6 +240,13 @@ def _summary(plan: Plan, came_out: Result) -> list[Text]:
         Text(f"{_loop(plan, came_out)}.", style="dim"),
         *_problems(came_out),
     ]
+
+
+def _lost(plan: Plan, lost: int) -> list[Text]:
+    if not plan.bed and not lost:
+        return []
+    style = "bold red" if lost else "green"
+    return [Text(f"Acknowledged orders lost: {lost}.", style=style)]
 
 
 def _problems(came_out: Result) -> list[Text]:

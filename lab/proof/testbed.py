@@ -12,13 +12,13 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from django.conf import settings
 
 from lab import environment
+from lab.proof.under_clock import libfaketime, under_clock
 from lab.stack import entry, postgres
 from lab.stack.embedded import EmbeddedServers, ServerUrls
 from lab.stack.errors import StackError
@@ -27,8 +27,6 @@ from lab.stack.private import private_folder
 from lab.stack.stack import WITHOUT_LOAD, Stack
 from loadtest.faults import FAULTS, Target
 from loadtest.faults.target import CLOCK, DATABASE_PROXY, DISK, FAILPOINTS, REDIS_PROXY
-
-FAKETIME = ("/usr/lib/*/faketime/libfaketimeMT.so.1", "/usr/local/lib/faketime/libfaketimeMT.so.1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +48,8 @@ class Testbed:
 
 def has() -> frozenset[str]:
     """What faults need that can be had on this machine."""
+    if (bed := entry.bed()) is not None:
+        return bed.has() | {FAILPOINTS}
     servers = entry.embedded_servers()
     there = {REDIS_PROXY, DATABASE_PROXY, FAILPOINTS}
     if libfaketime():
@@ -57,13 +57,6 @@ def has() -> frozenset[str]:
     if servers is not None and servers.disk is not None:
         there.add(DISK)
     return frozenset(there)
-
-
-@cache
-def libfaketime() -> Path | None:
-    """The library that steps a process's clock; None where it is not installed."""
-    found = (path for pattern in FAKETIME for path in Path("/").glob(pattern[1:]))
-    return next(found, None)
 
 
 @contextmanager
@@ -118,7 +111,7 @@ def breakable(
             "SHOP_FAILPOINTS": str(failpoints),
             **(extra or {}),
         }
-        of = {"web": _under_clock(clock)} if CLOCK in needs else {}
+        of = {"web": under_clock(clock)} if CLOCK in needs else {}
         stack = cleanup.enter_context(Stack(folder, urls, extra=environment_, of=of))
         stack.start(*WITHOUT_LOAD, *also)
         settings.PSP_URL, settings.MAIL_FOLDER = stack.psp_url, stack.mail_folder
@@ -200,17 +193,3 @@ def by_way_of(url: str, port: int) -> str:
     parts = urlsplit(url)
     before, _, _ = parts.netloc.rpartition(":")
     return parts._replace(netloc=f"{before}:{port}").geturl()
-
-
-def _under_clock(clock: Path) -> dict[str, str]:
-    """The environment of a process whose clock is the system's plus what the file says."""
-    return {
-        "LD_PRELOAD": str(libfaketime()),
-        "PYTHONPATH": str(Path(__file__).parent / "faketime"),
-        "FAKETIME_TIMESTAMP_FILE": str(clock),
-        # Read again every second; at each call would slow every call down.
-        "FAKETIME_CACHE_DURATION": "1",
-        # A stepped clock is the one that people set. The monotonic one never jumps.
-        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-        "DONT_FAKE_MONOTONIC": "1",
-    }

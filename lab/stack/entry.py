@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
@@ -25,6 +26,7 @@ from lab.stack.system_errors import (
 
 if TYPE_CHECKING:
     # Imported at run time only for embedded servers, which the production image does not have.
+    from lab.bed.bed import Bed
     from lab.stack.embedded import EmbeddedServers
 
 SERVER_VARIABLES = ("DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL")
@@ -34,6 +36,7 @@ PSP_ADDRESS = "psp-url"
 
 _servers: EmbeddedServers | None = None
 _private = False
+_bed: Bed | None = None
 _own = ExitStack()
 
 
@@ -83,7 +86,9 @@ def _prepare(arguments: Sequence[str]) -> None:
             asked_or_free(variable)
     breaks = command == "prove" and any(word.startswith(BREAKS_SERVERS) for word in arguments)
     private = command in FILLS_SERVERS and not environment.is_set("DATABASE_URL")
-    if needs_servers and (breaks or private):
+    if needs_servers and command == "prove" and (bed := _option(arguments, "--bed")):
+        _use_bed(bed)
+    elif needs_servers and (breaks or private):
         _use_private_servers(with_small_disk=breaks)
     elif "SHOP_DEMO" not in os.environ and not environment.is_set("DATABASE_URL"):
         os.environ["SHOP_DEMO"] = "1"
@@ -106,6 +111,38 @@ def has_private_servers() -> bool:
 def embedded_servers() -> EmbeddedServers | None:
     """Return the embedded servers that this command uses; None if it uses others."""
     return _servers
+
+
+def bed() -> Bed | None:
+    """Return the test bed that this command uses; None if all is on this machine."""
+    return _bed
+
+
+def _option(arguments: Sequence[str], name: str) -> str:
+    """Return the value of an option, before Django has read the command line."""
+    for at, word in enumerate(arguments):
+        given, _, value = word.partition("=")
+        if given == name:
+            return value or next(iter(arguments[at + 1 :]), "")
+    return ""
+
+
+def _use_bed(name: str) -> None:
+    from lab.bed.bed import started
+    from lab.bed.description import names
+    from lab.proof.under_clock import libfaketime, under_clock
+
+    global _bed, _servers, _private
+    if name not in names():
+        sys.exit(f"error: no test bed is called {name!r}; there are {', '.join(names())}.")
+    end_on_signals()
+    os.environ["SHOP_DEMO"] = "1"
+    atexit.register(_own.close)
+    with _shown(f"Starting the hosts and servers of the bed {name}"):
+        clock = under_clock if libfaketime() else None
+        _bed = _own.enter_context(started(name, under_clock=clock))
+    _servers, _private = _bed.servers, True
+    os.environ.update(_bed.urls.as_environment())
 
 
 def _all_urls_set() -> bool:

@@ -152,9 +152,9 @@ def _hand_over(*paths: Path) -> None:
     account = _system_account()
     for path in paths:
         os.chown(path, account.pw_uid, account.pw_gid)
-        _let_pass(path)
+        let_pass(path)
     # The programs too: they may be installed below a private home, or under umask 077.
-    _let_pass(_binary("postgres"))
+    let_pass(_binary("postgres"))
     _let_read(_binary("postgres").parent.parent)
 
 
@@ -174,7 +174,7 @@ def _system_account() -> pwd.struct_passwd:
     return pwd.getpwnam(SYSTEM_USER)
 
 
-def _let_pass(path: Path) -> None:
+def let_pass(path: Path) -> None:
     """Let other users traverse the folders above `path`, without listing them."""
     for folder in path.parents:
         mode = folder.stat().st_mode

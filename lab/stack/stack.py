@@ -11,7 +11,8 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -34,6 +35,21 @@ WITHOUT_LOAD = ("psp", "mail", "web", "celery", "beat")
 ALL = (*WITHOUT_LOAD, "locust", "room")
 
 
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A web node, here or elsewhere than the other processes.
+
+    Attributes:
+        inside: the words that run a command there.
+        url: its own address; buyers use the one of the front before all nodes.
+        environment: its variables.
+    """
+
+    inside: Sequence[str]
+    url: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
 class Stack:
     """Processes of one shop on given servers, kept alive by their own supervisor.
 
@@ -44,6 +60,10 @@ class Stack:
         locust_port: of the Locust page; by default the next free one.
         extra: additional environment variables for every process.
         of: environment variables of single processes, by name.
+
+    Attributes:
+        nodes: the web nodes by name. Where they run elsewhere, they are replaced before the start,
+            and `port` is that of the front before them.
     """
 
     def __init__(
@@ -66,6 +86,12 @@ class Stack:
         self.metrics_port = next_free(environment.number("METRICS_PORT"))
         self.extra = dict(extra or {})
         self.of = dict(of or {})
+        self.nodes = {"web": Node((), self.url)}
+
+    @property
+    def without_load(self) -> tuple[str, ...]:
+        """The names of the shop's own processes."""
+        return *(name for name in WITHOUT_LOAD if name != "web"), *self.nodes
 
     @property
     def url(self) -> str:
@@ -142,7 +168,7 @@ class Stack:
         probes: dict[str, Callable[[], bool]] = {
             "psp": partial(serves, f"{self.psp_url}/healthz"),
             "mail": partial(listens, self.mail_port),
-            "web": partial(serves, f"{self.url}/readyz"),
+            **{each: partial(serves, f"{node.url}/readyz") for each, node in self.nodes.items()},
             "locust": partial(serves, f"{self.locust_url}/"),
             "room": partial(serves, f"{self.room_url}/healthz"),
             "exporter": partial(serves, self.metrics_url),
@@ -181,6 +207,7 @@ class Stack:
 
     def _program(self, name: str) -> Program:
         schedule = self.supervisor.folder / "beat-schedule"
+        node = self.nodes.get(name)
         commands = {
             "celery": (
                 *("celery", "-A", "shop", "worker", "-n", self._node, "-Q", ",".join(QUEUES)),
@@ -198,7 +225,7 @@ class Stack:
                 *("--target", str(self.supervisor.folder / TARGET)),
             ),
             "exporter": ("django", "export_metrics", "--port", str(self.metrics_port)),
-            "web": ("gunicorn", "-c", "gunicorn.conf.py", "shop.wsgi"),
+            **dict.fromkeys(self.nodes, ("gunicorn", "-c", "gunicorn.conf.py", "shop.wsgi")),
             "locust": (
                 *("locust", "-f", "loadtest/locustfile.py", "--host", self.url),
                 *("--web-host", "127.0.0.1", "--web-port", str(self.locust_port)),
@@ -211,8 +238,8 @@ class Stack:
         }
         return Program(
             name=name,
-            command=[sys.executable, "-m", *commands[name]],
-            environment=self.of.get(name, {}),
+            command=[*(node.inside if node else ()), sys.executable, "-m", *commands[name]],
+            environment={**(node.environment if node else {}), **self.of.get(name, {})},
             folder=environment.PROJECT,
             # Celery returns running tasks to the broker on SIGQUIT (background/config.py).
             stop_signal="QUIT" if name == "celery" else "TERM",

@@ -90,6 +90,13 @@ def _counts(evidence: Evidence) -> dict[str, int]:
         "SELECT count(*) FROM purchase WHERE outcome = 'fail' AND sold_outs > 0"
     )
     counts["orders"] = evidence.value('SELECT count(DISTINCT id) FROM "order" WHERE snapshot = 0')
+    counts["lost"] = evidence.value(
+        """
+        SELECT count(*) FROM purchase WHERE outcome = 'ok' AND NOT EXISTS (
+            SELECT 1 FROM "order" AS o WHERE o.snapshot = 0 AND o.key = purchase.key
+        )
+        """
+    )
     names = ("oversold", "available", "held", "confirmed", "total")
     sums = next(
         evidence.rows(

@@ -4,9 +4,20 @@ They act only on the processes, ports and servers of a `Target`, and import noth
 They use Linux's signals, file systems and clocks, and refuse to run elsewhere.
 """
 
-from loadtest.faults.catalogue import FAULTS, left_out
+from loadtest.faults.catalogue import BED_FAULTS, FAULTS, find, left_out
 from loadtest.faults.chaos import Chaos, Injected, draw
 from loadtest.faults.fault import Fault, FaultFailed
 from loadtest.faults.target import Target
 
-__all__ = ["FAULTS", "Chaos", "Fault", "FaultFailed", "Injected", "Target", "draw", "left_out"]
+__all__ = [
+    "BED_FAULTS",
+    "FAULTS",
+    "Chaos",
+    "Fault",
+    "FaultFailed",
+    "Injected",
+    "Target",
+    "draw",
+    "find",
+    "left_out",
+]

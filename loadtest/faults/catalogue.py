@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from loadtest.faults.bed_fault import ClocksApart, WebHostLost
 from loadtest.faults.celery import BrokerEmptied, CeleryKilled
 from loadtest.faults.clock import ClockStepped
 from loadtest.faults.disk import DiskFull
@@ -16,6 +17,14 @@ from loadtest.faults.postgres import (
     PostgresKilled,
     PostgresRestarted,
 )
+from loadtest.faults.postgres_hosts import (
+    PostgresPrimaryDiskFull,
+    PostgresPrimaryIsolated,
+    PostgresPrimaryLost,
+    PostgresPrimaryOneWay,
+    PostgresSplit,
+    WebCutOffFromPostgres,
+)
 from loadtest.faults.redis import (
     RedisFailover,
     RedisFull,
@@ -24,6 +33,14 @@ from loadtest.faults.redis import (
     RedisPaused,
     RedisReset,
     RedisSlow,
+)
+from loadtest.faults.redis_hosts import (
+    RedisCutOff,
+    RedisOneWay,
+    RedisPrimaryLost,
+    RedisSplit,
+    RedisStalePromoted,
+    WebCutOffFromRedis,
 )
 from loadtest.faults.web import (
     HolderPaused,
@@ -61,11 +78,37 @@ FAULTS: dict[str, type[Fault]] = {
     )
 }
 
+"""Those of one machine."""
+
+BED_FAULTS: dict[str, type[Fault]] = {
+    fault.name: fault
+    for fault in (
+        RedisPrimaryLost,
+        RedisStalePromoted,
+        RedisSplit,
+        RedisOneWay,
+        RedisCutOff,
+        WebCutOffFromRedis,
+        PostgresPrimaryLost,
+        PostgresPrimaryIsolated,
+        PostgresPrimaryOneWay,
+        PostgresSplit,
+        PostgresPrimaryDiskFull,
+        WebCutOffFromPostgres,
+        ClocksApart,
+        WebHostLost,
+    )
+}
+"""Those of several hosts, for `prove --bed`; each bed names the ones that it was made for."""
+
+
+def find(name: str) -> type[Fault]:
+    """Return the fault of this name."""
+    return FAULTS[name] if name in FAULTS else BED_FAULTS[name]
+
 
 def left_out(names: Iterable[str], there: frozenset[str]) -> dict[str, str]:
     """Return those of these faults that cannot be injected here, with what they lack."""
     return {
-        name: ", ".join(sorted(missing))
-        for name in names
-        if (missing := FAULTS[name].needs - there)
+        name: ", ".join(sorted(missing)) for name in names if (missing := find(name).needs - there)
     }

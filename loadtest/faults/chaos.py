@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from loadtest.faults.catalogue import FAULTS
+from loadtest.faults.catalogue import find
 from loadtest.faults.fault import Fault
 from loadtest.faults.processes import require_linux
 from loadtest.faults.target import Target
@@ -32,6 +32,7 @@ class Injected:
         did: what was done.
         error: why injection or healing failed; empty on success.
         healed: whether it is over.
+        lost_at: when a server was lost, where injecting takes longer than that.
     """
 
     fault: str
@@ -40,6 +41,7 @@ class Injected:
     did: dict[str, Any] = field(default_factory=dict)
     error: str = ""
     healed: bool = True
+    lost_at: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return a line of the log."""
@@ -54,7 +56,7 @@ class Injected:
 
 
 TRIES = 3
-"""Attempts per required fault: perhaps no process reached the failpoint, or the server is still
+"""Attempts per required injection: perhaps no process reached the failpoint, or the server is still
 down after the previous fault."""
 
 
@@ -77,11 +79,11 @@ class Chaos:
         target: what they act on.
         seed: repeats the draw.
         log: file for the injected faults, one JSON object per line.
-        once: stop when each fault has been injected; otherwise continue.
+        times: stop when each fault has been injected so often; 0: continue.
     """
 
     def __init__(
-        self, names: Sequence[str], target: Target, seed: int, log: Path, *, once: bool = False
+        self, names: Sequence[str], target: Target, seed: int, log: Path, *, times: int = 0
     ) -> None:
         require_linux()
         self.injected: list[Injected] = []
@@ -90,7 +92,8 @@ class Chaos:
         self._draw = draw(names, seed)
         self._target = target
         self._log = log
-        self._missing = dict.fromkeys(names, TRIES) if once else None
+        self._missing = dict.fromkeys(names, times) if times else None
+        self._tries = dict.fromkeys(names, TRIES)
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="chaos", daemon=True)
 
@@ -129,13 +132,21 @@ class Chaos:
             if self._end.wait(max(begun + pause, ended + REST) - time.monotonic()):
                 return
             begun = time.monotonic()
-            injected = self._inject(FAULTS[name], random)
+            injected = self._inject(find(name), random)
             self._note(injected)
             if self._missing is not None:
-                self._missing[name] -= 1
-                if not injected.error or not self._missing[name]:
-                    del self._missing[name]
+                self._count(name, self._missing, failed=bool(injected.error))
             ended = time.monotonic()
+
+    def _count(self, name: str, missing: dict[str, int], *, failed: bool) -> None:
+        """Cross an injection off the list; also a fault that cannot be injected."""
+        if failed:
+            self._tries[name] -= 1
+        else:
+            self._tries[name] = TRIES
+            missing[name] -= 1
+        if not missing[name] or not self._tries[name]:
+            del missing[name]
 
     def _inject(self, kind: type[Fault], random: Random) -> Injected:
         start, errors, healed = time.monotonic_ns(), [], True
@@ -151,9 +162,9 @@ class Chaos:
                 errors.append(problem)
                 healed = False
             self.current = None
-        did = fault.did if fault is not None else {}
+        did, lost_at = (fault.did, fault.lost_at) if fault is not None else ({}, None)
         end = time.monotonic_ns()
-        return Injected(kind.name, start, end, did, "; ".join(errors), healed)
+        return Injected(kind.name, start, end, did, "; ".join(errors), healed, lost_at)
 
     def _note(self, injected: Injected) -> None:
         (self.failed if injected.error else self.injected).append(injected)

@@ -30,17 +30,7 @@ class DiskFull(Postgres):
     needs = frozenset({DISK})
 
     def inject(self) -> None:  # noqa: D102
-        path = Path(self.target.disk) / FILLER
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
-        try:
-            taken = 0
-            for step in STEPS:
-                taken = _fill(descriptor, taken, step)
-        finally:
-            os.close(descriptor)
-        statistics = os.statvfs(self.target.disk)
-        left = statistics.f_bavail * statistics.f_frsize
-        self.did |= {"bytes taken": taken, "bytes left": left, "a write": self._write()}
+        self.did |= {**fill(self.target.disk), "a write": self._write()}
 
     def _write(self) -> str:
         """Return the server's answer to a write of more than a page."""
@@ -52,8 +42,26 @@ class DiskFull(Postgres):
         return "succeeded"
 
     def heal(self) -> None:  # noqa: D102
-        (Path(self.target.disk) / FILLER).unlink(missing_ok=True)
+        empty(self.target.disk)
         wait_until("PostgreSQL answers", lambda: answers(self.target.database))
+
+
+def fill(folder: str) -> dict[str, int]:
+    """Take all the free space of the file system of a folder; return how much was and is left."""
+    descriptor = os.open(Path(folder) / FILLER, os.O_WRONLY | os.O_CREAT, 0o600)
+    try:
+        taken = 0
+        for step in STEPS:
+            taken = _fill(descriptor, taken, step)
+    finally:
+        os.close(descriptor)
+    statistics = os.statvfs(folder)
+    return {"bytes taken": taken, "bytes left": statistics.f_bavail * statistics.f_frsize}
+
+
+def empty(folder: str) -> None:
+    """Give back what `fill` took."""
+    (Path(folder) / FILLER).unlink(missing_ok=True)
 
 
 def _fill(descriptor: int, taken: int, step: int) -> int:

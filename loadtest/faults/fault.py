@@ -29,6 +29,8 @@ class Fault(ABC):
         lasts: range of the seconds between injection and healing.
         wants_stock: it shows something only while the shop sells.
         did: what it did, such as pids and counts, for the log.
+        lost_at: when a server was lost, in ns of the monotonic clock; None: none was, or injecting
+            takes no time.
     """
 
     name: ClassVar[str]
@@ -42,6 +44,7 @@ class Fault(ABC):
         self.target = target
         self.random = random
         self.did: dict[str, Any] = {}
+        self.lost_at: int | None = None
 
     @abstractmethod
     def inject(self) -> None:

@@ -10,6 +10,9 @@ REDIS_PROXY = "a proxy before Redis"
 DATABASE_PROXY = "a proxy before PostgreSQL"
 FAILPOINTS = "failpoints in the shop"
 CLOCK = "libfaketime (Debian's package faketime)"
+BED = "a test bed of several hosts (prove --bed)"
+SENTINEL = "the bed sentinel (prove --bed sentinel)"
+PATRONI = "the bed patroni (prove --bed patroni)"
 DISK = "a small file system under PostgreSQL (a tmpfs, which needs root)"
 
 
@@ -32,6 +35,7 @@ class Target:
         failpoints: folder for commands to failpoints; empty: the shop has none.
         clock: file that libfaketime reads in the web processes; empty: they use the system's clock.
         disk: folder of the database's small file system; empty: none.
+        bed: file that describes the hosts (`Hosts`); empty: all is on this machine.
     """
 
     web: str
@@ -48,6 +52,7 @@ class Target:
     failpoints: str = ""
     clock: str = ""
     disk: str = ""
+    bed: str = ""
 
     def has(self) -> frozenset[str]:
         """Return the optional parts that exist."""

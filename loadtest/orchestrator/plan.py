@@ -28,6 +28,8 @@ class RunPlan:
         minutes: that the sale lasts; 0 until all buyers have finished.
         faults: names of the faults to inject.
         left_out: names of faults that cannot be injected here.
+        times: how often each fault is injected.
+        bed: name of the test bed; empty: all is on one machine.
         fenced: whether the strategy uses fencing tokens.
         mails: whether the mails that the shop sends are received.
     """
@@ -42,6 +44,8 @@ class RunPlan:
     minutes: float = 0.0
     faults: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
+    times: int = 1
+    bed: str = ""
     fenced: bool = False
     mails: bool = True
 
@@ -78,6 +82,10 @@ class RunPlan:
             arguments += f" --arrivals {self.arrivals:g}"
         if self.minutes:
             arguments += f" --minutes {self.minutes:g}"
+        if self.times > 1:
+            arguments += f" --times {self.times}"
+        if self.bed:
+            arguments += f" --bed {self.bed}"
         if {*self.faults, *self.left_out} == set(FAULTS):
             arguments += " --faults all"
         else:

@@ -91,7 +91,7 @@ def test_a_fault_that_cannot_be_injected_is_healed_and_tried_again(
     planted: type[Planted], tmp_path: Path
 ) -> None:
     planted.fails = 2
-    trouble = Chaos(["planted"], TARGET, 3, tmp_path / "faults.log", once=True)
+    trouble = Chaos(["planted"], TARGET, 3, tmp_path / "faults.log", times=1)
     trouble.start()
     wait_until("it is through", lambda: trouble.done)
     assert planted.happened == ["injected", "healed"] * 3
@@ -104,7 +104,7 @@ def test_a_fault_that_cannot_be_injected_is_healed_and_tried_again(
 
 def test_a_fault_that_never_can_is_given_up(planted: type[Planted], tmp_path: Path) -> None:
     planted.fails = 99
-    trouble = Chaos(["planted"], TARGET, 3, tmp_path / "faults.log", once=True)
+    trouble = Chaos(["planted"], TARGET, 3, tmp_path / "faults.log", times=1)
     trouble.start()
     wait_until("it is through", lambda: trouble.done)
     assert (len(trouble.failed), trouble.injected) == (chaos.TRIES, [])

@@ -20,6 +20,8 @@ from rich.console import Console
 from rich.live import Live
 
 from inventory.selling.strategies import CLASSES, DEFAULT
+from lab.bed import description
+from lab.bed.shop import shop_on
 from lab.proof import controls, show, testbed
 from lab.proof.dashboard import Prometheus, prometheus
 from lab.proof.load_profile import LoadFailed, LoadProfile
@@ -28,9 +30,10 @@ from lab.proof.progress import Progress
 from lab.proof.result import Result
 from lab.proof.run import Proof
 from lab.proof.testbed import Testbed
+from lab.stack import entry
 from lab.stack.errors import StackError
 from lab.stack.private import private_folder
-from loadtest.faults import FAULTS, left_out
+from loadtest.faults import BED_FAULTS, FAULTS, left_out
 from loadtest.scenarios import MIXES
 
 CONTROL_BUYERS = 200
@@ -89,9 +92,19 @@ class Command(BaseCommand):
             "--fault",
             action="append",
             default=[],
-            choices=list(FAULTS),
+            choices=[*FAULTS, *BED_FAULTS],
             metavar="NAME",
-            help=f"fault to inject during the run, repeatable: {', '.join(FAULTS)}",
+            help=f"fault to inject during the run, repeatable: {', '.join(FAULTS)}; "
+            f"with --bed also {', '.join(BED_FAULTS)}",
+        )
+        parser.add_argument(
+            "--times", type=at_least_one, default=1, help="inject each fault so often (1)"
+        )
+        parser.add_argument(
+            "--bed",
+            choices=description.names(),
+            help="run the shop on several hosts with engines that fail over (docs/beds.md), and "
+            "inject the bed's faults unless --fault chooses some",
         )
         parser.add_argument(
             "--faults",
@@ -186,13 +199,19 @@ def _control(console: Console, options: dict[str, Any]) -> NoReturn:
 
 
 def _plan(console: Console, options: dict[str, Any]) -> Plan:
+    if options["dashboard"] and options["bed"]:
+        raise CommandError("--dashboard does not see into the hosts of a --bed")
     seed = options["seed"] or random.SystemRandom().randrange(1, 2**31)
     faults = tuple(dict.fromkeys(options["fault"]))
-    lacking = left_out(FAULTS if options["faults"] else faults, testbed.has())
-    if options["faults"]:
+    every = description.read(options["bed"]).faults if options["bed"] else list(FAULTS)
+    if options["bed"] and (others := set(faults) - set(every)):
+        raise CommandError(f"{', '.join(sorted(others))}: not for this bed; it has {every}")
+    takes_all = options["faults"] or (options["bed"] and not faults)
+    lacking = left_out(every if takes_all else faults, testbed.has())
+    if takes_all:
         for name, what in lacking.items():
             console.print(f"[yellow]Left out: {name}[/] needs {what}.")
-        faults = tuple(name for name in FAULTS if name not in lacking)
+        faults = tuple(name for name in every if name not in lacking)
     elif lacking:
         raise CommandError("; ".join(f"{name} needs {what}" for name, what in lacking.items()))
     stays = bool(faults or options["minutes"])
@@ -208,6 +227,8 @@ def _plan(console: Console, options: dict[str, Any]) -> Plan:
         options["minutes"],
         faults,
         lacking,
+        times=options["times"],
+        bed=options["bed"] or "",
     )
 
 
@@ -233,11 +254,12 @@ def _testbed(console: Console, plan: Plan, *, watched: bool) -> Iterator[Testbed
     with ExitStack() as cleanup:
         with console.status("Starting the shop …"):
             also = ("exporter",) if watched else ()
-            shop = (
-                testbed.breakable(plan.faults, also=also)
-                if plan.faults
-                else testbed.plain(also=also)
-            )
+            if (bed := entry.bed()) is not None:
+                shop = shop_on(bed)
+            elif plan.faults:
+                shop = testbed.breakable(plan.faults, also=also)
+            else:
+                shop = testbed.plain(also=also)
             where = cleanup.enter_context(shop)
         yield where
 

@@ -1,0 +1,162 @@
+"""A running bed: its hosts, the servers on them, and the URLs by which the shop reaches these."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from lab.bed import description as descriptions
+from lab.bed.description import SHOP, Description
+from lab.bed.network import joined, network
+from lab.bed.servers import patroni, redis
+from lab.bed.servers.server import Place, log_tail
+from lab.stack import leftovers
+from lab.stack.embedded import EmbeddedServers, ServerUrls, private_servers
+from lab.stack.errors import StackError
+from lab.stack.private import private_folder
+from lab.stack.small_disk import small_disk
+from loadtest.faults.hosts import Host, Hosts
+from loadtest.faults.target import BED, CLOCK, DISK, PATRONI, SENTINEL
+
+READY = 90
+"""Seconds for the servers of a bed to find each other."""
+
+POLL = 0.1
+
+SET_UP: dict[str, Callable[[Place, Host], None]] = {
+    "redis": redis.redis,
+    "sentinel": redis.sentinel,
+    "etcd": patroni.etcd,
+    "patroni": patroni.patroni,
+    "database-front": patroni.front,
+}
+"""How to set each server up, by its name in the description; web nodes belong to the shop."""
+
+READINESS: dict[str, Callable[[Place], bool]] = {
+    "sentinel": redis.sentinels_ready,
+    "patroni": patroni.ready,
+}
+
+KINDS = {"sentinel": SENTINEL, "patroni": PATRONI}
+"""What faults need, by the server that brings it."""
+
+KEPT = ("PATH", "LANG", "HOME", "TZ")
+"""Variables that the servers get from this process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bed:
+    """A running bed; this process is on its host `shop`.
+
+    Attributes:
+        place: its hosts and files.
+        servers: the embedded servers on that host, for what the bed has no server of its own.
+        urls: of all servers, as the host `shop` reaches them.
+    """
+
+    place: Place
+    servers: EmbeddedServers
+    urls: ServerUrls
+
+    @property
+    def description(self) -> Description:
+        """What it was started from."""
+        return self.place.description
+
+    @property
+    def hosts(self) -> Hosts:
+        """Its hosts."""
+        return self.place.hosts
+
+    @property
+    def shop(self) -> Host:
+        """The host on which this process is."""
+        return self.hosts[SHOP]
+
+    def has(self) -> frozenset[str]:
+        """Return what faults may need of it."""
+        kinds = {KINDS[each] for each in KINDS if self.description.hosts_of(each)}
+        clock = {CLOCK} if self.place.under_clock else set()
+        disk = {DISK} if any(host.disk for host in self.hosts.hosts.values()) else set()
+        return frozenset({BED, *kinds, *clock, *disk})
+
+
+@contextmanager
+def started(
+    name: str, *, under_clock: Callable[[Path], dict[str, str]] | None = None
+) -> Iterator[Bed]:
+    """Start a bed and put this process on its host `shop`; afterwards remove everything.
+
+    Args:
+        name: of the bed.
+        under_clock: gives the variables of a process whose clock a file steps; None: none can be.
+
+    Raises:
+        StackError: the machine does not allow it, or a server does not come up.
+    """
+    description = descriptions.read(name)
+    with ExitStack() as cleanup:
+        hosts = cleanup.enter_context(network(description))
+        folder = cleanup.enter_context(private_folder())
+        cleanup.enter_context(joined(hosts[SHOP]))
+        servers = cleanup.enter_context(private_servers())
+        kept = {name: os.environ[name] for name in KEPT if name in os.environ}
+        variables = {**kept, leftovers.MARK: str(folder)}
+        place = Place(description, hosts, folder, variables, under_clock)
+        for host in hosts.with_role("db"):
+            disk = cleanup.enter_context(small_disk(place.disk(host)))
+            host.disk = str(disk or "")
+        # Before their disks go. At once: their data ends with them.
+        cleanup.callback(_kill_all, hosts)
+        for host in hosts.hosts.values():
+            _set_up(place, host)
+        for kind, ready in READINESS.items():
+            if description.hosts_of(kind):
+                _wait(place, kind, ready)
+        yield Bed(place, servers, _urls(place, servers.urls))
+
+
+def _kill_all(hosts: Hosts) -> None:
+    """Kill what runs on the hosts, except the one on which this process is."""
+    for host in hosts.hosts.values():
+        if host.name != SHOP:
+            host.kill()
+
+
+def _set_up(place: Place, host: Host) -> None:
+    """Give a host its clock and its servers, and start these."""
+    if host.name != SHOP and place.under_clock:
+        clock = place.disk(host) / "clock"
+        clock.write_text("+0\n")
+        host.clock = str(clock)
+    for server in place.description.hosts[host.name]:
+        if server in SET_UP:
+            SET_UP[server](place, host)
+    for each in host.servers:
+        host.start(each)
+
+
+def _wait(place: Place, kind: str, ready: Callable[[Place], bool]) -> None:
+    deadline = time.monotonic() + READY
+    while not ready(place):
+        if time.monotonic() > deadline:
+            logs = [
+                f"{host.name}: {log_tail(server)}"
+                for host in place.hosts.hosts.values()
+                for server in host.servers
+            ]
+            raise StackError(f"The bed's {kind} is not ready:\n" + "\n".join(logs))
+        time.sleep(POLL)
+
+
+def _urls(place: Place, embedded: ServerUrls) -> ServerUrls:
+    """Return the URLs of the bed's servers; of the embedded ones where it has none."""
+    if place.description.hosts_of("sentinel"):
+        embedded = replace(embedded, redis=redis.sentinel_url(place))
+    if place.description.hosts_of("patroni"):
+        embedded = replace(embedded, database=patroni.url(place))
+    return embedded

@@ -1,0 +1,72 @@
+"""The description of a bed: which hosts there are and what runs on each (`lab/bed/beds`)."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv4Network
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).parent / "beds"
+
+NETWORK = IPv4Network("10.77.0.0/24")
+"""The same for each bed: a bed's bridge is in a namespace of its own."""
+
+FIRST = 10
+"""Number of the first host's address."""
+
+LONGEST = 15
+"""Characters of a link's name in Linux; the bridge's end of a link has its host's name."""
+
+SHOP = "shop"
+"""The host with the load, the audit, the front, and the shop's processes except its web nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """A bed before it is started.
+
+    Attributes:
+        name: of the bed and its file.
+        about: what it consists of, in one line.
+        hosts: the servers of each host, in the order in which they start.
+        faults: those that it was made for.
+        options: of its servers.
+    """
+
+    name: str
+    about: str
+    hosts: dict[str, list[str]]
+    faults: list[str]
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if SHOP not in self.hosts:
+            raise ValueError(f"{self.name}: no host is called {SHOP}")
+        for host in self.hosts:
+            if not host.isalnum() or not host.islower() or len(host) > LONGEST:
+                raise ValueError(f"{self.name}: {host!r} is no name of a host")
+        if FIRST + len(self.hosts) >= NETWORK.num_addresses:
+            raise ValueError(f"{self.name}: too many hosts for {NETWORK}")
+
+    def address(self, host: str) -> str:
+        """Return a host's address."""
+        return str(IPv4Address(int(NETWORK[FIRST]) + list(self.hosts).index(host)))
+
+    def hosts_of(self, server: str) -> list[str]:
+        """Return the names of the hosts on which this server runs."""
+        return [name for name, servers in self.hosts.items() if server in servers]
+
+
+def names() -> list[str]:
+    """Return the names of all beds."""
+    return sorted(path.stem for path in FOLDER.glob("*.toml"))
+
+
+def read(name: str) -> Description:
+    """Read the description of a bed. Raises ValueError: it is not one."""
+    try:
+        return Description(name=name, **tomllib.loads((FOLDER / f"{name}.toml").read_text()))
+    except (TypeError, tomllib.TOMLDecodeError) as error:
+        raise ValueError(f"{name}: {error}") from error

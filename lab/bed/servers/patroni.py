@@ -1,0 +1,163 @@
+"""PostgreSQL under Patroni, with etcd on the same hosts, and HAProxy as the way to the primary."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from lab.bed.servers.haproxy import database_front
+from lab.bed.servers.server import Place, program
+from lab.stack import postgres
+from lab.stack.errors import StackError
+from lab.stack.folder import kept_secret, write_private
+from loadtest.faults.hosts import Host
+from loadtest.faults.postgres_hosts import API_PORT, Agents
+
+PORT = 5432
+CLIENTS, PEERS = 2379, 2380
+"""Ports of etcd."""
+
+USER = DATABASE = "shop"
+OWNER = "postgres"
+"""The system user of Debian's packages; PostgreSQL refuses to run as root."""
+
+TTL, LOOP, RETRY = 10, 2, 3
+"""Seconds: until a silent primary's lease ends; between two looks of an agent; and for which it
+asks etcd again. The lease must outlast a look and two attempts, hence TTL >= LOOP + 2 * RETRY."""
+
+SETTINGS = {
+    "max_connections": 200,
+    "shared_buffers": "64MB",
+    "fsync": "on",
+    "synchronous_commit": "on",
+    "jit": "off",
+    "timezone": "UTC",
+    "unix_socket_directories": "",
+    # A standby that is gone is noticed as fast as a primary.
+    "wal_sender_timeout": "5s",
+    "wal_receiver_timeout": "5s",
+    "wal_receiver_status_interval": "1s",
+    "wal_keep_size": "256MB",
+    "tcp_keepalives_idle": 2,
+    "tcp_keepalives_interval": 1,
+    "tcp_keepalives_count": 3,
+    "tcp_user_timeout": "5s",
+}
+
+
+def etcd(place: Place, host: Host) -> None:
+    """Set up a member of etcd."""
+    members = {name: place.hosts[name].address for name in place.description.hosts_of("etcd")}
+    clients, peers = (f"http://{host.address}:{port}" for port in (CLIENTS, PEERS))
+    command = [
+        *("etcd", "--name", host.name, "--data-dir", str(place.disk(host) / "etcd")),
+        *("--listen-client-urls", clients, "--advertise-client-urls", clients),
+        *("--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers),
+        "--initial-cluster",
+        ",".join(f"{name}=http://{address}:{PEERS}" for name, address in members.items()),
+        # The defaults, given because Patroni's times depend on them.
+        *("--heartbeat-interval", "100", "--election-timeout", "1000", "--log-level", "error"),
+    ]
+    place.add(host, "etcd", command)
+
+
+def patroni(place: Place, host: Host) -> None:
+    """Set up a PostgreSQL and its agent; the first agent to get etcd's key creates the database."""
+    folder = place.disk(host) / "postgres"
+    folder.mkdir()
+    shutil.chown(folder, OWNER, OWNER)
+    postgres.let_pass(folder)
+    configuration = folder / "patroni.json"  # JSON is YAML
+    write_private(configuration, json.dumps(_configuration(place, host, folder)))
+    shutil.chown(configuration, OWNER, OWNER)
+    as_owner = ("setpriv", f"--reuid={OWNER}", f"--regid={OWNER}", "--clear-groups")
+    home = {"HOME": str(folder), "PGPASSFILE": str(folder / "pgpass")}
+    place.add(host, "patroni", [*as_owner, program("patroni"), str(configuration)], home)
+
+
+def _configuration(place: Place, host: Host, folder: Path) -> dict[str, Any]:
+    etcds = [f"{address}:{CLIENTS}" for address in place.addresses("etcd")]
+    password = _password(place)
+    return {
+        "scope": "shop",
+        "name": host.name,
+        "restapi": {
+            "listen": f"{host.address}:{API_PORT}",
+            "connect_address": f"{host.address}:{API_PORT}",
+        },
+        "etcd3": {"hosts": etcds},
+        "bootstrap": {
+            "dcs": {
+                "ttl": TTL,
+                "loop_wait": LOOP,
+                "retry_timeout": RETRY,
+                "synchronous_mode": bool(place.description.options["synchronous"]),
+                "postgresql": {"use_pg_rewind": True, "parameters": SETTINGS},
+            },
+            "initdb": [{"encoding": "UTF8"}, {"locale": "C.UTF-8"}, "data-checksums"],
+        },
+        "postgresql": {
+            "listen": f"{host.address}:{PORT}",
+            "connect_address": f"{host.address}:{PORT}",
+            "data_dir": str(folder / "data"),
+            "bin_dir": str(_programs()),
+            "pgpass": str(folder / "pgpass"),
+            "authentication": {
+                "superuser": {"username": USER, "password": password},
+                "replication": {"username": "replicator", "password": password},
+            },
+            "pg_hba": [
+                "host replication replicator all scram-sha-256",
+                "host all all all scram-sha-256",
+            ],
+        },
+        # A primary that diverged and cannot be rewound is made anew from the new one.
+        "log": {"level": "INFO"},
+    }
+
+
+def front(place: Place, host: Host) -> None:
+    """Set up HAProxy, which asks each agent whether its server is the primary."""
+    servers = {
+        name: f"{place.hosts[name].address}:{PORT}"
+        for name in place.description.hosts_of("patroni")
+    }
+    database_front(place, host, PORT, servers, API_PORT)
+
+
+def url(place: Place, database: str = DATABASE) -> str:
+    """Return the URL of the primary, by way of HAProxy."""
+    [address] = place.addresses("database-front")
+    return f"postgresql://{USER}:{_password(place)}@{address}:{PORT}/{database}"
+
+
+def ready(place: Place) -> bool:
+    """Whether all servers follow a primary that can be reached; creates the shop's database."""
+    if not Agents(place.hosts).settled():
+        return False
+    with (
+        suppress(psycopg.OperationalError),
+        psycopg.connect(url(place, "postgres"), autocommit=True, connect_timeout=2) as connection,
+    ):
+        known = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE])
+        if known.fetchone() is None:
+            connection.execute(f"CREATE DATABASE {DATABASE}")
+        return True
+    return False
+
+
+def _programs() -> Path:
+    """Return the folder of Debian's newest PostgreSQL, which are not on the PATH."""
+    found = list(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
+    if not found:
+        raise StackError("Debian's PostgreSQL is not installed; .ci/install-servers installs it.")
+    return max(found, key=lambda path: int(path.parts[4])).parent
+
+
+def _password(place: Place) -> str:
+    return kept_secret("postgres-password", place.folder)

@@ -1,0 +1,56 @@
+"""Each bed as a whole: it starts, one engine fails over, and the run is judged."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab import environment
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(400)]
+
+
+def prove(tmp_path: Path, bed: str, fault: str) -> tuple[int, dict[str, Any]]:
+    """Return exit code and result of a proof on a bed."""
+    out = tmp_path / "result.json"
+    command = [sys.executable, "manage.py", "prove", "--bed", bed, "--fault", fault]
+    command += ["--buyers", "20", "--stock", "200", "--seed", "7", "--json", str(out)]
+    done = subprocess.run(
+        command, cwd=environment.PROJECT, capture_output=True, text=True, check=False
+    )
+    assert out.exists(), done.stdout + done.stderr
+    return done.returncode, json.loads(out.read_text())
+
+
+def judged(result: dict[str, Any], *names: str) -> dict[str, str]:
+    """Return the verdicts on these properties, by name."""
+    return {each["id"]: each["verdict"] for each in result["properties"] if each["id"] in names}
+
+
+@pytest.mark.parametrize(
+    ("bed", "fault"),
+    [("sentinel", "redis-primary-lost"), ("patroni", "postgres-primary-lost")],
+    ids=["sentinel", "patroni"],
+)
+def test_nothing_is_oversold_or_lost_while_the_primary_is_replaced(tmp_path, bed, fault):
+    _, result = prove(tmp_path, bed, fault)
+    # P12 and P20's patience belong to the proofs on a quiet machine.
+    safe = ("P1", "P2", "P3", "P5", "P9")
+    assert judged(result, *safe) == dict.fromkeys(safe, "pass"), result
+    [injected] = result["faults"]
+    old, new = injected["did"]["primary"].split(" -> ")
+    assert old != new
+    assert injected["after_loss"] > 0, "somebody bought after the loss"
+    assert (result["counts"]["oversold"], result["counts"]["lost"]) == (0, 0)
+
+
+def test_the_checker_finds_the_orders_that_an_asynchronous_standby_has_lost(tmp_path):
+    code, result = prove(tmp_path, "patroni-asynchronous", "postgres-split")
+    assert code == 1
+    assert judged(result, "P3") == {"P3": "fail"}
+    assert result["counts"]["lost"] > 0

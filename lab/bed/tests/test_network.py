@@ -1,0 +1,95 @@
+"""The network of a bed: who reaches whom, and that nothing of it is left."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+
+from lab.bed import network as networks
+from lab.bed.description import Description
+from lab.bed.network import network, remove_abandoned
+from loadtest.faults.fault import FaultFailed, wait_until
+from loadtest.faults.hosts import Hosts, ip
+
+LISTEN = """
+import socket, sys
+with socket.create_server((sys.argv[1], 7000)) as server:
+    while True:
+        server.accept()[0].close()
+"""
+
+CONNECT = """
+import socket, sys
+socket.create_connection((sys.argv[1], 7000), timeout=1).close()
+"""
+
+BED = Description("planted", "", {"shop": [], "one": [], "two": []}, [])
+
+
+@pytest.fixture
+def hosts() -> Iterator[Hosts]:
+    with network(BED) as hosts:
+        for host in hosts.hosts.values():
+            command = [*host.inside, sys.executable, "-c", LISTEN, host.address]
+            subprocess.Popen(command, start_new_session=True)
+        for receiver in hosts.hosts:
+            wait_until("it listens", partial(reaches, hosts, "shop", receiver), 30)
+        yield hosts
+
+
+def reaches(hosts: Hosts, sender: str, receiver: str) -> bool:
+    try:
+        hosts[sender].run(sys.executable, "-c", CONNECT, hosts[receiver].address)
+    except FaultFailed:
+        return False
+    return True
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning")
+def test_a_cut_separates_two_hosts_and_no_others_until_it_is_undone(hosts):
+    assert reaches(hosts, "one", "two")
+    hosts.separate(["one"], ["two"])
+    assert not reaches(hosts, "one", "two")
+    assert not reaches(hosts, "two", "one")
+    assert reaches(hosts, "shop", "two")
+    hosts.reconnect()
+    assert reaches(hosts, "one", "two")
+    hosts.isolate("one")
+    assert [reaches(hosts, "one", other) for other in ("shop", "two")] == [False, False]
+    hosts.reconnect()
+    killed = hosts.power_off("two")
+    assert len(killed) == 1
+    assert not reaches(hosts, "one", "two")
+    assert hosts["two"].processes() == []
+    assert reaches(hosts, "one", "shop")
+
+
+def test_a_killed_command_leaves_nothing_behind(monkeypatch):
+    """The namespaces of a process that is gone are removed, those of this one stay."""
+    with network(BED) as hosts:
+        monkeypatch.setattr(networks, "_namespace", lambda host: f"bed-1-1-{host}")
+        ip("netns", "add", "bed-1-1-one")
+        remove_abandoned()
+        left = ip("netns", "list")
+        assert "bed-1-1-one" not in left
+        assert hosts["one"].namespace in left
+    assert hosts["one"].namespace not in ip("netns", "list")
+
+
+def test_without_the_right_to_make_hosts_the_error_says_what_is_needed(monkeypatch):
+    def refused(*words: str, check: bool = True) -> str:
+        if words[:2] == ("netns", "add"):
+            raise FaultFailed("mkdir /run/netns failed: Permission denied")
+        return ""
+
+    monkeypatch.setattr(networks, "ip", refused)
+    with (
+        pytest.raises(networks.StackError, match=r"needs Linux, root.*Permission denied"),
+        network(BED),
+    ):
+        pass

@@ -1,0 +1,85 @@
+"""Faults of whole hosts, on any bed."""
+
+from __future__ import annotations
+
+import time
+from random import Random
+
+from loadtest.faults.fault import Fault, wait_until
+from loadtest.faults.hosts import Hosts
+from loadtest.faults.target import BED, CLOCK, Target
+
+APART = 10.0
+"""Seconds between two hosts' clocks."""
+
+
+class BedFault(Fault):
+    """A fault of a bed's hosts and of the network between them; healing undoes all of it."""
+
+    needs = frozenset({BED})
+
+    def __init__(self, target: Target, random: Random) -> None:
+        super().__init__(target, random)
+        self.hosts = Hosts.read(target.bed)
+        self._dead: list[str] = []
+
+    def lost(self) -> None:
+        """Note the moment from which on the shop has to do without what is lost."""
+        self.lost_at = time.monotonic_ns()
+
+    def lose(self, name: str) -> None:
+        """Let a host die."""
+        self._dead.append(name)
+        self.lost()
+        self.did[f"killed on {name}"] = len(self.hosts.power_off(name))
+
+    def heal(self) -> None:
+        """Undo all cuts and switch dead hosts on again."""
+        self.hosts.reconnect()
+        for name in self._dead:
+            self.hosts.power_on(name)
+        self._dead.clear()
+
+
+class WebHostLost(BedFault):
+    """The host of a web node dies; the front sends buyers to the others."""
+
+    name = "web-host-lost"
+    what = "the host of one web node dies"
+    expected = "its requests are unknown; the others go on"
+    lasts = (2.0, 4.0)
+
+    def inject(self) -> None:  # noqa: D102
+        host = self.random.choice(self.hosts.with_role("web"))
+        self.lose(host.name)
+        self._host = host
+
+    def heal(self) -> None:  # noqa: D102
+        super().heal()
+        # The shop's supervisor starts it again.
+        wait_until("the web node runs", lambda: bool(self._host.processes()), 30)
+
+
+class ClocksApart(BedFault):
+    """The clocks of web nodes and servers differ by ten seconds, in both directions."""
+
+    name = "clocks-apart"
+    what = "the clocks of the hosts are 10 s apart"
+    expected = "leases end early or late; nothing is oversold"
+    needs = frozenset({BED, CLOCK})
+    wants_stock = True
+
+    def inject(self) -> None:  # noqa: D102
+        hosts = [each for each in self.hosts.hosts.values() if each.clock]
+        for number, host in enumerate(hosts):
+            ahead = (0.0, APART, -APART)[number % 3]
+            self.hosts.step_clock(host.name, ahead)
+            self.did[host.name] = ahead
+        time.sleep(1.5)  # a process reads its clock's file once a second
+        self.lost()
+
+    def heal(self) -> None:  # noqa: D102
+        for host in self.hosts.hosts.values():
+            if host.clock:
+                self.hosts.step_clock(host.name, 0)
+        super().heal()

@@ -1,0 +1,222 @@
+"""Hosts of a test bed: network namespaces on one machine, and what may happen to them.
+
+A packet that is to vanish is dropped where it arrives, so that its sender learns nothing, as on a
+cut cable. A dead host loses its link before its processes: a machine without power resets no
+connection.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import psutil
+
+from loadtest.faults.fault import FaultFailed, wait_until
+from loadtest.faults.processes import lives, send
+
+SWITCH = "switch"
+"""The namespace with the bridge that joins the hosts."""
+
+PORT = "eth0"
+"""A host's only link; its other end, on the bridge, has the host's name."""
+
+DROP = """
+table ip cut {
+  set senders { type ipv4_addr; }
+  chain arriving { type filter hook input priority 0; policy accept; ip saddr @senders drop; }
+}
+"""
+"""In each host: packets of these senders vanish."""
+
+
+def ip(*words: str, check: bool = True) -> str:
+    """Run iproute2; raise `FaultFailed` with its message."""
+    return _run(["ip", *words], check=check)
+
+
+def _run(command: list[str], *, check: bool = True, given: str = "") -> str:
+    try:
+        done = subprocess.run(command, input=given, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise FaultFailed(f"{command[0]} cannot be run: {error}") from error
+    if check and done.returncode:
+        raise FaultFailed(f"{' '.join(command)}: {done.stderr.strip()}")
+    return done.stdout
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A process that runs on a host from its start on.
+
+    Attributes:
+        name: of its log.
+        command: without a shell.
+        environment: all variables.
+        log: file for its output.
+    """
+
+    name: str
+    command: list[str]
+    environment: dict[str, str]
+    log: str
+
+
+@dataclass(slots=True)
+class Host:
+    """One host.
+
+    Attributes:
+        name: in the bed.
+        namespace: its network namespace.
+        address: on the bed's network.
+        servers: what starts when it is switched on.
+        clock: file that libfaketime reads in its processes; empty: they use the machine's clock.
+        disk: folder of its own small file system; empty: none.
+    """
+
+    name: str
+    namespace: str
+    address: str
+    servers: list[Server] = field(default_factory=list)
+    clock: str = ""
+    disk: str = ""
+
+    @property
+    def inside(self) -> list[str]:
+        """The words that run a command on this host."""
+        return ["ip", "netns", "exec", self.namespace]
+
+    def run(self, *command: str, given: str = "", check: bool = True) -> str:
+        """Run a command there and return its output."""
+        return _run([*self.inside, *command], given=given, check=check)
+
+    def processes(self) -> list[psutil.Process]:
+        """Return the live processes on it, except this one."""
+        found = []
+        for pid in ip("netns", "pids", self.namespace, check=False).split():
+            try:
+                process = psutil.Process(int(pid))
+            except psutil.NoSuchProcess:
+                continue
+            if process.pid != os.getpid() and lives(process):
+                found.append(process)
+        return found
+
+    def start(self, server: Server) -> None:
+        """Start a server, which outlives this process."""
+        with Path(server.log).open("a") as log:
+            # A child of process 1, so that it can be killed and started by different processes.
+            subprocess.run(
+                ["setsid", "--fork", *self.inside, *server.command],
+                env=server.environment,
+                cwd=Path(server.log).parent,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                check=True,
+            )
+
+    def kill(self) -> list[int]:
+        """Kill all its processes, also those that start meanwhile; return the pids."""
+        killed: list[int] = []
+
+        def is_empty() -> bool:
+            alive = self.processes()
+            killed.extend(each.pid for each in alive if send(each.pid, signal.SIGKILL))
+            return not alive
+
+        wait_until(f"the processes of {self.name} end", is_empty, 20)
+        return sorted(set(killed))
+
+
+@dataclass(slots=True)
+class Hosts:
+    """The hosts of a bed; can be stored in a file for another process."""
+
+    switch: str
+    hosts: dict[str, Host]
+
+    def __getitem__(self, name: str) -> Host:
+        return self.hosts[name]
+
+    def with_role(self, role: str) -> list[Host]:
+        """Return the hosts named by a role and a number, such as web1 and web2."""
+        return [each for each in self.hosts.values() if each.name.rstrip("0123456789") == role]
+
+    # --- what may happen to them ---------------------------------------------------------------
+
+    def power_off(self, name: str) -> list[int]:
+        """Let a host die: its link first, then its processes; return their pids."""
+        ip("-n", self.switch, "link", "set", name, "down")
+        return self[name].kill()
+
+    def power_on(self, name: str) -> None:
+        """Switch a dead host on again, with its old data."""
+        ip("-n", self.switch, "link", "set", name, "up")
+        for server in self[name].servers:
+            self[name].start(server)
+
+    def cut(self, sender: str, *receivers: str) -> None:
+        """Let the packets of one host to these others vanish; the way back stays open."""
+        for each in receivers:
+            self._senders("add", each, self[sender].address)
+
+    def separate(self, side: Iterable[str], other: Iterable[str]) -> None:
+        """Let all packets between these two groups of hosts vanish."""
+        others = list(other)
+        for each in side:
+            self.cut(each, *others)
+            for another in others:
+                self.cut(another, each)
+
+    def isolate(self, name: str) -> None:
+        """Cut a host off from all others, in both directions."""
+        self.separate([name], [each for each in self.hosts if each != name])
+
+    def reconnect(self) -> None:
+        """Undo all cuts and slow links."""
+        for host in self.hosts.values():
+            host.run("nft", "flush", "set", "ip", "cut", "senders")
+            _run(self._qdisc("del", host.name), check=False)
+
+    def slow_down(self, name: str, milliseconds: int) -> None:
+        """Delay everything that a host receives."""
+        _run([*self._qdisc("add", name), "netem", "delay", f"{milliseconds}ms"])
+
+    def step_clock(self, name: str, seconds: float) -> None:
+        """Set the clock of a host's processes ahead of the machine's, or behind it."""
+        if not self[name].clock:
+            raise FaultFailed(f"the processes of {name} run on the machine's clock")
+        Path(self[name].clock).write_text(f"{seconds:+g}\n")
+
+    def _senders(self, verb: str, receiver: str, address: str) -> None:
+        rule = f"{verb} element ip cut senders {{ {address} }}\n"
+        self[receiver].run("nft", "-f", "-", given=rule)
+
+    def _qdisc(self, verb: str, name: str) -> list[str]:
+        return ["tc", "-n", self.switch, "qdisc", verb, "dev", name, "root"]
+
+    # --- its file ------------------------------------------------------------------------------
+
+    def write(self, path: Path) -> None:
+        """Write it as JSON, readable by this user only: environments contain passwords."""
+        path.touch(mode=0o600)
+        path.write_text(json.dumps(asdict(self), indent=2) + "\n")
+
+    @classmethod
+    def read(cls, path: str) -> Hosts:
+        """Read the file that `write` wrote."""
+        if not path:
+            raise FaultFailed("this shop does not run on a test bed")
+        document = json.loads(Path(path).read_text())
+        hosts = {
+            name: Host(**{**each, "servers": [Server(**server) for server in each["servers"]]})
+            for name, each in document["hosts"].items()
+        }
+        return cls(document["switch"], hosts)

@@ -1,0 +1,200 @@
+"""Faults of a bed with PostgreSQL under Patroni on several hosts."""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.error
+import urllib.request
+from random import Random
+from typing import Any
+
+from loadtest.faults.bed_fault import BedFault
+from loadtest.faults.disk import empty, fill
+from loadtest.faults.fault import FaultFailed, wait_until
+from loadtest.faults.hosts import Host, Hosts
+from loadtest.faults.target import DISK, PATRONI, Target
+
+API_PORT = 8008
+"""Of each agent's API, which HAProxy asks too."""
+
+TIMEOUT = 1.0
+"""Seconds to wait for an agent; its host may be cut off."""
+
+PROMOTED = 60
+SETTLED = 120
+"""Seconds; a former primary may have to be rewound, or made anew from its successor."""
+
+
+class Agents:
+    """The agents of a bed's PostgreSQL servers."""
+
+    def __init__(self, hosts: Hosts) -> None:
+        self.hosts = {each.name: each for each in hosts.with_role("db")}
+
+    def ask(self, host: Host, path: str) -> tuple[int, Any]:
+        """Return status and body of an agent's answer; (0, {}) if there is none."""
+        try:
+            url = f"http://{host.address}:{API_PORT}{path}"
+            with urllib.request.urlopen(url, timeout=TIMEOUT) as answer:
+                return answer.status, json.load(answer)
+        except urllib.error.HTTPError as error:
+            return error.code, {}
+        except (OSError, ValueError):
+            return 0, {}
+
+    def primaries(self) -> list[Host]:
+        """Return the hosts whose agents say that their server is the primary."""
+        return [host for host in self.hosts.values() if self.ask(host, "/primary")[0] == 200]
+
+    def primary(self) -> Host:
+        """Return the host of the primary. Raises `FaultFailed`: there is none, or several."""
+        found = self.primaries()
+        if len(found) != 1:
+            raise FaultFailed(f"{len(found)} servers are primaries")
+        return found[0]
+
+    def roles(self, asked: Host) -> dict[str, str]:
+        """Return the role of each server according to one agent."""
+        members = self.ask(asked, "/cluster")[1].get("members", [])
+        return {each["name"]: each["role"] for each in members}
+
+    def settled(self) -> bool:
+        """Whether there is one primary, and all others follow it."""
+        found = self.primaries()
+        if len(found) != 1:
+            return False
+        members = self.ask(found[0], "/cluster")[1].get("members", [])
+        if len(members) != len(self.hosts):
+            return False
+        lines = {each.get("timeline") for each in members}
+        good = all(each["state"] in ("running", "streaming") for each in members)
+        lags = [each.get("lag", 0) for each in members if each["role"] != "leader"]
+        if not good or len(lines) != 1 or any(lag == "unknown" or lag > 1 << 20 for lag in lags):
+            return False
+        status, configuration = self.ask(found[0], "/config")
+        synchronous = status == 200 and configuration.get("synchronous_mode")
+        return not synchronous or any(each["role"] == "sync_standby" for each in members)
+
+
+class _OfPatroni(BedFault):
+    """A fault of the PostgreSQL servers or of the way to them."""
+
+    needs = frozenset({PATRONI})
+    lasts = (1.0, 2.0)
+
+    def __init__(self, target: Target, random: Random) -> None:
+        super().__init__(target, random)
+        self.agents = Agents(self.hosts)
+        self.old = self.agents.primary()
+        self.did["roles"] = self.agents.roles(self.old)
+
+    @property
+    def others(self) -> list[str]:
+        """The names of the database hosts other than the primary's."""
+        return [name for name in self.agents.hosts if name != self.old.name]
+
+    def wait_for_promotion(self) -> None:
+        """Wait until an agent on another host says that its server is the primary."""
+
+        def promoted() -> bool:
+            return any(host.name != self.old.name for host in self.agents.primaries())
+
+        wait_until("a standby is promoted", promoted, PROMOTED)
+        new = next(host for host in self.agents.primaries() if host.name != self.old.name)
+        self.did["primary"] = f"{self.old.name} -> {new.name}"
+        if self.lost_at:
+            self.promoted_at = time.monotonic_ns()
+            self.did["promoted after"] = round((self.promoted_at - self.lost_at) / 1e9, 2)
+
+    def heal(self) -> None:
+        """Join everything again, and wait until all servers follow one primary."""
+        super().heal()
+        wait_until("the standbys follow one primary", self.agents.settled, SETTLED)
+
+
+class PostgresPrimaryLost(_OfPatroni):
+    """The primary's host dies; Patroni promotes the synchronous standby."""
+
+    name = "postgres-primary-lost"
+    what = "the host of PostgreSQL's primary dies under load; Patroni promotes a standby"
+    expected = "no confirmed order is lost; sales stop until the promotion"
+
+    def inject(self) -> None:  # noqa: D102
+        self.lose(self.old.name)
+        self.wait_for_promotion()
+
+
+class PostgresPrimaryIsolated(_OfPatroni):
+    """The primary lives, but no packet reaches it or leaves it."""
+
+    name = "postgres-primary-isolated"
+    what = "PostgreSQL's primary is cut off from all hosts, in both directions"
+    expected = "no confirmed order is lost; it comes back as a standby"
+
+    def inject(self) -> None:  # noqa: D102
+        self.hosts.isolate(self.old.name)
+        self.lost()
+        self.wait_for_promotion()
+
+
+class PostgresPrimaryOneWay(_OfPatroni):
+    """The primary gets every packet, and none of its own arrives."""
+
+    name = "postgres-primary-one-way"
+    what = "what PostgreSQL's primary sends vanishes; it still hears the others"
+    expected = "commits without an answer are unknown; no confirmed order is lost"
+
+    def inject(self) -> None:  # noqa: D102
+        everyone = [name for name in self.hosts.hosts if name != self.old.name]
+        self.hosts.cut(self.old.name, *everyone)
+        self.lost()
+        self.wait_for_promotion()
+
+
+class PostgresSplit(_OfPatroni):
+    """The primary loses etcd and its standbys, while the shop still reaches it."""
+
+    name = "postgres-split"
+    what = "PostgreSQL's primary loses its standbys and etcd, but not the shop"
+    expected = "it confirms nothing alone; no confirmed order is lost"
+    wants_stock = True
+
+    def inject(self) -> None:  # noqa: D102
+        self.hosts.separate([self.old.name], self.others)
+        self.lost()
+        self.wait_for_promotion()
+
+
+class PostgresPrimaryDiskFull(_OfPatroni):
+    """The primary cannot write another page of its log, and stops; Patroni starts it or another."""
+
+    name = "postgres-primary-disk-full"
+    what = "the disk of PostgreSQL's primary is full"
+    expected = "errors, no false ok; no confirmed order is lost"
+    needs = frozenset({PATRONI, DISK})
+    wants_stock = True
+    lasts = (4.0, 6.0)
+
+    def inject(self) -> None:  # noqa: D102
+        self.lost()
+        self.did |= fill(self.old.disk)
+
+    def heal(self) -> None:  # noqa: D102
+        empty(self.old.disk)
+        super().heal()
+
+
+class WebCutOffFromPostgres(_OfPatroni):
+    """One web node loses the way to the database; the others keep it."""
+
+    name = "web-cut-off-from-postgres"
+    what = "packets between one web node and PostgreSQL vanish"
+    expected = "the front takes it out; the others go on"
+    lasts = (4.0, 8.0)
+
+    def inject(self) -> None:  # noqa: D102
+        one = self.random.choice(self.hosts.with_role("web")).name
+        self.hosts.separate([one], ["proxy"])
+        self.lost()
+        self.did["cut off"] = one
