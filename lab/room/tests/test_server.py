@@ -1,11 +1,9 @@
 """The room's process as a page meets it: the stream, its tokens, and the actions."""
 
 import json
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from http.client import HTTPConnection, HTTPResponse
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -14,9 +12,8 @@ import urllib3
 
 from inventory.models import Item
 from lab.room import server, tokens
-from lab.room.__main__ import origins, serving
+from lab.room.__main__ import origins
 from lab.room.server import RoomServer
-from loadtest.faults.ports import free_port
 from loadtest.faults.target import Target
 from shop.catalogue.models import Sale
 from shop.checkout.purchase import buy
@@ -27,22 +24,10 @@ pytestmark = pytest.mark.django_db(transaction=True)
 SHOP = "http://127.0.0.1:8000"
 
 
-@contextmanager
-def running(tmp_path: Path) -> Iterator[RoomServer]:
-    with serving(free_port(), SHOP, tmp_path / "target.json") as room:
-        thread = threading.Thread(target=room.serve_forever, args=[0.05])
-        thread.start()
-        try:
-            yield room
-        finally:
-            room.shutdown()
-            thread.join()
-
-
 @pytest.fixture
-def room(tmp_path, settings) -> Iterator[RoomServer]:
+def room(serve_room, settings) -> Iterator[RoomServer]:
     settings.PUBLIC_URL = SHOP
-    with running(tmp_path) as found:
+    with serve_room(SHOP) as found:
         yield found
 
 
@@ -163,6 +148,16 @@ def test_the_buttons_of_a_sale_do_what_they_say(room, sale):
 def test_what_cannot_be_done_is_refused_with_a_reason(name, values, status, room):
     answered, told = act(room, name, **values)
     assert (answered, bool(told["detail"])) == (status, True)
+
+
+@pytest.mark.parametrize("name", ["restock", "pause", "strategy"])
+def test_an_action_without_its_value_is_refused_and_changes_nothing(name, room, sale):
+    Sale.objects.update(paused=True)
+    before = Sale.objects.values().get(pk=sale.pk), Item.objects.values().get(pk=sale.item_id)
+    assert act(room, name, sale=sale.pk)[0] == 400
+    assert act(room, name, units=5, paused=False, strategy="guard")[0] == 400
+    after = Sale.objects.values().get(pk=sale.pk), Item.objects.values().get(pk=sale.item_id)
+    assert after == before
 
 
 def test_an_unknown_strategy_changes_nothing(room, sale):
