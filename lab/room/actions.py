@@ -50,7 +50,10 @@ class Watch(Struct, forbid_unknown_fields=True):
 
 
 class RushWanted(Struct, forbid_unknown_fields=True):
-    """Buyers for a sale; without a sale, for a fresh one. ``arrivals``: per second; 0: at once."""
+    """Buyers for a sale; without a sale, for a fresh one.
+
+    ``arrivals``: per second; 0: at once. ``record``: for slow motion.
+    """
 
     buyers: Buyers
     arrivals: Annotated[float, Meta(ge=0, le=2000)] = 0.0
@@ -58,6 +61,7 @@ class RushWanted(Struct, forbid_unknown_fields=True):
     sale: Id | None = None
     stock: Units = 100
     strategy: str = DEFAULT
+    record: bool = False
 
 
 class Restock(Struct, forbid_unknown_fields=True):
@@ -165,7 +169,9 @@ class Actions:
             )
             sale = opened.pk
             self._room.watch(())
-        if not self._rush.start(sale, wanted.buyers, wanted.mix, wanted.arrivals):
+        if not self._rush.start(
+            sale, wanted.buyers, wanted.mix, wanted.arrivals, record=wanted.record
+        ):
             raise Refused("the buyers of the last rush are still there")
 
     def _stop(self, _: Nothing) -> None:

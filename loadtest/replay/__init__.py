@@ -9,19 +9,20 @@ the shop did between a request and its answer is in it if the shop recorded that
 """
 
 from loadtest.replay.document import MOST, ReplayFault, compose, dump
-from loadtest.replay.marks import Mark, find_marks, units_for_sale
-from loadtest.replay.page import PLAYER, player_css, player_js, write_page
+from loadtest.replay.marks import Mark, find_marks, first_beyond, units_for_sale
+from loadtest.replay.page import SCRIPTS, player_css, player_js, write_page
 from loadtest.replay.served import ServedError, read_served
 
 __all__ = [
     "MOST",
-    "PLAYER",
+    "SCRIPTS",
     "Mark",
     "ReplayFault",
     "ServedError",
     "compose",
     "dump",
     "find_marks",
+    "first_beyond",
     "player_css",
     "player_js",
     "read_served",

@@ -130,6 +130,19 @@ def find_marks(
     return sorted((mark for mark in marks if mark is not None), key=lambda mark: mark.at)
 
 
+def first_beyond(histories: Sequence[str | Path], units: Counter[str]) -> Operation | None:
+    """Return the first answer that promises more of an item than there is, if any.
+
+    Args:
+        histories: of the run.
+        units: what there is of each item, by its id.
+    """
+    sold = _Sold(units)
+    for call in operations(*histories):
+        sold.count(call)
+    return sold.beyond
+
+
 def units_for_sale(final: str | Path, histories: Sequence[str | Path]) -> int | None:
     """Return how many units there were to sell; None if some were added or came back.
 

@@ -35,7 +35,7 @@ def a_run() -> World:
 
 def history(path: Path, *calls: tuple[int, int, str, str]) -> Path:
     """Write purchases: when they were sent and answered in ns, their key, and their outcome."""
-    lines = []
+    lines: list[dict[str, Any]] = []
     for number, (sent, answered, key, outcome) in enumerate(calls):
         call = {"call": f"c#{number}"}
         lines.append(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lab.room.__main__ import serving
-from lab.room.server import RoomServer
+from lab.room.server import Handler, RoomServer
 from loadtest.faults.ports import free_port
 
 Serve = Callable[[str], AbstractContextManager[RoomServer]]
@@ -23,6 +23,8 @@ def serve_room(settings, monkeypatch, tmp_path: Path) -> Serve:
     def serve(shop: str) -> Iterator[RoomServer]:
         port = free_port()
         monkeypatch.setenv("SHOP_DATA", str(tmp_path))
+        # A crowded machine may keep a request waiting for longer than a viewer would be.
+        monkeypatch.setattr(Handler, "timeout", 60)
         settings.ROOM_URL = f"http://127.0.0.1:{port}"
         with serving(port, shop, tmp_path / "target.json") as room:
             thread = threading.Thread(target=room.serve_forever, args=[0.05])

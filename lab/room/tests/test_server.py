@@ -14,7 +14,7 @@ from inventory.models import Item
 from lab.room import server, tokens
 from lab.room.__main__ import origins
 from lab.room.server import RoomServer
-from loadtest.faults.target import Target
+from loadtest.faults.target import DISK, Target
 from shop.catalogue.models import Sale
 from shop.checkout.purchase import buy
 from shop.tests.catalogue import a_buyer
@@ -81,7 +81,8 @@ def test_a_commit_is_in_the_stream_with_its_event(room, sale):
         assert answer.headers["Access-Control-Allow-Origin"] == SHOP
         stream = events(answer)
         name, greeting = next(stream)
-        assert (name, sorted(greeting)) == ("hello", ["duel", "events", "faults", "history"])
+        parts = ["duel", "events", "faults", "history", "missing"]
+        assert (name, sorted(greeting)) == ("hello", parts)
         until(stream, lambda frame: sale.pk in [each["id"] for each in frame["sales"]])
         buy(sale.pk, a_buyer().pk, uuid4(), 2)
         until(stream, lambda frame: frame["sales"][0]["reserved"] == 2)
@@ -92,7 +93,7 @@ def test_a_commit_is_in_the_stream_with_its_event(room, sale):
 
 @pytest.mark.parametrize("token", ["", "x", "1:abc:def"])
 def test_without_a_valid_token_there_is_no_stream_no_report_and_no_action(token, room, sale):
-    for path in ("/stream", "/reports/1/first", "/elsewhere"):
+    for path in ("/stream", "/reports/1/first", "/replays/", "/replays/1", "/elsewhere"):
         assert status(room, f"{path}?token={token}") == 401
     assert act(room, "restock", token, sale=sale.pk, units=5)[0] == 401
     assert Item.objects.get(pk=sale.item_id).available == 10
@@ -175,6 +176,14 @@ def test_a_fault_that_cannot_be_injected_is_told_and_the_next_one_may_follow(roo
         stream = events(answer)
         _, greeting = next(stream)
         assert "web-killed" in greeting["faults"]
+        missing = {each["fault"]: each for each in greeting["missing"]}
+        assert not set(missing) & set(greeting["faults"])
+        assert missing["redis-slow"]["command"] == "make demo ARGS=--breakable"
+        assert missing["disk-full"] == {
+            "fault": "disk-full",
+            "lack": DISK,
+            "command": 'make prove ARGS="--fault disk-full"',
+        }
         assert act(room, "inject", fault="web-killed", sale=sale.pk) == (200, {})
         until(stream, lambda frame: "fault_failed" in [event["code"] for event in frame["events"]])
         until(stream, lambda frame: "fault" not in frame)

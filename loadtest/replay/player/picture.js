@@ -216,12 +216,12 @@ class ReplayPicture {
     for (let call = 0; call < replay.count; call += 1) {
       if (replay.answered[call] === null || at < replay.answered[call]) continue;
       const [x, y, cell] = this.square(call);
-      if (replay.marked.has(call)) marked.push([x, y]);
+      if (replay.marked.has(call)) marked.push([x, y, Math.max(12, cell * 0.9)]);
       context.fillStyle = this.colour(replay.marked.has(call) ? "broken" : ["accepted", "refused", "unknown"][replay.outcome[call]]);
       const side = Math.max(1.5, cell - (cell > 5 ? 1.5 : 0.5));
       context.fillRect(x - side / 2, y - side / 2, side, side);
     }
-    for (const [x, y] of marked) this.ring(x, y);
+    for (const place of marked) this.ring(...place);
   }
 
   drawDot(call, state, radius) {
@@ -234,12 +234,12 @@ class ReplayPicture {
     if (broken) this.ring(this.x[call], this.y[call]);
   }
 
-  ring(x, y) {
+  ring(x, y, radius = 12) {
     const { context } = this;
     context.strokeStyle = this.colour("broken");
     context.lineWidth = 3;
     context.beginPath();
-    context.arc(x, y, 12, 0, 2 * Math.PI);
+    context.arc(x, y, radius, 0, 2 * Math.PI);
     context.stroke();
   }
 }
