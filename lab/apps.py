@@ -11,9 +11,13 @@ class LabConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Register the comparison strategies, arm the failpoints, commit a control's sabotage."""
+        """Register the comparison strategies, arm the failpoints, commit a control's sabotage.
+
+        Where there is a control room, it may have purchases recorded.
+        """
         from inventory.selling import strategies
         from lab.proof import failpoints, sabotage
+        from lab.room import recorder
         from lab.strategies import COMPARISON
         from lab.strategies.unguarded_combining import UnguardedCombining
 
@@ -23,3 +27,5 @@ class LabConfig(AppConfig):
             strategies.CLASSES[UnguardedCombining.name] = UnguardedCombining
         failpoints.obey(settings.LAB_FAILPOINTS)
         sabotage.commit(settings.LAB_SABOTAGE)
+        if settings.ROOM_URL:
+            recorder.listen()

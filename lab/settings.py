@@ -46,6 +46,7 @@ MAIL_FOLDER = DATA_DIR / "mail"
 
 # Static files are served from their source folders: no collecting, no stale copies.
 STATIC_ROOT = None
+STATICFILES_DIRS = [("replay", str(demo.PROJECT / "loadtest" / "replay" / "player"))]
 WHITENOISE_USE_FINDERS = True
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},

@@ -28,6 +28,7 @@ urlpatterns = [
     path("locks/", include("lab.locks.pages.urls")),
     path("room/", views.room, name="room"),
     path("room/token", views.token, name="room-token"),
+    path("room/replay/", views.replay, name="room-replay"),
     path("duel/", views.duel, name="duel"),
     path("", include("shop.urls")),
 ]

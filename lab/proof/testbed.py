@@ -6,25 +6,21 @@ run under a clock of their own: as far as the chosen faults need it.
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from django.conf import settings
 
 from lab import environment
-from lab.proof.under_clock import libfaketime, under_clock
-from lab.stack import entry, postgres
+from lab.stack import entry, postgres, proxies
 from lab.stack.embedded import EmbeddedServers, ServerUrls
 from lab.stack.errors import StackError
 from lab.stack.folder import make_folder
 from lab.stack.private import private_folder
 from lab.stack.stack import WITHOUT_LOAD, Stack
+from lab.stack.under_clock import libfaketime, under_clock
 from loadtest.faults import FAULTS, Target
 from loadtest.faults.target import CLOCK, DATABASE_PROXY, DISK, FAILPOINTS, REDIS_PROXY
 
@@ -100,7 +96,7 @@ def breakable(
     needs = frozenset[str]().union(*(FAULTS[name].needs for name in faults))
     with ExitStack() as cleanup:
         folder = cleanup.enter_context(private_folder())
-        urls, controls = _through_proxies(needs, cleanup)
+        urls, controls = proxies.through_proxies(_servers().urls, needs, cleanup)
         # What this process itself tells the shop's processes, it tells them through the same Redis.
         settings.REDIS_URL = urls.redis
         failpoints, clock = make_folder(folder / "failpoints"), folder / "clock"
@@ -147,49 +143,3 @@ def _servers() -> EmbeddedServers:
 
 def _urls() -> ServerUrls:
     return ServerUrls(*(environment.text(name) for name in entry.SERVER_VARIABLES))
-
-
-def _through_proxies(
-    needs: frozenset[str], cleanup: ExitStack
-) -> tuple[ServerUrls, dict[str, int]]:
-    """The servers' URLs, by way of the proxies that are needed, and those proxies' controls."""
-    database, redis, broker = (_servers().urls.as_environment()[n] for n in entry.SERVER_VARIABLES)
-    controls = {}
-    if DATABASE_PROXY in needs:
-        port, controls[DATABASE_PROXY] = proxy(database, cleanup, "--postgres")
-        database = by_way_of(database, port)
-    if REDIS_PROXY in needs:
-        port, controls[REDIS_PROXY] = proxy(redis, cleanup)
-        redis, broker = by_way_of(redis, port), by_way_of(broker, port)
-    # The payment provider is another company: it has its own connection to its own database.
-    return ServerUrls(database, redis, broker, _servers().urls.psp), controls
-
-
-def proxy(url: str, cleanup: ExitStack, *options: str) -> tuple[int, int]:
-    """Start one before a server: its port and its control port. It ends with this process."""
-    process = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "loadtest.faults.proxy"),
-            *("--to", str(urlsplit(url).port), *options),
-        ],
-        cwd=environment.PROJECT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    cleanup.callback(process.wait)
-    cleanup.callback(process.stdout.close)
-    cleanup.callback(process.stdin.close)
-    line = process.stdout.readline()
-    if not line:
-        raise StackError("A proxy for the faults did not come up.")
-    ports = json.loads(line)
-    return ports["port"], ports["control"]
-
-
-def by_way_of(url: str, port: int) -> str:
-    """The URL of a server, through a proxy before it."""
-    parts = urlsplit(url)
-    before, _, _ = parts.netloc.rpartition(":")
-    return parts._replace(netloc=f"{before}:{port}").geturl()

@@ -54,19 +54,23 @@ def serving(port: int, shop: str, target: Path) -> Iterator[RoomServer]:
     from lab.room.actions import Actions
     from lab.room.duels import Duels
     from lab.room.faults import FaultControl
+    from lab.room.recorder import ORDER
+    from lab.room.replays import Replays
     from lab.room.room import Room
     from lab.room.rush import Rush
     from lab.room.server import RoomServer
 
     room = Room()
     faults = FaultControl(target, room.timeline, room.shower("fault"))
-    room.offered = faults.offered
-    rush = Rush(shop, room.timeline, room.shower("rush"))
-    folder = environment.data_folder() / "duels"
-    duels = Duels(shop, folder, room.timeline, room.shower("duel"), room.watch)
+    room.offered, room.missing = faults.offered, faults.missing
+    data = environment.data_folder()
+    (data / ORDER).unlink(missing_ok=True)  # a killed room's
+    replays = Replays(data / "replays")
+    rush = Rush(shop, room.timeline, room.shower("rush"), replays, room.shower("replay"))
+    duels = Duels(shop, data / "duels", room.timeline, room.shower("duel"), room.watch)
     actions = Actions(room, faults, rush, duels)
     with ExitStack() as cleanup:
-        server = RoomServer(port, room, origins(shop), actions, duels.report)
+        server = RoomServer(port, room, origins(shop), actions, duels.report, replays)
         cleanup.callback(server.server_close)
         room.start()
         for stop in (room.stop, duels.stop, rush.stop, faults.stop):

@@ -50,7 +50,10 @@ class Watch(Struct, forbid_unknown_fields=True):
 
 
 class RushWanted(Struct, forbid_unknown_fields=True):
-    """Buyers for a sale; without a sale, for a fresh one. ``arrivals``: per second; 0: at once."""
+    """Buyers for a sale; without a sale, for a fresh one.
+
+    ``arrivals``: per second; 0: at once. ``record``: for slow motion.
+    """
 
     buyers: Buyers
     arrivals: Annotated[float, Meta(ge=0, le=2000)] = 0.0
@@ -58,15 +61,28 @@ class RushWanted(Struct, forbid_unknown_fields=True):
     sale: Id | None = None
     stock: Units = 100
     strategy: str = DEFAULT
+    record: bool = False
 
 
-class OfSale(Struct, forbid_unknown_fields=True):
-    """The sale that an action is about, and its new value."""
+class Restock(Struct, forbid_unknown_fields=True):
+    """Units for a sale's item."""
 
     sale: Id
-    units: Units | None = None
-    paused: bool | None = None
-    strategy: str | None = None
+    units: Units
+
+
+class Pause(Struct, forbid_unknown_fields=True):
+    """Whether a sale rests."""
+
+    sale: Id
+    paused: bool
+
+
+class StrategyWanted(Struct, forbid_unknown_fields=True):
+    """How a sale is to sell from now on."""
+
+    sale: Id
+    strategy: str
 
 
 class FaultWanted(Struct, forbid_unknown_fields=True):
@@ -103,9 +119,9 @@ class Actions:
             "watch": (Watch, self._watch),
             "rush": (RushWanted, self._start_rush),
             "stop": (Nothing, self._stop),
-            "restock": (OfSale, self._restock),
-            "pause": (OfSale, self._pause),
-            "strategy": (OfSale, self._change_strategy),
+            "restock": (Restock, self._restock),
+            "pause": (Pause, self._pause),
+            "strategy": (StrategyWanted, self._change_strategy),
             "inject": (FaultWanted, self._inject),
             "heal": (Nothing, lambda _: self._faults.heal()),
             "provider": (Behaviour, self._behave),
@@ -153,22 +169,24 @@ class Actions:
             )
             sale = opened.pk
             self._room.watch(())
-        if not self._rush.start(sale, wanted.buyers, wanted.mix, wanted.arrivals):
+        if not self._rush.start(
+            sale, wanted.buyers, wanted.mix, wanted.arrivals, record=wanted.record
+        ):
             raise Refused("the buyers of the last rush are still there")
 
     def _stop(self, _: Nothing) -> None:
         self._rush.stop()
         self._duels.stop()
 
-    def _restock(self, wanted: OfSale) -> None:
-        services.restock(Sale.objects.get(pk=wanted.sale).item_id, wanted.units or 0)
+    def _restock(self, wanted: Restock) -> None:
+        services.restock(Sale.objects.get(pk=wanted.sale).item_id, wanted.units)
 
-    def _pause(self, wanted: OfSale) -> None:
-        terms.change(wanted.sale, paused=bool(wanted.paused))
+    def _pause(self, wanted: Pause) -> None:
+        terms.change(wanted.sale, paused=wanted.paused)
 
-    def _change_strategy(self, wanted: OfSale) -> None:
+    def _change_strategy(self, wanted: StrategyWanted) -> None:
         sale = Sale.objects.get(pk=wanted.sale)
-        sale.strategy = wanted.strategy or ""
+        sale.strategy = wanted.strategy
         sale.full_clean()
         # Only this column: another click may change the others at this moment.
         sale.save(update_fields=["strategy"])

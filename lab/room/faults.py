@@ -10,12 +10,18 @@ from pathlib import Path
 from random import Random
 
 from lab.room.timeline import Timeline
-from loadtest.faults import FAULTS, Target
+from loadtest.faults import FAULTS, Target, left_out
+from loadtest.faults.target import DISK
 from loadtest.ui.faults import ALL, NONE, offered
 
 LONGEST = 60.0
 """Seconds after which a fault is healed although nobody asked: a closed browser must not leave the
 demo broken."""
+
+DEMO = "make demo ARGS=--breakable"
+PROVE = 'make prove ARGS="--fault {}"'
+"""Commands that have what a fault needs. A database on a small disk loses its data with the disk,
+so only a proof has one."""
 
 
 class FaultControl:
@@ -38,6 +44,23 @@ class FaultControl:
     def offered(self) -> list[str]:
         """Return the names of the faults that are possible here."""
         return [name for name in offered(str(self._target)) if name not in (NONE, ALL)]
+
+    def missing(self) -> list[dict[str, str]]:
+        """Return the faults that are not possible here: what they lack, and how to have them.
+
+        Empty where this demo has no faults at all.
+        """
+        if not self.offered():
+            return []
+        there = Target.read(self._target).has()
+        return [
+            {
+                "fault": name,
+                "lack": lack,
+                "command": PROVE.format(name) if lack == DISK else DEMO,
+            }
+            for name, lack in left_out(FAULTS, there).items()
+        ]
 
     def inject(self, name: str, sale: int) -> bool:
         """Start a fault in a thread of its own; return False if there is one already."""

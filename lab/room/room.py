@@ -36,6 +36,7 @@ class Room:
     Attributes:
         timeline: the events.
         offered: returns the names of the faults that are possible here.
+        missing: returns those that are not, with what they lack; see `FaultControl.missing`.
         chosen: ids of the watched sales; none means the newest sale.
     """
 
@@ -43,6 +44,7 @@ class Room:
         self.timeline = Timeline()
         self._state: dict[str, Any] = {}
         self.offered: Callable[[], list[str]] = list
+        self.missing: Callable[[], list[dict[str, str]]] = list
         self.chosen: tuple[int, ...] = ()
         self._changes = Changes(self.timeline)
         self._viewers = 0
@@ -134,6 +136,7 @@ class Room:
             "history": history,
             "events": self.timeline.since(0),
             "faults": self.offered(),
+            "missing": self.missing(),
             "duel": self._state.get("duel"),
         }
 

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import tempfile
 import threading
+import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from random import SystemRandom
 from typing import Any
 
+from django.db import Error, connection
+
 from lab.proof.load_profile import Load, LoadFailed, LoadProfile
+from lab.room.recorder import recording
+from lab.room.replays import Replays
 from lab.room.timeline import Timeline
 from loadtest.roles import MAIN
 
@@ -24,24 +30,36 @@ class Rush:
         url: of the shop.
         timeline: is told.
         show: called with what is shown of the rush; with None after it.
+        replays: keep what is recorded.
+        recorded: called with the number of a recording.
     """
 
     def __init__(
-        self, url: str, timeline: Timeline, show: Callable[[dict[str, Any] | None], None]
+        self,
+        url: str,
+        timeline: Timeline,
+        show: Callable[[dict[str, Any] | None], None],
+        replays: Replays,
+        recorded: Callable[[int], None],
     ) -> None:
         self._url, self._timeline, self._show = url, timeline, show
+        self._replays, self._recorded = replays, recorded
         self._lock = threading.Lock()
         self._end = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def start(self, sale: int, buyers: int, mix: str, arrivals: float) -> bool:
+    def start(
+        self, sale: int, buyers: int, mix: str, arrivals: float, *, record: bool = False
+    ) -> bool:
         """Let buyers at a sale; return False while others are still there."""
         profile = LoadProfile(buyers, mix, SystemRandom().randrange(1, 2**31), arrivals=arrivals)
         with self._lock:
             if self._thread is not None and self._thread.is_alive():
                 return False
             self._end.clear()
-            self._thread = threading.Thread(target=self._run, args=[sale, profile], name="rush")
+            self._thread = threading.Thread(
+                target=self._run, args=[sale, profile, record], name="rush"
+            )
             self._thread.start()
             return True
 
@@ -51,19 +69,38 @@ class Rush:
         if self._thread is not None:
             self._thread.join()
 
-    def _run(self, sale: int, profile: LoadProfile) -> None:
+    def _run(self, sale: int, profile: LoadProfile, record: bool) -> None:
         self._show({"sale": sale, "buyers": profile.buyers})
         self._timeline.add("rush", sale=sale, buyers=profile.buyers)
         with tempfile.TemporaryDirectory(prefix="rush-") as folder:
-            # No history: stock and terms may change by a click meanwhile, of which a checker that
-            # reads histories would know nothing. The books are judged instead.
-            load = Load(profile, self._url, {MAIN: sale}, Path(folder), records=False)
+            path = Path(folder)
             try:
-                while load.running() and not self._end.wait(POLL):
-                    pass
+                with recording(path) if record else nullcontext():
+                    self._let_in(sale, profile, path, record)
                 self._timeline.add("rush_over", sale=sale)
+                if record:
+                    self._keep(sale, profile, path)
             except LoadFailed as error:
                 self._timeline.add("rush_failed", sale=sale, problem=str(error).splitlines()[-1])
             finally:
-                load.stop()
                 self._show(None)
+
+    def _let_in(self, sale: int, profile: LoadProfile, folder: Path, record: bool) -> None:
+        # A checker would know nothing of a click on stock or terms meanwhile: a rush's history is
+        # for slow motion only, and the books are judged.
+        load = Load(profile, self._url, {MAIN: sale}, folder, records=record)
+        try:
+            while load.running() and not self._end.wait(POLL):
+                pass
+        finally:
+            load.stop()
+
+    def _keep(self, sale: int, profile: LoadProfile, folder: Path) -> None:
+        title = f"{sale} · {profile.mix} · {profile.buyers:,} · {time.strftime('%H:%M:%S')}"
+        try:
+            self._recorded(self._replays.keep(folder, sale, title))
+            self._timeline.add("recorded", sale=sale)
+        except (Error, OSError, ValueError) as error:
+            self._timeline.add("record_failed", problem=str(error))
+        finally:
+            connection.close()

@@ -1,4 +1,4 @@
-"""The room's HTTP server: the stream of frames, the actions, the duel's reports.
+"""The room's HTTP server: the stream of frames, the actions, the duel's reports, the recordings.
 
 Served from a port of its own, for the room must not take a place in a web process, and must go on
 when those are killed. `ThreadingHTTPServer` has a thread for each viewer, of whom there are few.
@@ -19,6 +19,7 @@ from urllib.parse import parse_qs, urlsplit
 from django.db import connection
 
 from lab.room import tokens
+from lab.room.replays import Replays
 from lab.room.room import Room, encode
 
 log = logging.getLogger(__name__)
@@ -56,6 +57,7 @@ class RoomServer(ThreadingHTTPServer):
         origins: of the pages that may use it.
         act: carries out the actions.
         report: returns the report's file for a path below ``/reports/``, if there is one.
+        replays: the recorded rushes.
     """
 
     daemon_threads = True
@@ -67,9 +69,11 @@ class RoomServer(ThreadingHTTPServer):
         origins: frozenset[str],
         act: Act,
         report: Callable[[str], Path | None],
+        replays: Replays,
     ) -> None:
         super().__init__(("127.0.0.1", port), Handler)
         self.room, self.origins, self.act, self.report = room, origins, act, report
+        self.replays = replays
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -92,6 +96,10 @@ class Handler(BaseHTTPRequestHandler):
             self._stream()
         elif parts.path.startswith("/reports/"):
             self._report(parts.path.removeprefix("/reports/"))
+        elif parts.path == "/replays/":
+            self._tell(HTTPStatus.OK, self.server.replays.list())
+        elif parts.path.startswith("/replays/"):
+            self._replay(parts.path.removeprefix("/replays/"))
         else:
             self._tell(HTTPStatus.NOT_FOUND, "not found")
 
@@ -177,6 +185,13 @@ class Handler(BaseHTTPRequestHandler):
             return
         policy = {"Content-Security-Policy": REPORT_POLICY}
         self._answer(HTTPStatus.OK, found.read_bytes(), "text/html; charset=utf-8", policy)
+
+    def _replay(self, path: str) -> None:
+        found = self.server.replays.find(path)
+        if found is None:
+            self._tell(HTTPStatus.NOT_FOUND, "this recording does not exist or was deleted")
+            return
+        self._answer(HTTPStatus.OK, found.read_bytes(), "application/json")
 
     def _tell(self, status: HTTPStatus, what: str | dict[str, Any]) -> None:
         document = {"detail": what} if isinstance(what, str) else what

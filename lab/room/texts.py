@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
+from loadtest.faults.target import CLOCK, DATABASE_PROXY, DISK, FAILPOINTS, REDIS_PROXY
+
 EVENTS: dict[str, Promise] = {
     "sale": _("Sale %(sale)s: %(units)s units, strategy %(strategy)s"),
     "opened": _("Sale %(sale)s has opened"),
@@ -31,6 +33,8 @@ EVENTS: dict[str, Promise] = {
     "rush": _("%(buyers)s buyers are on their way to sale %(sale)s"),
     "rush_over": _("All buyers of sale %(sale)s have finished"),
     "rush_failed": _("The rush at sale %(sale)s failed: %(problem)s"),
+    "recorded": _("The rush at sale %(sale)s can be watched in slow motion"),
+    "record_failed": _("The rush could not be recorded: %(problem)s"),
     "provider": _("Payment provider: %(behaviour)s"),
     "duel": _("Duel: %(first)s against %(second)s"),
     "duel_over": _("The duel has been judged"),
@@ -60,8 +64,24 @@ FAULTS: dict[str, Promise] = {
     "celery-killed": _("kill the Celery worker"),
     "broker-emptied": _("empty Celery's queue"),
     "mail-killed": _("kill the mail server"),
+    "redis-slow": _("let Redis answer late"),
+    "redis-mute": _("lose Redis' replies"),
+    "redis-reset": _("cut the connections to Redis"),
+    "redis-failover": _("fail Redis over to a stale replica"),
+    "commit-lost": _("cut connections at COMMIT"),
+    "clock-stepped": _("set the web processes' clock"),
+    "disk-full": _("fill the database's disk"),
 }
-"""Faults that a demo can have, as what the button does. Others are shown by their names."""
+"""Faults, as what the button does."""
+
+LACKS: dict[str, Promise] = {
+    REDIS_PROXY: _("they need proxies before the servers, which slow a sale down"),
+    DATABASE_PROXY: _("they need proxies before the servers, which slow a sale down"),
+    CLOCK: _("they need libfaketime (Debian's package faketime) under the web processes"),
+    DISK: _("they need a database on a small disk of its own, whose data are not kept"),
+    FAILPOINTS: _("they need failpoints in the web processes"),
+}
+"""Why a demo does not offer some faults, by what it lacks."""
 
 BEHAVIOURS: dict[str, Promise] = {
     "well": _("behaves"),
@@ -128,6 +148,7 @@ STATES: dict[str, Promise] = {
     "ended": _("ended"),
     "pause": _("Pause"),
     "resume": _("Resume"),
+    "lacking": _("Not in this demo: %(why)s. Have them with"),
     "lost": _("No connection to the room's process. Trying again."),
     "gathering the buyers": _("the buyers gather"),
     "selling": _("on sale"),
@@ -144,6 +165,7 @@ def texts() -> dict[str, dict[str, str]]:
         "events": EVENTS,
         "servers": SERVERS,
         "faults": FAULTS,
+        "lacks": LACKS,
         "behaviours": BEHAVIOURS,
         "figures": FIGURES,
         "scene": SCENE,

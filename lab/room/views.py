@@ -10,6 +10,7 @@ from django.conf import settings
 from django.contrib.auth.views import redirect_to_login
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
+from django.templatetags.static import static
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
@@ -17,6 +18,7 @@ from inventory.selling.strategies import CLASSES, DEFAULT
 from lab.room import tokens
 from lab.room.mixes import MIX_NAMES
 from lab.room.texts import BEHAVIOURS, texts
+from loadtest.replay import SCRIPTS
 from shop import headers
 
 View = Callable[[HttpRequest], HttpResponse]
@@ -55,6 +57,13 @@ def room(request: HttpRequest) -> HttpResponse:
 def duel(request: HttpRequest) -> HttpResponse:
     """Show two strategies that sell to the same buyers."""
     return _page(request, "lab/duel.html", {"first": "naive", "second": DEFAULT, "buyers": 500})
+
+
+@for_staff
+def replay(request: HttpRequest) -> HttpResponse:
+    """Play a recorded rush, or a file, in slow motion."""
+    scripts = [static(f"replay/{name}") for name in SCRIPTS]
+    return _page(request, "lab/replay.html", {"scripts": scripts})
 
 
 @for_staff

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from django.conf import settings
@@ -22,15 +23,17 @@ from rich.text import Text
 
 from lab import environment
 from lab.demo.data import RENEWAL, fill_catalogue
-from lab.stack import entry, leftovers, postgres, private
+from lab.stack import entry, leftovers, postgres, private, proxies
 from lab.stack.embedded import EmbeddedServers, ServerUrls
 from lab.stack.errors import StackError
 from lab.stack.folder import alone, make_folder, write_private
 from lab.stack.ports import asked_or_free
 from lab.stack.signals import shielded
 from lab.stack.stack import ALL, TARGET, Stack
+from lab.stack.under_clock import libfaketime, under_clock
 from lab.stack.watch import Watch
 from loadtest.faults import Target
+from loadtest.faults.target import DATABASE_PROXY, REDIS_PROXY
 
 LOCK = "demo.lock"
 WATCH_SECONDS = 0.5
@@ -40,10 +43,16 @@ FIRST_PROOF = "first-proof.json"
 
 
 class Demo:
-    """The steps of the demo, each shown on `console` while it runs."""
+    """The steps of the demo.
 
-    def __init__(self, console: Console) -> None:
-        self.console = console
+    Args:
+        console: shows each of them while it runs.
+        breakable: speak to the servers through proxies, and give the web processes a clock of
+            their own, for the faults that need them.
+    """
+
+    def __init__(self, console: Console, *, breakable: bool = False) -> None:
+        self.console, self.breakable = console, breakable
         self.folder = make_folder(environment.data_folder() / "demo")
         self.servers: EmbeddedServers | None = entry.embedded_servers()
         self.stack: Stack | None = None
@@ -65,10 +74,10 @@ class Demo:
         Raises:
             StackError: a process does not start, or another demo uses this data folder.
         """
-        with self._only_one(), ExitStack() as cleanup:
+        with self._only_one(), ExitStack() as between, ExitStack() as cleanup:
             cleanup.callback(self._stop)
             self._prepare()
-            stack = self._start_processes()
+            stack = self._start_processes(between)
             self._fill(stack)
             passed = self._passed_proof()
             if proof and (prove_again or not passed):
@@ -91,8 +100,9 @@ class Demo:
         with self._step("Migrating the database", "The database is migrated"):
             call_command("migrate", verbosity=0, interactive=False)
 
-    def _start_processes(self) -> Stack:
-        urls = ServerUrls(*(environment.text(name) for name in entry.SERVER_VARIABLES))
+    def _start_processes(self, between: ExitStack) -> Stack:
+        urls, parts = self._servers(between)
+        clock = {"web": under_clock(Path(parts["clock"]))} if "clock" in parts else {}
         self.stack = stack = Stack(
             self.folder,
             urls,
@@ -100,12 +110,29 @@ class Demo:
             locust_port=asked_or_free("LOCUST_PORT"),
             # So that faults can kill or pause a web process at a chosen line.
             extra={"SHOP_FAILPOINTS": str(make_folder(self.folder / FAILPOINTS))},
+            of=clock,
         )
         with self._step("Starting the shop, Celery and Locust", "The shop, Celery and Locust run"):
             stack.start(*ALL)
-            self._say_what_faults_act_on(stack)
+            self._say_what_faults_act_on(stack, parts)
             write_private(self.folder / entry.PSP_ADDRESS, stack.psp_url)
         return stack
+
+    def _servers(self, between: ExitStack) -> tuple[ServerUrls, dict[str, Any]]:
+        """Return the servers' URLs for the shop, and the parts of `Target` that are in between."""
+        if not self.breakable or self.servers is None:
+            return ServerUrls(*(environment.text(name) for name in entry.SERVER_VARIABLES)), {}
+        needs = frozenset({REDIS_PROXY, DATABASE_PROXY})
+        urls, controls = proxies.through_proxies(self.servers.urls, needs, between)
+        parts: dict[str, Any] = {
+            "redis_proxy": controls[REDIS_PROXY],
+            "database_proxy": controls[DATABASE_PROXY],
+        }
+        if libfaketime():
+            clock = self.folder / "clock"
+            clock.write_text("+0\n")
+            parts["clock"] = str(clock)
+        return urls, parts
 
     def _fill(self, stack: Stack) -> None:
         """Create the catalogue. Some of its orders are paid, so the payment provider must run."""
@@ -116,7 +143,7 @@ class Demo:
         # The pool's threads would log every outage to this terminal. (PostgreSQL's backend has it.)
         connection.close_pool()  # type: ignore[attr-defined]
 
-    def _say_what_faults_act_on(self, stack: Stack) -> None:
+    def _say_what_faults_act_on(self, stack: Stack, parts: dict[str, Any]) -> None:
         """Tell Locust's page which processes its faults act on: servers of this demo only."""
         path = self.folder / TARGET
         path.unlink(missing_ok=True)
@@ -130,6 +157,7 @@ class Demo:
             redis=self.servers.urls.redis,
             broker=self.servers.urls.broker,
             failpoints=str(self.folder / FAILPOINTS),
+            **parts,
         ).write(path)
 
     def _prove(self, arguments: Sequence[str]) -> None:

@@ -130,7 +130,7 @@ def _option(arguments: Sequence[str], name: str) -> str:
 def _use_bed(name: str) -> None:
     from lab.bed.bed import started
     from lab.bed.description import names
-    from lab.proof.under_clock import libfaketime, under_clock
+    from lab.stack.under_clock import libfaketime, under_clock
 
     global _bed, _servers, _private
     if name not in names():

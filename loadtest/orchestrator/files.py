@@ -27,3 +27,7 @@ class RunFiles:
     def during(self) -> list[Path]:
         """The snapshots taken during the run, in their order."""
         return sorted(self.path.glob("during-*.snapshot"))
+
+    def served(self) -> list[Path]:
+        """What the shop's processes recorded of the purchases, if they were asked to."""
+        return sorted(self.path.glob("*.served"))

@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 from loadtest.checker import FaultLogError, HistoryError, SnapshotError, Verdict, judge
 from loadtest.orchestrator.files import RunFiles
+from loadtest.replay import ServedError
 
 # Evidence that cannot be read leaves the verdict unknown.
-UNREADABLE = (HistoryError, SnapshotError, FaultLogError, OSError)
+UNREADABLE = (HistoryError, SnapshotError, FaultLogError, ServedError, OSError)
 
 
 class Judged(NamedTuple):

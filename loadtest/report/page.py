@@ -6,11 +6,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from loadtest.checker import PASS, UNKNOWN, Verdict
+from loadtest.replay import dump, player_css, player_js
 from loadtest.report.charts import Charts, number
 from loadtest.report.gather import Evidence, Fault
 from loadtest.report.meanings import CLOSED_LOOP, MEANINGS, OPEN_LOOP, SUMMARIES
@@ -41,13 +43,28 @@ class Story:
 
 
 def write(
-    path: str | Path, story: Story, verdict: Verdict | None, evidence: Evidence | None
+    path: str | Path,
+    story: Story,
+    verdict: Verdict | None,
+    evidence: Evidence | None,
+    replay: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write a run's report; it is *unknown* without a verdict, and bare without evidence."""
-    Path(path).write_text(render(story, verdict, evidence), encoding="utf-8")
+    """Write a run's report; it is *unknown* without a verdict, and bare without evidence.
+
+    Args:
+        path: the file.
+        story, verdict, evidence: of the run.
+        replay: the run in slow motion (`loadtest.replay`), if a broken property is to link to it.
+    """
+    Path(path).write_text(render(story, verdict, evidence, replay), encoding="utf-8")
 
 
-def render(story: Story, verdict: Verdict | None, evidence: Evidence | None) -> str:
+def render(
+    story: Story,
+    verdict: Verdict | None,
+    evidence: Evidence | None,
+    replay: Mapping[str, Any] | None = None,
+) -> str:
     """Return the report as HTML."""
     outcome = verdict.verdict if verdict else UNKNOWN
     if outcome == PASS and story.reason:
@@ -68,13 +85,20 @@ def render(story: Story, verdict: Verdict | None, evidence: Evidence | None) -> 
         findings=verdict.properties if verdict else [],
         meanings=MEANINGS,
         answers=_answers(evidence),
-        css=Markup((_HERE / "page.css").read_text(encoding="utf-8")),
-        js=Markup((_HERE / "page.js").read_text(encoding="utf-8")),
+        marked={mark["property"] for mark in replay["marks"]} if replay else set(),
+        replay=Markup(dump(replay)) if replay else "",
+        css=Markup(_text("page.css") + (player_css() if replay else "")),
+        js=Markup(_text("page.js")),
+        replay_js=Markup(player_js() + _text("replay.js")) if replay else "",
         # "</" would end the script element.
         values=Markup(
             json.dumps(charts.values if charts else {}, separators=(",", ":")).replace("</", "<\\/")
         ),
     )
+
+
+def _text(name: str) -> str:
+    return (_HERE / name).read_text(encoding="utf-8")
 
 
 def _loop(evidence: Evidence | None) -> str:

@@ -14,6 +14,7 @@ from markupsafe import escape
 from loadtest.checker import FAIL, NAMES, UNKNOWN, judge
 from loadtest.checker import snapshot as s
 from loadtest.history import Recorder
+from loadtest.replay import compose, find_marks
 from loadtest.report import Story, gather, write
 from loadtest.report.__main__ import main
 from loadtest.report.bins import BINS, Latencies, Timeline
@@ -108,6 +109,26 @@ def test_a_broken_property_shows_its_evidence_and_the_units_that_do_not_exist(
     assert "BROKEN" in text
     assert "units that were sold but did not exist" in text
     assert "<details open>" in text
+
+
+def test_only_a_broken_property_whose_moment_is_known_links_to_slow_motion(tmp_path: Path) -> None:
+    world = a_run()
+    world.rows.remove(world.order)
+    files = world.write(tmp_path / "run")
+    verdict = judge(**files, properties=JUDGED)
+    marks = find_marks(verdict, files["histories"], final=files["snapshot"])
+    replay = compose(files["histories"], title="</script>", marks=marks)
+    assert verdict["P3"].verdict == FAIL
+    write(tmp_path / "r.html", Story("t"), verdict, None, replay)
+    text = (tmp_path / "r.html").read_text()
+    assert not OUTSIDE.search(text)
+    scripts = Page(text).scripts
+    assert json.loads(scripts[2])["marks"] == replay["marks"]
+    watched = set(re.findall(r'data-watch="(P\d+)"', text))
+    assert "P3" in watched
+    assert watched == {mark.property for mark in marks}
+    write(tmp_path / "r.html", Story("t"), verdict, None)
+    assert "data-watch" not in (tmp_path / "r.html").read_text()
 
 
 def test_a_run_without_a_verdict_is_shown_as_unknown(tmp_path: Path) -> None:

@@ -42,6 +42,11 @@ class RunFolder(RunFiles):
         """Write what is to be judged; see `judge.py`."""
         (self.path / "run.json").write_text(json.dumps(description, indent=2) + "\n")
 
+    def description(self) -> dict[str, Any]:
+        """Return what `describe` has written."""
+        found: dict[str, Any] = json.loads((self.path / "run.json").read_text())
+        return found
+
     def verdict(self) -> dict[str, Any] | None:
         """Return the verdict, if there is one."""
         try:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from django.utils.translation import gettext_noop as _
+
 from lab.locks import lessons
 from lab.locks.lessons import Lesson
 
@@ -34,6 +36,7 @@ def find(slug: str) -> Lesson:
 class Exercise:
     """The task of a lesson: mend the lock of `start` so that its checks find nothing.
 
+    `task` and `hint` are English, and have their Chinese in the catalogue of messages.
     `methods` are what a class must have to be taken for the learner's lock.
     """
 
@@ -51,99 +54,101 @@ LOCK = ("acquire", "release")
 # named by the lesson; an empty one is in `files/`.
 _EXERCISES: dict[str, tuple[str, str, str, str, tuple[str, ...]]] = {
     "setnx-expire": (
-        "Let no crash leave a key that never expires.",
-        "One command of Redis sets a key and its expiry: SET has the options NX and EX.",
+        _("Let no crash leave a key that never expires."),
+        _("One command of Redis sets a key and its expiry: SET has the options NX and EX."),
         "setnx-expire", "set-nx-ex", LOCK,
     ),
     "setnx-ttl-repair": (
-        "Repair a dead key without letting two clients in.",
-        ("The check, the taking and the expiry belong in one script; TTL answers -1 for a key "
-         "that never expires."),
+        _("Repair a dead key without letting two clients in."),
+        _("The check, the taking and the expiry belong in one script; TTL answers -1 for a key "
+          "that never expires."),
         "setnx-ttl-repair", "", ("lock", "unlock"),
     ),
     "setnx-getset": (
-        "Let no clock of a client matter, and let a late holder delete nothing.",
-        "Let the server count the lease (SET NX PX), and write into the value whose lock it is.",
+        _("Let no clock of a client matter, and let a late holder delete nothing."),
+        _("Let the server count the lease (SET NX PX), and write into the value whose lock it is."),
         "setnx-getset", "token-lua", LOCK,
     ),
     "getset-busy-loop": (
-        "Let no clock matter, and let no failed client hold the lock.",
-        "A client that computes no deadline needs no GETSET: one step on the server is enough.",
+        _("Let no clock matter, and let no failed client hold the lock."),
+        _("A client that computes no deadline needs no GETSET: one step on the server is enough."),
         "getset-busy-loop", "lua-setnx-expire", LOCK,
     ),
     "lua-setnx-expire": (
-        "Let a late holder not delete the next one's lock.",
-        "Write a token into the value (uuid.uuid4().hex), and read it before you delete.",
+        _("Let a late holder not delete the next one's lock."),
+        _("Write a token into the value (uuid.uuid4().hex), and read it before you delete."),
         "lua-setnx-expire", "get-compare-del", LOCK,
     ),
     "set-nx-ex": (
-        "Let a late holder not delete the next one's lock.",
-        "As in the chapter before: a token of the client's own in place of the 1.",
+        _("Let a late holder not delete the next one's lock."),
+        _("As in the chapter before: a token of the client's own in place of the 1."),
         "set-nx-ex", "get-compare-del", LOCK,
     ),
     "get-compare-del": (
-        "Let no pause come between the comparison and the deletion.",
-        "A script can do both: if redis.call('GET', KEYS[1]) == ARGV[1] then … end.",
+        _("Let no pause come between the comparison and the deletion."),
+        _("A script can do both: if redis.call('GET', KEYS[1]) == ARGV[1] then … end."),
         "get-compare-del", "token-lua", LOCK,
     ),
     "token-lua": (
-        "Let work of twelve seconds keep a lease of ten.",
-        ("A daemon thread can renew the lease every third of it, by a script that compares the "
-         "token; a threading.Event stops it."),
+        _("Let work of twelve seconds keep a lease of ten."),
+        _("A daemon thread can renew the lease every third of it, by a script that compares the "
+          "token; a threading.Event stops it."),
         "token-lua", "watchdog", LOCK,
     ),
     "watchdog": (
-        "Let a paused holder do no harm: set self.token to a number that grows with every grant.",
-        ("INCR a second key in the script that takes the lock; the resource refuses a token "
-         "smaller than one it has seen."),
+        _("Let a paused holder do no harm: set self.token to a number that grows with every "
+          "grant."),
+        _("INCR a second key in the script that takes the lock; the resource refuses a token "
+          "smaller than one it has seen."),
         "watchdog", "", LOCK,
     ),
     "redlock": (
-        "Give Redlock a self.token that grows with every grant.",
-        ("INCR a counter on each server and take the largest answer; another majority may not "
-         "have seen it, so write it back to a majority before you enter."),
+        _("Give Redlock a self.token that grows with every grant."),
+        _("INCR a counter on each server and take the largest answer; another majority may not "
+          "have seen it, so write it back to a majority before you enter."),
         "redlock", "", LOCK,
     ),
     "table-row": (
-        "Let the row go with its holder, and never because the holder is slow.",
-        ("Set connection.autocommit = False: a row that is not committed yet makes other INSERTs "
-         "of its name wait, and goes when the connection does."),
+        _("Let the row go with its holder, and never because the holder is slow."),
+        _("Set connection.autocommit = False: a row that is not committed yet makes other "
+          "INSERTs of its name wait, and goes when the connection does."),
         "table-row", "", LOCK,
     ),
     "row-lock": (
-        "Let the lock hold although the row does not exist yet.",
-        "INSERT … ON CONFLICT DO NOTHING, and commit it, before you SELECT … FOR UPDATE.",
+        _("Let the lock hold although the row does not exist yet."),
+        _("INSERT … ON CONFLICT DO NOTHING, and commit it, before you SELECT … FOR UPDATE."),
         "row-lock", "", LOCK,
     ),
     "unique-index": (
-        "Let two workers refund an order once.",
-        "The table `refund` has the order as its primary key: insert first, and look at rowcount.",
+        _("Let two workers refund an order once."),
+        _("The table `refund` has the order as its primary key: insert first, and look at "
+          "rowcount."),
         "", "unique-index", ("refund",),
     ),
     "memcached-add": (
-        "Let the lock hold on a memcached that evicts nothing.",
-        "pymemcache does not wait for the answer of `add` unless you say noreply=False.",
+        _("Let the lock hold on a memcached that evicts nothing."),
+        _("pymemcache does not wait for the answer of `add` unless you say noreply=False."),
         "", "memcached-add", LOCK,
     ),
     "lost-commit": (
-        "Let no buyer be told what is not so, also if the answer to COMMIT is lost.",
-        "An error at COMMIT means unknown, never failed: look the order up on a new connection.",
+        _("Let no buyer be told what is not so, also if the answer to COMMIT is lost."),
+        _("An error at COMMIT means unknown, never failed: look the order up on a new connection."),
         "", "", ("buy",),
     ),
     "retry-without-key": (
-        "Let a client that tries again place one order.",
-        "The shop knows an order by its key: all tries for one order need the same.",
+        _("Let a client that tries again place one order."),
+        _("The shop knows an order by its key: all tries for one order need the same."),
         "", "", ("place",),
     ),
     "outbox-too-early": (
-        "Let no crash of the notifier lose a mail.",
-        "Whatever comes between the two calls, the one that can be repeated comes first.",
+        _("Let no crash of the notifier lose a mail."),
+        _("Whatever comes between the two calls, the one that can be repeated comes first."),
         "", "", ("run_once",),
     ),
     "oversold-cart": (
-        "Let two carts never sell more than there is, and never wait for each other.",
-        ("Check and take in one statement per item, undo all if one fails, and take the rows in "
-         "an order that all carts share."),
+        _("Let two carts never sell more than there is, and never wait for each other."),
+        _("Check and take in one statement per item, undo all if one fails, and take the rows in "
+          "an order that all carts share."),
         "", "", ("buy",),
     ),
 }  # fmt: skip

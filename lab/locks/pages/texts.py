@@ -75,6 +75,20 @@ TITLES: dict[str, Promise] = {
         gettext_noop("A forgotten transaction holds the row"),
         gettext_noop("Two workers refund the same order at once"),
         gettext_noop("memcached needs the memory, and evicts the lock"),
+        gettext_noop("SETNX, then EXPIRE"),
+        gettext_noop("SETNX, then EXPIRE, repaired by TTL"),
+        gettext_noop("SETNX with the deadline as value, GET, GETSET"),
+        gettext_noop("now > GET and now > GETSET, in a busy loop"),
+        gettext_noop("SETNX and EXPIRE in one Lua script"),
+        gettext_noop("SET NX EX, then DEL"),
+        gettext_noop("SET NX PX token, GET, compare, DEL"),
+        gettext_noop("SET NX PX token, compare-and-delete in Lua"),
+        gettext_noop("the textbook lock with a watchdog"),
+        gettext_noop("Redlock over five servers"),
+        gettext_noop("a row in a table"),
+        gettext_noop("SELECT … FOR UPDATE on a lock row"),
+        gettext_noop("a unique index as the lock"),
+        gettext_noop("memcached add and cas"),
         gettext_noop("two holders at once"),
         gettext_noop("nobody can ever enter"),
         gettext_noop("another's lock released"),
@@ -85,4 +99,4 @@ TITLES: dict[str, Promise] = {
         gettext_noop("a waiter sleeps beside a free lock"),
     )
 }
-"""Translations of scenario titles and failures, by the English text."""
+"""Translations of the titles of scenarios and lessons, and of failures, by the English text."""

@@ -42,7 +42,7 @@ def index(request: HttpRequest) -> HttpResponse:
     """List the lessons with their challenges."""
     with SIMULATOR:
         played = [(lesson, [report(one) for one in scenarios.of(lesson)]) for lesson in LESSONS]
-    lessons = [(lesson, [_challenge(one) for one in found]) for lesson, found in played]
+    lessons = [(_title(lesson), [_challenge(one) for one in found]) for lesson, found in played]
     context = {"lessons": lessons, "script_texts": {"texts": _texts()}}
     return render(request, "lab/locks.html", context)
 
@@ -55,6 +55,7 @@ def scenario(request: HttpRequest, lesson: str, scenario: str) -> HttpResponse:
     after = everything[(everything.index(chosen) + 1) % len(everything)]
     with SIMULATOR:
         played, (broken, mended) = report(chosen), shown_moves(chosen)
+    own = exercise(chosen.lesson)
     acts = {act.value.replace(" ", "-") for act in chosen.fault_model.acts}
     script = {
         "id": f"{lesson}/{scenario}",
@@ -68,11 +69,14 @@ def scenario(request: HttpRequest, lesson: str, scenario: str) -> HttpResponse:
     }
     context = {
         "played": played,
+        "title": _title(chosen.lesson),
+        "mended": _mended(chosen),
         "challenge": _challenge(played),
         "others": [_challenge(report(one)) for one in scenarios.of(chosen.lesson)],
         "next": _challenge(report(after)),
-        "exercise": exercise(chosen.lesson),
-        "start": exercise(chosen.lesson).start.read_text(encoding="utf-8"),
+        "task": gettext(own.task),
+        "hint": gettext(own.hint),
+        "start": own.start.read_text(encoding="utf-8"),
         "command": command(chosen.lesson, "--mine my_lock.py"),
         "script": script,
     }
@@ -147,6 +151,18 @@ def _challenge(played: Report) -> dict[str, Any]:
         "wrong": TITLES.get(scenario.wrong or "", scenario.wrong),
         "level": 0 if scenario.wrong is None else 1 if not schedule else 3 if fault else 2,
     }
+
+
+def _title(lesson: Lesson) -> str:
+    return str(TITLES.get(lesson.title, lesson.title))
+
+
+def _mended(scenario: Scenario) -> str:
+    if scenario.mended_by == PRODUCTION:
+        return gettext("the production lock (locking/backends/redis.py)")
+    lesson = find(scenario.mended_by)
+    values = {"number": lesson.number, "title": _title(lesson)}
+    return gettext("lesson %(number)s, %(title)s") % values
 
 
 def _sources(scenario: Scenario) -> dict[str, list[str]]:

@@ -28,6 +28,11 @@ class Command(BaseCommand):
             help=f'arguments of the proof (first start: "{PROOF}"; later starts: no proof)',
         )
         parser.add_argument("--no-proof", action="store_true", help="skip the proof")
+        parser.add_argument(
+            "--breakable",
+            action="store_true",
+            help="put proxies before the servers, for the faults that need them; sells more slowly",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Run until a signal arrives; Ctrl-C is the normal end."""
@@ -35,7 +40,9 @@ class Command(BaseCommand):
         asked = options["proof"]
         proof = [] if options["no_proof"] else shlex.split(asked or PROOF)
         try:
-            Demo(Console()).run(proof, logins, prove_again=asked is not None)
+            Demo(Console(), breakable=options["breakable"]).run(
+                proof, logins, prove_again=asked is not None
+            )
         except KeyboardInterrupt:
             return
         except StackError as error:

@@ -12,8 +12,7 @@ import psycopg
 import pytest
 import redis
 
-from lab.proof import testbed
-from lab.stack import postgres
+from lab.stack import postgres, proxies
 from lab.stack.embedded import EmbeddedServers, private_servers
 from loadtest.faults import FAULTS, Target
 from loadtest.faults.fault import Fault, wait_until
@@ -35,8 +34,8 @@ def target(servers: EmbeddedServers) -> Iterator[Target]:
     urls = servers.urls
     with ExitStack() as cleanup:
         controls = {
-            REDIS_PROXY: testbed.proxy(urls.redis, cleanup),
-            DATABASE_PROXY: testbed.proxy(urls.database, cleanup, "--postgres"),
+            REDIS_PROXY: proxies.proxy(urls.redis, cleanup),
+            DATABASE_PROXY: proxies.proxy(urls.database, cleanup, "--postgres"),
         }
         yield Target(
             web="",
@@ -48,8 +47,8 @@ def target(servers: EmbeddedServers) -> Iterator[Target]:
             redis_proxy=controls[REDIS_PROXY][1],
             database_proxy=controls[DATABASE_PROXY][1],
             # For the tests' own clients, by way of the proxies.
-            failpoints=testbed.by_way_of(urls.redis, controls[REDIS_PROXY][0]),
-            clock=testbed.by_way_of(urls.database, controls[DATABASE_PROXY][0]),
+            failpoints=proxies.by_way_of(urls.redis, controls[REDIS_PROXY][0]),
+            clock=proxies.by_way_of(urls.database, controls[DATABASE_PROXY][0]),
         )
 
 

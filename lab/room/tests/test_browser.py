@@ -1,7 +1,6 @@
 """The control room and the duel in a real browser, as a presenter meets them."""
 
 import re
-import threading
 from collections.abc import Callable, Iterator
 from uuid import uuid4
 
@@ -11,7 +10,6 @@ from playwright.sync_api import Page, expect
 
 from inventory.models import Item
 from lab.models import UnenforcedItem
-from lab.room.__main__ import serving
 from lab.room.server import RoomServer
 from loadtest.faults.ports import free_port
 from shop.checkout.purchase import buy
@@ -55,17 +53,9 @@ PALE = """
 
 
 @pytest.fixture
-def room(live_server, settings, tmp_path) -> Iterator[RoomServer]:
-    port = free_port()
-    settings.ROOM_URL = f"http://127.0.0.1:{port}"
-    with serving(port, live_server.url, tmp_path / "target.json") as room:
-        thread = threading.Thread(target=room.serve_forever, args=[0.05])
-        thread.start()
-        try:
-            yield room
-        finally:
-            room.shutdown()
-            thread.join()
+def room(live_server, serve_room) -> Iterator[RoomServer]:
+    with serve_room(live_server.url) as found:
+        yield found
 
 
 @pytest.fixture

@@ -11,14 +11,15 @@ from django.test import Client
 
 import lab
 from lab.room import tokens
-from lab.room.texts import EVENTS, FAULTS
+from lab.room.texts import EVENTS, FAULTS, LACKS
 from loadtest.faults import FAULTS as KNOWN_FAULTS
+from loadtest.replay import SCRIPTS
 from shop.headers import PAGES
 
 pytestmark = pytest.mark.django_db
 
 ROOM_URL = "http://127.0.0.1:8792"
-PATHS = ("/room/", "/duel/", "/room/token")
+PATHS = ("/room/", "/duel/", "/room/replay/", "/room/token")
 MOST = 150_000
 """Bytes of a first visit."""
 
@@ -54,7 +55,7 @@ def test_only_staff_of_a_demo_with_a_room_find_the_pages(path, settings):
 
 
 def test_a_page_may_ask_the_rooms_process_and_nothing_else(staff):
-    for path in ("/room/", "/duel/"):
+    for path in ("/room/", "/duel/", "/room/replay/"):
         answer = staff.get(path)
         assert answer["Content-Security-Policy"] == f"{PAGES}; connect-src 'self' {ROOM_URL}"
         page = answer.content.decode()
@@ -71,8 +72,15 @@ def test_the_token_of_a_page_is_valid(staff):
     assert told["lifetime"] == tokens.LIFETIME
 
 
-@pytest.mark.parametrize("path", ["/room/", "/duel/"])
-def test_a_first_visit_is_small(path, staff):
+@pytest.mark.parametrize(
+    ("path", "some"),
+    [
+        ("/room/", {"lab/stream.js", "lab/figures.js", "lab/uplot/uPlot.iife.min.js"}),
+        ("/duel/", {"lab/stream.js", "lab/figures.js", "lab/uplot/uPlot.iife.min.js"}),
+        ("/room/replay/", {"lab/stream.js", *(f"replay/{name}" for name in SCRIPTS)}),
+    ],
+)
+def test_a_first_visit_is_small(path, some, staff):
     page = staff.get(path).content
     files = set(re.findall(r"/static/([^\"]+)", page.decode()))
     # Scripts load others.
@@ -80,7 +88,7 @@ def test_a_first_visit_is_small(path, staff):
         files |= {f"lab/{other}" for other in imports(name)}
     files |= {f"lab/{other}" for name in list(files) for other in imports(name)}
     sizes = {name: Path(str(finders.find(name))).stat().st_size for name in files}
-    assert {"lab/stream.js", "lab/figures.js", "lab/uplot/uPlot.iife.min.js"} <= set(sizes)
+    assert some <= set(sizes)
     assert len(page) + sum(sizes.values()) <= MOST
 
 
@@ -103,4 +111,6 @@ def test_every_event_has_a_sentence_and_every_named_fault_exists():
     added = set(re.findall(r'_?add\(\s*"(\w+)"', source))
     assert added
     assert added <= set(EVENTS)
-    assert set(FAULTS) <= set(KNOWN_FAULTS)
+    assert set(FAULTS) == set(KNOWN_FAULTS)
+    lacks = {lack for fault in KNOWN_FAULTS.values() for lack in fault.needs}
+    assert lacks == set(LACKS)

@@ -1,11 +1,9 @@
 """The room's process as a page meets it: the stream, its tokens, and the actions."""
 
 import json
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from http.client import HTTPConnection, HTTPResponse
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -14,10 +12,9 @@ import urllib3
 
 from inventory.models import Item
 from lab.room import server, tokens
-from lab.room.__main__ import origins, serving
+from lab.room.__main__ import origins
 from lab.room.server import RoomServer
-from loadtest.faults.ports import free_port
-from loadtest.faults.target import Target
+from loadtest.faults.target import DISK, Target
 from shop.catalogue.models import Sale
 from shop.checkout.purchase import buy
 from shop.tests.catalogue import a_buyer
@@ -27,22 +24,10 @@ pytestmark = pytest.mark.django_db(transaction=True)
 SHOP = "http://127.0.0.1:8000"
 
 
-@contextmanager
-def running(tmp_path: Path) -> Iterator[RoomServer]:
-    with serving(free_port(), SHOP, tmp_path / "target.json") as room:
-        thread = threading.Thread(target=room.serve_forever, args=[0.05])
-        thread.start()
-        try:
-            yield room
-        finally:
-            room.shutdown()
-            thread.join()
-
-
 @pytest.fixture
-def room(tmp_path, settings) -> Iterator[RoomServer]:
+def room(serve_room, settings) -> Iterator[RoomServer]:
     settings.PUBLIC_URL = SHOP
-    with running(tmp_path) as found:
+    with serve_room(SHOP) as found:
         yield found
 
 
@@ -96,7 +81,8 @@ def test_a_commit_is_in_the_stream_with_its_event(room, sale):
         assert answer.headers["Access-Control-Allow-Origin"] == SHOP
         stream = events(answer)
         name, greeting = next(stream)
-        assert (name, sorted(greeting)) == ("hello", ["duel", "events", "faults", "history"])
+        parts = ["duel", "events", "faults", "history", "missing"]
+        assert (name, sorted(greeting)) == ("hello", parts)
         until(stream, lambda frame: sale.pk in [each["id"] for each in frame["sales"]])
         buy(sale.pk, a_buyer().pk, uuid4(), 2)
         until(stream, lambda frame: frame["sales"][0]["reserved"] == 2)
@@ -107,7 +93,7 @@ def test_a_commit_is_in_the_stream_with_its_event(room, sale):
 
 @pytest.mark.parametrize("token", ["", "x", "1:abc:def"])
 def test_without_a_valid_token_there_is_no_stream_no_report_and_no_action(token, room, sale):
-    for path in ("/stream", "/reports/1/first", "/elsewhere"):
+    for path in ("/stream", "/reports/1/first", "/replays/", "/replays/1", "/elsewhere"):
         assert status(room, f"{path}?token={token}") == 401
     assert act(room, "restock", token, sale=sale.pk, units=5)[0] == 401
     assert Item.objects.get(pk=sale.item_id).available == 10
@@ -165,6 +151,16 @@ def test_what_cannot_be_done_is_refused_with_a_reason(name, values, status, room
     assert (answered, bool(told["detail"])) == (status, True)
 
 
+@pytest.mark.parametrize("name", ["restock", "pause", "strategy"])
+def test_an_action_without_its_value_is_refused_and_changes_nothing(name, room, sale):
+    Sale.objects.update(paused=True)
+    before = Sale.objects.values().get(pk=sale.pk), Item.objects.values().get(pk=sale.item_id)
+    assert act(room, name, sale=sale.pk)[0] == 400
+    assert act(room, name, units=5, paused=False, strategy="guard")[0] == 400
+    after = Sale.objects.values().get(pk=sale.pk), Item.objects.values().get(pk=sale.item_id)
+    assert after == before
+
+
 def test_an_unknown_strategy_changes_nothing(room, sale):
     answered, told = act(room, "strategy", sale=sale.pk, strategy="none")
     assert (answered, "'none'" in told["detail"]) == (400, True)
@@ -180,6 +176,14 @@ def test_a_fault_that_cannot_be_injected_is_told_and_the_next_one_may_follow(roo
         stream = events(answer)
         _, greeting = next(stream)
         assert "web-killed" in greeting["faults"]
+        missing = {each["fault"]: each for each in greeting["missing"]}
+        assert not set(missing) & set(greeting["faults"])
+        assert missing["redis-slow"]["command"] == "make demo ARGS=--breakable"
+        assert missing["disk-full"] == {
+            "fault": "disk-full",
+            "lack": DISK,
+            "command": 'make prove ARGS="--fault disk-full"',
+        }
         assert act(room, "inject", fault="web-killed", sale=sale.pk) == (200, {})
         until(stream, lambda frame: "fault_failed" in [event["code"] for event in frame["events"]])
         until(stream, lambda frame: "fault" not in frame)

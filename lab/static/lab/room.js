@@ -77,7 +77,8 @@ function showChoice({ recent, follows }) {
   select.value = follows ? "" : sale?.id ?? "";
 }
 
-function showState({ fault, rush, provider = "well" }) {
+function showState({ fault, rush, replay, provider = "well" }) {
+  if (replay) find("replay").search = `?rush=${replay}`;
   document.querySelector('[data-action="rush"] .button').disabled = Boolean(rush);
   find("fault").textContent = fault ? texts.faults[fault] ?? fault : "";
   find("heal").disabled = !fault;
@@ -88,7 +89,7 @@ function showState({ fault, rush, provider = "well" }) {
 
 // --- Events ------------------------------------------------------------------------------------
 
-const BAD = new Set(["away", "worker_gone", "fault", "fault_failed", "oversold", "books_wrong", "rush_failed", "without_redis", "duel_failed"]);
+const BAD = new Set(["away", "worker_gone", "fault", "fault_failed", "oversold", "books_wrong", "rush_failed", "without_redis", "duel_failed", "record_failed"]);
 const GOOD = new Set(["back", "worker_new", "healed", "books_right", "with_redis", "stale_token"]);
 
 function sentence({ code, values }) {
@@ -117,22 +118,38 @@ function note(events) {
 
 // --- The stream --------------------------------------------------------------------------------
 
-function offer(faults) {
+function faultButton(name) {
+  const button = document.createElement("button");
+  button.className = "button quiet";
+  button.textContent = texts.faults[name] ?? name;
+  return button;
+}
+
+function offer(faults, missing) {
   find("fault-panel").hidden = !faults.length;
   find("faults").replaceChildren(...faults.map((name) => {
-    const button = document.createElement("button");
-    button.className = "button quiet";
-    button.textContent = texts.faults[name] ?? name;
+    const button = faultButton(name);
     button.dataset.inject = name;
     return button;
+  }));
+  // The others: disabled, with what they lack and the command that has it.
+  const groups = Map.groupBy(missing, ({ lack, command }) => `${texts.lacks[lack] ?? lack} ${command}`);
+  find("missing").replaceChildren(...[...groups.values()].flatMap((group) => {
+    const [line, why, command] = ["p", "p", "code"].map((kind) => document.createElement(kind));
+    line.className = "buttons";
+    line.append(...group.map(({ fault }) => Object.assign(faultButton(fault), { disabled: true })));
+    why.className = "helptext";
+    command.textContent = group[0].command;
+    why.append(`${format(texts.states.lacking, { why: texts.lacks[group[0].lack] ?? group[0].lack })} `, command);
+    return [line, why];
   }));
 }
 
 connect({
-  hello({ history, events, faults }) {
+  hello({ history, events, faults, missing }) {
     for (const chart of Object.values(charts)) chart.clear();
     find("events").replaceChildren();
-    offer(faults);
+    offer(faults, missing);
     history.forEach(add);
     note(events);
   },
@@ -160,8 +177,8 @@ const values = (form) => Object.fromEntries(new FormData(form));
 
 document.querySelector('[data-action="rush"]').addEventListener("submit", (event) => {
   event.preventDefault();
-  const { buyers, arrivals, mix, where, stock, strategy } = values(event.target);
-  const wanted = { buyers: Number(buyers), arrivals: Number(arrivals), mix };
+  const { buyers, arrivals, mix, where, stock, strategy, record } = values(event.target);
+  const wanted = { buyers: Number(buyers), arrivals: Number(arrivals), mix, record: record === "on" };
   if (where === "this") act("rush", { ...wanted, sale: sale?.id });
   else act("rush", { ...wanted, stock: Number(stock), strategy });
 });

@@ -51,6 +51,24 @@ export async function connect({ hello, frame, away }) {
   open();
 }
 
+export function showProblem(detail) {
+  problem.textContent = detail;
+  problem.hidden = !detail;
+}
+
+// Returns the answer for a path of the room's process; undefined if there is none, and says so.
+export async function fetchFile(path) {
+  if (!token) await renew();
+  try {
+    const answer = await fetch(`${settings.url}/${path}?token=${encodeURIComponent(token)}`);
+    if (answer.ok) return answer;
+    showProblem((await answer.json()).detail);
+  } catch {
+    showProblem(texts.states.lost);
+  }
+  return undefined;
+}
+
 export async function act(name, values = {}) {
   problem.hidden = true;
   let detail = "";
@@ -64,7 +82,6 @@ export async function act(name, values = {}) {
   } catch {
     detail = texts.states.lost;
   }
-  problem.textContent = detail;
-  problem.hidden = !detail;
+  showProblem(detail);
   return !detail;
 }

@@ -1,0 +1,87 @@
+"""The recorded rushes: each as a document that the player reads."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from inventory.models import Item
+from loadtest.orchestrator import RunFiles
+from loadtest.replay import Mark, compose, dump, first_beyond, read_served
+from loadtest.ui.runs import Runs
+from shop.catalogue.models import Sale
+
+MOST = 10_000
+"""Calls of a recorded rush: those of the largest one that the room starts."""
+
+NUMBER = re.compile(r"\d{1,9}")
+DOCUMENT = "replay.json"
+
+
+class Replays:
+    """The last recorded rushes.
+
+    Args:
+        folder: for their documents.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._runs = Runs(folder)
+
+    def keep(self, files: Path, sale: int, title: str) -> int:
+        """Compose a document of a rush's files, and keep it; return its number.
+
+        Args:
+            files: folder of the histories and of what the web processes recorded.
+            sale: id of the sale.
+            title: what the player shows.
+
+        Raises:
+            ValueError: a file cannot be understood.
+            Error: the database does not answer.
+        """
+        recorded = RunFiles(files)
+        histories = recorded.histories()
+        item = Sale.objects.select_related("item").get(pk=sale).item
+        document = compose(
+            histories,
+            title=title,
+            marks=_oversell(item, histories),
+            served=read_served(recorded.served()),
+            units=item.total,
+            most=MOST,
+        )
+        run = self._runs.new()
+        run.describe({"title": title})
+        (run.path / DOCUMENT).write_text(dump(document), encoding="utf-8")
+        return run.number
+
+    def find(self, path: str) -> Path | None:
+        """Return the document of a number, if it is still there."""
+        run = self._runs.find(int(path)) if NUMBER.fullmatch(path) else None
+        return run.path / DOCUMENT if run and (run.path / DOCUMENT).exists() else None
+
+    def list(self) -> dict[str, Any]:
+        """Return the numbers and titles of all, the newest first."""
+        found = [
+            {"number": run.number, "title": run.description()["title"]}
+            for run in self._runs
+            if (run.path / DOCUMENT).exists()
+        ]
+        return {"replays": found[::-1]}
+
+
+def _oversell(item: Item, histories: list[Path]) -> list[Mark]:
+    """Mark the answer that promised more than there was, if the books say that it is oversold."""
+    if item.reserved <= item.total:
+        return []
+    call = first_beyond(histories, Counter({str(item.pk): item.total}))
+    if call is None:
+        return []
+    text = (
+        f"item {item.pk}: {item.reserved} sold or held of {item.total}, "
+        f"{item.reserved - item.total} too many"
+    )
+    return [Mark("P1", "no oversell", call.end, text, call.call)]

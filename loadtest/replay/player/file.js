@@ -1,0 +1,141 @@
+"use strict";
+// A replay as the player needs it, read from JSON or from a page that contains one.
+// loadtest/replay/document.py describes the document.
+
+const REPLAY_VERSION = 1;
+const [ACCEPTED, REFUSED, UNKNOWN] = [0, 1, 2];
+
+class ReplayError extends Error {}
+
+class Replay {
+  constructor(text) {
+    const words = replayWords();
+    const told = Replay.parse(text, words);
+    this.check(told, words);
+    Object.assign(this, told.calls);
+    this.words = told.words;
+    this.title = String(told.title ?? "");
+    this.all = told.all;
+    this.units = told.units;
+    this.served = told.served;
+    this.faults = told.faults ?? [];
+    this.marks = told.marks ?? [];
+    this.count = this.sent.length;
+    this.marked = new Set(this.marks.map(({ call }) => call).filter((call) => call !== null));
+    const last = (values) => values.reduce((most, value) => Math.max(most, value ?? 0), 0);
+    this.end = Math.max(last(this.sent), last(this.answered), 1);
+    this.events = this.listEvents();
+    this.takes = this.takers();
+  }
+
+  static parse(text, words) {
+    const page = /^\s*</.test(text);
+    if (page) text = new DOMParser().parseFromString(text, "text/html").getElementById("replay")?.textContent ?? "";
+    let told;
+    try {
+      told = JSON.parse(text);
+    } catch {
+      throw new ReplayError(words.not_json);
+    }
+    if (told?.replay !== REPLAY_VERSION) throw new ReplayError(fillIn(words.not_replay, REPLAY_VERSION));
+    return told;
+  }
+
+  check({ calls, served, words: list, marks }, words) {
+    const damaged = (what) => new ReplayError(fillIn(words.damaged, what));
+    const columns = (group, names, length) => {
+      for (const name of names) {
+        const column = group?.[name];
+        if (!Array.isArray(column) || column.length !== length) throw damaged(name);
+        if (column.some((value) => value !== null && !Number.isInteger(value))) throw damaged(name);
+      }
+    };
+    const length = calls?.sent?.length;
+    if (!Number.isInteger(length)) throw damaged("sent");
+    if (!length) throw new ReplayError(words.empty);
+    columns(calls, ["sent", "answered", "outcome", "op", "buyer", "code", "order", "quantity", "status"], length);
+    if (served) columns(served, ["process", "queued", "begun", "committed", "batch"], length);
+    if (!Array.isArray(list)) throw damaged("words");
+    if (marks?.some(({ at, call }) => !Number.isInteger(at) || !(call === null || calls.sent[call] >= 0))) throw damaged("marks");
+  }
+
+  get processes() {
+    return [...new Set(this.served?.process.filter((pid) => pid !== null))].sort((a, b) => a - b);
+  }
+
+  get batches() {
+    return Boolean(this.served?.batch.some((batch) => batch !== null));
+  }
+
+  word(name, call) {
+    return this.words[this[name][call]] ?? "";
+  }
+
+  // The calls that promised units: the first good answer about each order.
+  takers() {
+    const orders = new Set();
+    const calls = this.events.filter(({ kind }) => kind === "answered").map(({ call }) => call);
+    return new Set(calls.filter((call) => {
+      const order = this.order[call];
+      if (this.word("op", call) !== "order" || this.outcome[call] !== ACCEPTED || orders.has(order)) return false;
+      orders.add(order);
+      return true;
+    }));
+  }
+
+  // Where a request is at a moment: not yet sent, under way, or answered.
+  state(call, at) {
+    if (at < this.sent[call]) return "before";
+    const answered = this.answered[call];
+    if (answered !== null && at >= answered) return "answered";
+    if (this.served?.queued[call] == null || at < this.served.queued[call]) return "sent";
+    if (at >= this.served.committed[call]) return "committed";
+    const begun = this.served.begun[call];
+    return begun !== null && at >= begun ? "selling" : "queued";
+  }
+
+  // Every change, in order; a batch begins and commits once.
+  listEvents() {
+    const events = [];
+    const batches = new Map();
+    for (let call = 0; call < this.count; call += 1) {
+      events.push({ at: this.sent[call], kind: "sent", call });
+      if (this.served?.queued[call] != null) this.listServed(call, events, batches);
+      if (this.answered[call] !== null) events.push({ at: this.answered[call], kind: "answered", call });
+    }
+    this.marks.forEach((mark) => events.push({ at: mark.at, kind: "mark", mark }));
+    const order = ["sent", "queued", "own", "begun", "committed", "answered", "mark"];
+    return events.sort((a, b) => a.at - b.at || order.indexOf(a.kind) - order.indexOf(b.kind));
+  }
+
+  listServed(call, events, batches) {
+    const { process, queued, begun, committed, batch } = this.served;
+    const own = !this.batches;
+    events.push({ at: queued[call], kind: own ? "own" : "queued", call });
+    if (own) events.push({ at: committed[call], kind: "committed", call });
+    if (batch[call] === null) return;
+    const key = `${process[call]}/${batch[call]}`;
+    const known = batches.get(key);
+    if (known) {
+      known.size += 1;
+      return;
+    }
+    const found = { process: process[call], size: 1 };
+    batches.set(key, found);
+    events.push({ at: begun[call], kind: "begun", batch: found, call });
+    events.push({ at: committed[call], kind: "committed", batch: found, call });
+  }
+
+  tell({ kind, call, batch, mark }, words) {
+    const outcome = [words.accepted, words.refused, words.unknown];
+    const buyer = call === undefined ? "" : this.word("buyer", call);
+    if (kind === "mark") return fillIn(words.e_mark, mark.property);
+    if (batch) return fillIn(words[`e_${kind}`], batch.process, batch.size);
+    if (kind === "sent") return fillIn(words.e_sent, buyer, this.word("op", call));
+    if (kind === "answered") {
+      const answer = `${this.status[call] || "–"} ${this.word("code", call)}`.trim();
+      return fillIn(words.e_answered, buyer, answer, outcome[this.outcome[call]].toLowerCase());
+    }
+    return fillIn(words[kind === "committed" ? "e_committed_one" : `e_${kind}`], buyer, this.served.process[call]);
+  }
+}

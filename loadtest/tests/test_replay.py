@@ -1,0 +1,197 @@
+"""Slow motion: the document that the player reads, its marks, and the files it is made of."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from loadtest.checker import FAIL, judge
+from loadtest.history import operations
+from loadtest.replay import (
+    ServedError,
+    compose,
+    find_marks,
+    player_css,
+    player_js,
+    read_served,
+    units_for_sale,
+)
+from loadtest.replay.__main__ import main
+from loadtest.tests.planted_stock import PLANTS
+from loadtest.tests.simulated_run import Simulation
+from loadtest.tests.simulated_world import World
+
+JUDGED = [f"P{number}" for number in range(1, 12)]
+SERVED = {"key": "k", "process": 7, "queued": 2000, "begun": 3000, "committed": 4000, "batch": 1}
+
+
+def a_run() -> World:
+    return Simulation(Random(7), stock=4, limit=1, clients=20, trouble=0, returns=False).run()
+
+
+def history(path: Path, *calls: tuple[int, int, str, str]) -> Path:
+    """Write purchases: when they were sent and answered in ns, their key, and their outcome."""
+    lines: list[dict[str, Any]] = []
+    for number, (sent, answered, key, outcome) in enumerate(calls):
+        call = {"call": f"c#{number}"}
+        lines.append(
+            {"event": "invoke", "time": sent, **call, "op": "order", "client": "c", "buyer": "b"}
+            | {"key": key, "attempt": 1, "sale": "3", "item": "5", "quantity": 1, "order": None}
+        )
+        if outcome:
+            status, order = (201, f"o{key}") if outcome == "ok" else (409, None)
+            code = "" if outcome == "ok" else "sold_out"
+            told = {"status": status, "code": code, "order": order}
+            lines.append({"event": outcome, "time": answered, **call, **told})
+    lines.sort(key=lambda line: line["time"])
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def served(path: Path, *lines: dict[str, Any]) -> Path:
+    path.write_text("".join(json.dumps({**SERVED, **line}) + "\n" for line in lines))
+    return path
+
+
+def test_a_document_has_every_call_with_its_times_and_words(tmp_path: Path) -> None:
+    path = history(
+        tmp_path / "a.jsonl", (1000, 5000, "k", "ok"), (2500, 9000, "x", "fail"), (3000, 0, "y", "")
+    )
+    document = compose([path], title="t", units=1)
+    words = document["words"]
+    assert document["calls"] == {
+        "sent": [0, 1, 2],
+        "answered": [4, 8, None],
+        "outcome": [0, 1, 2],
+        "op": [words.index("order")] * 3,
+        "buyer": [words.index("b")] * 3,
+        "code": [None, words.index("sold_out"), None],
+        "order": [words.index("ok"), None, None],
+        "quantity": [1, 1, 1],
+        "status": [201, 409, 0],
+    }
+    assert (document["all"], document["units"], document["served"]) == (3, 1, None)
+    assert (document["marks"], document["faults"]) == ([], [])
+
+
+def test_what_the_shop_recorded_belongs_to_the_attempt_of_the_same_time(tmp_path: Path) -> None:
+    path = history(
+        tmp_path / "a.jsonl",
+        (1000, 5000, "k", "fail"),
+        (6000, 9000, "k", "ok"),
+        (6000, 9500, "x", "fail"),
+    )
+    again = {"queued": 7000, "begun": 7500, "committed": 8000, "batch": 2}
+    # Answered from the queue: no transaction began for it.
+    in_queue = {"key": "x", "queued": 7000, "begun": None, "committed": 9000, "batch": None}
+    found = read_served([served(tmp_path / "7.served", {}, again, in_queue)])
+    assert compose([path], title="t", served=found)["served"] == {
+        "process": [7, 7, 7],
+        "queued": [1, 6, 6],
+        "begun": [2, 6, None],
+        "committed": [3, 7, 8],
+        "batch": [1, 2, None],
+    }
+    alone = {"begun": None, "batch": None}
+    found = read_served([served(tmp_path / "7.served", alone)])
+    assert compose([path], title="t", served=found)["served"]["begun"] == [1, None, None]
+
+
+def test_a_killed_process_leaves_a_torn_line_and_any_other_is_an_error(tmp_path: Path) -> None:
+    path = served(tmp_path / "7.served", {})
+    with path.open("a") as file:
+        file.write('{"key":"torn')
+    assert list(read_served([path])) == ["k"]
+    for broken in ("nonsense", '{"key":"k"}', json.dumps({**SERVED, "queued": "soon"})):
+        path.write_text(broken + "\n")
+        with pytest.raises(ServedError, match=r"7\.served:1"):
+            read_served([path])
+
+
+@pytest.mark.parametrize(
+    ("plant", "op", "key", "status"),
+    [
+        ("P3: order lost", "order", "k1", 201),
+        ("P4: order of a refused key", "order", "planted-126", 409),
+        ("P5: two answers for a key", "order", "k1", 200),
+        ("P5: repeated key refused", "order", "k1", 409),
+        ("P7: refused while there was stock", "order", "planted-126", 409),
+        ("P8: promised order not readable", "read", "planted-126", 404),
+        ("P11: charged twice", "payment", "", 200),
+    ],
+)
+def test_a_violation_is_marked_at_the_call_that_its_evidence_is_about(
+    plant: str, op: str, key: str, status: int, tmp_path: Path
+) -> None:
+    world = a_run()
+    PLANTS[plant](world)
+    files = world.write(tmp_path / "run")
+    histories, during = files["histories"], files["during"]
+    verdict = judge(**files, properties=JUDGED)
+    marks = find_marks(verdict, histories, final=files["snapshot"], during=during)
+    mark = next(each for each in marks if each.property == plant.partition(":")[0])
+    call = next(each for each in operations(*histories) if each.call == mark.call)
+    assert (call.op, call.key, call.status, call.end) == (op, key, status, mark.at)
+    document = compose(histories, title="t", marks=marks)
+    shown = next(each for each in document["marks"] if each["text"] == mark.text)
+    assert document["calls"]["answered"][shown["call"]] == shown["at"]
+
+
+def test_an_oversell_is_marked_at_the_answer_that_promised_too_much(tmp_path: Path) -> None:
+    world = a_run()
+    late = world.call(world.end + 1, world.end + 2, "order", 201, order="o99")
+    world.change(world.item, held=world.item.held + 1)
+    files = world.write(tmp_path / "run")
+    verdict = judge(**files, properties=["P1"])
+    assert verdict.verdict == FAIL
+    [mark] = find_marks(verdict, files["histories"], final=files["snapshot"])
+    call = next(each for each in operations(*files["histories"]) if each.call == mark.call)
+    assert call.key == late
+
+
+def test_a_run_without_a_violation_has_no_mark(tmp_path: Path) -> None:
+    files = a_run().write(tmp_path / "run")
+    verdict = judge(**files, properties=JUDGED)
+    histories = files["histories"]
+    assert find_marks(verdict, histories, final=files["snapshot"], during=files["during"]) == []
+    assert units_for_sale(files["snapshot"], histories) == 4
+
+
+def test_a_long_run_is_cut_to_the_calls_around_its_first_violation(tmp_path: Path) -> None:
+    calls = [(1000 * n, 1000 * n + 500, f"k{n}", "ok") for n in range(100)]
+    path = history(tmp_path / "a.jsonl", *calls)
+    document = compose([path], title="t", units=50, most=8)
+    assert (len(document["calls"]["sent"]), document["all"], document["units"]) == (8, 100, 50)
+    world = a_run()
+    PLANTS["P3: order lost"](world)
+    files = world.write(tmp_path / "run")
+    verdict = judge(**files, properties=["P3"])
+    marks = find_marks(verdict, files["histories"], final=files["snapshot"])
+    document = compose(files["histories"], title="t", marks=marks, units=4, most=8)
+    assert len(document["calls"]["sent"]) == 8
+    [mark] = document["marks"]
+    place = sorted(document["calls"]["answered"]).index(mark["at"])
+    assert place == 5  # three quarters before it, itself included
+    assert document["units"] is None
+
+
+def test_the_player_is_small_and_loads_nothing() -> None:
+    player = player_js() + player_css()
+    assert len(player.encode()) < 50_000
+    for forbidden in ("http", "@import", "url(", "innerHTML", "eval"):
+        assert forbidden not in player
+
+
+def test_the_command_writes_a_page_of_any_history(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, output = history(tmp_path / "a.jsonl", (1, 5, "k</script>", "ok")), tmp_path / "r.html"
+    assert main([str(path), "--output", str(output)]) == 0
+    assert capsys.readouterr().out == f"1 of 1 calls: {output}\n"
+    assert output.read_text().count("</script>") == 2
+    assert main([str(tmp_path / "none.jsonl"), "--output", str(output)]) == 2
+    assert "cannot make the replay" in capsys.readouterr().err
