@@ -150,11 +150,6 @@ def put_back(item: int, units: int) -> Level:
     return _change(PUT_BACK, item, units)
 
 
-def write_off(item: int, units: int) -> Level:
-    """Remove returned units from the total. The caller updates their reservations likewise."""
-    return _change(WRITE_OFF, item, units)
-
-
 def restock(item: int, units: int) -> Level:
     """Add new units, which raises the total too."""
     return _change(RESTOCK, item, units)
