@@ -52,7 +52,9 @@ SELECT available, version FROM changed
 """
 
 TAKE_OR_FAIL: LiteralString = TAKE.replace(
-    "SELECT available, version FROM changed", "SELECT 1 / count(*) FROM changed"
+    "SELECT available, version FROM changed",
+    """SELECT (SELECT available FROM changed), (SELECT version FROM changed),
+       1 / (SELECT count(*) FROM changed)""",
 )
 """The same, with a division by zero where it takes nothing."""
 
