@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from inventory.metrics import metrics
 from inventory.redis import circuit, client
@@ -57,16 +57,6 @@ class DegradableLock:
                 # The lease ended early or Redis failed. The fencing token has already decided
                 # what was written, so this is counted and not raised.
                 metrics.count(f"{self._prefix}lock_lost")
-
-    @contextmanager
-    def hold_all(self, ids: Iterable[int]) -> Iterator[dict[int, int | None]]:
-        """Hold the locks of several ids inside the block; yield their tokens by id.
-
-        All callers acquire in ascending order, which rules out deadlocks. Unlike
-        :func:`locking.acquire_all`, it tolerates a missing or lost lock.
-        """
-        with ExitStack() as stack:
-            yield {each: stack.enter_context(self.hold(each)) for each in sorted(set(ids))}
 
 
 ITEM_LOCK = DegradableLock("item", lease=2.0, timeout=2.5)

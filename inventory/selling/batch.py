@@ -25,9 +25,10 @@ from inventory.selling.rules import Decision, Known, decide
 
 # UPDATE of these columns takes FOR NO KEY UPDATE; a plain FOR UPDATE would also block the
 # foreign-key checks of other transactions.
-LOCK_ITEM: LiteralString = """
-SELECT available, version, fence FROM inventory_item WHERE id = %(item)s FOR NO KEY UPDATE
-"""
+READ_ITEM: LiteralString = (
+    "SELECT available, version, fence FROM inventory_item WHERE id = %(item)s"
+)
+LOCK_ITEM: LiteralString = READ_ITEM + " FOR NO KEY UPDATE"
 
 # A separate statement after the row lock: at READ COMMITTED it sees everything committed before
 # the lock was granted. In one statement with the lock it would see an older state.
@@ -44,6 +45,7 @@ WHERE known.id IS NOT NULL OR quota.used IS NOT NULL
 """
 
 LOCK_AND_READ: LiteralString = LOCK_ITEM + ";" + READ_BATCH
+ONLY_READ: LiteralString = READ_ITEM + ";" + READ_BATCH
 
 RESERVATION = {
     **{name: name for name in ("scope", "buyer", "key", "quantity")},

@@ -52,7 +52,9 @@ SELECT available, version FROM changed
 """
 
 TAKE_OR_FAIL: LiteralString = TAKE.replace(
-    "SELECT available, version FROM changed", "SELECT 1 / count(*) FROM changed"
+    "SELECT available, version FROM changed",
+    """SELECT (SELECT available FROM changed), (SELECT version FROM changed),
+       1 / (SELECT count(*) FROM changed)""",
 )
 """The same, with a division by zero where it takes nothing."""
 
@@ -148,11 +150,6 @@ def taken(cursor: psycopg.Cursor[Any], parameters: Mapping[str, Any]) -> Level:
 def put_back(item: int, units: int) -> Level:
     """Return released units. The caller updates their reservations in the same transaction."""
     return _change(PUT_BACK, item, units)
-
-
-def write_off(item: int, units: int) -> Level:
-    """Remove returned units from the total. The caller updates their reservations likewise."""
-    return _change(WRITE_OFF, item, units)
 
 
 def restock(item: int, units: int) -> Level:

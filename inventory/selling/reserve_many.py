@@ -1,24 +1,26 @@
 """Reserve several items for one buyer: all or none.
 
-The items' locks and then their rows are acquired in ascending order of item id, as in every
-transaction that needs several, which rules out deadlocks in Redis and in the database.
-:mod:`inventory.selling.batch` decides each line as it decides any purchase; the first refused line
-rolls all of them back.
+A cart takes no item's lock: the locks serve batches, and one that waits for its second lock would
+let all buyers of its first item wait too. It reads without locks, opens what the shop needs, and
+takes all units in the message that commits (:mod:`inventory.selling.rows_last`). Where that cannot
+grant the whole cart, a second transaction locks the items' rows and decides each line as
+:mod:`inventory.selling.batch` decides any purchase; the first refused line rolls all of them back.
+
+The rows are locked in ascending order of item id, as in every transaction that needs several, which
+rules out deadlocks.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, repeat
 from uuid import UUID, uuid5
 
 from django.db import IntegrityError
 
 from inventory import failpoints
-from inventory.degradable_lock import ITEM_LOCK
-from inventory.feature_flags import feature_flags
 from inventory.outcomes import (
     Granted,
     KeyReused,
@@ -29,13 +31,17 @@ from inventory.outcomes import (
     PurchaseTicket,
     SoldOut,
 )
-from inventory.selling import batch
+from inventory.selling import batch, rows_last
 from inventory.selling.commit import commit_with_retry, committing, lend_connections
 from inventory.selling.measured import measured
 from inventory.sold_out.hint import hint
 
 MOST_LINES = 20
 """Lines per cart: other buyers wait for each line's row until the whole cart is committed."""
+
+
+Sell = Callable[[Sequence[PurchaseTicket], OnGranted], tuple[list[Granted], dict[int, Level]]]
+"""Makes one attempt; returns the grants and the levels of the items that changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +106,10 @@ def _reserve_twice(
 ) -> list[Granted] | LineRefused:
     tickets = [PurchaseTicket(purchase) for purchase in purchases]
     try:
-        return _reserve(tickets, on_granted)
+        return _reserve(tickets, on_granted, [_sell])
     except IntegrityError:
         # Two requests with one key raced and the other one committed: its result is known now.
-        return _reserve(tickets, on_granted)
+        return _reserve(tickets, on_granted, [])
 
 
 def _outcome(answer: list[Granted] | LineRefused) -> object:
@@ -111,30 +117,51 @@ def _outcome(answer: list[Granted] | LineRefused) -> object:
 
 
 def _reserve(
-    tickets: Sequence[PurchaseTicket], on_granted: OnGranted
+    tickets: Sequence[PurchaseTicket], on_granted: OnGranted, first: list[Sell]
 ) -> list[Granted] | LineRefused:
-    items = {ticket.request.item for ticket in tickets}
+    """Reserve a cart: the first attempt in the given way, all others with the rows locked."""
     lend_connections()
-    unlocked: dict[int, int | None] = dict.fromkeys(items)
-    with ITEM_LOCK.hold_all(items) if feature_flags().lock else nullcontext(unlocked) as tokens:
-        failpoints.hit(failpoints.LOCKED)
-        try:
-            granted, levels = commit_with_retry(
-                lambda fenced: _sell(tickets, on_granted, tokens if fenced else unlocked)
-            )
-        except _Refused as refused:
-            return refused.refused
-        _publish(levels)
+    ways = chain(first, repeat(_lock_and_sell))
+    try:
+        granted, levels = commit_with_retry(lambda _: next(ways)(tickets, on_granted))
+    except _Refused as refused:
+        return refused.refused
+    if not granted[0].replayed:
+        failpoints.hit(failpoints.AFTER_COMMIT)
+    _publish(levels)
     return granted
 
 
 def _sell(
-    tickets: Sequence[PurchaseTicket], on_granted: OnGranted, tokens: Mapping[int, int | None]
+    tickets: Sequence[PurchaseTicket], on_granted: OnGranted
+) -> tuple[list[Granted], dict[int, Level]]:
+    try:
+        with committing():
+            if granted := _grant(tickets):
+                batch.open_all(granted, on_granted)
+                return granted, rows_last.take_and_commit(granted)
+    except rows_last.Refused:
+        pass
+    return _lock_and_sell(tickets, on_granted)
+
+
+def _grant(tickets: Sequence[PurchaseTicket]) -> list[Granted]:
+    """Grant the whole cart as far as can be seen without locks; otherwise nothing."""
+    for _, lines in _by_item(tickets):
+        decision, _ = batch.read_and_decide(lines, None, batch.ONLY_READ)
+        if len(decision.granted) < len(lines):
+            return []
+    ids = rows_last.draw_reservations(len(tickets))
+    return [Granted(ticket.request, pk) for ticket, pk in zip(tickets, ids, strict=True)]
+
+
+def _lock_and_sell(
+    tickets: Sequence[PurchaseTicket], on_granted: OnGranted
 ) -> tuple[list[Granted], dict[int, Level]]:
     levels: dict[int, Level] = {}
     with committing():
         for item, lines in _by_item(tickets):
-            levels[item] = batch.write(lines, tokens[item]).level
+            levels[item] = batch.write(lines, None).level
             # A line without an answer repeats the key of another line of the cart.
             for ticket in lines:
                 if not isinstance(answer := ticket.result() or KeyReused(), Granted):
@@ -145,8 +172,6 @@ def _sell(
             # Some of these keys were granted before, in another cart.
             raise _Refused(LineRefused(granted.index(new[0]), KeyReused()))
         batch.open_all(new, on_granted)
-    if new:
-        failpoints.hit(failpoints.AFTER_COMMIT)
     return granted, levels
 
 

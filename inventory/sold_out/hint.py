@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from functools import cache
+from typing import NamedTuple
 
 from redis import Redis
 from redis.exceptions import OutOfMemoryError, RedisError
@@ -26,14 +27,33 @@ this often."""
 RETRY = 0.1
 """Seconds between attempts of a publication that must succeed."""
 
-# Returns 1 if it was written, 0 if a newer level was there.
+TRUST = 0.01
+"""Seconds for which a process may refuse without reading the hint again. A change that ends a
+sold-out hint takes as long: it waits before its commit, so that no refusal is out of date."""
+
+# Returns 2 if it was written over "sold out", 1 if otherwise, 0 if a newer level was there.
 PUBLISH = """
-local known = tonumber(redis.call('HGET', KEYS[1], 'version') or '-1')
-if tonumber(ARGV[1]) < known then return 0 end
+local known = redis.call('HMGET', KEYS[1], 'version', 'available')
+if tonumber(ARGV[1]) < tonumber(known[1] or '-1') then return 0 end
 redis.call('HSET', KEYS[1], 'version', ARGV[1], 'available', ARGV[2])
 redis.call('PEXPIRE', KEYS[1], ARGV[3])
-return 1
+return known[2] == '0' and 2 or 1
 """
+
+
+REPLACED_SOLD_OUT = 2
+"""Of :data:`PUBLISH`."""
+
+
+class Sighting(NamedTuple):
+    """A level that was read.
+
+    Attributes:
+        until: of the monotonic clock; until then, no unit is added.
+    """
+
+    level: Level
+    until: float
 
 
 class Hint:
@@ -57,7 +77,7 @@ class Hint:
         False means that a newer change was known or that Redis did not answer. Then readers cannot
         read an older hint either, and it expires.
         """
-        return self._circuit.ask(lambda: self._write(item, level), otherwise=False)
+        return self._circuit.ask(lambda: self._write(item, level) > 0, otherwise=False)
 
     def announce(self, item: int, level: Level) -> None:
         """Publish the level of a change that adds units, just before its commit.
@@ -88,34 +108,51 @@ class Hint:
                 return
 
     def read(self, item: int) -> Level | None:
+        """Return the level of :meth:`look`."""
+        seen = self.look(item)
+        return None if seen is None else seen.level
+
+    def look(self, item: int) -> Sighting | None:
         """Return the level last published; None if absent, expired, or Redis does not answer.
 
         None also for :data:`LIFETIME` after a failover: the new server may hold a hint from before
         a restock whose publication it missed.
         """
-        level = self._circuit.ask(lambda: self._read(item), otherwise=None)
+        seen = self._circuit.ask(lambda: self._look(item), otherwise=None)
         # Check afterwards: this very call may have met another server.
         if self._server is not None and self._server.known_for < LIFETIME:
             return None
-        return level
+        return seen
 
     def _replace(self, item: int, level: Level) -> None:
-        """Write this level over any older one; delete the register if Redis is full."""
+        """Write this level over any older one, and wait until no reader trusts that one.
+
+        Deletes the register if Redis is full.
+        """
         try:
-            self._write(item, level)
+            ended = self._write(item, level) == REPLACED_SOLD_OUT
         except OutOfMemoryError:
             self._client.delete(register_of(item))
+            ended = True
+        if ended and level.available > 0:
+            time.sleep(TRUST)
 
-    def _write(self, item: int, level: Level) -> bool:
+    def _write(self, item: int, level: Level) -> int:
         lifetime = int(LIFETIME * 1000)
         arguments = [level.version, level.available, lifetime]
-        return bool(self._publish(keys=[register_of(item)], args=arguments))
+        return int(self._publish(keys=[register_of(item)], args=arguments))
 
-    def _read(self, item: int) -> Level | None:
-        version, available = self._client.hmget(register_of(item), "version", "available")
+    def _look(self, item: int) -> Sighting | None:
+        asked = time.monotonic()
+        with self._client.pipeline(transaction=False) as pipeline:
+            # How long the register lasts comes first: what is read then has lasted as long.
+            pipeline.pttl(register_of(item))
+            pipeline.hmget(register_of(item), "version", "available")
+            lasts, (version, available) = pipeline.execute()
         if version is None or available is None:
             return None
-        return Level(int(available), int(version))
+        level = Level(int(available), int(version))
+        return Sighting(level, asked + min(TRUST, max(lasts, 0) / 1000))
 
 
 def register_of(item: int) -> str:

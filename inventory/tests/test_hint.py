@@ -141,7 +141,7 @@ def test_a_full_redis_still_forgets_an_old_hint_at_once(register):
 def test_a_hint_that_must_not_be_lost_is_tried_until_redis_answers(register, monkeypatch):
     write, failures = Hint._write, [redis.TimeoutError(), redis.ConnectionError()]
 
-    def hesitate(self: Hint, item: int, level: Level) -> bool:
+    def hesitate(self: Hint, item: int, level: Level) -> int:
         if failures:
             raise failures.pop()
         return write(self, item, level)

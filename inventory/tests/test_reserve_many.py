@@ -6,7 +6,7 @@ import random
 import threading
 from collections.abc import Sequence
 from functools import partial
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 
@@ -159,9 +159,10 @@ def race(items: Sequence[int], carts: int, threads: int) -> list[object]:
     return crowd(buy, requests, threads)
 
 
-@pytest.mark.parametrize("lock", [True, False], ids=["with locks", "without locks"])
-def test_crossing_carts_and_single_purchases_sell_exactly_what_there_is(lock, stock, settings):
-    settings.INVENTORY_FEATURE_FLAGS = ["admission", *(["lock"] if lock else [])]
+@pytest.mark.parametrize("seen", [True, False], ids=["rows last", "rows first"])
+def test_crossing_carts_and_single_purchases_sell_exactly_what_there_is(seen, stock, monkeypatch):
+    if not seen:
+        monkeypatch.setattr("inventory.selling.reserve_many._grant", lambda tickets: [])
     items = [stock(30) for _ in range(4)]
     before = metrics.read().get("tried_again", 0)
     answers = race(items, carts=150, threads=16)
@@ -177,9 +178,9 @@ def test_crossing_carts_and_single_purchases_sell_exactly_what_there_is(lock, st
     assert metrics.read().get("tried_again", 0) == before
 
 
-def test_rows_locked_in_the_order_of_the_cart_would_deadlock(stock, settings, monkeypatch):
+def test_rows_locked_in_the_order_of_the_cart_would_deadlock(stock, monkeypatch):
     """The negative control: without the order of items, carts deadlock."""
-    settings.INVENTORY_FEATURE_FLAGS = ["admission"]
+    monkeypatch.setattr("inventory.selling.reserve_many._grant", lambda tickets: [])
     write, met, came = batch.write, threading.Barrier(2, timeout=TIMEOUT), set()
 
     def meet_after_the_first_row(lines, token):
@@ -198,6 +199,28 @@ def test_rows_locked_in_the_order_of_the_cart_would_deadlock(stock, settings, mo
     before = metrics.read().get("tried_again", 0)
     at_once([partial(take, [(a, 1), (b, 1)], 1), partial(take, [(b, 1), (a, 1)], 2)])
     assert metrics.read().get("tried_again", 0) > before
+
+
+def test_what_was_sold_between_the_look_and_the_commit_is_refused_as_ever(stock):
+    """The units, or the buyer's allowance, are taken while the shop opens the cart."""
+    few, plenty = stock(1), stock(9)
+
+    def open_while_others_buy(granted: Sequence[Granted]) -> list[str]:
+        at_once([partial(sell, new_purchase(few, 2)), partial(sell, new_purchase(plenty, 1))])
+        return open_nothing(granted)
+
+    answer = reserve_many(cart([(plenty, 1), (few, 1)]), open_while_others_buy)
+    assert answer == LineRefused(1, SoldOut(0))
+    answer = reserve_many(cart([(plenty, 2)], limit=3), open_while_others_buy)
+    assert answer == LineRefused(0, LimitReached(1))
+    assert (book(few).available, book(plenty).available) == (0, 7)
+    assert Reservation.objects.filter(buyer=1).count() == 2
+
+
+def test_a_key_in_two_lines_of_a_cart_is_refused(stock):
+    lines = [new_purchase(stock(5), 1, key=UUID(int=7)) for _ in range(2)]
+    assert reserve_many(lines, open_nothing) == LineRefused(1, KeyReused())
+    assert Reservation.objects.count() == 0
 
 
 @pytest.mark.parametrize("lines", [0, MOST_LINES + 1])

@@ -157,7 +157,7 @@ def test_a_restock_of_what_is_not_there_is_refused():
 
 def reclaim(*reservations: int) -> None:
     with transaction.atomic():
-        services.reclaim(reservations)
+        services.reclaim(reservations, lambda: None)
 
 
 def test_a_part_that_is_given_back_is_available_and_the_rest_is_kept(stock):

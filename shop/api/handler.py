@@ -20,6 +20,7 @@ from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 from django.middleware.security import SecurityMiddleware
 from django.urls import get_resolver
+from django.utils.functional import cached_property
 
 from inventory.metrics import metrics
 from inventory.selling.commit import lend_connections
@@ -30,6 +31,25 @@ Environ = dict[str, Any]
 Application = Callable[[Environ, Callable[..., Any]], Iterable[bytes]]
 
 _STATUS_LINES = {status.value: f"{status.value} {status.phrase}" for status in HTTPStatus}
+
+
+class ApiRequest(WSGIRequest):
+    """A request whose path, form, cookies and uploads are not prepared: no call of the API asks.
+
+    Unlike Django's, it leaves its environ as it is, which Django may be given after it.
+    """
+
+    def __init__(self, environ: Environ) -> None:
+        self.environ = self.META = environ
+        self.path = self.path_info = environ["PATH_INFO"]
+        self.method = environ["REQUEST_METHOD"]
+
+    @cached_property
+    def body(self) -> bytes:
+        """The body as it came; read at most once, and only as far as the request says."""
+        length: str = self.META.get("CONTENT_LENGTH") or "0"
+        data: bytes = self.META["wsgi.input"].read(int(length))
+        return data
 
 
 class ApiHandler:
@@ -51,8 +71,7 @@ class ApiHandler:
         if not environ["PATH_INFO"].startswith(API):
             return self._pages(environ, start_response)
         try:
-            # A copy: the request changes its environ, which Django may be given after it.
-            response = self.respond(WSGIRequest(environ.copy()))
+            response = self.respond(ApiRequest(environ))
         finally:
             # As at the end of every request of Django's; what an answer streams takes another.
             lend_connections()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 
 import msgspec
 from django.http import HttpRequest, HttpResponse
@@ -23,11 +23,7 @@ def problem(request: HttpRequest, code: str, *, detail: str = "", **more: int) -
         more: further members, such as ``available``.
     """
     # No middleware has found the language: only a refusal pays for it.
-    language = get_language_from_request(request)
-    if detail or more:
-        body = msgspec.json.encode(document(code, language=language, detail=detail, **more))
-    else:
-        body = _body(code, language)
+    body = _body(code, _language(request), detail, tuple(more.items()))
     response = answer(body, PROBLEMS[code].status, "application/problem+json")
     # Django would log each of thousands of refusals, which are outcomes rather than errors.
     response._has_been_logged = True  # type: ignore[attr-defined]
@@ -58,6 +54,20 @@ def document(code: str, *, language: str = "en", detail: str = "", **more: int) 
     )
 
 
-@cache
-def _body(code: str, language: str) -> bytes:
-    return msgspec.json.encode(document(code, language=language))
+def _language(request: HttpRequest) -> str:
+    if "HTTP_COOKIE" in request.META:
+        return get_language_from_request(request)  # a page's visitor may have chosen one
+    return _accepted(request.META.get("HTTP_ACCEPT_LANGUAGE", ""))
+
+
+# A sale has thousands of refusals of a few kinds, to clients that prefer a few languages.
+@lru_cache(maxsize=1000)
+def _accepted(languages: str) -> str:
+    request = HttpRequest()
+    request.META["HTTP_ACCEPT_LANGUAGE"] = languages
+    return get_language_from_request(request)
+
+
+@lru_cache(maxsize=1000)
+def _body(code: str, language: str, detail: str, more: tuple[tuple[str, int], ...]) -> bytes:
+    return msgspec.json.encode(document(code, language=language, detail=detail, **dict(more)))

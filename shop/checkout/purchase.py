@@ -88,7 +88,7 @@ def buy(sale: int, buyer: int, key: UUID, quantity: int) -> Bought:
     if not isinstance(outcome, Granted):
         raise _refusal(outcome, purchase.item)
     if outcome.opened is None:
-        return _replay([outcome])
+        return _order_of([outcome])
     return Bought(outcome.opened, outcome.replayed)
 
 
@@ -125,9 +125,7 @@ def check_out(buyer: int, key: UUID, wanted: Sequence[Wanted]) -> Bought:
     if isinstance(outcome, LineRefused):
         refused = purchases[outcome.position]
         raise _refusal(outcome.outcome, refused.item, refused.scope)
-    if outcome[0].replayed:
-        return _replay(outcome)
-    return Bought(outcome[0].opened, replayed=False)
+    return _order_of(outcome)
 
 
 def _check(lines: Sequence[Wanted]) -> None:
@@ -205,10 +203,11 @@ def _replay_or_refuse(purchases: Sequence[Purchase], closed: Refusal) -> Bought:
     granted = [each for each in found if isinstance(each, Granted)]
     if len(granted) < len(found):
         raise Refusal("idempotency_key_reused")
-    return _replay(granted)
+    return _order_of(granted)
 
 
-def _replay(granted: Sequence[Granted]) -> Bought:
+def _order_of(granted: Sequence[Granted]) -> Bought:
+    """Read the order of reservations that are committed."""
     try:
         order = Order.objects.with_lines().get(lines=granted[0].reservation)
     except (OperationalError, InterfaceError) as error:
@@ -216,4 +215,4 @@ def _replay(granted: Sequence[Granted]) -> Bought:
     if len(order.lines.all()) != len(granted):
         # The key belongs to a larger cart that starts with these lines.
         raise Refusal("idempotency_key_reused")
-    return Bought(order, replayed=True)
+    return Bought(order, granted[0].replayed)

@@ -17,7 +17,7 @@ from inventory.models import Reservation
 from shop.orders import states
 from shop.orders.models import Order, OrderEvent, OrderLine
 from shop.orders.order_lock import order_lock
-from shop.orders.partial import Part, once, written_off
+from shop.orders.partial import Part, has_left, once, written_off
 from shop.orders.transitions import WrongState, note, orders_of, take
 
 log = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ def _cancel_all(order: Order) -> None:
 
 
 def _cancel_part(order: Order, line: OrderLine, quantity: int, key: UUID) -> bool:
-    def follow(_: Sequence[services.Released]) -> None:
+    def follow(released: Sequence[services.Released]) -> None:
         # This locks the order's row and so makes the remaining units certain.
         worth = line.price * quantity
         waiting = Order.objects.filter(pk=order.pk, status=Status.AWAITING_PAYMENT)
@@ -76,8 +76,7 @@ def _cancel_part(order: Order, line: OrderLine, quantity: int, key: UUID) -> boo
             line=line.pk,
             key=key,
         )
-        live = Reservation.objects.filter(orderline__order=order, state=HELD)
-        if not live.exists():
+        if not has_left(order, released, HELD):
             take(states.CANCEL, [order.pk])
 
     gone = written_off([line], "restock_cancelled")

@@ -118,14 +118,14 @@ def _opened(purchase: Purchase, row: tuple[int, int, str], now: datetime) -> Ope
     return Opened(pk, purchase.scope, purchase.quantity, amount, currency, now + purchase.hold, now)
 
 
-def open_cart(granted: Sequence[Granted]) -> list[Order]:
+def open_cart(granted: Sequence[Granted]) -> list[int]:
     """Open one order for reservations of one buyer, in their transaction.
 
     Not the hot path, so it uses the ORM. As for a single purchase, the sales' rows decide again,
-    by the database's clock.
+    by the database's clock. The reservations may not be written yet.
 
     Returns:
-        The order, once per line.
+        The order's id, once per line.
 
     Raises:
         Declined: some of the sales are not open, or their currencies differ.
@@ -162,4 +162,4 @@ def open_cart(granted: Sequence[Granted]) -> list[Order]:
         for grant, amount in zip(granted, amounts, strict=True)
     )
     outbox.emit(OPENED, {"orders": [order.pk]})
-    return [Order.objects.with_lines().get(pk=order.pk)] * len(granted)
+    return [order.pk] * len(granted)

@@ -6,12 +6,14 @@ only the key distinguishes a repeated request from a new one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
 from django.db import IntegrityError
 
+from inventory.models import Reservation
+from inventory.services import Released
 from shop.orders.models import Order, OrderEvent, OrderLine
 
 
@@ -68,6 +70,20 @@ def once(order: Order, part: Part, kind: OrderEvent.Kind, give_back: GiveBack) -
 def written_off(lines: Iterable[OrderLine], rule: str) -> list[int]:
     """Return the reservations whose units their sale writes off by this rule."""
     return [line.pk for line in lines if not getattr(line.sale, rule)]
+
+
+def has_left(order: Order, released: Sequence[Released], state: Reservation.State) -> bool:
+    """Whether an order keeps units when these are released; its row must be locked.
+
+    Args:
+        order: the order.
+        released: what this transaction is about to release.
+        state: of the reservations that count.
+    """
+    if any(each.kept for each in released):
+        return True
+    others = Reservation.objects.filter(orderline__order=order, state=state)
+    return others.exclude(pk__in=[each.reservation for each in released]).exists()
 
 
 def _line(order: Order, part: Part) -> OrderLine:

@@ -1,7 +1,7 @@
 """Take steps: change the order, its timeline and the outbox in one transaction.
 
-All transactions lock in this order: payment, items, reservations, order, refund. This rules out
-deadlocks.
+All transactions lock in this order: payment, reservations, order, refund, items. This rules out
+deadlocks, and buyers of an item wait for no round trip of a transaction that returns its units.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ def topic(event: str) -> str:
 def take(step: Step, orders: Sequence[int]) -> None:
     """Take a step with orders, all of which must be in its first state.
 
-    Runs in a transaction which has already changed the orders' reservations as the step requires.
+    Runs in a transaction which has locked the orders' reservations and changes them as the step
+    requires.
 
     Raises:
         WrongState: an order is in another state. The transaction must roll back.

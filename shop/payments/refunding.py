@@ -17,7 +17,7 @@ from inventory.models import Reservation
 from shop.orders import states
 from shop.orders.models import Order, OrderEvent, OrderLine
 from shop.orders.order_lock import order_lock
-from shop.orders.partial import Part, once, written_off
+from shop.orders.partial import Part, has_left, once, written_off
 from shop.orders.transitions import WrongState, note, take
 from shop.payments import provider_calls
 from shop.payments.models import Payment, Refund
@@ -86,7 +86,7 @@ def _release_all(order: Order) -> bool:
 
 
 def _return_part(order: Order, line: OrderLine, quantity: int, key: UUID) -> bool:
-    def follow(_: Sequence[services.Released]) -> None:
+    def follow(released: Sequence[services.Released]) -> None:
         # Locks the order and checks that it is still paid.
         if not Order.objects.filter(pk=order.pk, status=Status.PAID).update(status=Status.PAID):
             raise WrongState(Order.objects.values_list("status", flat=True).get(pk=order.pk))
@@ -99,7 +99,7 @@ def _return_part(order: Order, line: OrderLine, quantity: int, key: UUID) -> boo
             line=line.pk,
             key=key,
         )
-        if Reservation.objects.filter(orderline__order=order, state=CONFIRMED).exists():
+        if has_left(order, released, CONFIRMED):
             _owe(order, worth, f"order-{order.pk}-{key}")
         else:
             _follow_return(order)

@@ -116,8 +116,7 @@ def _take_again(order: int) -> bool:
         return False
     try:
         with transaction.atomic():
-            services.reclaim(_wanted_to_the_end(order))
-            take(states.PAY_LATE, [order])
+            services.reclaim(_wanted_to_the_end(order), lambda: take(states.PAY_LATE, [order]))
     except services.OutOfReach:
         return False
     return True

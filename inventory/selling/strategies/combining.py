@@ -4,6 +4,7 @@ lock. The holder sells to its whole queue in one guarded transaction.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple, Self
 
@@ -35,6 +36,8 @@ from inventory.sold_out.buyers import BuyersOfItem
 from inventory.sold_out.hint import Hint, hint
 from inventory.tracing import hooks
 
+NOT_REFUSING: tuple[float, frozenset[int]] = (0.0, frozenset())
+
 
 class QueueKey(NamedTuple):
     """Purchases with equal keys form a batch: one item, opened by the same function."""
@@ -59,6 +62,8 @@ class Combining(Strategy):
         self._buyers = BuyersOfItem()
         # Items that this process has seen sold out: only these are worth a look at the hint.
         self._ran_out: set[int] = set()
+        # Until when all but an item's buyers are refused at once.
+        self._refusing: dict[int, tuple[float, frozenset[int]]] = {}
         self._combiner: Combiner[Purchase, Outcome] = Combiner(
             self._handle,
             max_batch=conf.MAX_BATCH.get(),
@@ -71,6 +76,10 @@ class Combining(Strategy):
         return cls(hint())
 
     def sell(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:  # noqa: D102
+        until, buyers = self._refusing.get(purchase.item, NOT_REFUSING)
+        if time.monotonic() < until and purchase.buyer not in buyers:
+            metrics.count("refused_by_hint")
+            return SoldOut(0)
         lend_connections()
         return self._combiner.submit(QueueKey(purchase.item, on_granted), purchase)
 
@@ -93,16 +102,18 @@ class Combining(Strategy):
         self, item: int, tickets: Sequence[PurchaseTicket]
     ) -> Sequence[PurchaseTicket]:
         """Refuse the tickets that the hint, read after they queued, allows; return the others."""
-        level = self._hint.read(item)
-        if level is None or level.available > 0:
+        seen = self._hint.look(item)
+        if seen is None or seen.level.available > 0:
             self._ran_out.discard(item)
+            self._refusing.pop(item, None)
             return tickets
         try:
-            buyers = self._buyers.of(item, level)
+            buyers = self._buyers.of(item, seen.level)
         except Error:
             return tickets
         if buyers is None:
             return tickets
+        self._refusing[item] = (seen.until, buyers)
         others = []
         for ticket in tickets:
             if ticket.request.buyer in buyers:

@@ -1,0 +1,204 @@
+"""Release reservations: the shop's rows first, the hot rows last.
+
+Buyers who cancel and batches that sell want the same row. So everything that only this reservation
+concerns is written first. The last message locks the items, releases the reservations, puts the
+units back and commits: the items' rows are locked for no round trip.
+
+Only where an item is sold out is its new level announced before the commit, with its row locked:
+other processes refuse on a hint there, and no batch sells.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, LiteralString
+
+from django.db import DataError, connection, transaction
+from django.db.models import F
+from django.db.models.functions import Now
+from psycopg.errors import DivisionByZero
+
+from inventory import sql
+from inventory.models import Reservation
+from inventory.outcomes import Level
+from inventory.selling import guard
+from inventory.sold_out.hint import hint
+
+State = Reservation.State
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """A reservation that is being fully or partly released.
+
+    Attributes:
+        quantity: units that are released.
+        kept: units that stay reserved.
+    """
+
+    reservation: int
+    item: int
+    buyer: int
+    quantity: int
+    scope: int = field(default=0, compare=False, repr=False)
+    kept: int = field(default=0, compare=False)
+
+
+OnReleased = Callable[[Sequence[Released]], None]
+"""Runs inside the releasing transaction, before the reservations' rows change; an exception rolls
+the release back."""
+
+# In order of id, as wherever several items are locked, which rules out deadlocks.
+LOCK_ITEMS: LiteralString = """
+SELECT available FROM inventory_item WHERE id = ANY(%(items)s::bigint[]) ORDER BY id
+FOR NO KEY UPDATE
+"""
+
+# Fails by a division by zero, which ends the message before its COMMIT, if an item is sold out.
+LOCK_ITEMS_ON_SALE: LiteralString = (
+    f"SAVEPOINT release; WITH item AS ({LOCK_ITEMS}) SELECT 1 / min(available) FROM item"
+)
+
+# The quotas follow the items, as in a batch that sells.
+RELEASE: LiteralString = """
+UPDATE inventory_reservation SET state = 'released' WHERE id = ANY(%(whole)s::bigint[]);
+UPDATE inventory_reservation SET returned = returned + part.units
+FROM unnest(%(parts)s::bigint[], %(part_units)s::bigint[]) AS part (id, units)
+WHERE inventory_reservation.id = part.id;
+UPDATE inventory_buyerquota AS quota SET used = quota.used - given.units
+FROM unnest(%(scopes)s::bigint[], %(buyers)s::bigint[], %(units)s::bigint[])
+    AS given (scope, buyer, units)
+WHERE quota.scope = given.scope AND quota.buyer = given.buyer
+"""
+
+
+def release(
+    reservations: Iterable[int],
+    on_released: OnReleased,
+    *,
+    was: State = State.HELD,
+    only_due: bool = False,
+    units: int | None = None,
+    written_off: Collection[int] = (),
+) -> list[Released]:
+    """Release reservations and return their units, each exactly once however often called.
+
+    Locks the reservations in order of id, then what ``on_released`` locks, then the items.
+
+    Args:
+        reservations: ids.
+        on_released: updates the shop's rows for the released ones, in the same transaction.
+        was: the required state; others are left alone.
+        only_due: skip reservations whose deadline has not passed, by the database's clock.
+        units: release only this many of each; reservations with fewer are left alone. A
+            repeated call releases again, which ``on_released`` must prevent.
+        written_off: ids of those whose units leave the total instead of being sold again.
+
+    Returns:
+        The reservations that this call released.
+    """
+    wanted = list(reservations)
+    levels: dict[int, Level] = {}
+    outermost = not connection.in_atomic_block
+    with transaction.atomic():
+        released = _lock(wanted, was, only_due, units)
+        if released:
+            on_released(released)
+            levels = _write(released, frozenset(written_off), commit=outermost)
+    # Publish before answering, so that no buyer is refused on an older hint.
+    transaction.on_commit(lambda: _publish(levels))
+    return released
+
+
+def _lock(
+    reservations: Sequence[int], was: State, only_due: bool, units: int | None
+) -> list[Released]:
+    rows = Reservation.objects.filter(pk__in=reservations, state=was)
+    if only_due:
+        rows = rows.filter(deadline__lte=Now())
+    fields = ("pk", "item", "buyer", "scope", F("quantity") - F("returned"))
+    return [
+        Released(pk, item, buyer, units or live, scope, live - (units or live))
+        for pk, item, buyer, scope, live in rows.select_for_update(no_key=True)
+        .order_by("pk")
+        .values_list(*fields)
+        if units is None or live >= units
+    ]
+
+
+def _write(
+    released: Sequence[Released], written_off: Container[int], *, commit: bool
+) -> dict[int, Level]:
+    """Release the locked reservations; commit in the same message where that is possible.
+
+    Returns:
+        The levels of the items that units came back to.
+    """
+    back: defaultdict[int, int] = defaultdict(int)
+    gone: defaultdict[int, int] = defaultdict(int)
+    for each in released:
+        (gone if each.reservation in written_off else back)[each.item] += each.quantity
+    changes = [
+        *((guard.WRITE_OFF, item, gone[item]) for item in sorted(gone)),
+        *((guard.PUT_BACK, item, back[item]) for item in sorted(back)),
+    ]
+    parameters = _parameters(released)
+    if commit:
+        try:
+            rows = _execute([LOCK_ITEMS_ON_SALE, RELEASE], parameters, changes, "COMMIT")
+            return _levels(rows, back)
+        except DataError as error:
+            if not isinstance(error.__cause__, DivisionByZero):
+                raise
+        with connection.cursor() as cursor:
+            cursor.execute("ROLLBACK TO SAVEPOINT release")
+    levels = _levels(_execute([LOCK_ITEMS, RELEASE], parameters, changes), back)
+    for item, level in levels.items():
+        hint().announce(item, level)
+    return levels
+
+
+def _parameters(released: Iterable[Released]) -> dict[str, str]:
+    parts = [each for each in released if each.kept]
+    given: Counter[tuple[int, int]] = Counter()  # an UPDATE changes each row once
+    for each in released:
+        given[each.scope, each.buyer] += each.quantity
+    return {
+        "items": sql.array({each.item for each in released}),
+        "whole": sql.array(each.reservation for each in released if not each.kept),
+        "parts": sql.array(each.reservation for each in parts),
+        "part_units": sql.array(each.quantity for each in parts),
+        "scopes": sql.array(scope for scope, _ in given),
+        "buyers": sql.array(buyer for _, buyer in given),
+        "units": sql.array(given.values()),
+    }
+
+
+def _execute(
+    statements: Iterable[LiteralString],
+    parameters: Mapping[str, str],
+    changes: Iterable[tuple[LiteralString, int, int]],
+    *last: str,
+) -> list[tuple[Any, ...]]:
+    """Execute the statements, changes of items and last ones in one message; return their rows."""
+    with connection.wrap_database_errors, sql.cursor() as cursor:
+        text = [cursor.mogrify(statement, parameters) for statement in statements]
+        for change, item, units in changes:
+            text.append(cursor.mogrify(change, {"item": item, "units": units}))
+        cursor.execute(";".join([*text, *last]).encode())
+        return [row for result in cursor.results() if result.description for row in result]
+
+
+def _levels(rows: Sequence[tuple[Any, ...]], items: Collection[int]) -> dict[int, Level]:
+    """Return the levels of items from the last rows of a message."""
+    last = rows[len(rows) - len(items) :]
+    return {item: Level(*row) for item, row in zip(sorted(items), last, strict=True)}
+
+
+def _publish(levels: dict[int, Level]) -> None:
+    # With retries: on an older hint a buyer would be refused while units are available, and a
+    # repeat of a purchase just made would be answered "sold out".
+    for item, level in levels.items():
+        hint().publish_with_retry(item, level)

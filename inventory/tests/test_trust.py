@@ -1,0 +1,93 @@
+"""How long a process may refuse on a hint without asking, and who waits for it."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from inventory.metrics import metrics
+from inventory.outcomes import Granted, Level, SoldOut
+from inventory.redis import client
+from inventory.selling.strategies import strategy
+from inventory.sold_out import hint as module
+from inventory.sold_out.hint import Hint, hint, register_of
+from inventory.tests.helpers import new_purchase, sell
+
+ITEM = 2**40
+"""No item of any test."""
+
+
+@pytest.fixture
+def looks(monkeypatch) -> list[int]:
+    """The items whose hint was read."""
+    seen: list[int] = []
+    look = Hint.look
+
+    def looked(self: Hint, item: int):
+        seen.append(item)
+        return look(self, item)
+
+    monkeypatch.setattr(Hint, "look", looked)
+    return seen
+
+
+@pytest.fixture
+def naps(monkeypatch) -> list[float]:
+    """The pauses of those who add units."""
+    seen: list[float] = []
+    monkeypatch.setattr("inventory.sold_out.hint.time.sleep", seen.append)
+    return seen
+
+
+@pytest.fixture
+def register() -> Hint:
+    client().delete(register_of(ITEM))
+    strategy.cache_clear()
+    return hint()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_process_refuses_without_asking_again_while_it_may(stock, looks, monkeypatch):
+    monkeypatch.setattr(module, "TRUST", module.LIFETIME)
+    item = stock(1)
+    mine = new_purchase(item, 1)
+    assert isinstance(sell(mine), Granted)
+    before = metrics.read()["refused_by_hint"]
+    assert [sell(new_purchase(item, buyer)) for buyer in (2, 3, 4)] == [SoldOut(0)] * 3
+    assert (looks, metrics.read()["refused_by_hint"] - before) == ([item], 3)
+    again = sell(mine)
+    assert isinstance(again, Granted)
+    assert again.replayed
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_process_that_may_not_asks_each_time(stock, looks, monkeypatch):
+    monkeypatch.setattr(module, "TRUST", 0.0)
+    item = stock(1)
+    sell(new_purchase(item, 1))
+    assert [sell(new_purchase(item, buyer)) for buyer in (2, 3)] == [SoldOut(0)] * 2
+    assert looks == [item, item]
+
+
+def test_a_change_that_ends_a_hint_waits_until_nobody_trusts_it(register, naps):
+    register.publish(ITEM, Level(0, 7))
+    register.announce(ITEM, Level(1, 8))
+    assert naps == [module.TRUST]
+    register.publish_with_retry(ITEM, Level(1, 8))
+    register.announce(ITEM, Level(2, 9))
+    assert naps == [module.TRUST], "there was no hint to end"
+    register.publish(ITEM, Level(0, 10))
+    register.publish_with_retry(ITEM, Level(5, 11))
+    assert naps == [module.TRUST] * 2
+
+
+def test_no_hint_is_trusted_for_longer_than_it_lasts(register):
+    register.publish(ITEM, Level(0, 7))
+    client().pexpire(register_of(ITEM), 2)
+    seen = register.look(ITEM)
+    assert seen is None or seen.until <= time.monotonic() + 0.002
+    register.publish(ITEM, Level(0, 7))
+    seen = register.look(ITEM)
+    assert seen is not None
+    assert seen.until <= time.monotonic() + module.TRUST
