@@ -36,7 +36,7 @@ class Replays:
         Args:
             files: folder of the histories and of what the web processes recorded.
             sale: id of the sale.
-            title: what the player shows.
+            title: what the player shows, after the sale and its strategy.
 
         Raises:
             ValueError: a file cannot be understood.
@@ -44,7 +44,8 @@ class Replays:
         """
         recorded = RunFiles(files)
         histories = recorded.histories()
-        item = Sale.objects.select_related("item").get(pk=sale).item
+        found = Sale.objects.select_related("item").get(pk=sale)
+        item, title = found.item, f"{sale} · {found.strategy} · {title}"
         document = compose(
             histories,
             title=title,

@@ -96,7 +96,7 @@ class Rush:
             load.stop()
 
     def _keep(self, sale: int, profile: LoadProfile, folder: Path) -> None:
-        title = f"{sale} · {profile.mix} · {profile.buyers:,} · {time.strftime('%H:%M:%S')}"
+        title = f"{profile.mix} · {profile.buyers:,} · {time.strftime('%H:%M:%S')}"
         try:
             self._recorded(self._replays.keep(folder, sale, title))
             self._timeline.add("recorded", sale=sale)

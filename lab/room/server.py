@@ -208,6 +208,9 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", kind)
         self.send_header("Cache-Control", "no-store")
         self.send_header("X-Content-Type-Options", "nosniff")
+        if self.close_connection:
+            # Otherwise the client may send its next request on a connection that is being closed.
+            self.send_header("Connection", "close")
         origin = self.headers.get("Origin")
         if origin in self.server.origins:
             self.send_header("Access-Control-Allow-Origin", str(origin))

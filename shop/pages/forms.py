@@ -3,7 +3,7 @@
 from typing import Any
 
 from django import forms
-from django.contrib.auth.forms import UserCreationForm
+from django.contrib.auth.forms import UserCreationForm, UsernameField
 from django.contrib.auth.models import User
 
 from shop.checkout.purchase import MOST_UNITS
@@ -38,3 +38,5 @@ class SignUpForm(UserCreationForm):
     class Meta:
         model = User
         fields: Any = ("username", "email")
+        field_classes: Any = {"username": UsernameField}
+        widgets: Any = {"email": forms.EmailInput(attrs={"autocomplete": "email"})}

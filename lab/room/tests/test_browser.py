@@ -1,22 +1,16 @@
 """The control room and the duel in a real browser, as a presenter meets them."""
 
 import re
-from collections.abc import Callable, Iterator
 from uuid import uuid4
 
 import pytest
-from django.contrib.auth.models import User
 from playwright.sync_api import Page, expect
 
 from inventory.models import Item
 from lab.models import UnenforcedItem
-from lab.room.server import RoomServer
 from loadtest.faults.ports import free_port
 from shop.checkout.purchase import buy
-from shop.pages.tests.test_browser import chromium
 from shop.tests.catalogue import a_buyer, a_sale
-
-__all__ = ["chromium"]
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -50,37 +44,6 @@ PALE = """
 }
 """
 """Texts whose contrast is below 4.5 : 1 (WCAG 2.2, 1.4.3)."""
-
-
-@pytest.fixture
-def room(live_server, serve_room) -> Iterator[RoomServer]:
-    with serve_room(live_server.url) as found:
-        yield found
-
-
-@pytest.fixture
-def open_page(chromium, live_server, client, room) -> Iterator[Callable[..., Page]]:
-    """Open pages as staff; what the browser complains of fails the test."""
-    client.force_login(User.objects.create(username="presenter", password="!", is_staff=True))
-    contexts, complaints = [], []
-
-    def open_page(path: str, **options: str) -> Page:
-        context = chromium.new_context(locale="en", **options)
-        contexts.append(context)
-        session = client.cookies["sessionid"].value
-        context.add_cookies([{"name": "sessionid", "value": session, "url": live_server.url}])
-        context.set_default_timeout(30_000)
-        expect.set_options(timeout=30_000)
-        page: Page = context.new_page()
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("console", lambda message: complaints.append(message.text))
-        page.goto(f"{live_server.url}{path}")
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert complaints == []
 
 
 def figure(page: Page, name: str, within: str = "main"):

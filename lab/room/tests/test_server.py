@@ -100,6 +100,20 @@ def test_without_a_valid_token_there_is_no_stream_no_report_and_no_action(token,
     assert status(room, "/healthz") == 200
 
 
+def test_a_recording_is_there_for_those_with_a_token_until_it_is_deleted(room, tmp_path):
+    folder = tmp_path / "replays" / "0003"
+    folder.mkdir(parents=True)
+    (folder / "run.json").write_text('{"title": "A rush"}')
+    (folder / "replay.json").write_text("{}")
+    token = tokens.issue(1)
+    with ask(room, f"/replays/?token={token}") as answer:
+        assert json.load(answer) == {"replays": [{"number": 3, "title": "A rush"}]}
+    with ask(room, f"/replays/3?token={token}") as answer:
+        assert (answer.status, answer.read()) == (200, b"{}")
+    for gone in ("4", "../3", "x", "3/run.json"):
+        assert status(room, f"/replays/{gone}?token={token}") == 404
+
+
 def test_a_token_expires(room, monkeypatch):
     token = tokens.issue(1)
     monkeypatch.setattr(tokens, "LIFETIME", -1)

@@ -19,8 +19,10 @@ from lab import environment
 from lab.stack import leftovers
 from lab.stack.embedded import EmbeddedServers
 from lab.stack.private import private_folder
-from lab.stack.stack import serves
+from lab.stack.stack import TARGET, serves
 from lab.stack.supervisor import Supervisor
+from loadtest.faults import Target
+from loadtest.faults.target import DATABASE_PROXY, REDIS_PROXY
 from shop.tests.processes import wait_for
 
 pytestmark = pytest.mark.long
@@ -104,10 +106,16 @@ def folder():
 
 def test_each_signal_stops_everything_and_the_next_start_finds_its_data_and_secrets(folder):
     kept = []
-    for number, code in ((signal.SIGINT, 0), (signal.SIGTERM, 143), (signal.SIGHUP, 129)):
-        demo = RunningDemo(folder)
+    for number, code, more in (
+        (signal.SIGINT, 0, ()),
+        (signal.SIGTERM, 143, ()),
+        (signal.SIGHUP, 129, ("--breakable",)),
+    ):
+        demo = RunningDemo(folder, "--no-proof", *more)
         demo.wait_until_open()
         assert serves(f"{demo.url}/readyz")
+        there = Target.read(folder / "demo" / TARGET).has()
+        assert (there >= {REDIS_PROXY, DATABASE_PROXY}) is bool(more)
         with psycopg.connect(EmbeddedServers(folder / "servers").urls.database) as client:
             database = client.execute("SELECT system_identifier FROM pg_control_system()")
             kept.append((database.fetchone(), (folder / "secret-key").read_text()))

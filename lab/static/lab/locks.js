@@ -158,7 +158,7 @@ function showKeys(position) {
       element("span", { className: "left", textContent:
         one.left === null ? say("forever") : say("expires", { left: one.left.toFixed(3) }) })),
   ]);
-  part("keys").replaceChildren(...(rows.length ? rows : [element("dd", { textContent: say("empty") })]));
+  part("keys").replaceChildren(...(rows.length ? rows : [element("dt", { textContent: say("empty") }), element("dd")]));
 }
 
 // Ownership in time

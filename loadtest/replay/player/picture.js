@@ -120,7 +120,11 @@ class ReplayPicture {
     const end = answered[call] === null ? [this.bins[0].x - 20, start[1]] : this.square(call);
     // Without an answer a dot stops on its way.
     const until = answered[call] ?? this.replay.end * 1.5;
-    if (served?.queued[call] == null) return this.between(start, end, (at - sent[call]) / Math.max(1, until - sent[call]));
+    if (served?.queued[call] == null) {
+      // What the shop has not recorded waits before it.
+      const part = (at - sent[call]) / Math.max(1, until - sent[call]);
+      return this.between(start, served ? [this.shop.x - 12, start[1]] : end, part);
+    }
     const number = this.lane[call];
     const first = this.queues[number] ?? this.selling[number];
     if (state === "sent")

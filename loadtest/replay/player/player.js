@@ -46,12 +46,14 @@ class ReplayPlayer {
       return [name, { box, value, more: make(box, "small") }];
     }));
     this.broken = make(root, "p", { class: "replay-broken" });
-    this.canvas = make(root, "canvas", { class: "replay-picture", role: "img", "aria-label": words.picture });
-    const time = make(root, "div", { class: "replay-time" });
+    const body = make(root, "div", { class: "replay-body" });
+    const stage = make(body, "div", { class: "replay-stage" });
+    this.canvas = make(stage, "canvas", { class: "replay-picture", role: "img", "aria-label": words.picture });
+    const time = make(stage, "div", { class: "replay-time" });
     this.strip = make(time, "canvas", { "aria-hidden": "true" });
     this.slider = make(time, "input", { type: "range", min: 0, value: 0, "aria-label": words.moment });
     this.slider.addEventListener("input", () => this.go(Number(this.slider.value)));
-    this.controls = make(root, "div", { class: "replay-controls" });
+    this.controls = make(stage, "div", { class: "replay-controls" });
     this.buttons = {
       back: this.button("back", "←", () => this.step(-1)),
       play: this.button("play", "▶", () => this.play(!this.playing)),
@@ -60,11 +62,11 @@ class ReplayPlayer {
     };
     this.buildSpeed();
     this.clock = make(this.controls, "output", { class: "replay-clock" });
-    const beside = make(root, "section", { class: "replay-beside" });
-    make(beside, "h3", {}, words.events);
+    make(stage, "p", { class: "replay-note" }, words.keys);
+    const beside = make(body, "section", { class: "replay-beside" });
+    make(beside, "h2", {}, words.events);
     this.list = make(beside, "ol", { class: "replay-events" });
     this.said = make(root, "p", { class: "replay-said", role: "status" });
-    make(root, "p", { class: "replay-note" }, words.keys);
   }
 
   buildSpeed() {
@@ -216,7 +218,7 @@ class ReplayPlayer {
     const values = { way, queued: counts.queued, selling: counts.selling, accepted, refused, unknown };
     for (const [name, value] of Object.entries(values)) this.figure[name].value.textContent = this.number.format(value);
     const beyond = replay.units !== null && counts.units > replay.units;
-    this.figure.accepted.more.textContent = replay.units === null ? "" : fillIn(this.words.units, this.number.format(replay.units));
+    this.figure.accepted.more.textContent = replay.units === null ? "" : fillIn(this.words.units, this.number.format(counts.units), this.number.format(replay.units));
     this.figure.accepted.box.toggleAttribute("data-bad", beyond);
     this.slider.value = this.at;
     this.clock.textContent = this.milliseconds(this.at);

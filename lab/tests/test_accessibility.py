@@ -1,0 +1,106 @@
+"""axe-core's rules over every page: nothing serious, light and dark.
+
+axe says of each finding how much it hinders people; what it calls minor or moderate is left to
+judgement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from django.contrib.auth.models import User
+from playwright.sync_api import Page, expect
+
+from lab.locks.tests.conftest import dropped_leases
+from lab.room.tests.conftest import chromium, open_page, room, serve_room
+from loadtest.checker import judge
+from loadtest.replay import compose, find_marks
+from loadtest.report import Story, gather, write
+from loadtest.tests.planted_stock import PLANTS
+from loadtest.tests.test_replay import a_run
+from shop.orders.models import Order
+from shop.tests.catalogue import a_sale, a_sold_out_sale, an_ended_sale, an_order, an_upcoming_sale
+
+__all__ = ["chromium", "dropped_leases", "open_page", "room", "serve_room"]
+
+pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.django_db(transaction=True)]
+
+SERIOUS = {"serious", "critical"}
+
+
+def findings(page: Page) -> Iterator[str]:
+    """Yield what is serious on a page, in both colour schemes."""
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+        for each in Axe().run(page).response["violations"]:
+            if each["impact"] in SERIOUS:
+                where = [node["html"] for node in each["nodes"]]
+                yield f"{page.url} ({scheme}): {each['id']}, {each['help']}: {where}"
+
+
+def found_on(page: Page, paths: list[str]) -> list[str]:
+    found: list[str] = []
+    origin = page.url.split("/", 3)[:3]
+    for path in paths:
+        page.goto("/".join(origin) + path)
+        found += findings(page)
+    return found
+
+
+def test_the_rules_are_run_at_all(open_page):
+    page = open_page("/")
+    page.set_content("<html><body><main><input><button></button></main></body></html>")
+    rules = {finding.split(": ")[1].partition(",")[0] for finding in findings(page)}
+    assert {"label", "button-name"} <= rules
+
+
+def test_the_buyers_pages_hinder_nobody(open_page):
+    sale = a_sale(limit=5)
+    closed = [a_sold_out_sale(), an_upcoming_sale(), an_ended_sale()]
+    buyer = User.objects.get(username="presenter")
+    page = open_page("/")
+    order = an_order(sale, buyer)
+    pages = [each.get_absolute_url() for each in (sale, *closed)]
+    pages += ["/", "/cart/", "/orders/", f"/orders/{order.pk}/", "/account/"]
+    assert found_on(page, pages) == []
+    page.goto(page.url.replace("/account/", sale.get_absolute_url()))
+    page.locator("[data-buy]").click()
+    page.wait_for_url("**/orders/*/")
+    page.get_by_role("button", name="Pay").click()
+    expect(page.get_by_text("Payment received")).to_be_visible()
+    assert list(findings(page)) == []
+    assert Order.objects.filter(buyer=buyer, status=Order.Status.PAID).count() == 1
+    page.context.clear_cookies()
+    visitors = ["/sign-in/", "/sign-up/", "/password-reset/", sale.get_absolute_url()]
+    assert found_on(page, visitors) == []
+
+
+@pytest.mark.usefixtures("dropped_leases")
+@pytest.mark.filterwarnings("ignore:the lease of lock:ResourceWarning")
+def test_the_labs_pages_hinder_nobody(open_page):
+    a_sale()
+    page = open_page("/room/")
+    expect(page.get_by_text("The books balance")).to_be_visible()
+    assert list(findings(page)) == []
+    pages = ["/duel/", "/room/replay/", "/locks/", "/locks/setnx-expire/crash/"]
+    assert found_on(page, pages) == []
+
+
+def test_a_report_and_its_slow_motion_hinder_nobody(open_page, tmp_path):
+    world = a_run()
+    PLANTS["P4: order of a refused key"](world)
+    files = world.write(tmp_path / "run")
+    histories, final = files["histories"], files["snapshot"]
+    verdict = judge(**files, properties=["P1", "P4", "P9"])
+    evidence = gather(histories, during=files["during"], final=final)
+    marks = find_marks(verdict, histories, final=final)
+    replay = compose(histories, title="t", marks=marks, units=4)
+    write(tmp_path / "report.html", Story("t", repeat="make prove"), verdict, evidence, replay)
+    page = open_page("/")
+    page.goto((tmp_path / "report.html").as_uri())
+    assert list(findings(page)) == []
+    page.get_by_role("button", name="Watch it break in slow motion").click()
+    expect(page.get_by_role("slider")).to_be_visible()
+    assert list(findings(page)) == []
