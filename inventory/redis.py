@@ -27,6 +27,10 @@ TIMEOUT = 0.5
 """Seconds to wait for an answer. A healthy Redis takes a millisecond; buyers cannot wait longer
 for an unhealthy one (see :class:`Circuit`)."""
 
+CONNECT_TIMEOUT = 0.25
+"""Seconds to wait for a connection, which the server's kernel accepts while the server is busy. A
+lost packet is repeated after a second, so a longer wait below that gains nothing."""
+
 RETRY_AFTER = 1.0
 """Seconds between attempts on a Redis that does not answer."""
 
@@ -109,6 +113,7 @@ def client() -> Redis:
     made = connect(
         conf.REDIS_URL.get(),
         timeout=TIMEOUT,
+        socket_connect_timeout=CONNECT_TIMEOUT,
         max_connections=1000,
         redis_connect_func=server().meet,
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 from lab.bed import description as descriptions
 from lab.bed.description import SHOP, Description
 from lab.bed.network import joined, network
-from lab.bed.servers import patroni, redis
+from lab.bed.servers import patroni, pgbouncer, redis
 from lab.bed.servers.server import Place, log_tail
 from lab.stack import leftovers
 from lab.stack.embedded import EmbeddedServers, ServerUrls, private_servers
@@ -33,6 +33,7 @@ SET_UP: dict[str, Callable[[Place, Host], None]] = {
     "etcd": patroni.etcd,
     "patroni": patroni.patroni,
     "database-front": patroni.front,
+    "pgbouncer": pgbouncer.pgbouncer,
 }
 """How to set each server up, by its name in the description; web nodes belong to the shop."""
 
@@ -159,4 +160,6 @@ def _urls(place: Place, embedded: ServerUrls) -> ServerUrls:
         embedded = replace(embedded, redis=redis.sentinel_url(place))
     if place.description.hosts_of("patroni"):
         embedded = replace(embedded, database=patroni.url(place))
+    if place.description.hosts_of("pgbouncer"):
+        embedded = replace(embedded, database=pgbouncer.url(place))
     return embedded

@@ -9,9 +9,11 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from shutil import which
 
 import psutil
 
@@ -22,6 +24,8 @@ from loadtest.faults.fault import FaultFailed
 from loadtest.faults.hosts import DROP, PORT, SWITCH, Host, Hosts, ip
 
 CLONE_NEWNET = 0x40000000
+
+PATH = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
 
 NAME = re.compile(r"bed-(\d+)-(\d+)-\w+")
 
@@ -38,6 +42,8 @@ def network(description: Description) -> Iterator[Hosts]:
     Raises:
         StackError: this machine does not allow it; says what is missing.
     """
+    if lacking := missing():
+        raise StackError(f"{NEEDED}: {lacking}.")
     remove_abandoned()
     names = {name: _namespace(name) for name in (SWITCH, *description.hosts)}
     hosts = Hosts(
@@ -54,6 +60,14 @@ def network(description: Description) -> Iterator[Hosts]:
         with shielded():
             for name in names.values():
                 _remove(name)
+
+
+def missing() -> str:
+    """Return what this machine lacks for a bed; empty if nothing is known to be missing."""
+    if sys.platform != "linux" or os.geteuid() != 0:
+        return "this command does not run as root on Linux"
+    programs = [name for name in ("ip", "nft") if which(name, path=PATH) is None]
+    return f"{' and '.join(programs)} cannot be found" if programs else ""
 
 
 @contextmanager

@@ -75,14 +75,18 @@ def patroni(place: Place, host: Host) -> None:
     configuration = folder / "patroni.json"  # JSON is YAML
     write_private(configuration, json.dumps(_configuration(place, host, folder)))
     shutil.chown(configuration, OWNER, OWNER)
-    as_owner = ("setpriv", f"--reuid={OWNER}", f"--regid={OWNER}", "--clear-groups")
     home = {"HOME": str(folder), "PGPASSFILE": str(folder / "pgpass")}
-    place.add(host, "patroni", [*as_owner, program("patroni"), str(configuration)], home)
+    place.add(host, "patroni", [*as_owner(), program("patroni"), str(configuration)], home)
+
+
+def as_owner() -> list[str]:
+    """Return the words that run a command as the system user of PostgreSQL."""
+    return ["setpriv", f"--reuid={OWNER}", f"--regid={OWNER}", "--clear-groups"]
 
 
 def _configuration(place: Place, host: Host, folder: Path) -> dict[str, Any]:
     etcds = [f"{address}:{CLIENTS}" for address in place.addresses("etcd")]
-    password = _password(place)
+    secret = password(place)
     return {
         "scope": "shop",
         "name": host.name,
@@ -108,8 +112,8 @@ def _configuration(place: Place, host: Host, folder: Path) -> dict[str, Any]:
             "bin_dir": str(_programs()),
             "pgpass": str(folder / "pgpass"),
             "authentication": {
-                "superuser": {"username": USER, "password": password},
-                "replication": {"username": "replicator", "password": password},
+                "superuser": {"username": USER, "password": secret},
+                "replication": {"username": "replicator", "password": secret},
             },
             "pg_hba": [
                 "host replication replicator all scram-sha-256",
@@ -133,7 +137,7 @@ def front(place: Place, host: Host) -> None:
 def url(place: Place, database: str = DATABASE) -> str:
     """Return the URL of the primary, by way of HAProxy."""
     [address] = place.addresses("database-front")
-    return f"postgresql://{USER}:{_password(place)}@{address}:{PORT}/{database}"
+    return f"postgresql://{USER}:{password(place)}@{address}:{PORT}/{database}"
 
 
 def ready(place: Place) -> bool:
@@ -147,6 +151,8 @@ def ready(place: Place) -> bool:
         known = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE])
         if known.fetchone() is None:
             connection.execute(f"CREATE DATABASE {DATABASE}")
+            # As the shop's connections set it, which PgBouncer does not pass on.
+            connection.execute(f"ALTER ROLE {USER} SET idle_in_transaction_session_timeout = '15s'")
         return True
     return False
 
@@ -159,5 +165,6 @@ def _programs() -> Path:
     return max(found, key=lambda path: int(path.parts[4])).parent
 
 
-def _password(place: Place) -> str:
+def password(place: Place) -> str:
+    """Return the password of the database's accounts."""
     return kept_secret("postgres-password", place.folder)

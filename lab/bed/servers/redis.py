@@ -34,8 +34,10 @@ def redis(place: Place, host: Host) -> None:
     options = [
         *("--port", str(PORT), "--bind", "0.0.0.0", "--protected-mode", "no", "--save", ""),
         *("--dir", str(place.disk(host)), "--repl-diskless-sync-delay", "0"),
-        # Writes are accepted without any replica: what Sentinel promotes may lack the last ones.
-        *("--min-replicas-to-write", "0", "--maxmemory-policy", "noeviction"),
+        *("--maxmemory-policy", "noeviction"),
+        # A primary that lost its replicas takes no writes: a split leaves no second one behind.
+        *("--min-replicas-to-write", str(place.description.options["min_replicas"])),
+        *("--min-replicas-max-lag", "2"),
         # Its title would overwrite its environment, by which leftovers are found.
         *("--set-proc-title", "no"),
     ]

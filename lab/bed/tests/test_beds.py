@@ -12,7 +12,7 @@ import pytest
 
 from lab import environment
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.long, pytest.mark.hosts, pytest.mark.timeout(400)]
 
 
 def prove(tmp_path: Path, bed: str, fault: str) -> tuple[int, dict[str, Any]]:

@@ -50,6 +50,7 @@ def reaches(hosts: Hosts, sender: str, receiver: str) -> bool:
 
 
 @pytest.mark.long
+@pytest.mark.hosts
 @pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning")
 def test_a_cut_separates_two_hosts_and_no_others_until_it_is_undone(hosts):
     assert reaches(hosts, "one", "two")
@@ -69,6 +70,7 @@ def test_a_cut_separates_two_hosts_and_no_others_until_it_is_undone(hosts):
     assert reaches(hosts, "one", "shop")
 
 
+@pytest.mark.hosts
 def test_a_killed_command_leaves_nothing_behind(monkeypatch):
     """The namespaces of a process that is gone are removed, those of this one stay."""
     with network(BED) as hosts:
@@ -82,6 +84,8 @@ def test_a_killed_command_leaves_nothing_behind(monkeypatch):
 
 
 def test_without_the_right_to_make_hosts_the_error_says_what_is_needed(monkeypatch):
+    monkeypatch.setattr(networks, "missing", str)
+
     def refused(*words: str, check: bool = True) -> str:
         if words[:2] == ("netns", "add"):
             raise FaultFailed("mkdir /run/netns failed: Permission denied")
@@ -92,4 +96,10 @@ def test_without_the_right_to_make_hosts_the_error_says_what_is_needed(monkeypat
         pytest.raises(networks.StackError, match=r"needs Linux, root.*Permission denied"),
         network(BED),
     ):
+        pass
+
+
+def test_another_user_than_root_is_told_at_once(monkeypatch):
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    with pytest.raises(networks.StackError, match="does not run as root"), network(BED):
         pass
