@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import Any
 
+from django.db import connection
+
 from inventory.models import StockMovement
 from lab.bench.cpu import CpuClock
 from lab.bench.rows import ENOUGH_STOCK
@@ -56,6 +58,7 @@ class Point:
         rate: purchases per second.
         batch: purchases per transaction, on average.
         web_us, database_us, redis_us, load_us: CPU time per purchase, in microseconds.
+        wal_bytes: written to the database's log per purchase.
     """
 
     setup: Setup
@@ -65,6 +68,7 @@ class Point:
     database_us: float
     redis_us: float
     load_us: float
+    wal_bytes: float
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON."""
@@ -97,7 +101,7 @@ def measure(
 def _load(stack: Stack, setup: Setup, tokens: list[str], seconds: float) -> Point:
     sale = open_sale(stock=ENOUGH_STOCK, price=99_900, limit=ENOUGH_STOCK, strategy="combining")
     clock = CpuClock(stack)
-    before, own = clock.read(), _own_cpu()
+    before, own, log = clock.read(), _own_cpu(), _log_end()
     load = bench_client.run(
         *("127.0.0.1", stack.port, purchases(sale.pk, tokens)),
         connections=setup.connections,
@@ -116,7 +120,14 @@ def _load(stack: Stack, setup: Setup, tokens: list[str], seconds: float) -> Poin
         database_us=round(cpu.database, 1),
         redis_us=round(cpu.redis, 1),
         load_us=round(own * 1e6 / max(right, 1), 1),
+        wal_bytes=round((_log_end() - log) / max(right, 1)),
     )
+
+
+def _log_end() -> int:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint")
+        return int(cursor.fetchone()[0])
 
 
 def _own_cpu() -> float:

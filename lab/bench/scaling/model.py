@@ -145,9 +145,11 @@ class _Simulation:
             with self.locks[item].request() as turn:
                 yield turn
                 yield from self.compute(costs.redis_batch, self.redis)
+                # The leader waits for its turn in the process, and takes who has come by then.
+                yield from self.compute(costs.web_batch, process.thread, process.cores)
                 size = min(len(waiting), self.world.max_batch)
                 batch = [waiting.popleft() for _ in range(size)]
-                inside = costs.web_batch + costs.web * INSIDE * size
+                inside = costs.web * INSIDE * size
                 yield from self.compute(inside, process.thread, process.cores)
                 yield from self.compute(costs.database_batch + costs.database * size, self.database)
                 yield env.timeout(costs.wait + ROUND_TRIPS * self.world.network)

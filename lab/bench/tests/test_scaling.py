@@ -48,7 +48,7 @@ def test_the_fit_finds_the_costs_that_made_the_points() -> None:
             "redis_us": COSTS.redis_batch / said.batch * 1e6,
         }
         setup = Setup(2, 256, buyers, fitted=True)
-        points.append(Point(setup, said.rate, said.batch, load_us=0.0, **per))
+        points.append(Point(setup, said.rate, said.batch, load_us=0.0, wal_bytes=0, **per))
     found = fit(points, cores=2)
     assert found.web == pytest.approx(COSTS.web)
     assert found.database_batch == pytest.approx(COSTS.database_batch)

@@ -59,7 +59,7 @@ securityContext:
   seccompProfile: {type: RuntimeDefault}
 volumes:
   - name: secrets
-    secret: {secretName: {{ .root.Values.secret }}, defaultMode: 0440}
+    secret: {secretName: {{ .root.Values.credentials }}, defaultMode: 0440}
   - {name: tmp, emptyDir: {}}
   - {name: data, emptyDir: {}}
 {{- end }}
