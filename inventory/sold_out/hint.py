@@ -27,7 +27,7 @@ this often."""
 RETRY = 0.1
 """Seconds between attempts of a publication that must succeed."""
 
-TRUST = 0.01
+TRUST = 0.03
 """Seconds for which a process may refuse without reading the hint again. A change that ends a
 sold-out hint takes as long: it waits before its commit, so that no refusal is out of date."""
 

@@ -10,8 +10,9 @@ from inventory.metrics import metrics
 from inventory.outcomes import Granted, Level, SoldOut
 from inventory.redis import client
 from inventory.selling.strategies import strategy
+from inventory.selling.strategies.combining import Refusing
 from inventory.sold_out import hint as module
-from inventory.sold_out.hint import Hint, hint, register_of
+from inventory.sold_out.hint import Hint, Sighting, hint, register_of
 from inventory.tests.helpers import new_purchase, sell
 
 ITEM = 2**40
@@ -68,6 +69,17 @@ def test_a_process_that_may_not_asks_each_time(stock, looks, monkeypatch):
     sell(new_purchase(item, 1))
     assert [sell(new_purchase(item, buyer)) for buyer in (2, 3)] == [SoldOut(0)] * 2
     assert looks == [item, item]
+
+
+def test_one_request_asks_again_in_good_time_and_the_others_do_not_wait_for_it(monkeypatch):
+    now = 100.0
+    monkeypatch.setattr("inventory.selling.strategies.combining.time.monotonic", lambda: now)
+    refusing = Refusing(Sighting(Level(0, 7), now + module.TRUST), frozenset({1}))
+    assert [refusing.refuses(buyer) for buyer in (1, 2, 3)] == [False, True, True]
+    now += module.TRUST * 0.6
+    assert [refusing.refuses(buyer) for buyer in (2, 3, 4)] == [False, True, True]
+    now += module.TRUST * 0.6
+    assert [refusing.refuses(buyer) for buyer in (2, 3)] == [False, False]
 
 
 def test_a_change_that_ends_a_hint_waits_until_nobody_trusts_it(register, naps):

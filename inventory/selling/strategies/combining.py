@@ -33,10 +33,8 @@ from inventory.selling.combiner import Combiner, Drain
 from inventory.selling.commit import commit_with_retry, lend_connections
 from inventory.selling.strategies.base import Strategy
 from inventory.sold_out.buyers import BuyersOfItem
-from inventory.sold_out.hint import Hint, hint
+from inventory.sold_out.hint import TRUST, Hint, Sighting, hint
 from inventory.tracing import hooks
-
-NOT_REFUSING: tuple[float, frozenset[int]] = (0.0, frozenset())
 
 
 class QueueKey(NamedTuple):
@@ -44,6 +42,32 @@ class QueueKey(NamedTuple):
 
     item: int
     on_granted: OnGranted
+
+
+class Refusing:
+    """An item that is sold out, from when its hint was read.
+
+    Args:
+        seen: the hint.
+        buyers: of the item, who may repeat a purchase.
+    """
+
+    __slots__ = ("_again", "_buyers", "_until")
+
+    def __init__(self, seen: Sighting, buyers: frozenset[int]) -> None:
+        self._until, self._buyers = seen.until, buyers
+        self._again = seen.until - TRUST / 2
+
+    def refuses(self, buyer: int) -> bool:
+        """Whether a buyer may be refused now, without reading the hint again."""
+        now = time.monotonic()
+        if now >= self._until or buyer in self._buyers:
+            return False
+        if now >= self._again:
+            # In good time, one request reads it again, and the others need not wait for it.
+            self._again = self._until
+            return False
+        return True
 
 
 class Combining(Strategy):
@@ -62,8 +86,8 @@ class Combining(Strategy):
         self._buyers = BuyersOfItem()
         # Items that this process has seen sold out: only these are worth a look at the hint.
         self._ran_out: set[int] = set()
-        # Until when all but an item's buyers are refused at once.
-        self._refusing: dict[int, tuple[float, frozenset[int]]] = {}
+        # Of these, the items of which all but the buyers are refused at once.
+        self._refusing: dict[int, Refusing] = {}
         self._combiner: Combiner[Purchase, Outcome] = Combiner(
             self._handle,
             max_batch=conf.MAX_BATCH.get(),
@@ -76,8 +100,8 @@ class Combining(Strategy):
         return cls(hint())
 
     def sell(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:  # noqa: D102
-        until, buyers = self._refusing.get(purchase.item, NOT_REFUSING)
-        if time.monotonic() < until and purchase.buyer not in buyers:
+        refusing = self._refusing.get(purchase.item)
+        if refusing is not None and refusing.refuses(purchase.buyer):
             metrics.count("refused_by_hint")
             return SoldOut(0)
         lend_connections()
@@ -113,7 +137,7 @@ class Combining(Strategy):
             return tickets
         if buyers is None:
             return tickets
-        self._refusing[item] = (seen.until, buyers)
+        self._refusing[item] = Refusing(seen, buyers)
         others = []
         for ticket in tickets:
             if ticket.request.buyer in buyers:
