@@ -41,9 +41,7 @@ class Sign:
     by: float = 0.0
 
 
-_WEB = Sign(
-    "Age of the youngest process", 'max(shop_process_started_seconds{process=~".*[.]web"})', 0.5
-)
+_WEB = Sign("Since the last start", 'max(shop_process_started_seconds{process=~".*[.]web"})', 0.5)
 _REDIS = Sign("Redis unavailable", "sum(inventory_redis_unavailable_total)")
 _DATABASE = Sign("Transactions repeated", "sum(inventory_tried_again_total)")
 
@@ -59,18 +57,22 @@ SIGNS = {
     "redis-mute": _REDIS,
     "redis-reset": _REDIS,
     "redis-full": _REDIS,
-    "redis-failover": _REDIS,
+    "redis-failover": Sign(
+        "Since the last start", 'max(shop_server_started_seconds{server="redis"})', 2.0
+    ),
     "postgres-killed": _DATABASE,
-    "postgres-restarted": _DATABASE,
+    "postgres-restarted": Sign(
+        "Since the last start", 'max(shop_server_started_seconds{server="database"})', 0.1
+    ),
     "postgres-terminated": _DATABASE,
     "postgres-exhausted": Sign("Calls by status", 'sum(shop_api_seconds_count{status="503"})'),
     "commit-lost": Sign("Transactions repeated", "sum(inventory_commit_unknown_total)"),
     "celery-killed": Sign(
-        "Age of the youngest process",
+        "Since the last start",
         'max(shop_process_started_seconds{process=~".*[.]celery"})',
         0.5,
     ),
-    "mail-killed": Sign("Age of the oldest", 'max(shop_owed_seconds{kind="mail"})', 2.0),
+    "mail-killed": Sign("Mails", 'sum(shop_mails_total{outcome="postponed"})'),
     "clock-stepped": Sign("Clocks", "max(abs(shop_clock_ahead_seconds))", 1.0),
     "disk-full": Sign("Calls by status", 'sum(shop_api_seconds_count{status="503"})'),
 }

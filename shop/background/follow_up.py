@@ -20,6 +20,7 @@ from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 
 from inventory import failpoints, outbox
+from inventory.metrics import metrics
 from inventory.tracing import hooks
 from shop import orders, tracing
 from shop.background import expiry
@@ -104,6 +105,7 @@ def send_mails() -> int:
         try:
             connection.open()
         except (OSError, SMTPException) as error:
+            metrics.count("mails", "postponed", by=len(owed))
             log.warning("the mail server does not answer (%s); %s mails wait", error, len(owed))
             return 0
         try:
@@ -111,6 +113,7 @@ def send_mails() -> int:
         finally:
             connection.close()
         Mail.objects.filter(pk__in=sent).update(sent=Now(), attempts=F("attempts") + 1, error="")
+        metrics.count("mails", "sent", by=len(sent))
     return len(sent)
 
 
@@ -129,6 +132,7 @@ def _send(mail: Mail, connection: BaseEmailBackend) -> bool:
         with tracing.sending(mail.kind, mail.trace):
             connection.send_messages([rendering.message(mail)])
     except Exception as error:
+        metrics.count("mails", "failed")
         log.exception("%s could not be sent", mail, extra={"order": mail.order_id})
         attempts = mail.attempts + 1
         Mail.objects.filter(pk=mail.pk).update(

@@ -34,6 +34,13 @@ def declare() -> None:
             ("task", "outcome"),
             prefix="shop",
         ),
+        Declared(
+            "mails",
+            "counter",
+            "mails by outcome: sent, failed, postponed as the mail server does not answer",
+            ("outcome",),
+            prefix="shop",
+        ),
         Declared("pool_connections", "gauge", "connections of the database pool", prefix="shop"),
         Declared("pool_used", "gauge", "connections of the pool that are lent", prefix="shop"),
         Declared("pool_waiting", "gauge", "callers that wait for a connection", prefix="shop"),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from django.db import connection, transaction
 from prometheus_client.core import GaugeMetricFamily, Metric
 
+from inventory.redis import client
 from shop import health
 
 LAGS = """
@@ -66,14 +68,43 @@ def owed() -> list[Owed]:
         connection.close()  # back to the pool: the thread that asked ends
 
 
+def database_started() -> float:
+    """Return when PostgreSQL was started, in seconds since the epoch by its own clock."""
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT extract(epoch FROM pg_postmaster_start_time())")
+            return float(cursor.fetchone()[0])
+    finally:
+        connection.close()
+
+
+def redis_started() -> float:
+    """Return when Redis was started, or this replica of it, by this machine's clock."""
+    return time.time() - float(client().info("server")["uptime_in_seconds"])
+
+
+STARTED: dict[str, Callable[[], float]] = {"database": database_started, "redis": redis_started}
+
+
 def families() -> Iterable[Metric]:
     """Return the state as Prometheus metrics; figures that cannot be read are absent."""
-    questions: dict[str, Callable[[], object]] = {"owed": owed, "queues": health.queue_lengths}
+    questions: dict[str, Callable[[], object]] = {
+        "owed": owed,
+        "queues": health.queue_lengths,
+        **{f"start of the {name}": question for name, question in STARTED.items()},
+    }
     answers = health.asked({**health.SERVERS, **questions})
     up = GaugeMetricFamily("shop_up", "1 if the server answers in time", labels=["server"])
     for name in health.SERVERS:
         up.add_metric([name], float(answers[name].error is None))
     yield up
+    started = GaugeMetricFamily(
+        "shop_server_started_seconds", "when it was started, since the epoch", labels=["server"]
+    )
+    for name in STARTED:
+        if (when := answers[f"start of the {name}"].value) is not None:
+            started.add_metric([name], when)
+    yield started
     waiting = GaugeMetricFamily("shop_owed", "work that is owed, by kind", labels=["kind"])
     dead = GaugeMetricFamily("shop_owed_dead", "work that was given up", labels=["kind"])
     age = GaugeMetricFamily("shop_owed_seconds", "age of the oldest work owed", labels=["kind"])

@@ -18,6 +18,7 @@ from django.urls import reverse
 from redis import Redis
 
 from inventory import outbox
+from inventory.metrics import metrics
 from inventory.models import OutboxMessage
 from inventory.redis import client as redis
 from inventory.tests.helpers import outsider
@@ -265,9 +266,11 @@ def test_mails_wait_without_attempts_while_the_mail_server_is_unreachable(settin
     settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
     settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", free_port()
     order = an_order(a_sale())
+    before = metrics.read().get("mails", 0)
     follow_up.follow_up()
     mail = Mail.objects.get(order=order)
     assert (mail.sent, mail.attempts, mail.error) == (None, 0, "")
+    assert metrics.read()["mails"] == before + 1
     assert "mail server does not answer" in caplog.text
 
 

@@ -18,7 +18,7 @@ from inventory.metrics import Declared, Metrics, metrics
 from shop import environment, health
 from shop.catalogue.models import Sale
 from shop.conftest import Buyer
-from shop.metrics import exporter, files
+from shop.metrics import exporter, files, state
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
@@ -106,6 +106,9 @@ def test_what_is_owed_is_read_from_the_database_and_servers_are_up(
     assert total(samples, "shop_owed_seconds", kind="outbox") >= 0.1
     for server in health.SERVERS:
         assert total(samples, "shop_up", server=server) == 1, server
+    for server in state.STARTED:
+        # Redis tells whole seconds.
+        assert 0 < total(samples, "shop_server_started_seconds", server=server) < time.time() + 2
     assert ("shop_queue_tasks", (("queue", "mail"),)) in samples
 
 
