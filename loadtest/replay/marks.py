@@ -126,8 +126,12 @@ def find_marks(
         sold.count(call)
         for clue in clues:
             clue.compare(call)
-    marks = (_mark(clue, sold.beyond, during) for clue in clues)
-    return sorted((mark for mark in marks if mark is not None), key=lambda mark: mark.at)
+    found: dict[tuple[str, int], Mark] = {}
+    for clue in clues:
+        if (mark := _mark(clue, sold.beyond, during)) is not None:
+            # One mark where several pieces of evidence are about one moment.
+            found.setdefault((mark.property, mark.at), mark)
+    return sorted(found.values(), key=lambda mark: mark.at)
 
 
 def first_beyond(histories: Sequence[str | Path], units: Counter[str]) -> Operation | None:
@@ -182,13 +186,20 @@ def _opening(final: str | Path | None, histories: Sequence[str | Path]) -> Count
 
 
 def _mark(clue: _Clue, beyond: Operation | None, during: Sequence[str | Path]) -> Mark | None:
-    call = clue.call or (beyond if clue.property in STOCK else None)
-    if call is not None:
-        return Mark(clue.property, clue.name, call.end, clue.text, call.call)
-    # The books of a moment: seen when that snapshot was taken.
-    seen = SNAPSHOT.search(clue.text)
-    number = int(seen[1]) if seen else 0
+    if clue.call is not None:
+        return Mark(clue.property, clue.name, clue.call.end, clue.text, clue.call.call)
+    seen = _seen(clue, during)
+    # The books of a moment, or the answer that promised too much: whichever was first.
+    if clue.property in STOCK and beyond and (seen is None or beyond.end <= seen):
+        return Mark(clue.property, clue.name, beyond.end, clue.text, beyond.call)
+    return None if seen is None else Mark(clue.property, clue.name, seen, clue.text)
+
+
+def _seen(clue: _Clue, during: Sequence[str | Path]) -> int | None:
+    """Return when the snapshot was taken that the evidence names; None if it names none."""
+    named = SNAPSHOT.search(clue.text)
+    number = int(named[1]) if named else 0
     if not 1 <= number <= len(during):
         return None
     header, _ = snapshot.read(during[number - 1])
-    return Mark(clue.property, clue.name, header.taken_at, clue.text)
+    return header.taken_at

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from loadtest.checker import FAIL, judge
+from loadtest.checker import FAIL, judge, snapshot
 from loadtest.history import operations
 from loadtest.replay import (
     ServedError,
@@ -151,6 +151,18 @@ def test_an_oversell_is_marked_at_the_answer_that_promised_too_much(tmp_path: Pa
     [mark] = find_marks(verdict, files["histories"], final=files["snapshot"])
     call = next(each for each in operations(*files["histories"]) if each.call == mark.call)
     assert call.key == late
+
+
+def test_books_are_marked_at_the_first_snapshot_that_shows_them_wrong(tmp_path: Path) -> None:
+    world = a_run()
+    PLANTS["P1: below zero during the run"](world)
+    files = world.write(tmp_path / "run")
+    verdict = judge(**files, properties=["P1"])
+    during = files["during"]
+    marks = find_marks(verdict, files["histories"], final=files["snapshot"], during=during)
+    [mark] = marks
+    number = int(mark.text.partition("snapshot ")[2].partition(")")[0])
+    assert (mark.at, mark.call) == (snapshot.read(during[number - 1])[0].taken_at, "")
 
 
 def test_a_run_without_a_violation_has_no_mark(tmp_path: Path) -> None:

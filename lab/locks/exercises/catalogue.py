@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from django.utils.translation import gettext_noop as _
-
 from lab.locks import lessons
 from lab.locks.lessons import Lesson
 
@@ -46,6 +44,14 @@ class Exercise:
     start: Path
     solution: Path
     methods: tuple[str, ...]
+
+
+def _(text: str) -> str:
+    """Mark a text for the catalogue of messages.
+
+    Django's own marker would load Django in the learner's process, which has little memory.
+    """
+    return text
 
 
 LOCK = ("acquire", "release")

@@ -15,7 +15,7 @@ const COLOURS = {
 const DASHES = { held: [8, 5], oversold: [3, 3], refused: [8, 5], failed: [3, 3], p99: [8, 5] };
 
 export class Chart {
-  constructor(element, names, height = 262) {
+  constructor(element, names, height = 300) {
     this.element = element;
     this.names = names;
     this.height = height;

@@ -125,8 +125,12 @@ class ReplayPlayer {
 
   showMark(property) {
     const mark = this.replay.marks.find((each) => !property || each.property === property);
-    if (!mark) return;
+    if (mark) this.stopAt(mark);
+  }
+
+  stopAt(mark) {
     this.play(false);
+    this.shown = mark; // several may be at one moment
     this.go(mark.at);
     this.say(fillIn(this.words.broken, mark.property, mark.name, mark.text));
   }
@@ -174,8 +178,7 @@ class ReplayPlayer {
     // A violation stops the player, so that nobody misses it.
     const mark = this.replay.marks.find((each) => each.at > this.at && each.at <= at);
     if (mark) {
-      this.showMark(mark.property === this.replay.marks[0].property ? undefined : mark.property);
-      this.go(mark.at);
+      this.stopAt(mark);
       return;
     }
     this.go(at, this.still.matches);
@@ -228,7 +231,8 @@ class ReplayPlayer {
   }
 
   showBroken() {
-    const mark = this.replay.marks.findLast((each) => each.at <= this.at);
+    const last = this.replay.marks.findLast((each) => each.at <= this.at);
+    const mark = last && last.at === this.shown?.at ? this.shown : last;
     this.broken.hidden = !this.replay.marks.length;
     this.broken.dataset.now = Boolean(mark); // its place is kept, so that the picture stays where it is
     this.broken.textContent = mark ? fillIn(this.words.broken, mark.property, mark.name, mark.text) : "–";
