@@ -6,7 +6,7 @@ ARGS ?=
 # manage.py looks for its packages in VENV.
 export VENV
 
-.PHONY: help demo test prove duel bench compare bench-locks soak mutants lint types audit site messages packages chart reset lock clean
+.PHONY: help demo test prove duel bench compare bench-locks scaling soak mutants lint types audit site messages packages chart reset lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -36,6 +36,9 @@ prove: $(VENV)/.run  ## run a sale under load and judge it (ARGS="--buyers 2000 
 
 duel: $(VENV)/.run  ## let two strategies sell to the same buyers (ARGS="--first naive --second combining")
 	@$(BIN)/python manage.py duel $(ARGS)
+
+scaling: $(VENV)/.dev  ## measure one hot item, and model it up to 100 web nodes (docs/scaling.md)
+	@$(BIN)/python manage.py scaling $(ARGS)
 
 soak: $(VENV)/.run  ## repeat proofs under random faults (ARGS="--minutes 60 --folder .data/soak")
 	@exec $(BIN)/python manage.py soak $(ARGS)

@@ -15,6 +15,7 @@ import socket
 import struct
 import sys
 import time
+from contextlib import suppress
 from typing import Any
 
 import gevent
@@ -67,12 +68,20 @@ class DrainingWorker(GeventWorker):
         gevent.spawn(self._drain_and_stop)
 
     def _drain_and_stop(self) -> None:
-        if sys.platform == "linux":
-            ports = [each for each in self.sockets if each.family != socket.AF_UNIX]
-            for port in ports:
-                refuse_new(port)
-            ended = time.monotonic() + LONGEST
-            gevent.sleep(HANDSHAKE)
-            while any(queued(port) for port in ports) and time.monotonic() < ended:
-                gevent.sleep(0.02)
-        self.alive = False
+        try:
+            # Kernels without filters, such as sandboxes, close the port as gunicorn does.
+            with suppress(OSError):
+                self._drain()
+        finally:
+            self.alive = False
+
+    def _drain(self) -> None:
+        if sys.platform != "linux":
+            return
+        ports = [each for each in self.sockets if each.family != socket.AF_UNIX]
+        for port in ports:
+            refuse_new(port)
+        ended = time.monotonic() + LONGEST
+        gevent.sleep(HANDSHAKE)
+        while any(queued(port) for port in ports) and time.monotonic() < ended:
+            gevent.sleep(0.02)

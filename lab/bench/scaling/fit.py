@@ -9,8 +9,11 @@ from dataclasses import dataclass, replace
 from lab.bench.scaling.measure import Point
 from lab.bench.scaling.model import Costs, Outcome, World, simulate
 
-WAITS = [0.0005 * 1.25**step for step in range(16)]
-"""Seconds to try for what a transaction waits without CPU: 0.5 to 14 ms."""
+WAITS = [0.0005 * 1.25**step for step in range(20)]
+"""Seconds to try for what a transaction waits without CPU: 0.5 to 35 ms."""
+
+PACES = [1.0 + 0.1 * step for step in range(13)]
+"""Seconds on the clock to try for a second of CPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +39,8 @@ def fit(points: Sequence[Point], cores: int) -> Costs:
     """Return the costs that explain the fitted points.
 
     CPU times are lines over 1 / batch, by least squares: a part per purchase and a part per
-    transaction. What remains, the wait, is the one of :data:`WAITS` that gives the fitted points'
-    rates best.
+    transaction. What remains, the wait and the pace, are those of :data:`WAITS` and :data:`PACES`
+    that give the fitted points' rates best, found in turns.
     """
     seen = [point for point in points if point.setup.fitted]
     web, web_batch = _line(seen, [point.web_us for point in seen])
@@ -45,8 +48,11 @@ def fit(points: Sequence[Point], cores: int) -> Costs:
     _, redis_batch = _line(seen, [point.redis_us for point in seen])
     load = sum(point.load_us for point in seen) / len(seen) / 1e6
     costs = Costs(web, database, web_batch, database_batch, redis_batch, load, 0.0)
-    tried = [replace(costs, wait=wait) for wait in WAITS]
-    return min(tried, key=lambda each: _badness(each, seen, cores))
+    for _ in range(2):
+        for name, values in (("wait", WAITS), ("pace", PACES)):
+            tried = [replace(costs, **{name: value}) for value in values]
+            costs = min(tried, key=lambda each: _badness(each, seen, cores))
+    return costs
 
 
 def check(costs: Costs, points: Sequence[Point], cores: int) -> list[Checked]:

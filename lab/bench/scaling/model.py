@@ -33,6 +33,8 @@ class Costs:
         web, database, redis, load: CPU per purchase.
         web_batch, database_batch, redis_batch: CPU per transaction.
         wait: per transaction, without CPU: the log's flush, round trips, the lock's way on.
+        pace: seconds on the clock per second of CPU; more than 1 where others, such as the guests
+            of the same host, take a core away.
     """
 
     web: float
@@ -42,6 +44,7 @@ class Costs:
     redis_batch: float
     load: float
     wait: float
+    pace: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +116,7 @@ class _Simulation:
                 requests.append(each.request())
                 yield requests[-1]
             used = min(SLICE, seconds)
-            yield self.env.timeout(used)
+            yield self.env.timeout(used * self.costs.pace)
             for each, request in zip(needed, requests, strict=True):
                 each.release(request)
             seconds -= used

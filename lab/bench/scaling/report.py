@@ -20,14 +20,17 @@ DATABASE_CORES = 8
 
 def in_lock(costs: Costs, batch: int, network: float = NETWORK) -> dict[str, float]:
     """Return the seconds that a batch spends under the item's lock, by what it spends them on."""
-    return {
-        "log flush, lock's way on, scheduling": costs.wait,
-        "network": ROUND_TRIPS * network,
+    computed = {
         "lock server and broker": costs.redis_batch,
         "database, per transaction": costs.database_batch,
         "database, per purchase": costs.database * batch,
         "web process, per transaction": costs.web_batch,
         "web process, per purchase": costs.web * INSIDE * batch,
+    }
+    return {
+        "log flush, lock's way on, scheduling": costs.wait,
+        "network": ROUND_TRIPS * network,
+        **{name: seconds * costs.pace for name, seconds in computed.items()},
     }
 
 
@@ -43,7 +46,7 @@ def cluster(nodes: int, buyers: int, items: int = 1) -> World:
 
 def run(costs: Costs, world: World) -> Outcome:
     """Simulate long enough for every buyer to come twice."""
-    slowest = limit(costs, 256) if world.items == 1 else 2000.0
+    slowest = limit(costs, 256) if world.items == 1 else 1000.0
     return simulate(costs, world, seconds=2.0 + 2.5 * world.buyers / slowest)
 
 
@@ -79,7 +82,7 @@ def lock_table(costs: Costs) -> Iterator[str]:
 
 def node_capacity(costs: Costs, batch: int = 256) -> float:
     """Return the purchases per second that the cores of one node can take."""
-    return 2 / (costs.web + costs.web_batch / batch)
+    return 2 / (costs.web + costs.web_batch / batch) / costs.pace
 
 
 def series(costs: Costs) -> dict[str, list[tuple[int, Outcome]]]:

@@ -29,6 +29,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:  # noqa: D102
         parser.add_argument("--seconds", type=float, default=3.0, help="of each point (3)")
+        parser.add_argument("--rounds", type=int, default=2, help="of which the best counts (2)")
         parser.add_argument("--json", type=Path, default=RESULT, help="the points' file")
         parser.add_argument(
             "--redraw", action="store_true", help="measure nothing: use the points of that file"
@@ -40,7 +41,7 @@ class Command(BaseCommand):
             call_command("migrate", verbosity=0)
             urls = ServerUrls(*(environment.text(name) for name in entry.SERVER_VARIABLES))
             with console.status("") as status:
-                points = measure(urls, SETUPS, options["seconds"], status.update)
+                points = measure(urls, SETUPS, options["seconds"], options["rounds"], status.update)
             document = {"points": [each.to_json() for each in points], "machine": machine()}
             options["json"].write_text(json.dumps(document, indent=1) + "\n")
         document = json.loads(options["json"].read_text())
