@@ -143,7 +143,6 @@ class Run:
         self.tokens = Tokens(self.address)
         self.tally = Tally(run)
         self.everyone_is_here = threading.Event()
-        self.ending = False
         self._report = report
         self._users = count()
         self._users_begun = 0
@@ -157,7 +156,7 @@ class Run:
         self._arrivals = Arrivals(arrivals, drawn, self.sale.opens_at) if arrivals else None
 
     def live(self, act: Act, *, scheduled: bool) -> None:
-        """Play one buyer after the other, as many as there are rounds (0: until the load ends).
+        """Play one buyer after the other, as many as there are rounds (0: without end).
 
         `scheduled`: these buyers arrive at times of their own, if the run is an open loop.
         """
@@ -168,8 +167,6 @@ class Run:
         try:
             for turn in count() if self.rounds == 0 else range(self.rounds):
                 act(*self._buyer(user, turn, connection, scheduled=scheduled))
-                if self.ending:
-                    return
                 if self.rounds == 0 and scheduled:
                     time.sleep(pauses.random() * 2 * self._pause)
         finally:

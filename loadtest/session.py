@@ -53,7 +53,6 @@ def attach(events: Events) -> Session:
         (events.spawning_complete, session.open_doors),
         (events.report_to_master, session.report_tally),
         (events.worker_report, session.collect_tally),
-        (events.test_stopping, session.let_finish),
         (events.test_stop, session.stop),
         (events.quitting, session.close),
         (events.quitting, session.summarize),
@@ -151,11 +150,6 @@ class Session:
         tally = Tally(**data.get("tally", {}))
         if tally.run and tally.run == self._run_name:
             self.tallies[client_id] = tally
-
-    def let_finish(self, **_: Any) -> None:
-        """Let no user begin with another buyer: Locust waits for the calls that are under way."""
-        if self.run is not None:
-            self.run.ending = True
 
     def stop(self, **_: Any) -> None:
         """Close the history, and have the run judged if it was started from the page."""

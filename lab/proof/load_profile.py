@@ -18,10 +18,6 @@ from loadtest.roles import MAIN, format_sales
 MASTER_PORT = 5557
 """Where Locust's master listens for its workers, or the next free one."""
 
-LAST_ANSWERS = 5
-"""Seconds that a load which is told to end waits for its buyers. An answer that it does not wait
-for would count as one that the shop never gave."""
-
 LONGEST = 600
 """Seconds that a load may run that ends by itself, whatever happens."""
 
@@ -98,7 +94,7 @@ class Load:
             *("--history", str(folder) if records else "", "--arrivals", str(profile.arrivals)),
             *("--totals", str(self._totals)),
             *(
-                ("--rounds", "0", "--stop-timeout", str(LAST_ANSWERS))
+                ("--rounds", "0")
                 if profile.stays
                 else ("--until-done", "--run-time", f"{LONGEST}s")
             ),
@@ -132,7 +128,7 @@ class Load:
         if self._process.poll() is None:
             self._process.terminate()
             try:
-                self._process.wait(timeout=LAST_ANSWERS + 15)
+                self._process.wait(timeout=15)
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()

@@ -9,16 +9,13 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
-from random import Random
 
 import pytest
 
 from loadtest.checker import FAIL, PASS, Verdict, judge
 from loadtest.checker import snapshot as s
 from loadtest.history import INFO, OK, operations
-from loadtest.run import Run
 from loadtest.scenarios import MIXES
-from loadtest.shopper import Shopper
 from loadtest.tests.fake_shop import FakeShop, serving
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -77,29 +74,6 @@ def test_a_rush_on_a_right_shop_sells_everything_and_is_proved(tmp_path: Path) -
     verdict = judged(shop, folder)
     assert verdict.verdict == PASS, verdict.to_json()
     assert verdict.counts["ok"] == verdict.counts["orders"] == verdict.counts["total"] == 10
-
-
-def test_a_load_that_is_told_to_end_lets_its_buyers_finish() -> None:
-    played: list[float] = []
-    with serving(FakeShop(stock=10)) as url:
-        run = Run(
-            host=url,
-            sale="1",
-            weights={},
-            seed=7,
-            worker=0,
-            rounds=0,
-            history="",
-            report=lambda *_: None,
-        )
-        run.everyone_is_here.set()
-
-        def act(shopper: Shopper, random: Random, place: float) -> None:
-            played.append(place)
-            run.ending = len(played) == 3
-
-        run.live(act, scheduled=False)
-    assert len(played) == 3
 
 
 def test_several_processes_have_buyers_and_histories_of_their_own(tmp_path: Path) -> None:
