@@ -163,14 +163,14 @@ def test_a_call_that_the_next_fault_met_is_left_out_but_not_one_that_hung_before
 ) -> None:
     world = served_after(13.0)
     for _ in range(5):
-        world.call(int(17.5 * SECOND), int(19.5 * SECOND), "page", 503)
-    ask(world, 22.5, "payment", 200, times=5, each=0.1)
-    faults = [("postgres killed", 9, 10), ("redis killed", 18, 19)]
+        world.call(int(17.5 * SECOND), int(24.5 * SECOND), "page", 503)
+    ask(world, 27.5, "payment", 200, times=5, each=0.1)
+    faults = [("postgres killed", 9, 10), ("redis killed", 23, 24)]
     assert recovered(world, tmp_path, *faults).verdict == PASS
-    world.call(int(14.5 * SECOND), int(19.5 * SECOND), "page", 200)  # slow, and yet served
+    world.call(int(14.5 * SECOND), int(24.5 * SECOND), "page", 200)  # slow, and yet served
     assert recovered(world, tmp_path, *faults).verdict == PASS
     for _ in range(2):
-        world.call(int(14.5 * SECOND), int(19.5 * SECOND), "page", 503)
+        world.call(int(14.5 * SECOND), int(24.5 * SECOND), "page", 503)
     verdict = recovered(world, tmp_path, *faults)
     assert "2 of 53 answers (pages) were bad" in verdict["P12"].detail
     assert [each.rates["pages"] for each in verdict.aftermaths] == [Rate(53, 2), Rate(0, 0)]
@@ -181,7 +181,9 @@ def test_a_call_that_never_ended_counts_if_it_was_open_for_long(tmp_path: Path) 
     for _ in range(3):
         world.call(int(13.2 * SECOND), int(17 * SECOND), "page", 200)
         world.lines.pop()  # the answer
-    ask(world, 17, "payment", 200, times=1, each=0)
+    ask(world, 21, "payment", 200, times=1, each=0)
+    assert recovered(world, tmp_path, ("postgres killed", 9, 10)).verdict == PASS
+    ask(world, 21.5, "payment", 200, times=1, each=0)
     assert recovered(world, tmp_path, ("postgres killed", 9, 10)).verdict == FAIL
 
 

@@ -19,6 +19,11 @@ NOT_SERVED = ("busy", CONNECTION_REFUSED)
 PAGE, RESTOCK = "page", "restock"
 KINDS = ("API", "pages")
 
+HUNG = 8_000_000_000
+"""Nanoseconds after which an open call counts as bad, whatever interrupts it then. A client waits
+for longer, and a busy machine answers sooner. What the next fault or the end of the load interrupts
+earlier tells nothing of the fault before."""
+
 ENOUGH = 20
 """Answers of a kind, after all faults together, without which nothing is known about the kind."""
 
@@ -86,8 +91,7 @@ def _rates(evidence: Evidence, since: int, until: int) -> dict[str, Rate]:
     """Count the answers to calls that began in a window, by kind.
 
     A call that is still open at the window's end is left out, since the next fault may have hit
-    it, unless it had been open for longer than the shop may take to recover: then its answer
-    counts, whenever that comes.
+    it, unless it had been open for `HUNG`: then its answer counts, whenever that comes.
     """
     rows = evidence.rows(
         f"""
@@ -107,7 +111,7 @@ def _rates(evidence: Evidence, since: int, until: int) -> dict[str, Rate]:
         """,
         since,
         until,
-        evidence.settled_ns,
+        HUNG,
     )
     found = {KINDS[page]: Rate(answers, bad) for page, answers, bad in rows}
     return {kind: found.get(kind, Rate(0, 0)) for kind in KINDS}
