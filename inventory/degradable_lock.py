@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from inventory.metrics import metrics
 from inventory.redis import circuit, client
-from locking import LockError, LockTimeout
+from locking import LockError, LockTimeout, LockUnavailable
 from locking.backends.redis import RedisLock
 
 
@@ -53,6 +53,10 @@ class DegradableLock:
         finally:
             try:
                 lease.release()
+            except LockUnavailable:
+                # Redis is gone: the next caller need not find out by another time-out.
+                circuit().trip()
+                metrics.count(f"{self._prefix}lock_lost")
             except LockError:
                 # The lease ended early or Redis failed. The fencing token has already decided
                 # what was written, so this is counted and not raised.

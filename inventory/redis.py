@@ -65,12 +65,16 @@ class Circuit:
         try:
             answer = question()
         except (RedisError, LockUnavailable):
-            self._broken = True
-            self._retry_at = time.monotonic() + RETRY_AFTER
-            metrics.count("redis_unavailable")
+            self.trip()
             return otherwise
         self._broken = False
         return answer
+
+    def trip(self) -> None:
+        """Skip Redis for a while, after a call outside this circuit breaker has failed."""
+        self._broken = True
+        self._retry_at = time.monotonic() + RETRY_AFTER
+        metrics.count("redis_unavailable")
 
 
 class Server:

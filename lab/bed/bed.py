@@ -17,6 +17,7 @@ from lab.bed.servers.server import Place, log_tail
 from lab.stack import leftovers
 from lab.stack.embedded import EmbeddedServers, ServerUrls, private_servers
 from lab.stack.errors import StackError
+from lab.stack.folder import make_folder
 from lab.stack.private import private_folder
 from lab.stack.small_disk import small_disk
 from loadtest.faults.hosts import Host, Hosts
@@ -109,8 +110,9 @@ def started(
         variables = {**kept, leftovers.MARK: str(folder)}
         place = Place(description, hosts, folder, variables, under_clock)
         for host in hosts.with_role("db"):
-            disk = cleanup.enter_context(small_disk(place.disk(host)))
-            host.disk = str(disk or "")
+            # Of PostgreSQL alone: etcd stops for good when it cannot write.
+            folder_of_data = make_folder(place.disk(host) / patroni.FOLDER)
+            host.disk = str(cleanup.enter_context(small_disk(folder_of_data)) or "")
         # Before their disks go. At once: their data ends with them.
         cleanup.callback(_kill_all, hosts)
         for host in hosts.hosts.values():

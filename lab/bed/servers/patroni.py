@@ -14,7 +14,7 @@ from lab.bed.servers.haproxy import database_front
 from lab.bed.servers.server import Place, program
 from lab.stack import postgres
 from lab.stack.errors import StackError
-from lab.stack.folder import kept_secret, write_private
+from lab.stack.folder import kept_secret, make_folder, write_private
 from loadtest.faults.hosts import Host
 from loadtest.faults.postgres_hosts import API_PORT, Agents
 
@@ -25,6 +25,9 @@ CLIENTS, PEERS = 2379, 2380
 USER = DATABASE = "shop"
 OWNER = "postgres"
 """The system user of Debian's packages; PostgreSQL refuses to run as root."""
+
+FOLDER = "postgres"
+"""On a host's disk; a file system of its own where one can be mounted."""
 
 TTL, LOOP, RETRY = 10, 2, 3
 """Seconds: until a silent primary's lease ends; between two looks of an agent; and for which it
@@ -68,8 +71,7 @@ def etcd(place: Place, host: Host) -> None:
 
 def patroni(place: Place, host: Host) -> None:
     """Set up a PostgreSQL and its agent; the first agent to get etcd's key creates the database."""
-    folder = place.disk(host) / "postgres"
-    folder.mkdir()
+    folder = make_folder(place.disk(host) / FOLDER)
     shutil.chown(folder, OWNER, OWNER)
     postgres.let_pass(folder)
     configuration = folder / "patroni.json"  # JSON is YAML
