@@ -13,7 +13,15 @@ from contextlib import contextmanager
 from itertools import count
 from typing import TypeVar
 
-from django.db import InterfaceError, OperationalError, connection, connections, transaction
+from django.db import (
+    InterfaceError,
+    InternalError,
+    OperationalError,
+    connection,
+    connections,
+    transaction,
+)
+from psycopg.errors import ReadOnlySqlTransaction
 from psycopg_pool import PoolTimeout
 
 from inventory.metrics import metrics
@@ -90,7 +98,9 @@ def commit_with_retry(attempt: Callable[[bool], T]) -> T:
             metrics.count("commit_unknown")
             unknown, failure = True, error
             forget_connection()
-        except (OperationalError, InterfaceError) as error:
+        except (OperationalError, InterfaceError, InternalError) as error:
+            if isinstance(error, InternalError) and not _is_standby(error):
+                raise
             metrics.count("tried_again")
             failure = error
             forget_connection()
@@ -113,6 +123,11 @@ def commit_with_retry(attempt: Callable[[bool], T]) -> T:
     if unknown:
         raise OutcomeUnknown("the database could not be asked again") from failure
     raise Busy(_why_busy(failure)) from failure
+
+
+def _is_standby(error: InternalError) -> bool:
+    """Whether the server takes no writes: it was the primary until a moment ago."""
+    return isinstance(error.__cause__, ReadOnlySqlTransaction)
 
 
 def _why_busy(failure: Exception) -> str:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from django.db import IntegrityError, OperationalError
+from django.db import IntegrityError, InternalError, OperationalError, connection
 from psycopg_pool import PoolTimeout
 
 from inventory.models import Reservation
@@ -106,6 +106,26 @@ def test_after_an_unknown_commit_overload_is_not_reported(then, clock):
 def test_what_an_attempt_itself_raises_is_passed_on(clock):
     with pytest.raises(IntegrityError):
         commit_with_retry(attempts(clock, 1, AWAY, IntegrityError()))
+
+
+def test_a_server_that_has_become_a_standby_is_left_for_the_primary(stock, monkeypatch):
+    item, standbys, read = stock(1), [True], batch.read_and_decide
+
+    def read_from_a_standby_first(*arguments):
+        if standbys:
+            with connection.cursor() as cursor:
+                cursor.execute("SET TRANSACTION READ ONLY")
+            standbys.clear()
+        return read(*arguments)
+
+    monkeypatch.setattr(batch, "read_and_decide", read_from_a_standby_first)
+    assert isinstance(sell(new_purchase(item)), Granted)
+    assert (standbys, book(item).held) == ([], 1)
+
+
+def test_other_errors_inside_the_server_are_passed_on(clock):
+    with pytest.raises(InternalError):
+        commit_with_retry(attempts(clock, 0.01, InternalError("invalid page"), "sold"))
 
 
 def test_a_raced_limit_is_decided_anew(stock, monkeypatch):

@@ -103,6 +103,9 @@ def _configuration(place: Place, host: Host, folder: Path) -> dict[str, Any]:
                 "loop_wait": LOOP,
                 "retry_timeout": RETRY,
                 "synchronous_mode": bool(place.description.options["synchronous"]),
+                # Else a new primary confirms alone until a standby follows it. If the old one then
+                # gets the lease back, these commits are lost.
+                "synchronous_mode_strict": bool(place.description.options["synchronous"]),
                 "postgresql": {"use_pg_rewind": True, "parameters": SETTINGS},
             },
             "initdb": [{"encoding": "UTF8"}, {"locale": "C.UTF-8"}, "data-checksums"],
