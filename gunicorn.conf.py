@@ -69,6 +69,7 @@ def post_fork(server: object, worker: object) -> None:
 
     gunicorn_response.install()
     if type(worker).__name__ == "DrainingWorker":
+        worker.from_systemd = server.systemd
         # Not above: psycopg must not be loaded before gevent has patched what it is built on.
         from shop import gevent_psycopg
 

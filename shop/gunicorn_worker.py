@@ -6,16 +6,21 @@ not repeat it elsewhere. So a worker that is told to stop first lets the kernel 
 connections, then accepts what is queued, and only then closes. The proxy's kernel repeats a
 dropped connection after a second and is refused; the proxy, which has sent nothing, takes the next
 replica.
+
+All workers share the port. So one that stops while the others go on, as at a reload (SIGHUP),
+leaves it alone.
 """
 
 from __future__ import annotations
 
 import ctypes
+import os
 import socket
 import struct
 import sys
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import gevent
@@ -60,8 +65,25 @@ def queued(listener: socket.socket) -> int:
     return int(length)
 
 
+def is_open_in(pid: int, listener: socket.socket) -> bool:
+    """Whether another process of this user has a socket open; False if it has ended."""
+    wanted = f"socket:[{os.fstat(listener.fileno()).st_ino}]"
+    try:
+        descriptors = list(Path(f"/proc/{pid}/fd").iterdir())
+    except OSError:
+        return False
+    for each in descriptors:
+        with suppress(OSError):  # closed meanwhile
+            if str(each.readlink()) == wanted:
+                return True
+    return False
+
+
 class DrainingWorker(GeventWorker):
     """gunicorn's gevent worker, which on SIGTERM empties its queue of connections first."""
+
+    from_systemd = False
+    """Whether systemd made the port and keeps it, so that the next start finds it again."""
 
     def handle_exit(self, sig: int, frame: Any) -> None:
         """Stop, from a signal handler, which must not wait."""
@@ -78,7 +100,11 @@ class DrainingWorker(GeventWorker):
     def _drain(self) -> None:
         if sys.platform != "linux":
             return
+        # The master closes the port before it stops the workers, unless all were told at once.
+        gevent.sleep(HANDSHAKE)
         ports = [each for each in self.sockets if each.family != socket.AF_UNIX]
+        if self.from_systemd or any(is_open_in(self.ppid, port) for port in ports):
+            return
         for port in ports:
             refuse_new(port)
         ended = time.monotonic() + LONGEST

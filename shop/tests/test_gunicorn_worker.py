@@ -1,11 +1,28 @@
 """A port that is about to close: what is queued is served, what is new is not let in."""
 
+import os
+import signal
 import socket
+import subprocess
 import sys
+import urllib.request
+from pathlib import Path
 
+import psutil
 import pytest
 
-from shop.gunicorn_worker import queued, refuse_new
+from locking.tests.servers import free_port
+from shop import environment
+from shop.gunicorn_worker import is_open_in, queued, refuse_new
+from shop.tests.processes import wait_for
+
+APPLICATION = """
+import os
+
+def application(environ, start_response):
+    start_response("200 OK", [])
+    return [str(os.getpid()).encode()]
+"""
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="filters of the Linux kernel")
 
@@ -32,3 +49,50 @@ def test_a_port_that_is_closed_with_a_queue_resets_it() -> None:
         early.sendall(b"a purchase")
     with early, pytest.raises(ConnectionResetError):
         early.recv(100)
+
+
+def test_it_is_seen_whether_the_master_has_closed_the_port() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as port, socket.create_server(("", 0)) as other:
+        waits = [sys.executable, "-c", "import sys; sys.stdin.read()"]
+        with subprocess.Popen(waits, stdin=subprocess.PIPE, pass_fds=[port.fileno()]) as master:
+            assert is_open_in(master.pid, port)
+            assert not is_open_in(master.pid, other)
+            master.communicate()
+        assert not is_open_in(master.pid, port)
+        assert is_open_in(os.getpid(), port)
+
+
+def worker_of(port: int) -> int:
+    """The worker that answers a request; 0 if none does."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}", timeout=2) as answer:
+            return int(answer.read())
+    except OSError:
+        return 0
+
+
+def test_a_reload_leaves_the_port_open_for_the_new_worker(tmp_path: Path) -> None:
+    (tmp_path / "hello.py").write_text(APPLICATION)
+    port = free_port()
+    command = [
+        *(
+            sys.executable,
+            "-m",
+            "gunicorn",
+            "hello",
+            "-b",
+            f"127.0.0.1:{port}",
+        ),
+        *("-k", "shop.gunicorn_worker.DrainingWorker", "--no-control-socket"),
+        *("--pythonpath", str(tmp_path)),
+    ]
+    with subprocess.Popen(command, cwd=environment.PROJECT) as server:
+        try:
+            wait_for(lambda: worker_of(port), 60)
+            before = worker_of(port)
+            server.send_signal(signal.SIGHUP)
+            wait_for(lambda: worker_of(port) not in (0, before), 60)
+            wait_for(lambda: not psutil.pid_exists(before), 60)
+            assert worker_of(port) not in (0, before)
+        finally:
+            server.terminate()
