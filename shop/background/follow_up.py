@@ -15,7 +15,7 @@ from typing import Any
 
 from django.core.mail import get_connection
 from django.core.mail.backends.base import BaseEmailBackend
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 
@@ -35,6 +35,9 @@ Event = OrderEvent.Kind
 
 MAILS_AT_ONCE = 50
 """Mails per transaction: those that a crash may send twice."""
+
+LONGEST_SENDING = "30min"
+"""For so many mails, at a mail server that hardly answers (EMAIL_TIMEOUT)."""
 
 
 def _owes(kind: Kind) -> Callable[[Any], None]:
@@ -82,7 +85,7 @@ def follow_up() -> int:
     """Deliver the outbox and send the mails owed; return the number of messages done."""
     done = deliver()
     while send_mails():
-        pass
+        _may_take(LONGEST_SENDING)
     return done
 
 
@@ -101,20 +104,30 @@ def send_mails() -> int:
         owed = list(_owed())
         if not owed:
             return 0
-        connection = get_connection()
+        _may_take(LONGEST_SENDING)
+        server = get_connection()
         try:
-            connection.open()
+            server.open()
         except (OSError, SMTPException) as error:
             metrics.count("mails", "postponed", by=len(owed))
             log.warning("the mail server does not answer (%s); %s mails wait", error, len(owed))
             return 0
         try:
-            sent = [mail.pk for mail in owed if _send(mail, connection)]
+            sent = [mail.pk for mail in owed if _send(mail, server)]
         finally:
-            connection.close()
+            server.close()
         Mail.objects.filter(pk__in=sent).update(sent=Now(), attempts=F("attempts") + 1, error="")
         metrics.count("mails", "sent", by=len(sent))
     return len(sent)
+
+
+def _may_take(time: str) -> None:
+    """Let this transaction wait for a mail server for longer than others may be idle.
+
+    It has locked only mails. If the server ended it, all of them would be sent again.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT set_config('idle_in_transaction_session_timeout', %s, true)", [time])
 
 
 def _owed() -> QuerySet[Mail]:
@@ -127,10 +140,10 @@ def _owed() -> QuerySet[Mail]:
     )
 
 
-def _send(mail: Mail, connection: BaseEmailBackend) -> bool:
+def _send(mail: Mail, server: BaseEmailBackend) -> bool:
     try:
         with tracing.sending(mail.kind, mail.trace):
-            connection.send_messages([rendering.message(mail)])
+            server.send_messages([rendering.message(mail)])
     except Exception as error:
         metrics.count("mails", "failed")
         log.exception("%s could not be sent", mail, extra={"order": mail.order_id})

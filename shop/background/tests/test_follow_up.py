@@ -4,6 +4,7 @@ import time
 from uuid import uuid4
 
 import pytest
+from django.db import connection
 
 from inventory import outbox
 from locking.tests.servers import free_port
@@ -48,6 +49,26 @@ def test_an_order_is_confirmed_by_one_mail_however_often_it_is_followed_up(order
     assert [mail.extra_headers["Message-ID"] for mail in mailoutbox] == [
         f"<confirmation.{order.pk}@flash-sale>"
     ]
+
+
+def test_a_slow_mail_server_does_not_end_the_transaction_and_repeat_the_mail(
+    order, mailoutbox, monkeypatch
+):
+    message = follow_up.rendering.message
+
+    def slowly(mail):
+        time.sleep(0.5)
+        return message(mail)
+
+    monkeypatch.setattr(follow_up.rendering, "message", slowly)
+    follow_up.deliver()
+    with connection.cursor() as cursor:
+        cursor.execute("SET idle_in_transaction_session_timeout = '100ms'")
+        try:
+            assert follow_up.send_mails() == 1
+        finally:
+            cursor.execute("RESET idle_in_transaction_session_timeout")
+    assert len(mailoutbox) == 1
 
 
 def test_a_repeated_message_owes_one_mail(order):
