@@ -20,8 +20,8 @@ from lab.stack.errors import StackError
 from lab.stack.folder import make_folder
 from lab.stack.private import private_folder
 from lab.stack.small_disk import small_disk
+from loadtest.fault_needs import BED, CLOCK, DISK, PATRONI, SENTINEL
 from loadtest.faults.hosts import Host, Hosts
-from loadtest.faults.target import BED, CLOCK, DISK, PATRONI, SENTINEL
 
 READY = 90
 """Seconds for the servers of a bed to find each other."""

@@ -21,8 +21,8 @@ from lab.stack.folder import make_folder
 from lab.stack.private import private_folder
 from lab.stack.stack import WITHOUT_LOAD, Stack
 from lab.stack.under_clock import libfaketime, under_clock
+from loadtest.fault_needs import CLOCK, DATABASE_PROXY, DISK, FAILPOINTS, REDIS_PROXY
 from loadtest.faults import FAULTS, Target
-from loadtest.faults.target import CLOCK, DATABASE_PROXY, DISK, FAILPOINTS, REDIS_PROXY
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from pathlib import Path
 from random import Random
 
 from lab.room.timeline import Timeline
+from loadtest.fault_needs import DISK
 from loadtest.faults import FAULTS, Target, left_out
-from loadtest.faults.target import DISK
 from loadtest.ui.faults import ALL, NONE, offered
 
 LONGEST = 60.0

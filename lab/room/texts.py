@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
-from loadtest.faults.target import CLOCK, DATABASE_PROXY, DISK, FAILPOINTS, REDIS_PROXY
+from loadtest.fault_needs import CLOCK, DATABASE_PROXY, DISK, FAILPOINTS, REDIS_PROXY
 
 EVENTS: dict[str, Promise] = {
     "sale": _("Sale %(sale)s: %(units)s units, strategy %(strategy)s"),

@@ -32,8 +32,8 @@ from lab.stack.signals import shielded
 from lab.stack.stack import ALL, TARGET, Stack
 from lab.stack.under_clock import libfaketime, under_clock
 from lab.stack.watch import Watch
+from loadtest.fault_needs import DATABASE_PROXY, REDIS_PROXY
 from loadtest.faults import Target
-from loadtest.faults.target import DATABASE_PROXY, REDIS_PROXY
 
 LOCK = "demo.lock"
 WATCH_SECONDS = 0.5

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from lab import environment
 from lab.stack.embedded import ServerUrls
 from lab.stack.errors import StackError
-from loadtest.faults.target import DATABASE_PROXY, REDIS_PROXY
+from loadtest.fault_needs import DATABASE_PROXY, REDIS_PROXY
 
 
 def through_proxies(

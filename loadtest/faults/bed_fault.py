@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from random import Random
 
+from loadtest.fault_needs import BED, CLOCK
 from loadtest.faults.fault import Fault, wait_until
 from loadtest.faults.hosts import Hosts
-from loadtest.faults.target import BED, CLOCK, Target
+from loadtest.faults.target import Target
 
 APART = 10.0
 """Seconds between two hosts' clocks."""

@@ -10,8 +10,8 @@ from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
 
+from loadtest.fault_needs import CLOCK
 from loadtest.faults.fault import Fault, FaultFailed, wait_until
-from loadtest.faults.target import CLOCK
 
 STEP = 6 * 3600
 """Seconds: longer than a proof's sale, shorter than a buyer's token lasts."""

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import psycopg
 
+from loadtest.fault_needs import DISK
 from loadtest.faults.fault import wait_until
 from loadtest.faults.postgres import Postgres, answers, connect
-from loadtest.faults.target import DISK
 
 FILLER = "filler"
 STEPS = (64 << 20, 1 << 20, 64 << 10, 4 << 10)

@@ -11,10 +11,11 @@ from random import Random
 import psutil
 import psycopg
 
+from loadtest.fault_needs import DATABASE_PROXY
 from loadtest.faults.control import Control
 from loadtest.faults.fault import Fault, FaultFailed, wait_until
 from loadtest.faults.processes import kill, lives, send
-from loadtest.faults.target import DATABASE_PROXY, Target
+from loadtest.faults.target import Target
 
 
 def answers(url: str) -> bool:

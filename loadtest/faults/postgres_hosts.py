@@ -9,11 +9,12 @@ import urllib.request
 from random import Random
 from typing import Any
 
+from loadtest.fault_needs import DISK, PATRONI
 from loadtest.faults.bed_fault import BedFault
 from loadtest.faults.disk import empty, fill
 from loadtest.faults.fault import FaultFailed, wait_until
 from loadtest.faults.hosts import Host, Hosts
-from loadtest.faults.target import DISK, PATRONI, Target
+from loadtest.faults.target import Target
 
 API_PORT = 8008
 """Of each agent's API, which HAProxy asks too."""

@@ -15,11 +15,12 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from loadtest.fault_needs import REDIS_PROXY
 from loadtest.faults.control import Control
 from loadtest.faults.fault import Fault, FaultFailed, wait_until
 from loadtest.faults.ports import free_port
 from loadtest.faults.processes import is_stopped, kill, send
-from loadtest.faults.target import REDIS_PROXY, Target
+from loadtest.faults.target import Target
 
 
 def connect(url: str) -> redis.Redis:

@@ -11,10 +11,11 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from loadtest.fault_needs import SENTINEL
 from loadtest.faults.bed_fault import BedFault
 from loadtest.faults.fault import FaultFailed, wait_until
 from loadtest.faults.hosts import Host, Hosts
-from loadtest.faults.target import SENTINEL, Target
+from loadtest.faults.target import Target
 
 PORT, SENTINEL_PORT = 6379, 26379
 

@@ -6,14 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-REDIS_PROXY = "a proxy before Redis"
-DATABASE_PROXY = "a proxy before PostgreSQL"
-FAILPOINTS = "failpoints in the shop"
-CLOCK = "libfaketime (Debian's package faketime)"
-BED = "a test bed of several hosts (prove --bed)"
-SENTINEL = "the bed sentinel (prove --bed sentinel)"
-PATRONI = "the bed patroni (prove --bed patroni)"
-DISK = "a small file system under PostgreSQL (a tmpfs, which needs root)"
+from loadtest.fault_needs import CLOCK, DATABASE_PROXY, DISK, FAILPOINTS, REDIS_PROXY
 
 
 @dataclass(frozen=True, slots=True)

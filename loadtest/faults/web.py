@@ -10,9 +10,10 @@ from typing import ClassVar
 
 import psutil
 
+from loadtest.fault_needs import FAILPOINTS
 from loadtest.faults.fault import Fault, FaultFailed, wait_until
 from loadtest.faults.processes import children, is_stopped, kill, lives, program, send
-from loadtest.faults.target import FAILPOINTS, Target
+from loadtest.faults.target import Target
 
 SOON = 8.0
 """Seconds within which a process reaches a failpoint during a sale."""

@@ -6,9 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
-
 from loadtest.replay.document import dump
 
 _HERE = Path(__file__).parent
@@ -18,10 +15,6 @@ PLAYER = _HERE / "player"
 
 SCRIPTS = ("words.js", "file.js", "picture.js", "player.js")
 """In the order in which they need each other."""
-
-_TEMPLATES = Environment(
-    loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-)
 
 
 def player_css() -> str:
@@ -36,7 +29,14 @@ def player_js() -> str:
 
 def write_page(path: str | Path, document: Mapping[str, Any]) -> None:
     """Write a page that plays a replay and loads nothing."""
-    page = _TEMPLATES.get_template("page.html").render(
+    # Not above: a web process serves the player and writes no pages, and its image has no Jinja2.
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
+    templates = Environment(
+        loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    page = templates.get_template("page.html").render(
         title=document["title"],
         css=Markup(player_css()),
         js=Markup(player_js()),

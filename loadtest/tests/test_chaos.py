@@ -10,9 +10,9 @@ from typing import ClassVar
 import pytest
 
 from loadtest.checker.evidence import Evidence
+from loadtest.fault_needs import CLOCK, DISK, FAILPOINTS
 from loadtest.faults import FAULTS, Chaos, Fault, FaultFailed, Target, chaos, draw, left_out
 from loadtest.faults.fault import wait_until
-from loadtest.faults.target import CLOCK, DISK, FAILPOINTS
 
 TARGET = Target("http://127.0.0.1:1", 0, "", "", "", "")
 

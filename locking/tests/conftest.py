@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import warnings
 from collections.abc import Iterator
 
 import pytest
@@ -25,12 +26,14 @@ def require(server: type[Server]) -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def _dropped_leases() -> Iterator[None]:
-    """Collect the leases that a module has dropped, while its last test still ignores that.
+    """Collect the leases and connections that a module has dropped on purpose.
 
-    Some are part of a cycle. The collector would find them during any later test, which does not.
+    Some are part of a cycle. The collector would find them during any later test, which would fail.
     """
     yield
-    gc.collect()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 @pytest.fixture(scope="session")

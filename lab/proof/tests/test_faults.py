@@ -14,11 +14,11 @@ import redis
 
 from lab.stack import postgres, proxies
 from lab.stack.embedded import EmbeddedServers, private_servers
+from loadtest.fault_needs import DATABASE_PROXY, REDIS_PROXY
 from loadtest.faults import FAULTS, Target
 from loadtest.faults.fault import Fault, wait_until
 from loadtest.faults.postgres import answers
 from loadtest.faults.redis import connect
-from loadtest.faults.target import DATABASE_PROXY, REDIS_PROXY
 
 pytestmark = pytest.mark.long
 

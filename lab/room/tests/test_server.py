@@ -14,7 +14,8 @@ from inventory.models import Item
 from lab.room import server, tokens
 from lab.room.__main__ import origins
 from lab.room.server import RoomServer
-from loadtest.faults.target import DISK, Target
+from loadtest.fault_needs import DISK
+from loadtest.faults.target import Target
 from shop.catalogue.models import Sale
 from shop.checkout.purchase import buy
 from shop.tests.catalogue import a_buyer

@@ -21,8 +21,8 @@ from lab.stack.embedded import EmbeddedServers
 from lab.stack.private import private_folder
 from lab.stack.stack import TARGET, serves
 from lab.stack.supervisor import Supervisor
+from loadtest.fault_needs import DATABASE_PROXY, REDIS_PROXY
 from loadtest.faults import Target
-from loadtest.faults.target import DATABASE_PROXY, REDIS_PROXY
 from shop.tests.processes import wait_for
 
 pytestmark = pytest.mark.long
