@@ -14,6 +14,7 @@ from django.db.backends.postgresql import base
 from psycopg import Connection, OperationalError
 
 from inventory.feature_flags import feature_flags
+from inventory.metrics import metrics
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
@@ -28,6 +29,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         connection = super().get_new_connection(conn_params)
         pool = self.pool  # type: ignore[attr-defined]  # missing in django-stubs
         while pool and feature_flags().connections and not is_alive(connection):
+            metrics.count("connections_dead")
             pool.putconn(connection)  # closed by now, so the pool replaces it
             connection = super().get_new_connection(conn_params)
         return connection

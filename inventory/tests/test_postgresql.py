@@ -9,6 +9,7 @@ import pytest
 from django.db import Error, connection
 
 from inventory.conf import FEATURE_FLAGS
+from inventory.metrics import metrics
 from inventory.postgresql.base import is_alive
 from inventory.tests.helpers import TIMEOUT, at_once, outsider
 
@@ -52,7 +53,9 @@ def dead_pool() -> None:
 
 
 def test_requests_after_the_server_ended_all_connections_are_all_served(dead_pool):
+    before = metrics.read()["connections_dead"]
     assert [ask() for _ in range(2 * POOLED)] == [1] * 2 * POOLED
+    assert metrics.read()["connections_dead"] >= before + POOLED
 
 
 def test_without_the_check_requests_fail_on_the_dead_connections(dead_pool, settings):

@@ -43,7 +43,7 @@ class Sign:
 
 _WEB = Sign("Since the last start", 'max(shop_process_started_seconds{process=~".*[.]web"})', 0.5)
 _REDIS = Sign("Redis unavailable", "sum(inventory_redis_unavailable_total)")
-_DATABASE = Sign("Transactions repeated", "sum(inventory_tried_again_total)")
+_DATABASE = Sign("Since the last start", 'max(shop_server_started_seconds{server="database"})', 0.1)
 
 SIGNS = {
     "web-killed": _WEB,
@@ -61,10 +61,8 @@ SIGNS = {
         "Since the last start", 'max(shop_server_started_seconds{server="redis"})', 2.0
     ),
     "postgres-killed": _DATABASE,
-    "postgres-restarted": Sign(
-        "Since the last start", 'max(shop_server_started_seconds{server="database"})', 0.1
-    ),
-    "postgres-terminated": _DATABASE,
+    "postgres-restarted": _DATABASE,
+    "postgres-terminated": Sign("Database pool", "sum(inventory_connections_dead_total)"),
     "postgres-exhausted": Sign("Calls by status", 'sum(shop_api_seconds_count{status="503"})'),
     "commit-lost": Sign("Transactions repeated", "sum(inventory_commit_unknown_total)"),
     "celery-killed": Sign(
