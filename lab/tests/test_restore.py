@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,12 +10,12 @@ from uuid import uuid4
 import pytest
 import redis
 
-from lab import environment
-from lab.stack.embedded import ServerUrls, private_servers
+from lab.stack.embedded import private_servers
 from lab.stack.private import private_folder
 from lab.stack.stack import Stack
 from lab.tests.archived import Archived
 from lab.tests.composed import Answer, ask
+from lab.tests.managed import manage
 from shop.tests.processes import wait_for
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
@@ -77,16 +74,6 @@ class Buyers:
 
     def _ask(self, path: str, body: object, **headers: str) -> Answer:
         return ask(self.port, "POST", path, body, **headers)
-
-
-def manage(urls: ServerUrls, *words: str, **variables: str) -> None:
-    subprocess.run(
-        [sys.executable, "manage.py", *words],
-        cwd=environment.PROJECT,
-        env={**os.environ, **urls.as_environment(), **variables},
-        check=True,
-        timeout=120,
-    )
 
 
 def test_a_rush_is_restored_to_a_point_and_newer_state_in_redis_does_no_harm() -> None:

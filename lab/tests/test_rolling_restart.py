@@ -7,7 +7,6 @@ import os
 import random
 import shutil
 import subprocess
-import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -25,6 +24,7 @@ from lab.stack.ports import next_free
 from lab.stack.private import private_folder
 from lab.stack.stack import Stack
 from lab.tests.composed import ask
+from lab.tests.managed import manage
 from loadtest import framing
 from shop.tests.processes import wait_for
 
@@ -184,13 +184,7 @@ class Rush:
 
 @contextmanager
 def nodes(folder: Path, urls: ServerUrls) -> Iterator[list[Stack]]:
-    subprocess.run(
-        [sys.executable, "manage.py", "migrate", "--verbosity", "0"],
-        cwd=environment.PROJECT,
-        env={**os.environ, **urls.as_environment()},
-        check=True,
-        timeout=120,
-    )
+    manage(urls, "migrate", "--verbosity", "0")
     with ExitStack() as cleanup:
         web = []
         for number in range(NODES):

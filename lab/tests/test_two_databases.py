@@ -6,9 +6,6 @@ other, and the same accounts in both.
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -18,12 +15,12 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from lab import environment
 from lab.bench.run import purchases
 from lab.stack.embedded import EmbeddedServers, ServerUrls, private_servers
 from lab.stack.private import private_folder
 from lab.stack.stack import Stack
 from lab.tests.composed import Answer, ask
+from lab.tests.managed import manage
 from loadtest import bench_client
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
@@ -53,16 +50,6 @@ class Shops:
     def buy(self, sale: int, token: str, key: str) -> Answer:
         headers = {"Authorization": f"Bearer {token}", "Idempotency_Key": key}
         return self.ask(sale, "POST", f"/api/v1/sales/{sale}/orders", {"quantity": 1}, **headers)
-
-
-def manage(urls: ServerUrls, *words: str, **variables: str) -> None:
-    subprocess.run(
-        [sys.executable, "manage.py", *words],
-        cwd=environment.PROJECT,
-        env={**os.environ, **urls.as_environment(), **variables},
-        check=True,
-        timeout=120,
-    )
 
 
 def databases(servers: EmbeddedServers) -> list[ServerUrls]:

@@ -7,7 +7,7 @@ from random import Random
 
 from loadtest.fault_needs import BED, CLOCK
 from loadtest.faults.fault import Fault, wait_until
-from loadtest.faults.hosts import Hosts
+from loadtest.faults.hosts import Host, Hosts
 from loadtest.faults.target import Target
 
 APART = 10.0
@@ -33,6 +33,12 @@ class BedFault(Fault):
         self._dead.append(name)
         self.lost()
         self.did[f"killed on {name}"] = len(self.hosts.power_off(name))
+
+    def promoted(self, old: Host, new: Host) -> None:
+        """Note that another host's server has taken over, and how long after the loss."""
+        self.did["primary"] = f"{old.name} -> {new.name}"
+        if self.lost_at:
+            self.did["promoted after"] = round((time.monotonic_ns() - self.lost_at) / 1e9, 2)
 
     def heal(self) -> None:
         """Undo all cuts and switch dead hosts on again."""

@@ -180,14 +180,9 @@ class Hosts:
         self.separate([name], [each for each in self.hosts if each != name])
 
     def reconnect(self) -> None:
-        """Undo all cuts and slow links."""
+        """Undo all cuts."""
         for host in self.hosts.values():
             host.run("nft", "flush", "set", "ip", "cut", "senders")
-            _run(self._qdisc("del", host.name), check=False)
-
-    def slow_down(self, name: str, milliseconds: int) -> None:
-        """Delay everything that a host receives."""
-        _run([*self._qdisc("add", name), "netem", "delay", f"{milliseconds}ms"])
 
     def step_clock(self, name: str, seconds: float) -> None:
         """Set the clock of a host's processes ahead of the machine's, or behind it."""
@@ -198,9 +193,6 @@ class Hosts:
     def _senders(self, verb: str, receiver: str, address: str) -> None:
         rule = f"{verb} element ip cut senders {{ {address} }}\n"
         self[receiver].run("nft", "-f", "-", given=rule)
-
-    def _qdisc(self, verb: str, name: str) -> list[str]:
-        return ["tc", "-n", self.switch, "qdisc", verb, "dev", name, "root"]
 
     # --- its file ------------------------------------------------------------------------------
 

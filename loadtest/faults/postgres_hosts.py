@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 import urllib.error
 import urllib.request
 from random import Random
@@ -98,15 +97,12 @@ class _OfPatroni(BedFault):
     def wait_for_promotion(self) -> None:
         """Wait until an agent on another host says that its server is the primary."""
 
-        def promoted() -> bool:
+        def is_promoted() -> bool:
             return any(host.name != self.old.name for host in self.agents.primaries())
 
-        wait_until("a standby is promoted", promoted, PROMOTED)
+        wait_until("a standby is promoted", is_promoted, PROMOTED)
         new = next(host for host in self.agents.primaries() if host.name != self.old.name)
-        self.did["primary"] = f"{self.old.name} -> {new.name}"
-        if self.lost_at:
-            self.promoted_at = time.monotonic_ns()
-            self.did["promoted after"] = round((self.promoted_at - self.lost_at) / 1e9, 2)
+        self.promoted(self.old, new)
 
     def heal(self) -> None:
         """Join everything again, and wait until all servers follow one primary."""

@@ -120,16 +120,14 @@ class _OfSentinel(BedFault):
     def wait_for_promotion(self) -> Host:
         """Wait until most Sentinels name another primary, and it is one."""
 
-        def promoted() -> bool:
+        def is_promoted() -> bool:
             new = self.sentinels.primary()
             role = self.sentinels.replication(new).get("role")
             return new.name != self.old.name and role == "master"
 
-        wait_until("a replica is promoted", promoted, 40)
+        wait_until("a replica is promoted", is_promoted, 40)
         new = self.sentinels.primary()
-        self.did |= {"primary": f"{self.old.name} -> {new.name}"}
-        if self.lost_at:
-            self.did["promoted after"] = round((time.monotonic_ns() - self.lost_at) / 1e9, 2)
+        self.promoted(self.old, new)
         return new
 
     def heal(self) -> None:
@@ -196,7 +194,7 @@ class RedisSplit(_OfSentinel):
         # The first web node is on the old primary's side.
         self.hosts.separate([first], new_side)
         self.lost()
-        self._split = self.wait_for_promotion()
+        self.wait_for_promotion()
         self.did["old primary kept by"] = first
 
     def heal(self) -> None:  # noqa: D102
