@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import Any
 
 import gevent
-from gunicorn.workers.ggevent import GeventWorker
+
+from shop.gunicorn_api import ApiWorker
 
 HANDSHAKE = 0.2
 """Seconds for the last packet of connections that were half made; a round trip to the proxy."""
@@ -79,7 +80,7 @@ def is_open_in(pid: int, listener: socket.socket) -> bool:
     return False
 
 
-class DrainingWorker(GeventWorker):
+class DrainingWorker(ApiWorker):
     """gunicorn's gevent worker, which on SIGTERM empties its queue of connections first."""
 
     from_systemd = False

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from django.http import HttpRequest
 from django.urls import path
 
 from shop import health
+from shop.api import schemas
 from shop.api.operations import Answer, Operation, Result
 from shop.api.schemas import Document
 
@@ -16,9 +19,19 @@ class Nothing(Document):
     ok: bool
 
 
-@Operation(method="POST", tag="Orders", answers={201: Answer(Nothing, "Nothing was done.")})
-def nothing(request: HttpRequest, sale: int) -> Result:
-    """Do nothing."""
+@Operation(
+    method="POST",
+    tag="Orders",
+    buyer=True,
+    limited=True,
+    key="required",
+    body=schemas.Purchase,
+    answers={201: Answer(Nothing, "Nothing was done.")},
+)
+def nothing(
+    request: HttpRequest, sale: int, *, buyer: int, key: UUID, body: schemas.Purchase
+) -> Result:
+    """Read a purchase, and do nothing."""
     return 201, Nothing(ok=True)
 
 

@@ -1,4 +1,4 @@
-"""Settings: a view of Django that does nothing, without middleware."""
+"""Settings: a view of Django that does nothing, without middleware, under plain gunicorn."""
 
 from lab.settings import *  # noqa: F403
 

@@ -31,6 +31,10 @@ class Row:
     expected: int = 201
 
 
+BARE, API = "lab.bench.bare", "lab.bench.api"
+"""Settings of the rows that sell nothing."""
+
+
 def rows(concurrency: int, crowd: int) -> list[Row]:
     """Return all rows.
 
@@ -38,16 +42,15 @@ def rows(concurrency: int, crowd: int) -> list[Row]:
         concurrency: connections of most rows.
         crowd: connections of the rush rows; 0 leaves them out.
     """
-    bare, api = "lab.bench.bare", "lab.bench.api"
     found = [
-        Row("noop", concurrency, settings=bare),
-        Row("noop_api", concurrency, settings=api),
+        Row("noop", concurrency, settings=BARE),
+        Row("noop_api", concurrency, settings=API),
         Row("sold_out", concurrency, strategy="combining", stock=0, expected=409),
         *(Row(name, concurrency, strategy=name) for name in CLASSES),
     ]
     if crowd:
         found += [
-            Row("noop", crowd, settings=bare),
+            Row("noop", crowd, settings=BARE),
             Row("combining", crowd, strategy="combining"),
         ]
     return found

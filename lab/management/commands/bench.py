@@ -14,7 +14,7 @@ from rich.console import Console
 
 from lab import environment
 from lab.bench import observed, recording, show, viewers
-from lab.bench.rows import Row, rows
+from lab.bench.rows import BARE, Row, rows
 from lab.bench.run import Bench, machine, ratios
 from lab.proof import testbed
 from lab.proof.load_profile import LoadFailed
@@ -198,7 +198,11 @@ def _start(modules: set[str], console: Console, cleanup: ExitStack) -> dict[str,
     stacks = {}
     for module in sorted(modules):
         folder = cleanup.enter_context(private_folder())
-        stack = Stack(folder, urls, extra={"DJANGO_SETTINGS_MODULE": module})
+        extra = {"DJANGO_SETTINGS_MODULE": module}
+        if module == BARE:
+            # Without the shop's shorter way for calls of the API, too.
+            extra["GUNICORN_CMD_ARGS"] = "--worker-class gevent"
+        stack = Stack(folder, urls, extra=extra)
         stacks[module] = cleanup.enter_context(stack)
         with console.status(f"Starting {module} …"):
             stack.start("web")

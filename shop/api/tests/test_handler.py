@@ -92,7 +92,7 @@ def test_a_path_of_the_api_that_is_not_there_is_a_problem(
     assert json.loads(content)["code"] == "not_found"
 
 
-def test_everything_else_is_left_to_django(handler: ApiHandler) -> None:
+def test_everything_else_is_left_to_django(handler: ApiHandler, db: None) -> None:
     status, headers, _ = call(handler, "GET", "/healthz")
     assert status == "200 OK"
     assert headers["X-Frame-Options"] == "DENY"
