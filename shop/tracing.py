@@ -17,13 +17,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from django.core.exceptions import ImproperlyConfigured
 
 from inventory.outcomes import Granted, PurchaseTicket
 from inventory.tracing import Hooks, hooks
-from shop import environment
+from shop import environment, logs
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -99,6 +100,13 @@ def _exporter(name: str) -> SpanExporter:
 def without_token(path: str) -> str:
     """Return a path or URL without the token of a password's reset, which would sign people in."""
     return RESET_TOKEN.sub("{user}/{token}", path)
+
+
+@lru_cache(1024)  # a rush asks for few paths
+def _named(path: str) -> tuple[str, str]:
+    """Return a path without its token, and the name of its route."""
+    path = without_token(path)
+    return path, NUMBERS.sub("{id}", path)
 
 
 _traces: Traces | None = None
@@ -190,13 +198,13 @@ class Traces:
         """Span each request of a WSGI application."""
 
         def call(environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
-            path = without_token(environ["PATH_INFO"])
+            path, route = _named(environ["PATH_INFO"])
             if path.startswith(UNTRACED):
                 return application(environ, start_response)
             method = environ["REQUEST_METHOD"]
             above = self._remote(environ.get("HTTP_TRACEPARENT", ""))
             span = self._hot.start(method, self._api.SpanKind.SERVER, above)
-            environ["HTTP_TRACEPARENT"] = traceparent(span)  # for the log lines (shop/logs.py)
+            environ[logs.TRACE_ID] = span.get_span_context().trace_id
 
             def answer(status: str, *rest: Any) -> Any:
                 code = int(status[:3])
@@ -206,7 +214,7 @@ class Traces:
                     "http.response.status_code": code,
                 }
                 if code != 404:  # any path can be asked for, and a name must not be unique
-                    attributes["http.route"] = route = NUMBERS.sub("{id}", path)
+                    attributes["http.route"] = route
                     span.update_name(f"{method} {route}")
                 span.set_attributes(attributes)
                 if code >= 500:
