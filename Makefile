@@ -27,9 +27,11 @@ $(VENV)/.ci: $(VENV)/.dev requirements-ci.txt
 demo: $(VENV)/.run  ## start the whole shop, prove it once, run until Ctrl-C
 	@exec $(BIN)/python manage.py demo $(ARGS)
 
-# Three processes on two cores, because the tests wait for more than half of their time.
-test: $(VENV)/.dev  ## install the environment and run the tests
-	@$(BIN)/python -m pytest -n 3 --dist worksteal $(ARGS)
+# Four processes on two cores, because the tests wait for more than half of their time. They start
+# hundreds of others, none of which should compile the modules again.
+test: export PYTHONDONTWRITEBYTECODE :=
+test: $(VENV)/.dev  ## install the environment and run the tests (ARGS=--long: the long ones too)
+	@$(BIN)/python -m pytest -n 4 --dist worksteal $(ARGS)
 
 prove: $(VENV)/.run  ## run a sale under load and judge it (ARGS="--buyers 2000 --stock 100")
 	@$(BIN)/python manage.py prove $(ARGS)

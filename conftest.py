@@ -5,18 +5,21 @@ this file could start the servers that they name.
 """
 
 import atexit
+import gc
 import os
 import signal
 import sys
 from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import django
 import pytest
 
 LAB = find_spec("lab") is not None
 SETTINGS = "lab.settings" if LAB else "shop.tests.settings"
+LEFT_OUT = pytest.StashKey[int]()
 SERVER_VARIABLES = ("DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL")
 
 _servers = ExitStack()
@@ -32,7 +35,7 @@ def _give_servers() -> None:
     from lab.stack.system_errors import explain
 
     try:
-        servers = _servers.enter_context(private_servers())
+        servers = _servers.enter_context(private_servers(durable=False))
     except (StackError, OSError) as error:
         sys.exit(f"error: {explain(error) or error}")
     atexit.register(_servers.close)
@@ -70,23 +73,39 @@ django.setup()
 # their settings before this file has given each its own Redis databases.
 del os.environ["DJANGO_SETTINGS_MODULE"]
 
+from shop.tests import order, quick  # noqa: E402 - needs Django
+
+quick.install()
+
 
 def pytest_collection_finish() -> None:
     """Name the settings again, for the processes that tests start."""
     os.environ["DJANGO_SETTINGS_MODULE"] = SETTINGS
+    # No collection needs to look through all modules and tests again; some tests ask for one.
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="the long tests too, as on CI")
 
 
+@pytest.hookimpl(trylast=True)  # after the order that saves fixtures
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.getoption("--long") or _nothing_may_be_skipped():
-        return
-    asked = {Path(argument.partition("::")[0]).resolve() for argument in config.args}
-    kept = [item for item in items if item.path in asked or not item.get_closest_marker("long")]
-    config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
-    items[:] = kept
+    if not (config.getoption("--long") or _nothing_may_be_skipped()):
+        asked = {Path(argument.partition("::")[0]).resolve() for argument in config.args}
+        kept = [item for item in items if item.path in asked or not order.is_long(item)]
+        config.stash[LEFT_OUT] = len(items) - len(kept)
+        config.hook.pytest_deselected(items=list(set(items).difference(kept)))
+        items[:] = kept
+    if workers := _worker_input(config).get("workercount"):
+        items[:] = order.long_first(items, workers)
+
+
+def _worker_input(config: pytest.Config) -> dict[str, Any]:
+    """Return what pytest-xdist told this worker; nothing in a process without workers."""
+    found: dict[str, Any] = getattr(config, "workerinput", {})
+    return found
 
 
 def _nothing_may_be_skipped() -> bool:
@@ -94,13 +113,26 @@ def _nothing_may_be_skipped() -> bool:
     return os.environ.get("CI") == "true"
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take over what a worker of pytest-xdist has left out."""
+    node.config.stash[LEFT_OUT] = getattr(node, "workeroutput", {}).get("left_out", 0)
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if left_out := terminalreporter.config.stash.get(LEFT_OUT, 0):
+        terminalreporter.write_line(
+            f"{left_out} long tests were left out; `make test ARGS=--long` runs them too.",
+            yellow=True,
+        )
     skipped = terminalreporter.stats.get("skipped", [])
     if skipped and _nothing_may_be_skipped():
         terminalreporter.section("skipped on CI, which counts as failed", red=True)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
+    if _worker_input(session.config):
+        vars(session.config)["workeroutput"]["left_out"] = session.config.stash.get(LEFT_OUT, 0)
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter and reporter.stats.get("skipped") and _nothing_may_be_skipped():
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

@@ -17,15 +17,17 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from django.core.exceptions import ImproperlyConfigured
 
 from inventory.outcomes import Granted, PurchaseTicket
 from inventory.tracing import Hooks, hooks
-from shop import environment
+from shop import environment, logs
 
 if TYPE_CHECKING:
+    from opentelemetry.context import Context
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import SpanExporter
     from opentelemetry.trace import Span
@@ -54,7 +56,7 @@ def start(kind: str) -> None:
     try:
         from opentelemetry import trace
         from opentelemetry.sdk.resources import Resource
-        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace import Tracer, TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
         exporter = _exporter(name)
@@ -66,6 +68,8 @@ def start(kind: str) -> None:
     if str(resource.attributes["service.name"]).startswith("unknown_service"):
         resource = resource.merge(Resource({"service.name": f"shop-{kind}"}))
     provider = TracerProvider(resource=resource)
+    if not isinstance(provider.get_tracer("shop"), Tracer):
+        return  # OTEL_SDK_DISABLED
     provider.add_span_processor(BatchSpanProcessor(exporter))
     trace.set_tracer_provider(provider)  # for instrumentations that a project adds
     use(provider)
@@ -83,15 +87,26 @@ def _exporter(name: str) -> SpanExporter:
 
         return ConsoleSpanExporter()
     if name == "otlp":
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.exporter.otlp.proto.http import trace_exporter
 
-        return OTLPSpanExporter()
+        from shop import otlp
+
+        # The exporter has no parameter for it; sending and retrying remain its own.
+        vars(trace_exporter)["encode_spans"] = otlp.Encoded
+        return trace_exporter.OTLPSpanExporter()
     raise ImproperlyConfigured(f"OTEL_TRACES_EXPORTER must be otlp, console or none, not {name!r}.")
 
 
 def without_token(path: str) -> str:
     """Return a path or URL without the token of a password's reset, which would sign people in."""
     return RESET_TOKEN.sub("{user}/{token}", path)
+
+
+@lru_cache(1024)  # a rush asks for few paths
+def _named(path: str) -> tuple[str, str]:
+    """Return a path without its token, and the name of its route."""
+    path = without_token(path)
+    return path, NUMBERS.sub("{id}", path)
 
 
 _traces: Traces | None = None
@@ -155,11 +170,15 @@ class Traces:
     """The spans of this process."""
 
     def __init__(self, provider: TracerProvider) -> None:
-        from opentelemetry import trace
+        from opentelemetry import context, trace
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+        from shop import spans
+
         self._api = trace
-        self._tracer = provider.get_tracer("shop")
+        self._now, self._root = context.get_current, context.Context()
+        self._hot, self._as_current = spans.HotTracer(provider), spans.as_current
+        self._tracer = self._hot.tracer
         self._text = TraceContextTextMapPropagator()
         self._task: ContextVar[Task | None] = ContextVar("task", default=None)
 
@@ -172,39 +191,37 @@ class Traces:
         span = self.current()
         return traceparent(span) if span.get_span_context().is_valid else ""
 
-    def _remote(self, parent: str) -> Any:
-        return self._text.extract({"traceparent": parent} if parent else {})
+    def _remote(self, parent: str) -> Context:
+        return self._text.extract({"traceparent": parent}, self._root) if parent else self._root
 
     def requests(self, application: Application) -> Application:
         """Span each request of a WSGI application."""
 
         def call(environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
-            path = without_token(environ["PATH_INFO"])
+            path, route = _named(environ["PATH_INFO"])
             if path.startswith(UNTRACED):
                 return application(environ, start_response)
             method = environ["REQUEST_METHOD"]
-            span = self._tracer.start_span(
-                method, self._remote(environ.get("HTTP_TRACEPARENT", "")), self._api.SpanKind.SERVER
-            )
-            environ["HTTP_TRACEPARENT"] = traceparent(span)  # for the log lines (shop/logs.py)
+            above = self._remote(environ.get("HTTP_TRACEPARENT", ""))
+            span = self._hot.start(method, self._api.SpanKind.SERVER, above)
+            environ[logs.TRACE_ID] = span.get_span_context().trace_id
 
             def answer(status: str, *rest: Any) -> Any:
                 code = int(status[:3])
-                # Together and at the end: each call costs as much again.
                 attributes: dict[str, str | int] = {
                     "http.request.method": method,
                     "url.path": path,
                     "http.response.status_code": code,
                 }
                 if code != 404:  # any path can be asked for, and a name must not be unique
-                    attributes["http.route"] = route = NUMBERS.sub("{id}", path)
+                    attributes["http.route"] = route
                     span.update_name(f"{method} {route}")
                 span.set_attributes(attributes)
                 if code >= 500:
                     span.set_status(self._api.StatusCode.ERROR)
                 return start_response(status, *rest)
 
-            with self._api.use_span(span, end_on_exit=True):
+            with self._as_current(span):
                 return application(environ, answer)
 
         return call
@@ -214,16 +231,21 @@ class Traces:
         """Span a batch, and link it and its requests to each other."""
         traces = (ticket.request.trace for ticket in tickets)
         requests = [each for each in traces if each is not None and each.is_recording()]
-        with self._tracer.start_as_current_span(
-            "batch",
-            links=[self._api.Link(request.get_span_context()) for request in requests],
-            attributes={"shop.item": tickets[0].request.item, "shop.batch.size": len(tickets)},
+        links = [self._api.Link(request.get_span_context()) for request in requests]
+        with self._as_current(
+            self._hot.start("batch", self._api.SpanKind.INTERNAL, self._now(), links)
         ) as span:
             for request in requests:
                 request.add_link(span.get_span_context())
             yield
             granted = sum(isinstance(ticket.answer, Granted) for ticket in tickets)
-            span.set_attribute("shop.batch.granted", granted)
+            span.set_attributes(
+                {
+                    "shop.item": tickets[0].request.item,
+                    "shop.batch.size": len(tickets),
+                    "shop.batch.granted": granted,
+                }
+            )
 
     def message(self, topic: str, parent: str) -> AbstractContextManager[object]:
         """Span the handling of an outbox message."""

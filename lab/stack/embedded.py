@@ -57,9 +57,10 @@ class ServerUrls:
 class EmbeddedServers:
     """The servers of one folder: the first to attach starts them, the last to detach stops them."""
 
-    def __init__(self, folder: Path, *, disk: Path | None = None) -> None:
+    def __init__(self, folder: Path, *, disk: Path | None = None, durable: bool = True) -> None:
         self.folder = make_folder(folder.resolve())
         self.disk = disk  # a separate file system for the database's tables
+        self.durable = durable
         self.supervisor = Supervisor(self.folder)
         self._in_use: IO[str] | None = None
         self._owner = 0
@@ -124,7 +125,7 @@ class EmbeddedServers:
             self._claimed = tuple(ports.values())
             write_private(self.folder / "ports.json", json.dumps(ports))
             programs = [
-                postgres.program(self.folder, ports["postgres"], self.disk),
+                postgres.program(self.folder, ports["postgres"], self.disk, durable=self.durable),
                 valkey.program(self.folder, ports["valkey"]),
             ]
             self.supervisor.start(programs, os.environ)
@@ -144,11 +145,14 @@ class EmbeddedServers:
 
 
 @contextmanager
-def private_servers(*, with_small_disk: bool = False) -> Iterator[EmbeddedServers]:
+def private_servers(
+    *, with_small_disk: bool = False, durable: bool = True
+) -> Iterator[EmbeddedServers]:
     """Yield fresh private servers for tests and proofs; delete their data afterwards.
 
     Args:
         with_small_disk: put the database on a small separate disk, if possible.
+        durable: commits survive a crash of the machine, which tests need not wait for.
 
     Raises:
         StackError: they do not start.
@@ -158,7 +162,7 @@ def private_servers(*, with_small_disk: bool = False) -> Iterator[EmbeddedServer
         disk = None
         if with_small_disk:
             disk = cleanup.enter_context(small_disk(make_folder(folder / "disk")))
-        servers = EmbeddedServers(folder / "servers", disk=disk)
+        servers = EmbeddedServers(folder / "servers", disk=disk, durable=durable)
         servers.attach()
         try:
             yield servers

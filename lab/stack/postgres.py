@@ -47,16 +47,19 @@ def data_folder(folder: Path, disk: Path | None = None) -> Path:
     return (disk or folder) / "postgres"
 
 
-def program(folder: Path, port: int, disk: Path | None = None) -> Program:
+def program(folder: Path, port: int, disk: Path | None = None, *, durable: bool = True) -> Program:
     """Return the server of `folder` on `port`; create the database cluster if there is none.
+
+    Without `durable`, a crash of the machine may lose everything; one of the server does not.
 
     Raises:
         StackError: `initdb` failed, with its message.
     """
     data = data_folder(folder, disk)
     if not (data / "PG_VERSION").exists():
-        _create(data, kept_secret("postgres-password", folder))
-    options = [f"--{name}={value}" for name, value in SERVER_SETTINGS.items()]
+        _create(data, kept_secret("postgres-password", folder), durable=durable)
+    settings = SERVER_SETTINGS if durable else {**SERVER_SETTINGS, "fsync": "off"}
+    options = [f"--{name}={value}" for name, value in settings.items()]
     return Program(
         name="postgres",
         command=[str(_binary("postgres")), "-D", str(data), f"--port={port}", *options],
@@ -106,7 +109,7 @@ def _is_root() -> bool:
     return os.geteuid() == 0
 
 
-def _create(data: Path, password: str) -> None:
+def _create(data: Path, password: str, *, durable: bool) -> None:
     # Created aside and renamed when complete, so that an interrupted start leaves no half cluster.
     aside = data.with_name("postgres.new")
     shutil.rmtree(aside, ignore_errors=True)
@@ -120,6 +123,7 @@ def _create(data: Path, password: str) -> None:
         *("--auth=scram-sha-256", f"--pwfile={password_file}"),
         # The built-in locale sorts the same on every system.
         *("--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"),
+        *(() if durable else ("--no-sync",)),
     ]
     account = SYSTEM_USER if _is_root() else None
     result = subprocess.run(

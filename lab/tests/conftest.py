@@ -15,7 +15,7 @@ from lab.tests.managed import manage
 @pytest.fixture(scope="module")
 def shop() -> Iterator[str]:
     """Start a private shop, because the requests would disturb other tests; yield its address."""
-    with private_servers() as servers, private_folder() as folder:
+    with private_servers(durable=False) as servers, private_folder() as folder:
         manage(servers.urls, "migrate", "--verbosity", "0")
         with Stack(folder / "shop", servers.urls) as stack:
             stack.start("psp", "web")

@@ -88,7 +88,7 @@ class Server:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    with private_servers() as servers:
+    with private_servers(durable=False) as servers:
         server = Server(servers.urls)
         server.make_accounts()
         owner = server.url("shop_owner", PASSWORDS["SHOP_OWNER_DB_PASSWORD"])

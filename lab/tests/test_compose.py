@@ -34,7 +34,7 @@ OURS = {name for name, service in SERVICES.items() if service["image"].startswit
 @pytest.fixture(scope="module")
 def production(tmp_path_factory):
     """Production's environment as in Compose, with private servers."""
-    with private_servers() as servers:
+    with private_servers(durable=False) as servers:
         yield {
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "PYTHONUNBUFFERED": "1",

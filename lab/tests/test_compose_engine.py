@@ -26,7 +26,7 @@ from lab.stack.ports import release
 from lab.tests.composed import Client, Shop, ask
 from shop.tests.processes import wait_for
 
-pytestmark = [pytest.mark.docker_engine, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.long, pytest.mark.docker_engine, pytest.mark.timeout(1800)]
 
 BUYERS = 4
 

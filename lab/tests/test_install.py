@@ -55,6 +55,7 @@ def requirements(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_packages_are_counted_and_a_broken_environment_is_made_again(tmp_path, requirements):
     folder = tmp_path / "venv"
     done = install(folder, requirements, tmp_path)

@@ -32,7 +32,7 @@ USERS, STOCK = 60, 20
 @pytest.fixture(scope="module")
 def shop() -> Iterator[Stack]:
     with (
-        private_servers() as servers,
+        private_servers(durable=False) as servers,
         private_folder() as folder,
         Stack(folder / "shop", servers.urls, extra={"SHOP_DATA": str(folder)}) as stack,
     ):

@@ -77,7 +77,7 @@ class Buyers:
 
 
 def test_a_rush_is_restored_to_a_point_and_newer_state_in_redis_does_no_harm() -> None:
-    with private_servers() as servers, private_folder() as folder:
+    with private_servers(durable=False) as servers, private_folder() as folder:
         database, urls = Archived(servers, folder), servers.urls
         manage(urls, "migrate", "--verbosity", "0")
         stack = Stack(folder / "shop", urls)

@@ -196,7 +196,7 @@ def nodes(folder: Path, urls: ServerUrls) -> Iterator[list[Stack]]:
 
 def test_a_rolling_restart_during_a_rush_fails_no_request() -> None:
     with (
-        private_servers() as servers,
+        private_servers(durable=False) as servers,
         private_folder() as folder,
         nodes(folder, servers.urls) as web,
         nginx(folder, port := next_free(18400), [node.port for node in web]),

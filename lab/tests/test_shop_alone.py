@@ -72,7 +72,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
             shutil.copytree(source, folder / name, ignore=LEFT_OUT)
         else:
             shutil.copy(source, folder)
-    with private_servers() as servers:
+    with private_servers(durable=False) as servers:
         yield Shop(folder, servers.urls.as_environment(), next_free(20_000))
 
 

@@ -103,7 +103,7 @@ def orders(urls: ServerUrls) -> set[int]:
 
 
 def test_items_on_two_databases_sell_exactly_their_stock() -> None:
-    with private_servers() as servers:
+    with private_servers(durable=False) as servers:
         urls = databases(servers)
         with shops(urls) as found:
             first = found.stacks[0]

@@ -34,6 +34,7 @@ def worlds(draw: st.DrawFn, trouble: float = 0.2) -> World:
     ).run()
 
 
+@pytest.mark.long
 @settings(max_examples=300, deadline=None)
 @given(worlds())
 def test_every_correct_history_passes(world: World) -> None:

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextvars import Context
 from io import StringIO
+from typing import Any
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
@@ -30,7 +31,7 @@ def written() -> Iterator[StringIO]:
     log.removeHandler(handler)
 
 
-def line_of(environ: dict[str, str] | None, written: StringIO) -> dict[str, str]:
+def line_of(environ: dict[str, Any] | None, written: StringIO) -> dict[str, str]:
     """Log one line while a request is served; return it."""
 
     def serve() -> None:
@@ -50,6 +51,12 @@ def test_a_line_has_the_ids_of_its_request_trace_and_order(written: StringIO) ->
     assert line["level"] == "WARNING"
     assert line["logger"] == "shop.test"
     assert (line["request"], line["trace"], line["order"]) == ("f" * 32, trace, "91")
+
+
+def test_a_requests_own_span_gives_the_trace_of_its_lines(written: StringIO) -> None:
+    given = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    line = line_of({**ASKED, "HTTP_TRACEPARENT": given, logs.TRACE_ID: 0xAB}, written)
+    assert line["trace"] == "0" * 30 + "ab"
 
 
 def test_a_request_without_an_acceptable_id_gets_one_for_all_its_lines(written: StringIO) -> None:

@@ -38,6 +38,7 @@ def test_one_process_alone_is_bound_by_its_cpu() -> None:
     assert said.rate < 1 / COSTS.web
 
 
+@pytest.mark.long
 def test_the_fit_finds_the_costs_that_made_the_points() -> None:
     points = []
     for buyers in (4, 60):

@@ -12,6 +12,7 @@ from lab.locks.simulator.explored_locks import EXPLORED_LOCKS
 
 # A client that crashes in the simulation drops its lease.
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.timeout(600),
     pytest.mark.usefixtures("dropped_leases"),
     pytest.mark.filterwarnings("ignore:the lease of lock:ResourceWarning"),

@@ -81,6 +81,7 @@ def test_a_wrong_name_is_a_clear_error(capsys, words):
     assert "no such" in capsys.readouterr().err.replace("no lesson", "no such lesson")
 
 
+@pytest.mark.long
 def test_a_search_that_finds_nothing_shows_the_fence_at_work(capsys):
     assert main(["explore", "--schedules", "500", "--seed", "10000", "--processes", "1"]) == 0
     out = capsys.readouterr().out
@@ -88,6 +89,7 @@ def test_a_search_that_finds_nothing_shows_the_fence_at_work(capsys):
     assert "refused: " in out
 
 
+@pytest.mark.long
 def test_a_search_that_finds_something_exits_with_1_and_the_seed_repeats_it(capsys):
     words = ["explore", "--no-fence", "--json", "--processes", "1"]
     assert main([*words, "--schedules", "1000", "--seed", "40000"]) == 1
@@ -98,6 +100,7 @@ def test_a_search_that_finds_something_exits_with_1_and_the_seed_repeats_it(caps
     assert json.loads(capsys.readouterr().out)["finding"] == values["finding"]
 
 
+@pytest.mark.long
 def test_a_search_in_several_processes_finds_what_one_process_finds():
     what = Exploration()
     one = run_chunk(what, 7, 200)
@@ -128,6 +131,7 @@ def test_a_read_write_lock_is_searched_by_its_name_and_shown_with_its_roles(caps
     assert "--lock redis-rw --schedules 1 --seed 68" in out
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("lock", ["redis-rw", "redis-semaphore"])
 def test_holders_really_share_in_the_simulation(lock):
     """Otherwise the search would not test what these locks are for."""
@@ -142,6 +146,7 @@ def test_holders_really_share_in_the_simulation(lock):
     assert most >= 2
 
 
+@pytest.mark.long
 def test_after_a_fail_over_a_stale_write_is_still_refused_and_life_goes_on():
     what = Exploration(acts=acts_named(["fail-over", "pause", "crash"]))
     assert Wrong.STALE_WRITE in what.checks
@@ -150,6 +155,7 @@ def test_after_a_fail_over_a_stale_write_is_still_refused_and_life_goes_on():
     assert tally.refused > 0
 
 
+@pytest.mark.long
 def test_a_chunk_without_faults_has_no_late_holders():
     tally = run_chunk(Exploration(acts=frozenset({Act.SWITCH})), 0, 500)
     assert (tally.violations, tally.overlaps, tally.refused) == ([], 0, 0)

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.long
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[EmbeddedServers]:
-    with private_servers() as servers:
+    with private_servers(durable=False) as servers:
         yield servers
 
 

@@ -9,7 +9,6 @@ import psycopg
 import pytest
 import redis
 from django.conf import settings
-from django.db import connection
 
 from lab import environment
 from lab.stack import leftovers
@@ -51,14 +50,6 @@ def leave(process: subprocess.Popen[str]) -> None:
     assert process.returncode == 0
 
 
-@pytest.mark.django_db
-def test_commits_of_the_embedded_postgres_are_durable():
-    with connection.cursor() as cursor:
-        for setting in ("fsync", "synchronous_commit", "full_page_writes"):
-            cursor.execute(f"SHOW {setting}")
-            assert cursor.fetchone() == ("on",), setting
-
-
 def test_the_embedded_postgres_refuses_a_wrong_password():
     server = settings.DATABASES["default"]
     with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
@@ -79,8 +70,11 @@ def test_the_embedded_valkey_refuses_writes_when_full_instead_of_forgetting_lock
         assert client.config_get("maxmemory-policy") == {"maxmemory-policy": "noeviction"}
 
 
-def test_what_others_must_not_read_is_readable_by_its_owner_only():
+def test_commits_are_durable_and_what_others_must_not_read_is_readable_by_its_owner_only():
     with private_servers() as servers:
+        with psycopg.connect(servers.urls.database) as client:
+            for setting in ("fsync", "synchronous_commit", "full_page_writes"):
+                assert client.execute(f"SHOW {setting}").fetchone() == ("on",), setting
         secrets = [servers.folder / name for name in ("postgres-password", "valkey-password")]
         for path in [*secrets, servers.folder / "valkey.conf", servers.folder / "supervisord.conf"]:
             assert path.stat().st_mode & 0o077 == 0, path

@@ -19,11 +19,13 @@ from lab.stack.private import private_folder
 from lab.stack.stack import Stack, serves
 from shop.tests.processes import wait_for
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def urls():
     """This module's servers; the broker differs from this process's."""
-    with private_servers() as servers:
+    with private_servers(durable=False) as servers:
         yield servers.urls
 
 
