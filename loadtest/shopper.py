@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from random import Random
 from typing import TypedDict, Unpack
 
@@ -48,7 +48,6 @@ class Shopper(Caller):
         known: KnownOrders | None = None,
         client: str = "",
         due: int | None = None,
-        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         """`sales` are those of the run, by their roles.
 
@@ -66,7 +65,7 @@ class Shopper(Caller):
         self.sale = sales[MAIN]
         self.sales = sales
         self.known = known or KnownOrders()
-        self.sleep = sleep
+        self.sleep = time.sleep
         self._attempts: dict[str, int] = {}
 
     def wait_for_opening(self, random: Random) -> None:
