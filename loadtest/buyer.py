@@ -6,7 +6,7 @@ from collections import Counter
 from random import Random
 from typing import Any
 
-from locust import TaskSet, User, constant
+from locust import User, constant
 
 from loadtest.run import RunImpossible
 from loadtest.scenarios import IMPATIENT, choose
@@ -18,8 +18,7 @@ class Buyer(User):
     """A user who plays one buyer after the other.
 
     Attributes:
-        shopper: the buyer being played.
-        random: source of that buyer's choices, seeded by the run's seed and the buyer's place.
+        tasks: the behaviours of the mix (`loadtest.scenarios`), each with its weight.
         scheduled: whether its buyers arrive at times of their own in an open loop.
     """
 
@@ -27,17 +26,15 @@ class Buyer(User):
     # A user who has finished stays idle, so that the number of users does not fall.
     wait_time = constant(10**6)
 
-    shopper: Shopper
-    random: Random
+    tasks: Any
     scheduled = True
 
     def __init__(self, environment: Any) -> None:
         super().__init__(environment)
         # Locust draws from `tasks` by its own random generator. Runs have to be repeatable, so
         # `act` draws by the run's seed instead.
-        self._behaviours = Counter(
-            each.__name__ for each in self.tasks if not isinstance(each, TaskSet)
-        )
+        self._weights = Counter(each.__name__ for each in self.tasks)
+        self._behaviours = {each.__name__: each for each in self.tasks}
         self.tasks = [type(self).live]
 
     def live(self) -> None:
@@ -50,9 +47,8 @@ class Buyer(User):
 
     def act(self, shopper: Shopper, random: Random, place: float) -> None:
         """Play one buyer: choose a behaviour by weight and carry it out."""
-        self.shopper, self.random = shopper, random
         weights = Session.of(self.environment).running.weights
-        name = choose(self._behaviours, weights, place)
+        name = choose(self._weights, weights, place)
         if name not in IMPATIENT:
             shopper.wait_for_opening(random)
-        getattr(self, name)()
+        self._behaviours[name](shopper, random)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection
 from itertools import count
+from typing import NamedTuple
 
 from loadtest.client import Answer, Connection
 from loadtest.history import INFO, OK, Recorder, classify
@@ -19,9 +20,28 @@ EXPECTED_STATE_REFUSALS = 409
 # Calls whose answers show an order.
 SHOW_ORDER = frozenset({"order", "read", "payment", "cancel", "refund"})
 
-# `report(op, outcome, name, milliseconds, bytes, problem)`: one finished call, with what is wrong
-# with it.
-Report = Callable[[str, str, str, float, int, Exception | None], None]
+
+class Finished(NamedTuple):
+    """A call that is over, for Locust.
+
+    Attributes:
+        op: what was asked.
+        outcome: see `loadtest.history`.
+        name: with the answer, such as `order: sold_out`.
+        milliseconds: that it took.
+        length: of the answer's body, in bytes.
+        problem: what is wrong with the answer; None if a healthy shop may give it.
+    """
+
+    op: str
+    outcome: str
+    name: str
+    milliseconds: float
+    length: int
+    problem: Exception | None
+
+
+Report = Callable[[Finished], None]
 
 
 class UnexpectedAnswer(Exception):
@@ -147,4 +167,5 @@ class Caller:
             or (op != "order" and answer.status == EXPECTED_STATE_REFUSALS)
         )
         problem = None if expected else UnexpectedAnswer(f"{answer.status} {answer.code}".strip())
-        self._report(op, outcome, f"{name or op}: {said}", milliseconds, answer.length, problem)
+        told = f"{name or op}: {said}"
+        self._report(Finished(op, outcome, told, milliseconds, answer.length, problem))

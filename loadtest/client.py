@@ -7,12 +7,13 @@ shop, and so what may be concluded when no answer comes.
 
 from __future__ import annotations
 
-import json
 import re
 import socket
 import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
+
+import msgspec
 
 from loadtest.framing import READ_SIZE, BadResponse, Response, parse, request_bytes
 from loadtest.history import CONNECTION_REFUSED, Shown
@@ -159,8 +160,8 @@ def _nothing(code: str) -> Answer:
 def _answer(response: Response) -> Answer:
     orders: list[str] = []
     try:
-        body = json.loads(response.body) if response.body else {}
-    except ValueError:
+        body = msgspec.json.decode(response.body) if response.body else {}
+    except (ValueError, RecursionError):
         body = {}
         orders = sorted({found.decode() for found in _ORDER_LINK.findall(response.body)})
     if not isinstance(body, dict):

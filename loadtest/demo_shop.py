@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from urllib3 import BaseHTTPResponse, HTTPConnectionPool
 from urllib3.exceptions import HTTPError
 
 from loadtest.checker.snapshot import Terms
+from loadtest.roles import SaleTerms
 
 # Seconds for an answer; a snapshot may take longer to come than to begin.
 _TIMEOUT = 30.0
@@ -40,34 +42,10 @@ class DemoShop:
         found: list[dict[str, Any]] = self._ask("GET", "strategies")["strategies"]
         return found
 
-    def open_sale(
-        self,
-        *,
-        stock: int,
-        limit: int,
-        strategy: str,
-        starts_in: float,
-        price: int = 99_900,
-        hold: float = 900.0,
-        restock_cancelled: bool = True,
-        restock_returned: bool = True,
-    ) -> str:
-        """Open a fresh sale: its id.
-
-        `starts_in` and `hold` are seconds, `price` is of a unit in minor units; units of cancelled
-        and of returned orders are sold again or not. Raises `ShopRefused`.
-        """
-        terms = {
-            "stock": stock,
-            "limit": limit,
-            "strategy": strategy,
-            "starts_in": starts_in,
-            "price": price,
-            "hold": hold,
-            "restock_cancelled": restock_cancelled,
-            "restock_returned": restock_returned,
-        }
-        return str(self._ask("POST", "sales", terms)["sale"])
+    def open_sale(self, terms: SaleTerms, starts_in: float) -> str:
+        """Open a fresh sale, in so many seconds: its id. Raises `ShopRefused`."""
+        wanted = {**asdict(terms), "starts_in": starts_in}
+        return str(self._ask("POST", "sales", wanted)["sale"])
 
     def change(self, sale: str, **changes: Any) -> Terms:
         """Change a sale: the terms in force after it; without changes, those there are.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from dataclasses import asdict
 
 from loadtest.demo_shop import DemoShop
 from loadtest.roles import MAIN, SaleTerms, parse_sales, roles_for, terms_of
@@ -20,12 +19,12 @@ def main_terms(options: Namespace) -> SaleTerms:
 def open_for_run(shop: DemoShop, options: Namespace) -> str:
     """Open a main sale that starts when the users have gathered: its id. Raises `ShopRefused`."""
     starts_in = GATHERING + (options.num_users or 1) / (options.spawn_rate or 1)
-    return shop.open_sale(**asdict(main_terms(options)), starts_in=starts_in)
+    return shop.open_sale(main_terms(options), starts_in)
 
 
 def open_now(shop: DemoShop, options: Namespace) -> str:
     """Open a main sale that starts at once: its id. Raises `ShopRefused`."""
-    return shop.open_sale(**asdict(main_terms(options)), starts_in=0)
+    return shop.open_sale(main_terms(options), 0.0)
 
 
 def open_beside(shop: DemoShop, options: Namespace) -> dict[str, str]:
@@ -33,7 +32,7 @@ def open_beside(shop: DemoShop, options: Namespace) -> dict[str, str]:
     main = main_terms(options)
     # No buyer looks at them before the run's own sale opens.
     return {
-        role: shop.open_sale(**asdict(terms_of(role, main)), starts_in=0)
+        role: shop.open_sale(terms_of(role, main), 0.0)
         for role in roles_for(options.mix)
         if role != MAIN
     }

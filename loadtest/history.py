@@ -3,7 +3,7 @@
 A call leaves two lines, paired by `call`:
 
     {"event":"invoke","time":81,"call":"w0.7#2","op":"order","client":"w0.7","buyer":"w0.b7",
-     "key":"0b54…","attempt":1,"sale":"3","item":"5","quantity":1,"order":null}
+     "key":"0b54…","attempt":1,"sale":"3","item":"5","quantity":1}
     {"event":"ok","time":95,"call":"w0.7#2","status":201,"code":"","order":"91"}
 
 The event of the second line is what the client may conclude (see `classify`). A call without a
@@ -26,16 +26,16 @@ request that the shop must refuse says with which HTTP status (`must`).
 from __future__ import annotations
 
 import heapq
-import json
 import os
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from json.encoder import encode_basestring_ascii as _quote
+from operator import attrgetter
 from pathlib import Path
-from types import NoneType
-from typing import Any, NamedTuple
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct
 
 OK, FAIL, INFO = "ok", "fail", "info"
 INVOKE = "invoke"
@@ -51,9 +51,8 @@ AGAIN = "again."
 # Beyond every clock reading: the end of a call that was never answered.
 NEVER = 2**63 - 1
 
-
-def _text(value: str | None) -> str:
-    return "null" if value is None else _quote(value)
+Count = Annotated[int, Meta(ge=0, lt=NEVER)]
+"""A number of units or attempts, a status, or a time in ns."""
 
 
 class HistoryError(ValueError):
@@ -82,7 +81,7 @@ def combine(outcomes: Iterable[str]) -> str:
     return OK if OK in seen else INFO if INFO in seen else FAIL
 
 
-class Shown(NamedTuple):
+class Shown(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """What an answer shows of an order or a sale; amounts in minor units of the currency.
 
     Attributes:
@@ -100,6 +99,68 @@ class Shown(NamedTuple):
     refunded: int | None = None
     returned: int | None = None
     available: int | None = None
+
+
+class Operation(
+    Struct, tag_field="event", tag=INVOKE, rename={"start": "time"}, omit_defaults=True
+):
+    """A call from its invocation to its end; `end` is `NEVER` and `outcome` info if none came."""
+
+    start: Count
+    call: str
+    op: str
+    client: str
+    buyer: str
+    key: str
+    attempt: Count
+    sale: str | None
+    item: str | None
+    quantity: Count
+    order: str | None = None
+    due: int | None = None
+    cart: str = ""
+    must: int = 0
+    end: int = NEVER
+    outcome: str = INFO
+    status: int = 0
+    code: str = ""
+    shown: Shown | None = None
+    orders: Sequence[str] = ()
+
+    @property
+    def time(self) -> int:
+        """When it was invoked."""
+        return self.start
+
+
+class _End(Struct, tag_field="event", omit_defaults=True):
+    """A second line; its tag is the outcome."""
+
+    time: Count
+    call: str
+    status: Count
+    code: str
+    order: str | None
+    shown: Shown | None = None
+    orders: Sequence[str] = ()
+
+
+class _Ok(_End, tag=OK):
+    pass
+
+
+class _Fail(_End, tag=FAIL):
+    pass
+
+
+class _Info(_End, tag=INFO):
+    pass
+
+
+Line = Operation | _Ok | _Fail | _Info
+_ENDS = {OK: _Ok, FAIL: _Fail, INFO: _Info}
+_DECODER = msgspec.json.Decoder(Line)
+_ENCODER = msgspec.json.Encoder()
 
 
 class Recorder:
@@ -143,20 +204,13 @@ class Recorder:
         `due` is when a buyer of an open loop meant to ask, in ns of the monotonic clock; `must` the
         HTTP status with which the shop must refuse it, 0 if it may be granted.
         """
-        more = "" if due is None else f',"due":{due}'
-        if must:
-            more += f',"must":{must}'
-        if cart:
-            more += f',"cart":{_quote(cart)}'
         with self._lock:
-            # Put together by hand: an encoder of whole objects costs five times as much, and
-            # recording must not slow down what it records.
-            self._unwritten += (
-                f'{{"event":"invoke","time":{time.monotonic_ns()},"call":{_quote(call)},'
-                f'"op":{_quote(op)},"client":{_quote(client)},"buyer":{_quote(buyer)},'
-                f'"key":{_quote(key)},"attempt":{attempt},"sale":{_text(sale)},'
-                f'"item":{_text(item)},"quantity":{quantity},"order":{_text(order)}{more}}}\n'
-            ).encode()
+            begun = Operation(
+                time.monotonic_ns(), call, op, client, buyer, key, attempt, sale, item, quantity
+            )
+            begun.order, begun.due = order, due
+            begun.cart, begun.must = cart, must
+            self._add(begun)
             self._write()
 
     def complete(
@@ -175,25 +229,10 @@ class Recorder:
         `shown` is what the answer shows of the order or the sale, `orders` those to which a page
         links.
         """
-        more = ""
-        if shown is not None:
-            figures = "".join(
-                f',"{name}":{value}'
-                for name, value in zip(shown._fields[3:], shown[3:], strict=True)
-                if value is not None
-            )
-            more = (
-                f',"shown":{{"amount":{shown.amount},"currency":{_quote(shown.currency)},'
-                f'"status":{_quote(shown.status)}{figures}}}'
-            )
-        if orders:
-            more += f',"orders":{json.dumps(orders)}'
         outcome = classify(status, code, order, op=op)
         with self._lock:
-            self._unwritten += (
-                f'{{"event":"{outcome}","time":{time.monotonic_ns()},"call":{_quote(call)},'
-                f'"status":{status},"code":{_quote(code)},"order":{_text(order)}{more}}}\n'
-            ).encode()
+            kind = _ENDS[outcome]
+            self._add(kind(time.monotonic_ns(), call, status, code, order, shown, orders))
         return outcome
 
     def flush(self) -> None:
@@ -209,6 +248,9 @@ class Recorder:
                 os.close(self._file)
                 self._file = None
 
+    def _add(self, line: Operation | _End) -> None:
+        self._unwritten += _ENCODER.encode(line) + b"\n"
+
     def _write(self) -> None:
         if self._file is None:
             raise ValueError(f"{self.path} is closed")
@@ -218,44 +260,13 @@ class Recorder:
             del self._unwritten[:written]
 
 
-@dataclass(slots=True)
-class Operation:
-    """A call from its invocation to its end; `end` is `NEVER` and `outcome` info if none came."""
-
-    call: str
-    op: str
-    client: str
-    buyer: str
-    key: str
-    attempt: int
-    sale: str | None
-    item: str | None
-    quantity: int
-    start: int
-    end: int = NEVER
-    outcome: str = INFO
-    status: int = 0
-    code: str = ""
-    order: str | None = None
-    due: int | None = None
-    cart: str = ""
-    amount: int | None = None
-    currency: str = ""
-    shown_status: str = ""
-    refunded: int | None = None
-    returned: int | None = None
-    available: int | None = None
-    orders: Sequence[str] = ()
-    must: int = 0
-
-
-def events(*paths: str | Path) -> Iterator[dict[str, Any]]:
+def events(*paths: str | Path) -> Iterator[Line]:
     """Merge history files into one stream of lines sorted by time, holding one line a file.
 
     A torn last line is what a killed recorder leaves, and is passed over. Raises `HistoryError`
     for any other line that is not a history line, and for a file that is not sorted by time.
     """
-    return heapq.merge(*(_events_of(Path(path)) for path in paths), key=lambda line: line["time"])
+    return heapq.merge(*(_events_of(Path(path)) for path in paths), key=attrgetter("time"))
 
 
 def operations(*paths: str | Path) -> Iterator[Operation]:
@@ -266,106 +277,39 @@ def operations(*paths: str | Path) -> Iterator[Operation]:
     """
     pending: dict[str, Operation] = {}
     for line in events(*paths):
-        call = line["call"]
-        if line["event"] == INVOKE:
-            if call in pending:
-                raise HistoryError(f"call {call} is invoked twice")
-            pending[call] = _invoked(line)
+        if isinstance(line, Operation):
+            if line.call in pending:
+                raise HistoryError(f"call {line.call} is invoked twice")
+            pending[line.call] = line
             continue
-        operation = pending.pop(call, None)
+        operation = pending.pop(line.call, None)
         if operation is None:
-            raise HistoryError(f"call {call} ends at {line['time']} without having been invoked")
+            raise HistoryError(f"call {line.call} ends at {line.time} without having been invoked")
         yield _completed(operation, line)
     yield from pending.values()
 
 
-def _events_of(path: Path) -> Iterator[dict[str, Any]]:
+def _events_of(path: Path) -> Iterator[Line]:
     last = -1
     with path.open("rb") as file:
         for number, raw in enumerate(file, start=1):
             if not raw.endswith(b"\n"):
                 return
-            line = _parse(raw, path, number)
-            if line["time"] < last:
+            try:
+                line = _DECODER.decode(raw)
+            except (ValueError, RecursionError) as error:
+                raise HistoryError(f"{path}:{number}: not a history line: {error!r}") from error
+            if line.time < last:
                 raise HistoryError(f"{path}:{number}: earlier than the line before it")
-            last = line["time"]
+            last = line.time
             yield line
 
 
-# Of each kind of line: the fields that are text, text or null, and numbers.
-_INVOKE_FIELDS = (
-    ("call", "op", "client", "buyer", "key"),
-    ("sale", "item", "order"),
-    ("time", "attempt", "quantity"),
-)
-_END_FIELDS = (("call", "code"), ("order",), ("time", "status"))
-_FIELDS = {INVOKE: _INVOKE_FIELDS, OK: _END_FIELDS, FAIL: _END_FIELDS, INFO: _END_FIELDS}
-
-
-def _parse(raw: bytes, path: Path, number: int) -> dict[str, Any]:
-    try:
-        line: dict[str, Any] = json.loads(raw)
-        texts, optional, numbers = _FIELDS[line["event"]]
-        for name in texts:
-            line[name] + ""
-        for name in optional:
-            if line[name] is not None:
-                line[name] + ""
-        for name in numbers:
-            if type(line[name]) is not int or not 0 <= line[name] < NEVER:
-                raise TypeError(f"{name} is not a count")
-        if type(line.get("due", 0)) is not int:
-            raise TypeError("due is not a time")
-        line.get("cart", "") + ""
-        if type(line.get("must", 0)) is not int:
-            raise TypeError("must is not a status")
-        "".join(line.get("orders", ()))
-        if "shown" in line:
-            line["shown"] = _shown(line["shown"])
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise HistoryError(f"{path}:{number}: not a history line: {error!r}") from error
-    return line
-
-
-def _shown(values: dict[str, Any]) -> Shown:
-    shown = Shown(**values)
-    shown.currency + shown.status
-    if type(shown.amount) is not int or any(
-        type(each) not in (int, NoneType) for each in shown[3:]
-    ):
-        raise TypeError("an amount is not a whole number")
-    return shown
-
-
-def _invoked(line: dict[str, Any]) -> Operation:
-    return Operation(
-        call=line["call"],
-        op=line["op"],
-        client=line["client"],
-        buyer=line["buyer"],
-        key=line["key"],
-        attempt=line["attempt"],
-        sale=line["sale"],
-        item=line["item"],
-        quantity=line["quantity"],
-        start=line["time"],
-        order=line["order"],
-        due=line.get("due"),
-        cart=line.get("cart", ""),
-        must=line.get("must", 0),
-    )
-
-
-def _completed(operation: Operation, line: dict[str, Any]) -> Operation:
-    operation.end = line["time"]
-    operation.outcome = line["event"]
-    operation.status = line["status"]
-    operation.code = line["code"]
+def _completed(operation: Operation, line: _End) -> Operation:
+    operation.end = line.time
+    operation.outcome = str(line.__struct_config__.tag)
+    operation.status, operation.code = line.status, line.code
     # What the answer names wins over what was asked about (a read of an order that is not there).
-    operation.order = line["order"] or operation.order
-    if shown := line.get("shown"):
-        operation.amount, operation.currency = shown.amount, shown.currency
-        operation.shown_status, operation.refunded = shown.status, shown.refunded
-        operation.returned, operation.available = shown.returned, shown.available
-    operation.orders = line.get("orders", ())
+    operation.order = line.order or operation.order
+    operation.shown, operation.orders = line.shown, line.orders
     return operation

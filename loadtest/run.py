@@ -15,7 +15,7 @@ from random import Random
 from urllib.parse import urlsplit
 
 from loadtest.arrivals import Arrivals
-from loadtest.caller import Report
+from loadtest.caller import Finished, Report
 from loadtest.client import Answer, Connection
 from loadtest.history import Recorder
 from loadtest.known_orders import KnownOrders
@@ -219,18 +219,10 @@ class Run:
         first = Random(f"{self.seed}/{self.worker}").random()
         return shopper, Random(f"{self.seed}/{self.worker}/{place}"), (first + steps) % 1.0
 
-    def _tell(
-        self,
-        op: str,
-        outcome: str,
-        name: str,
-        milliseconds: float,
-        length: int,
-        problem: Exception | None,
-    ) -> None:
-        if op == "order":
-            self.tally.count(outcome)
-        self._report(op, outcome, name, milliseconds, length, problem)
+    def _tell(self, call: Finished) -> None:
+        if call.op == "order":
+            self.tally.count(call.outcome)
+        self._report(call)
 
 
 def find_sale(address: tuple[str, int], sale: str) -> Sale:

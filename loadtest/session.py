@@ -23,6 +23,7 @@ from locust.exception import StopTest
 from locust.runners import MasterRunner, WorkerRunner
 
 from loadtest import open_files
+from loadtest.caller import Finished
 from loadtest.demo_shop import DemoShop, ShopRefused
 from loadtest.dispatch import MixDispatcher, goes_on
 from loadtest.fresh_sale import beside, open_beside, open_for_run
@@ -245,23 +246,15 @@ class Session:
             run=options.run_name,
         )
 
-    def _report(
-        self,
-        op: str,
-        outcome: str,
-        name: str,
-        milliseconds: float,
-        length: int,
-        problem: Exception | None,
-    ) -> None:
+    def _report(self, call: Finished) -> None:
         self._environment.events.request.fire(
-            request_type=op,
-            name=name,
-            response_time=milliseconds,
-            response_length=length,
-            exception=problem,
+            request_type=call.op,
+            name=call.name,
+            response_time=call.milliseconds,
+            response_length=call.length,
+            exception=call.problem,
             context={},
-            start_time=time.time() - milliseconds / 1000,
+            start_time=time.time() - call.milliseconds / 1000,
         )
 
     def _watch(self) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from random import Random
+from typing import TypedDict, Unpack
 
 from loadtest.caller import Caller, Report
 from loadtest.cart import Cart
@@ -25,6 +26,13 @@ EXPECTED_OF_PARTS = frozenset({"invalid_quantity", "idempotency_key_reused"})
 REACTION_TIME = 0.05
 
 
+class How(TypedDict, total=False):
+    """A connection other than the buyer's own; further refusals that a healthy shop may give."""
+
+    connection: Connection | None
+    expects: Collection[str]
+
+
 class Shopper(Caller):
     """One buyer with a token and a connection."""
 
@@ -40,7 +48,6 @@ class Shopper(Caller):
         known: KnownOrders | None = None,
         client: str = "",
         due: int | None = None,
-        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         """`sales` are those of the run, by their roles.
 
@@ -58,7 +65,7 @@ class Shopper(Caller):
         self.sale = sales[MAIN]
         self.sales = sales
         self.known = known or KnownOrders()
-        self.sleep = sleep
+        self.sleep = time.sleep
         self._attempts: dict[str, int] = {}
 
     def wait_for_opening(self, random: Random) -> None:
@@ -79,17 +86,8 @@ class Shopper(Caller):
         """Take note that a purchase was asked for so often before."""
         self._attempts[key] = attempts
 
-    def order(
-        self,
-        purchase: Purchase,
-        *,
-        connection: Connection | None = None,
-        expects: Collection[str] = (),
-    ) -> Answer:
-        """Ask for a purchase once; asking again with the same one is a retry.
-
-        `expects` are further refusals that a healthy shop may give.
-        """
+    def order(self, purchase: Purchase, **how: Unpack[How]) -> Answer:
+        """Ask for a purchase once; asking again with the same one is a retry."""
         answer = self._call(
             "order",
             "POST",
@@ -99,8 +97,7 @@ class Shopper(Caller):
             attempt=self._next_attempt(purchase.key),
             sale=purchase.sale,
             quantity=purchase.quantity,
-            connection=connection,
-            expects=expects,
+            **how,
         )
         self._note(answer)
         return answer
@@ -193,37 +190,17 @@ class Shopper(Caller):
             return None
         return self._call("mail", "GET", f"/orders/{order}/mails/", order=order, expects=expects)
 
-    def pay(
-        self,
-        order: str,
-        *,
-        connection: Connection | None = None,
-        expects: Collection[str] = (),
-    ) -> Answer:
+    def pay(self, order: str, **how: Unpack[How]) -> Answer:
         """Pay an order."""
-        return self._step("payment", order, None, connection, expects)
+        return self._step("payment", order, None, **how)
 
-    def cancel(
-        self,
-        order: str,
-        part: Part | None = None,
-        *,
-        connection: Connection | None = None,
-        expects: Collection[str] = (),
-    ) -> Answer:
+    def cancel(self, order: str, part: Part | None = None, **how: Unpack[How]) -> Answer:
         """Cancel an order, or a part of it."""
-        return self._step("cancel", order, part, connection, expects)
+        return self._step("cancel", order, part, **how)
 
-    def refund(
-        self,
-        order: str,
-        part: Part | None = None,
-        *,
-        connection: Connection | None = None,
-        expects: Collection[str] = (),
-    ) -> Answer:
+    def refund(self, order: str, part: Part | None = None, **how: Unpack[How]) -> Answer:
         """Ask for the money of an order back, or for that of a part of it."""
-        return self._step("refund", order, part, connection, expects)
+        return self._step("refund", order, part, **how)
 
     def beside(self) -> Connection:
         """A second connection, for what a buyer does in two windows at once; close it after use."""
@@ -249,17 +226,11 @@ class Shopper(Caller):
     def _see(self, path: str, order: str | None = None, expects: Collection[str] = ()) -> Answer:
         return self._call("page", "GET", path, order=order, expects=expects)
 
-    def _step(
-        self,
-        op: str,
-        order: str,
-        part: Part | None,
-        connection: Connection | None,
-        expects: Collection[str],
-    ) -> Answer:
+    def _step(self, op: str, order: str, part: Part | None, **how: Unpack[How]) -> Answer:
         path = f"/api/v1/orders/{order}/{op}"
         if part is None:
-            return self._call(op, "POST", path, order=order, connection=connection, expects=expects)
+            return self._call(op, "POST", path, order=order, **how)
+        how["expects"] = (*EXPECTED_OF_PARTS, *how.get("expects", ()))
         return self._call(
             op,
             "POST",
@@ -270,6 +241,5 @@ class Shopper(Caller):
             sale=part.sale,
             quantity=part.quantity,
             order=order,
-            connection=connection,
-            expects=(*EXPECTED_OF_PARTS, *expects),
+            **how,
         )

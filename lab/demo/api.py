@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from datetime import timedelta
 from itertools import chain
 
@@ -15,6 +14,7 @@ from django.contrib.sessions.backends.db import SessionStore
 from django.core.exceptions import ValidationError
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.http import HttpRequest, StreamingHttpResponse
+from msgspec.structs import asdict
 
 from inventory import services
 from inventory.models import Reservation

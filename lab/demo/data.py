@@ -148,7 +148,9 @@ def create_logins() -> None:
     for login in LOGINS:
         if User.objects.filter(username=login.username).exists():
             continue
-        create = User.objects.create_superuser if login.role == "admin" else _create_buyer
+        create = (
+            User.objects.create_superuser if login.role == "admin" else User.objects.create_user
+        )
         create(login.username, f"{login.username}@example.com", login.password)
 
 
@@ -160,10 +162,6 @@ def fill_catalogue() -> list[Sale]:
     """
     # In reverse, since the home page shows the newest sale first.
     return [_sale_of(entry) for entry in reversed(CATALOGUE)][::-1]
-
-
-def _create_buyer(username: str, email: str, password: str) -> User:
-    return User.objects.create_user(username, email, password)
 
 
 def _sale_of(entry: Entry) -> Sale:

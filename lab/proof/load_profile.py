@@ -93,11 +93,7 @@ class Load:
             *("--beside", format_sales({r: str(pk) for r, pk in sales.items() if r != MAIN})),
             *("--history", str(folder) if records else "", "--arrivals", str(profile.arrivals)),
             *("--totals", str(self._totals)),
-            *(
-                ("--rounds", "0")
-                if profile.stays
-                else ("--until-done", "--run-time", f"{LONGEST}s")
-            ),
+            *(("--rounds", "0") if profile.stays else ENDS_BY_ITSELF),
             # Expected refusals are no failures; what is one, the checker decides.
             *("--exit-code-on-error", "0", "--loglevel", "WARNING", "--only-summary"),
         ]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import timedelta
+
+from msgspec.structs import replace
 
 from lab.proof import terms
 from lab.proof.plan import Plan
@@ -27,17 +29,8 @@ class OpenedSale:
     def of(cls, wanted: SaleTerms, starts_in: float) -> OpenedSale:
         """Open a sale that starts in so many seconds."""
         asked = terms.clock()
-        sale = open_sale(
-            stock=wanted.stock,
-            price=wanted.price,
-            limit=wanted.limit,
-            strategy=wanted.strategy,
-            starts_in=timedelta(seconds=starts_in),
-            lasts=LASTS,
-            hold=timedelta(seconds=wanted.hold),
-            restock_cancelled=wanted.restock_cancelled,
-            restock_returned=wanted.restock_returned,
-        )
+        named = {**asdict(wanted), "hold": timedelta(seconds=wanted.hold)}
+        sale = open_sale(**named, starts_in=timedelta(seconds=starts_in), lasts=LASTS)
         return cls(sale, replace(terms.change(sale.pk), asked=asked))
 
 

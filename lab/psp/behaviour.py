@@ -7,18 +7,16 @@ the same orders and the same seed has the same faults.
 from __future__ import annotations
 
 import hashlib
-import json
-from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+import msgspec
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
 from lab.psp.models import FaultConfiguration
 
 
-@dataclass(frozen=True, slots=True)
-class Behaviour:
+class Behaviour(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Rates are from 0 to 1, times in ms. By default, the provider has no faults.
 
     Attributes:
@@ -53,10 +51,6 @@ class Behaviour:
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6]) / 2**48
 
 
-_TYPES = {
-    field.name: {"int": int, "float": float, "str": str}[str(field.type)]
-    for field in fields(Behaviour)
-}
 _current: list[Behaviour] = []
 
 
@@ -88,25 +82,11 @@ def default() -> Behaviour:
         ImproperlyConfigured: it cannot be parsed.
     """
     try:
-        values = json.loads(settings.PSP_BEHAVIOUR or "{}")
-        return parsed({"webhook_url": settings.PSP_WEBHOOK_URL, **values})
+        values = msgspec.json.decode(settings.PSP_BEHAVIOUR or "{}")
+        return msgspec.convert({"webhook_url": settings.PSP_WEBHOOK_URL, **values}, Behaviour)
     except (ValueError, TypeError) as error:
         raise ImproperlyConfigured(f"PSP_BEHAVIOUR: {error}") from error
 
 
 def _with(values: dict[str, Any]) -> Behaviour:
-    return parsed({**asdict(default()), **values})
-
-
-def parsed(values: dict[str, Any]) -> Behaviour:
-    """Parse a behaviour.
-
-    Raises:
-        ValueError: a field is unknown or of the wrong type.
-    """
-    for name, value in values.items():
-        wanted = _TYPES.get(name)
-        whole_as_float = wanted is float and type(value) is int
-        if wanted is None or not (type(value) is wanted or whole_as_float):
-            raise ValueError(f"{name}: {value!r}")
-    return Behaviour(**values)
+    return msgspec.convert({**msgspec.structs.asdict(default()), **values}, Behaviour)

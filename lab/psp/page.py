@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 from django.conf import settings
@@ -10,6 +9,7 @@ from django.db.models import Count, Q, Sum
 from django.http import HttpRequest, HttpResponse, HttpResponseNotFound
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
+from msgspec.structs import asdict
 
 from lab.psp import behaviour
 from lab.psp.behaviour import Behaviour

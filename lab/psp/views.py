@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import Annotated, Any
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from msgspec import Meta, Struct
+from msgspec.structs import asdict
 
 from lab.psp import behaviour, money
 from lab.psp.models import Intent, LedgerLine

@@ -22,16 +22,16 @@ SEARCHED = 200  # ports above the default that are tried before giving up
 _claims: dict[int, IO[str]] = {}
 
 
-def is_free(port: int, address: str = "127.0.0.1") -> bool:
+def is_free(port: int) -> bool:
     """Whether a server can listen on `port`. Old connections in TIME_WAIT do not matter."""
-    return _refusal(port, address) is None
+    return _refusal(port) is None
 
 
-def _refusal(port: int, address: str = "127.0.0.1") -> OSError | None:
+def _refusal(port: int) -> OSError | None:
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((address, port))
+            probe.bind(("127.0.0.1", port))
         except OSError as error:
             return error
     return None

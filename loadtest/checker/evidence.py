@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
 from itertools import islice
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
+
+import msgspec
+from msgspec.structs import astuple
 
 from loadtest.checker import snapshot as snapshots
 from loadtest.history import AGAIN, NEVER, HistoryError, Operation, operations
@@ -22,16 +22,41 @@ _CACHE_KIB = 64 * 1024
 _HERE = Path(__file__).parent
 FINAL = 0
 
+# The columns of `Shown` for an answer that shows nothing.
+_NOTHING_SHOWN = (None, "", "", None, None, None)
 
-# Of each kind of row: how many columns, and their values.
+
+# Of each type of row: its table, and how many columns it fills.
 _COLUMNS = {
-    kind: (len(fields(row_type)), attrgetter(*(field.name for field in fields(row_type))))
-    for kind, row_type in snapshots.KINDS.items()
+    row_type: (kind, len(row_type.__struct_fields__)) for kind, row_type in snapshots.KINDS.items()
 }
 
 
 class FaultLogError(ValueError):
     """A fault log that cannot be read; says the file and the line."""
+
+
+class LoggedFault(msgspec.Struct, frozen=True):
+    """An injected fault; times in ns of the monotonic clock."""
+
+    fault: str
+    start: snapshots.Whole
+    end: snapshots.Whole
+    did: Any = ""
+    error: str = ""
+
+
+_FAULT = msgspec.json.Decoder(LoggedFault)
+
+
+def read_faults(path: Path) -> Iterator[LoggedFault]:
+    """Read `{"fault": name, "start": ns, "end": ns}` lines. Raises `FaultLogError`."""
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                yield _FAULT.decode(line)
+            except (ValueError, RecursionError) as error:
+                raise FaultLogError(f"{path}:{number}: {error!r}") from error
 
 
 class Evidence:
@@ -113,15 +138,10 @@ class Evidence:
         self._load_rows(path, rows, FINAL)
 
     def load_faults(self, path: Path) -> None:
-        """Read `{"fault": name, "start": ns, "end": ns}` lines. Raises `FaultLogError`."""
-        with path.open("rb") as file:
-            for number, line in enumerate(file, start=1):
-                try:
-                    fault = json.loads(line)
-                    row = (str(fault["fault"]), int(fault["start"]), int(fault["end"]))
-                except (ValueError, KeyError, TypeError, RecursionError) as error:
-                    raise FaultLogError(f"{path}:{number}: {error!r}") from error
-                self._database.execute("INSERT INTO fault VALUES (?, ?, ?)", row)
+        """Read the log of injected faults. Raises `FaultLogError`."""
+        for each in read_faults(path):
+            row = (each.fault, each.start, each.end)
+            self._database.execute("INSERT INTO fault VALUES (?, ?, ?)", row)
         self.has_faults = True
         # A run under faults without any unknown outcome has not been hit by them.
         self.enough["info"] = max(1, self.enough.get("info", 0))
@@ -139,8 +159,8 @@ class Evidence:
     def _load_rows(self, path: Path, rows: Iterator[snapshots.Row], number: int) -> None:
         try:
             while batch := list(islice(rows, _BATCH)):
-                for kind, (columns, values) in _COLUMNS.items():
-                    of_kind = [(number, *values(row)) for row in batch if row.kind == kind]
+                for row_type, (kind, columns) in _COLUMNS.items():
+                    of_kind = [(number, *astuple(row)) for row in batch if type(row) is row_type]
                     self._insert(kind, 1 + columns, of_kind)
         except (UnicodeEncodeError, OverflowError) as error:
             raise snapshots.SnapshotError(f"{path}: {error}") from error
@@ -168,12 +188,7 @@ def _call(operation: Operation, linked: list[tuple[str, str, str]]) -> tuple[Any
         operation.code,
         operation.order,
         operation.cart,
-        operation.amount,
-        operation.currency,
-        operation.shown_status,
-        operation.refunded,
-        operation.returned,
-        operation.available,
+        *(astuple(operation.shown) if operation.shown else _NOTHING_SHOWN),
         operation.must,
         operation.client.startswith(AGAIN),
     )

@@ -6,33 +6,38 @@ shop's database. What a field does not know it leaves at its default.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import ClassVar, get_args
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 HELD, CONFIRMED, RELEASED = "held", "confirmed", "released"
-STATES = frozenset({HELD, CONFIRMED, RELEASED})
+
+State = Annotated[str, Meta(pattern=f"^({HELD}|{CONFIRMED}|{RELEASED})$")]
+Whole = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+"""A whole number as a database stores it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Row(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag=str.lower):
+    """A line of a snapshot; its kind is the name of its class."""
+
+
+class Item(Row, frozen=True):
     """What stock is counted for.
 
     `held` and `confirmed` are the quantities of its reservations in these states, `ledger_sum` the
     sum of its movements: sums that the database adds up cheaply while a run is on.
     """
 
-    kind: ClassVar[str] = "item"
     id: str
-    total: int
-    available: int
-    held: int
-    confirmed: int
-    ledger_sum: int
-    fence: int = 0
+    total: Whole
+    available: Whole
+    held: Whole
+    confirmed: Whole
+    ledger_sum: Whole
+    fence: Whole = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Sale:
+class Sale(Row, frozen=True):
     """What a sale sells and on which terms, at the moment of the snapshot.
 
     `limit` is the units that one buyer may have (0: no limit), `price` is of one unit in minor
@@ -41,37 +46,33 @@ class Sale:
     they are written off. Price, window and pause may have changed during the run: see `Terms`.
     """
 
-    kind: ClassVar[str] = "sale"
     id: str
     item: str
-    limit: int
-    price: int = 0
+    limit: Whole
+    price: Whole = 0
     currency: str = ""
-    hold: int = 0
+    hold: Whole = 0
     restock_cancelled: bool = True
     restock_returned: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
+class Terms(Row, frozen=True):
     """The price, the window and the pause that a sale has from some moment on.
 
     The change took effect between `asked` and `done`; `done` is 0 if the answer was lost.
     All times are microseconds since 1970 by the database's clock.
     """
 
-    kind: ClassVar[str] = "terms"
     sale: str
-    asked: int
-    done: int
-    price: int
-    starts_at: int
-    ends_at: int
+    asked: Whole
+    done: Whole
+    price: Whole
+    starts_at: Whole
+    ends_at: Whole
     paused: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Reservation:
+class Reservation(Row, frozen=True):
     """Stock held for a buyer; `state` is held, confirmed or released.
 
     `quantity` is what was granted, `returned` how much of it was given back while the rest is kept;
@@ -79,19 +80,17 @@ class Reservation:
     (microseconds since 1970 by the database's clock; 0: not known).
     """
 
-    kind: ClassVar[str] = "reservation"
     id: str
     item: str
     buyer: str
     key: str
-    quantity: int
-    state: str
-    returned: int = 0
-    deadline: int = 0
+    quantity: Whole
+    state: State
+    returned: Whole = 0
+    deadline: Whole = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
+class Order(Row, frozen=True):
     """A reservation with a price; `amount` in minor units of `currency`.
 
     An order of several reservations is several rows with the same id, each with its own amount.
@@ -100,25 +99,23 @@ class Order:
     microseconds since 1970 by the database's clock; 0: not known.
     """
 
-    kind: ClassVar[str] = "order"
     id: str
     reservation: str
     sale: str
     item: str
     buyer: str
     key: str
-    quantity: int
-    amount: int = 0
+    quantity: Whole
+    amount: Whole = 0
     status: str = ""
-    created: int = 0
+    created: Whole = 0
     currency: str = ""
-    to_pay: int = 0
-    refunded: int = 0
-    pay_before: int = 0
+    to_pay: Whole = 0
+    refunded: Whole = 0
+    pay_before: Whole = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(Row, frozen=True):
     """What happened to an order after it was opened, such as `paid` or `part_cancelled`.
 
     `amount` (minor units), `quantity` and `sale` (of the line) are those of a part; 0 and empty
@@ -126,34 +123,29 @@ class Event:
     grow in the order of an order's events.
     """
 
-    kind: ClassVar[str] = "event"
-    id: int
+    id: Whole
     order: str
     name: str
-    at: int
-    amount: int = 0
-    quantity: int = 0
+    at: Whole
+    amount: Whole = 0
+    quantity: Whole = 0
     sale: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Buyer:
+class Buyer(Row, frozen=True):
     """A buyer of the shop, and the address to which their mails must go."""
 
-    kind: ClassVar[str] = "buyer"
     id: str
     email: str
 
 
-@dataclass(frozen=True, slots=True)
-class Delivery:
+class Delivery(Row, frozen=True):
     """A mail as the mail server took it: once for each time that it was sent.
 
     `message` is its Message-ID, `name` the occasion and `order` the order as that names them
     (`<confirmation.17@shop>`), empty if it cannot be read. `text` is the plain text.
     """
 
-    kind: ClassVar[str] = "delivery"
     message: str
     recipient: str
     subject: str
@@ -162,8 +154,7 @@ class Delivery:
     order: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Movement:
+class Movement(Row, frozen=True):
     """A line of the ledger. Ids grow in the order in which an item's movements were applied.
 
     `reason` is `restock` for what raises the total (the opening stock too), `write_off` for what
@@ -172,62 +163,37 @@ class Movement:
     lock.
     """
 
-    kind: ClassVar[str] = "movement"
-    id: int
+    id: Whole
     item: str
-    delta: int
+    delta: Whole
     reason: str
-    token: int = 0
+    token: Whole = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Effect:
+class Effect(Row, frozen=True):
     """How often a follow-up (`name`, such as the confirmation) took effect for an order."""
 
-    kind: ClassVar[str] = "effect"
     order: str
     name: str
-    count: int
+    count: Whole
 
 
-@dataclass(frozen=True, slots=True)
-class Outbox:
+class Outbox(Row, frozen=True):
     """A message of the outbox, and whether its consumer has marked it done."""
 
-    kind: ClassVar[str] = "outbox"
     id: str
     topic: str
     done: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Payment:
+class Payment(Row, frozen=True):
     """A line of the payment provider's own ledger: `operation` is capture or refund."""
 
-    kind: ClassVar[str] = "payment"
     id: str
     order: str
     operation: str
-    amount: int
+    amount: Whole
     currency: str = ""
 
 
-Row = (
-    Item
-    | Sale
-    | Terms
-    | Reservation
-    | Order
-    | Event
-    | Buyer
-    | Movement
-    | Effect
-    | Outbox
-    | Payment
-    | Delivery
-)
-KINDS: dict[str, type[Row]] = {each.kind: each for each in get_args(Row)}
-TYPES: dict[type[Row], dict[str, type]] = {
-    each: {f.name: {"str": str, "int": int, "bool": bool}[str(f.type)] for f in fields(each)}
-    for each in KINDS.values()
-}
+KINDS: dict[str, type[Row]] = {each.__name__.lower(): each for each in Row.__subclasses__()}

@@ -12,26 +12,29 @@ null.
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
+
+import msgspec
 
 
 class ServedError(ValueError):
     """A line that cannot be read; says the file and the line."""
 
 
-class Served(NamedTuple):
+class Served(msgspec.Struct, frozen=True):
     """One purchase as the shop saw it. Times are ns."""
 
+    key: str
     process: int
     queued: int
     begun: int | None
     committed: int
     batch: int | None
 
+
+_DECODER = msgspec.json.Decoder(Served)
 
 ServedByKey = dict[str, list[Served]]
 """The purchases by idempotency key; a key that was sent again has several."""
@@ -50,20 +53,11 @@ def read_served(paths: Iterable[Path]) -> ServedByKey:
     for path in paths:
         with path.open("rb") as file:
             for number, raw in enumerate(file, start=1):
-                if raw.endswith(b"\n"):
-                    key, served = _parse(raw, path, number)
-                    found[key].append(served)
+                if not raw.endswith(b"\n"):
+                    break
+                try:
+                    served = _DECODER.decode(raw)
+                except (ValueError, RecursionError) as error:
+                    raise ServedError(f"{path}:{number}: {error!r}") from error
+                found[served.key].append(served)
     return dict(found)
-
-
-def _parse(raw: bytes, path: Path, number: int) -> tuple[str, Served]:
-    try:
-        line = json.loads(raw)
-        served = Served(*(line[name] for name in Served._fields))
-        required = (served.process, served.queued, served.committed)
-        optional = [each for each in (served.begun, served.batch) if each is not None]
-        if not all(type(each) is int for each in (*required, *optional)):
-            raise TypeError("a time is not a number")
-        return line["key"] + "", served
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ServedError(f"{path}:{number}: not a served purchase: {error!r}") from error

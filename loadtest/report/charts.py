@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from math import ceil, floor, log10
 from typing import Any
 
+from loadtest.chart import Chart, Key, Mark, Point, area, bar, line, stairs, ticks
+from loadtest.chart import upright as upright_line
 from loadtest.report.bins import Latencies
 from loadtest.report.gather import Evidence, Stock
-from loadtest.report.svg import Chart, Key, Mark, Point, area, bar, line, stairs, ticks
-from loadtest.report.svg import upright as upright_line
 
 # The share of a chart for the final read: one part in this many.
 _AFTER = 30

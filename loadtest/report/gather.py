@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from loadtest.arrivals import LATE
-from loadtest.checker import FaultLogError, snapshot
+from loadtest.checker import snapshot
+from loadtest.checker.evidence import read_faults
 from loadtest.history import NEVER, OK, Operation, events, operations
 from loadtest.report.bins import Latencies, Timeline
 
@@ -82,12 +82,15 @@ def gather(
     Raises `HistoryError`, `SnapshotError` or `FaultLogError` for files that cannot be parsed,
     `OSError` for those that cannot be read.
     """
-    start = next((line["time"] for line in events(*histories)), 0)
+    start = next((line.time for line in events(*histories)), 0)
     evidence = Evidence(start, start, Timeline(start))
     for operation in operations(*histories):
         _count(evidence, operation)
     evidence.stock = _stock(_thinned(during), final)
-    evidence.faults = _faults(Path(faults)) if faults else []
+    evidence.faults = [
+        Fault(each.fault, each.start, each.end, _told(each.did), each.error)
+        for each in (read_faults(Path(faults)) if faults else ())
+    ]
     ends = (fault.end for fault in evidence.faults)
     evidence.end = max(evidence.end, start + 1, *ends)
     return evidence
@@ -132,19 +135,6 @@ def _stock_of(path: str | Path) -> Stock:
             figures = (row.total, row.available, row.held, row.confirmed)
             sums = [a + b for a, b in zip(sums, figures, strict=True)]
     return Stock(header.taken_at, *sums)
-
-
-def _faults(path: Path) -> list[Fault]:
-    found = []
-    for number, line in enumerate(path.read_text().splitlines(), start=1):
-        try:
-            values = json.loads(line)
-            times = int(values["start"]), int(values["end"])
-            did, error = _told(values.get("did", "")), str(values.get("error", ""))
-            found.append(Fault(str(values["fault"]), *times, did, error))
-        except (ValueError, KeyError, TypeError) as error:
-            raise FaultLogError(f"{path}:{number}: {error!r}") from error
-    return found
 
 
 def _told(did: object) -> str:

@@ -11,12 +11,12 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from loadtest.chart import HEIGHT, WIDTH
 from loadtest.checker import PASS, UNKNOWN, Verdict
 from loadtest.replay import dump, player_css, player_js
 from loadtest.report.charts import Charts, number
 from loadtest.report.gather import Evidence, Fault
 from loadtest.report.meanings import CLOSED_LOOP, MEANINGS, OPEN_LOOP, SUMMARIES
-from loadtest.report.svg import HEIGHT, WIDTH
 
 _HERE = Path(__file__).parent
 _TEMPLATES = Environment(

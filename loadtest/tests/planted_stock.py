@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from loadtest.checker import snapshot as s
 from loadtest.tests.busy_run import change_ledger, lines_of

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import count
 from random import Random
 from typing import Any
+
+from msgspec.structs import replace
 
 from loadtest.checker import snapshot as s
 from loadtest.history import classify

@@ -11,6 +11,7 @@ from random import Random
 import pytest
 from markupsafe import escape
 
+from loadtest.chart import ticks
 from loadtest.checker import FAIL, NAMES, UNKNOWN, judge
 from loadtest.checker import snapshot as s
 from loadtest.history import Recorder
@@ -19,7 +20,6 @@ from loadtest.report import Story, gather, write
 from loadtest.report.__main__ import main
 from loadtest.report.bins import BINS, Latencies, Timeline
 from loadtest.report.meanings import MEANINGS
-from loadtest.report.svg import ticks
 from loadtest.tests.simulated_run import Simulation
 from loadtest.tests.simulated_world import World
 

@@ -2,44 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 import time
 
 import pytest
 
-from locking import Hooks, LockLost, LockTimeout
-from locking.backends.redis import RedisLock
-from locking.redis_client import connect
-from locking.tests.helpers import Task, TransportWithPop, eventually, fence, lock_on, process
-from locking.tests.servers import RedisLike
+from locking import Hooks, LockLost
+from locking.tests.helpers import TransportWithPop, eventually, fence, lock_on
 
 # Some of these tests drop a lease on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore:the lease of lock:ResourceWarning")
-
-
-def hold(url: str, name: str, lease: float) -> None:
-    """Take the lock, say so by a key, and never let go."""
-    client = connect(url)
-    RedisLock(client, name, lease=lease, owner="victim").acquire(timeout=10)
-    threading.Event().wait()
-
-
-def test_the_next_in_line_enters_when_the_holders_process_is_killed(store, store_server):
-    with process(hold, store_server.endpoint, "phone", 1.0) as victim:
-        eventually(lambda: lock_on(store).owner() == "victim")
-        heir = Task(lambda: lock_on(store).acquire(timeout=10))
-        eventually(lambda: lock_on(store).waiters() == 1)
-        victim.kill()
-        assert heir.result(within=5).token
-
-
-def test_a_living_holder_keeps_the_lock_past_its_lease(store):
-    with lock_on(store, lease=0.3).acquire() as lease:
-        first_end = time.monotonic() + 0.3
-        eventually(lambda: time.monotonic() > first_end + 0.3)
-        lease.check()
-        with pytest.raises(LockTimeout):
-            lock_on(store).acquire(timeout=0)
 
 
 def test_without_renewal_a_lease_is_lost_at_its_end_without_asking_anybody(store):
@@ -51,11 +22,6 @@ def test_without_renewal_a_lease_is_lost_at_its_end_without_asking_anybody(store
         lease.check()
     with pytest.raises(LockLost):
         lease.release()
-
-
-def test_leaving_the_block_of_a_lost_lease_raises(store):
-    with pytest.raises(LockLost), lock_on(store).acquire():
-        store.flushall()
 
 
 def test_an_error_of_the_body_takes_precedence_over_the_loss(store):
@@ -82,16 +48,6 @@ def test_the_renewal_tells_the_body_that_the_lock_was_taken_away(store):
     assert lost == [("phone", "the server no longer knows it")]
 
 
-def test_a_client_cannot_release_the_lock_of_another(store):
-    mine = lock_on(store, owner="me").acquire()
-    lock_on(store).force_release("hand-over")
-    other = lock_on(store, owner="you").acquire(timeout=0)
-    with pytest.raises(LockLost):
-        mine.release()
-    assert lock_on(store).owner() == "you"
-    other.release()
-
-
 def test_extend_moves_the_end_and_never_revives_a_lost_lease(store):
     lease = lock_on(store, lease=1, renew=False).acquire()
     lease.extend(30)
@@ -101,19 +57,6 @@ def test_extend_moves_the_end_and_never_revives_a_lost_lease(store):
     with pytest.raises(LockLost):
         lease.extend(30)
     assert not store.exists("lock:{phone}")
-
-
-def test_after_a_restart_of_the_server_the_old_lease_is_lost_and_the_lock_works(
-    own_store: RedisLike,
-):
-    client = connect(own_store.endpoint)
-    lock = RedisLock(client, "phone")
-    before = lock.acquire()
-    own_store.restart()
-    with pytest.raises(LockLost):
-        before.release()
-    with lock.acquire(timeout=1) as after:
-        assert fence(after) > fence(before)
 
 
 @pytest.mark.parametrize(("lease", "max_hold"), [(0, None), (-1, None), (10, 0)])

@@ -2,47 +2,19 @@
 
 from __future__ import annotations
 
-import threading
 import time
 
 import pytest
 import redis
 
-from locking import Hooks, LockLost, LockTimeout, LockUnavailable
+from locking import LockLost, LockTimeout, LockUnavailable
 from locking.backends.redis import RedisLock
 from locking.redis_client import connect
-from locking.tests.helpers import SPAWN, Task, eventually, fence, lock_on, process
+from locking.tests.helpers import Task, eventually, fence, lock_on
 from locking.tests.servers import free_port
 
 # Some of these tests drop a lease on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore:the lease of lock:ResourceWarning")
-
-
-def count_up(url: str, counter: str, rounds: int) -> None:
-    """Read, think, write: loses increments unless the lock excludes."""
-    client = connect(url, decode_responses=True)
-    lock = RedisLock(client, "counter", lease=5)
-    for _ in range(rounds):
-        with lock.acquire(timeout=30):
-            value = int(client.get(counter) or 0)
-            client.set(counter, value + 1)
-
-
-def wait_in_line(url: str, name: str) -> None:
-    RedisLock(connect(url), name, lease=30).acquire(timeout=60)
-    threading.Event().wait()
-
-
-def test_only_one_of_many_processes_is_inside(store, store_server):
-    workers = [
-        SPAWN.Process(target=count_up, args=(store_server.endpoint, "n", 200)) for _ in range(4)
-    ]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join(60)
-        assert worker.exitcode == 0
-    assert int(store.get("n")) == 800
 
 
 def test_an_uncontended_pass_costs_two_commands_and_leaves_only_the_fence(store):
@@ -53,24 +25,6 @@ def test_an_uncontended_pass_costs_two_commands_and_leaves_only_the_fence(store)
     assert store.info("commandstats")["cmdstat_evalsha"]["calls"] == before + 2
     assert store.keys() == [b"lock:{phone}:fence"]
     assert 0 < store.ttl("lock:{phone}:fence") <= 3600
-
-
-def test_waiters_enter_in_the_order_in_which_they_came(store):
-    order: list[int] = []
-    holder = lock_on(store).acquire()
-
-    def enter(number: int) -> None:
-        with lock_on(store).acquire(timeout=20):
-            order.append(number)
-
-    tasks = []
-    for number in range(10):
-        tasks.append(Task(enter, number))
-        eventually(lambda: lock_on(store).waiters() == len(tasks))
-    holder.release()
-    for task in tasks:
-        task.result()
-    assert order == list(range(10))
 
 
 def test_a_hand_over_costs_the_next_holder_two_commands(store):
@@ -110,21 +64,6 @@ def test_the_fence_grows_also_when_the_servers_clock_has_stepped_back(store):
         assert lease.token == future + 1
 
 
-def test_zero_seconds_are_a_single_try(store):
-    with lock_on(store).acquire(), pytest.raises(LockTimeout):
-        lock_on(store).acquire(timeout=0)
-    assert store.keys() == [b"lock:{phone}:fence"]
-
-
-def test_a_waiter_that_gives_up_leaves_nothing_behind(store):
-    with lock_on(store).acquire():
-        began = time.monotonic()
-        with pytest.raises(LockTimeout):
-            lock_on(store).acquire(timeout=0.3)
-        assert 0.3 <= time.monotonic() - began < 2
-        assert sorted(store.keys()) == [b"lock:{phone}", b"lock:{phone}:fence"]
-
-
 def test_an_interrupted_waiter_leaves_nothing_behind(store, monkeypatch):
     class Interrupted(BaseException):
         pass
@@ -141,30 +80,6 @@ def test_an_interrupted_waiter_leaves_nothing_behind(store, monkeypatch):
     assert lock.waiters() == 0
     holder.release()
     assert store.keys() == [b"lock:{phone}:fence"]
-
-
-def test_a_dead_waiter_is_skipped(store, store_server):
-    holder = lock_on(store).acquire()
-    with process(wait_in_line, store_server.endpoint, "phone") as ghost:
-        eventually(lambda: lock_on(store).waiters() == 1)
-        heir = Task(lambda: lock_on(store).acquire(timeout=20))
-        eventually(lambda: lock_on(store).waiters() == 2)
-        ghost.kill()
-        eventually(lambda: lock_on(store).waiters() == 1)
-    holder.release()
-    assert heir.result().token > holder.token
-
-
-def test_the_same_thread_may_enter_again_with_the_same_token(store):
-    lock = lock_on(store)
-    with lock.acquire() as outer:
-        with lock.acquire(timeout=0) as inner:
-            assert inner.token == outer.token
-        outer.check()
-        assert lock.owner()
-        with pytest.raises(LockTimeout):
-            Task(lambda: lock.acquire(timeout=0)).result()
-    assert lock.owner() is None
 
 
 def test_the_owner_and_the_number_of_waiters_are_known(store):
@@ -232,20 +147,3 @@ def test_only_one_of_many_threads_is_inside_whatever_their_modes(store, modes):
     assert len(worst) == 400
     assert max(worst) == 1
     assert store.keys() == [b"lock:{phone}:fence"]
-
-
-def test_hooks_are_told_of_waiting_and_holding(store):
-    seen: list[tuple[object, ...]] = []
-
-    class Record(Hooks):
-        def waited(self, name: str, seconds: float, acquired: bool) -> None:
-            seen.append(("waited", name, acquired))
-            assert 0 <= seconds < 10
-
-        def held(self, name: str, seconds: float) -> None:
-            seen.append(("held", name))
-            assert 0 <= seconds < 10
-
-    with lock_on(store, hooks=Record()).acquire(), pytest.raises(LockTimeout):
-        lock_on(store, hooks=Record()).acquire(timeout=0)
-    assert seen == [("waited", "phone", True), ("waited", "phone", False), ("held", "phone")]

@@ -99,8 +99,8 @@ class LedgerLine(msgspec.Struct, frozen=True):
 def ledger_lines() -> Iterator[LedgerLine]:
     """Return every movement in the provider's ledger, oldest first.
 
-    PaymentUnknown: the provider does not answer, or not completely.
-        PaymentUnknown: it does not tell, or not all of it.
+    Raises:
+        PaymentUnknown: the provider does not answer, or not completely.
     """
     try:
         response = _client().request(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lab.bench.chart import Panel, draw
+from loadtest.chart import Panel, draw
 
 Row = dict[str, Any]
 """A strategy in the form of :meth:`Compared.to_json`."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lab.bench.chart import Panel, draw
 from lab.bench.locks.contenders import CEILING, OURS
+from loadtest.chart import Panel, draw
 
 Result = dict[str, Any]
 """`rows`, `recovery`, `ratios` and `machine`, as in the JSON."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from lab.bench.chart import Panel, draw
 from lab.bench.scaling.fit import Checked
 from lab.bench.scaling.model import INSIDE, ROUND_TRIPS, Costs, Outcome, World, simulate
+from loadtest.chart import Panel, draw
 
 NODES = (1, 2, 4, 10, 30, 100)
 FULL = 600

@@ -12,9 +12,9 @@ from xml.etree import ElementTree
 import pytest
 import redis
 
-from lab.bench import chart
 from lab.bench.locks import contenders, measure, report
 from lab.bench.locks.contenders import CEILING, OURS
+from loadtest import chart
 from locking.backends._sockets import Spinner
 from locking.tests.servers import Valkey
 

@@ -67,9 +67,9 @@ def add_lesson_arguments(parser: argparse.ArgumentParser) -> None:
     exercises.add_arguments(parser)
 
 
-def run_lesson(options: argparse.Namespace, console: Console | None = None) -> int:
+def run_lesson(options: argparse.Namespace) -> int:
     """List the lessons or show one; return 0 if it broke and its fix held."""
-    console = console or Console()
+    console = Console()
     if options.lesson is None:
         return _list(console, as_values_too=options.json)
     try:
@@ -186,9 +186,9 @@ def add_explore_arguments(parser: argparse.ArgumentParser) -> None:
     form.add_argument("--json", action="store_true", help="print plain values")
 
 
-def run_explore(options: argparse.Namespace, console: Console | None = None) -> int:
+def run_explore(options: argparse.Namespace) -> int:
     """Search; return 0 if no schedule broke the lock, else 1."""
-    console = console or Console()
+    console = Console()
     try:
         acts = search_at_random.acts_named([name for name in options.faults.split(",") if name])
     except KeyError as unknown:

@@ -91,9 +91,9 @@ def mixed(kind: type[RedisLock] = RedisLock) -> ExploredLock:
     return ExploredLock((fair, unfair), (fair,), fair=False)
 
 
-def with_asyncio(kind: type[AsyncRedisLock] = AsyncRedisLock) -> ExploredLock:
+def with_asyncio() -> ExploredLock:
     """Return the exclusive lock with blocking and asyncio clients in one queue."""
-    blocking, asynchronous = Role(RedisLock), Role(RedisLock, asyncio=kind)
+    blocking, asynchronous = Role(RedisLock), Role(RedisLock, asyncio=AsyncRedisLock)
     return ExploredLock((blocking, asynchronous, asynchronous), (blocking,))
 
 

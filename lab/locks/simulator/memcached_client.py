@@ -17,14 +17,14 @@ Answer = TypeVar("Answer")
 class MemcachedServer:
     """A server of the world; `lock_key` is what memory pressure evicts."""
 
-    def __init__(self, world: World, *, name: str = "memcached", lock_key: str = "") -> None:
+    def __init__(self, world: World, *, lock_key: str) -> None:
         self.world = world
-        self.name = name
+        self.name = "memcached"
         self.lock_key = lock_key
         self.monitor: Monitor | None = None
         self._values: dict[str, tuple[bytes, int, int]] = {}  # value, version, end
         self._version = 0
-        world.servers[name] = self
+        world.servers[self.name] = self
 
     def find(self, key: str) -> tuple[bytes, int, int] | None:
         """Return the key's value, version and end; None if it does not exist."""

@@ -19,7 +19,7 @@ from itertools import groupby
 
 from lab.locks.simulator.process import Thread
 from lab.locks.simulator.schedule import TARGETED, Act, Deviation, Scheduler
-from lab.locks.simulator.world import World
+from lab.locks.simulator.world import HORIZON, World
 
 LONGEST = 2_000
 """Characters."""
@@ -108,7 +108,7 @@ class SteppedWorld(World):
         found |= {thread.process.paused_until for thread in self.threads}
         for server in self.servers.values():
             found |= set(server.ends())
-        return sorted(at for at in found if at is not None and self.now < at <= self._horizon)
+        return sorted(at for at in found if at is not None and self.now < at <= HORIZON)
 
     def choices(self) -> list[Thread]:
         """Return the threads that can run a command now, one per process."""

@@ -167,8 +167,8 @@ class Simulation:
         """Add a note to the timeline."""
         self.world.record(Kind.NOTE, text, who=name)
 
-    def visitor(self, make: Callable[[], PlainLock], *, after: float = DAY) -> None:
-        """Add a client that comes long after the others; if it cannot enter, no client ever can."""
+    def visitor(self, make: Callable[[], PlainLock]) -> None:
+        """Add a client that comes a day later; if it cannot enter, no client ever can."""
         name = "Visitor"
 
         def run() -> None:
@@ -179,10 +179,10 @@ class Simulation:
                 self.monitor.leaves(name)
                 lock.release()
             elif not self.monitor.inside:
-                why = f"nobody holds the lock, and {_days(after)} later it is still taken"
+                why = "nobody holds the lock, and a day later it is still taken"
                 self.monitor.report(Wrong.NOBODY_ENTERS, why, name)
 
-        self.start(name, run, after=after)
+        self.start(name, run, after=DAY)
 
     def _check_orphan(self, name: str) -> None:
         for server in self.world.servers.values():
@@ -210,11 +210,6 @@ class Simulation:
     def memcached_client(server: MemcachedServer) -> SimulatedMemcached:
         """Return a pymemcache client of the server."""
         return SimulatedMemcached(server)
-
-
-def _days(seconds: float) -> str:
-    days = seconds / DAY
-    return "a day" if days == 1 else f"{days:g} days"
 
 
 Setup = Callable[[Simulation], None]

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 class TableServer:
     """A server of the world.  A process's connection and its transaction end with the process."""
 
-    def __init__(self, world: World, *, name: str = "postgres") -> None:
+    def __init__(self, world: World) -> None:
         self.world = world
-        self.name = name
+        self.name = "postgres"
         self.model = TableModel()
         self.monitor: Monitor | None = None
         self._waiting: list[tuple[Transaction, Thread]] = []
         self._connections: list[TableConnection] = []
-        world.servers[name] = self
+        world.servers[self.name] = self
         world.on_fault.append(self._close_with_the_process)
 
     def connect(self, *, autocommit: bool = True) -> TableConnection:

@@ -160,8 +160,11 @@ MARKS = {
 }
 
 
-def as_text(lines: list[Row], *, width: int = 100) -> str:
-    """Return the timeline in plain text, at most `width` characters wide."""
+WIDTH = 100
+
+
+def as_text(lines: list[Row]) -> str:
+    """Return the timeline in plain text, at most `WIDTH` characters wide."""
     cells = []
     for item in folded(lines):
         if isinstance(item, tuple):
@@ -172,11 +175,11 @@ def as_text(lines: list[Row], *, width: int = 100) -> str:
         cells.append((clock(item.at), item.who or item.server, what, item.answer + lost))
     whos = max([len(cell[1]) for cell in cells], default=6)
     answers = min(max([len(cell[3]) for cell in cells], default=0), 30)
-    room = width - 12 - whos - answers - 4
+    room = WIDTH - 12 - whos - answers - 4
     needed = max([len(cell[2]) for cell in cells if cell[3]], default=10)
     middle = min(needed, room)
     return "\n".join(
-        f"{at:>10}  {who:<{whos}}  {_fit(what, middle if answer else width):<{middle}}  "
+        f"{at:>10}  {who:<{whos}}  {_fit(what, middle if answer else WIDTH):<{middle}}  "
         f"{_fit(answer, answers)}".rstrip()
         for at, who, what, answer in cells
     )

@@ -49,10 +49,14 @@ def current() -> World | None:
     return world if world is not None and world.inside() else None
 
 
-class World:
-    """One run.  `scheduler` decides the order; `horizon` bounds virtual time, in seconds."""
+HORIZON = 2 * 86_400 * MICROSECONDS
+"""The end of virtual time."""
 
-    def __init__(self, scheduler: Scheduler, *, horizon: float = 86_400 * 2) -> None:
+
+class World:
+    """One run.  `scheduler` decides the order."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
         self.scheduler = scheduler
         self.now = 0
         self.steps = 0
@@ -66,7 +70,6 @@ class World:
         self.on_fault: list[Callable[[Deviation], None]] = []
         self._hub = getcurrent()  # the creator of a world also runs it
         self.on_end: list[Callable[[], None]] = []
-        self._horizon = round(horizon * MICROSECONDS)
         self._last: Thread | None = None  # the last thread to step continues unless it must wait
         self._readied = 0
         self._stall = 0
@@ -246,7 +249,7 @@ class World:
                 ends.append(thread.process.paused_until)
             elif thread.due is not None:
                 ends.append(max(thread.due, thread.process.paused_until))
-        if not busy or min(ends) > self._horizon:
+        if not busy or min(ends) > HORIZON:
             return False
         self.now = max(self.now, min(ends))
         return True

@@ -42,7 +42,8 @@ def test_direct_buyers_race_up_to_the_limit_and_leave_a_history(tmp_path: Path) 
         if call.outcome == OK:
             order = Order.objects.get(pk=call.order or "")
             assert order.buyer_id == tokens.verify(buyers.tokens[call.buyer])
-            assert (call.amount, call.currency) == (order.amount, order.currency)
+            assert call.shown is not None
+            assert (call.shown.amount, call.shown.currency) == (order.amount, order.currency)
     for sale in sales.values():
         sold = sum(line.quantity for line in OrderLine.objects.filter(sale=sale))
         item = Item.objects.get(pk=sale.item_id)

@@ -6,13 +6,13 @@ import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
 from itertools import chain, repeat
 from urllib.request import urlopen
 from uuid import uuid4
 
 import psycopg
 import pytest
+from msgspec.structs import asdict
 
 from inventory.tests.helpers import at_once
 from lab.proof import provider_ledger
@@ -238,9 +238,9 @@ def test_the_checker_gets_the_ledger_of_a_sales_orders_and_money_that_has_no_ord
         captured(order)
     provider_ledger.write(tmp_path / "ledger", [bought])
     _, rows = snapshot.read(tmp_path / "ledger")
-    assert [(row.kind, *list(asdict(row).values())[1:]) for row in rows] == [
-        ("payment", str(bought), "capture", 1000, "CNY"),
-        ("payment", str(lost), "capture", 1000, "CNY"),
+    assert [(type(row), *list(asdict(row).values())[1:]) for row in rows] == [
+        (snapshot.Payment, str(bought), "capture", 1000, "CNY"),
+        (snapshot.Payment, str(lost), "capture", 1000, "CNY"),
     ]
     answer = ann.get(f"demo/sales/{sale.pk}/ledger")
     told = [json.loads(line) for line in b"".join(answer.streaming_content).splitlines()]

@@ -28,6 +28,17 @@ _COMMIT = 5_000_000
 # After a fault a process may know no better for a while (ns).
 _BROKEN = 5_000_000_000
 
+# What was said of sales whose terms are known, and between which moments it is to have been so.
+_SAID = f"""(
+    SELECT call.*, iif(op = 'look', shown_status, code) AS said,
+           call.start / 1000 + skew.low - {_REMEMBERED} AS since_then,
+           call."end" / 1000 + skew.high AS until_then
+    FROM call CROSS JOIN skew
+    WHERE sale IN (SELECT sale FROM terms) AND NOT EXISTS (
+        SELECT 1 FROM fault
+        WHERE fault.start <= call."end" AND fault."end" + {_BROKEN} >= call.start)
+) AS call"""
+
 
 def true_answers(evidence: Evidence) -> Finding:
     """P20: each refusal was true at some moment of its request, and none hides an order.
@@ -143,27 +154,17 @@ def _not_closed(evidence: Evidence) -> Iterator[str]:
     is none any more; it is then called paused. So paused may stand for any reason.
     """
     for buyer, said, sale, start, end in evidence.rows(
+        f"""
+        SELECT buyer, said, sale, since_then, until_then FROM {_SAID}
+        WHERE (op, outcome) IN (VALUES ('order', 'fail'), ('look', 'ok'))
+            AND said IN ('not_started', 'ended', 'paused') AND NOT EXISTS (
+                SELECT 1 FROM possible
+                WHERE possible.sale = call.sale AND since <= until_then AND until >= since_then
+                AND (
+                    (said <> 'ended' AND max(since, since_then) < starts_at)
+                    OR (said <> 'not_started' AND min(until, until_then) >= ends_at)
+                    OR (said = 'paused' AND paused)))
         """
-        SELECT buyer, said, sale, since_then, until_then FROM (
-            SELECT call.*, call.start / 1000 + skew.low - ?1 AS since_then,
-                   call."end" / 1000 + skew.high AS until_then,
-                   iif(op = 'look', shown_status, code) AS said
-            FROM call CROSS JOIN skew
-            WHERE (op, outcome) IN (VALUES ('order', 'fail'), ('look', 'ok'))
-                AND said IN ('not_started', 'ended', 'paused')
-        ) AS call
-        WHERE sale IN (SELECT sale FROM terms) AND NOT EXISTS (
-            SELECT 1 FROM fault
-            WHERE fault.start <= call."end" AND fault."end" + ?2 >= call.start
-        ) AND NOT EXISTS (
-            SELECT 1 FROM possible
-            WHERE possible.sale = call.sale AND since <= until_then AND until >= since_then AND (
-                (said <> 'ended' AND max(since, since_then) < starts_at)
-                OR (said <> 'not_started' AND min(until, until_then) >= ends_at)
-                OR (said = 'paused' AND paused)))
-        """,
-        _REMEMBERED,
-        _BROKEN,
     ):
         yield (
             f"{buyer} was told {said} between {moment(start)} and {moment(end)}, which sale {sale} "
@@ -262,24 +263,14 @@ def _sale_shown(evidence: Evidence) -> Iterator[str]:
     ):
         yield f"sale {sale} was shown as {status} with {available} units available"
     for sale, status, start, end in evidence.rows(
-        """
-        SELECT sale, shown_status, since_then, until_then FROM (
-            SELECT call.*, call.start / 1000 + skew.low - ?1 AS since_then,
-                   call."end" / 1000 + skew.high AS until_then
-            FROM call CROSS JOIN skew
-            WHERE op = 'look' AND outcome = 'ok' AND shown_status IN ('open', 'sold_out')
-        ) AS call
-        WHERE sale IN (SELECT sale FROM terms) AND NOT EXISTS (
-            SELECT 1 FROM fault
-            WHERE fault.start <= call."end" AND fault."end" + ?2 >= call.start
-        ) AND NOT EXISTS (
+        f"""
+        SELECT sale, said, since_then, until_then FROM {_SAID}
+        WHERE op = 'look' AND outcome = 'ok' AND said IN ('open', 'sold_out') AND NOT EXISTS (
             SELECT 1 FROM possible
             WHERE possible.sale = call.sale AND since <= until_then AND until >= since_then
                 AND NOT paused AND max(since, since_then) < ends_at
                 AND min(until, until_then) >= starts_at)
-        """,
-        _REMEMBERED,
-        _BROKEN,
+        """
     ):
         yield (
             f"sale {sale} was shown as {status} between {moment(start)} and {moment(end)}, when "
