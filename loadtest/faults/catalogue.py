@@ -26,7 +26,7 @@ from loadtest.faults.postgres_hosts import (
     PostgresSplit,
     WebCutOffFromPostgres,
 )
-from loadtest.faults.rabbitmq_hosts import RabbitMQLeaderLost, RabbitMQNodeCutOff
+from loadtest.faults.rabbitmq_hosts import RabbitMQLeaderLost
 from loadtest.faults.redis import (
     RedisFailover,
     RedisFull,
@@ -100,7 +100,6 @@ BED_FAULTS: dict[str, type[Fault]] = {
         PostgresPrimaryDiskFull,
         WebCutOffFromPostgres,
         RabbitMQLeaderLost,
-        RabbitMQNodeCutOff,
         ClocksApart,
         WebHostLost,
         BeatHostLost,
