@@ -76,16 +76,17 @@ def _is_flags(value: Any) -> bool:
 
 def _is_redis_url(value: Any) -> bool:
     try:
-        return not topology_of(value).startswith("cluster")
+        topology_of(value)
     except (ValueError, AttributeError, TypeError):
         return False
+    return True
 
 
 REDIS_URL: Setting[str] = Setting(
     "REDIS_URL",
     "redis://127.0.0.1:6379/0",
-    "a URL such as redis://:password@host:6379/0, rediss://…, unix://… or "
-    "redis+sentinel://host:26379,host:26379/service/0",
+    "a URL such as redis://:password@host:6379/0, rediss://…, unix://…, "
+    "redis+sentinel://host:26379,host:26379/service/0 or redis+cluster://host:6379,host:6379",
     _is_redis_url,
 )
 """For item locks and sold-out hints. The default is where a fresh Redis listens. There is no

@@ -13,13 +13,13 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeVar
 
-from redis import Redis
-from redis.exceptions import RedisError, ResponseError
+from redis import Redis, RedisCluster
+from redis.exceptions import RedisClusterException, RedisError, ResponseError
 
 from inventory import conf
 from inventory.metrics import metrics
 from locking import LockUnavailable
-from locking.redis_client import connect
+from locking.redis_client import connect, topology_of
 
 T = TypeVar("T")
 
@@ -36,6 +36,10 @@ RETRY_AFTER = 1.0
 
 RUN_ID = re.compile(rb"run_id:(\w+)")
 """The server's id, which changes at every start."""
+
+
+NO_ANSWER = (RedisError, RedisClusterException)
+"""What a client raises when Redis does not answer; the second is not below the first."""
 
 
 class Circuit:
@@ -64,7 +68,7 @@ class Circuit:
             self._retry_at = time.monotonic() + RETRY_AFTER
         try:
             answer = question()
-        except (RedisError, LockUnavailable):
+        except (*NO_ANSWER, LockUnavailable):
             self.trip()
             return otherwise
         self._broken = False
@@ -88,9 +92,8 @@ class Server:
         self._run_id = b""
         self._since = -math.inf
 
-    @property
-    def known_for(self) -> float:
-        """Seconds since the server last changed; infinite if it never did."""
+    def known_for(self, key: str) -> float:
+        """Return the seconds since the server of a key last changed; infinite if it never did."""
         return time.monotonic() - self._since
 
     def meet(self, connection: Any) -> None:
@@ -99,36 +102,73 @@ class Server:
         Costs one round trip per connection, not per command.
         """
         connection.on_connect()
-        connection.send_command("INFO", "server", check_health=False)
-        try:
-            told = connection.read_response()
-        except ResponseError:
-            told = b""  # a server without an id may be another one each time
-        found = RUN_ID.search(told if isinstance(told, bytes) else str(told).encode())
-        run_id = found[1] if found else b""
+        run_id = _run_id(connection)
         if not run_id or (self._run_id and run_id != self._run_id):
             self._since = time.monotonic()
         self._run_id = run_id
 
 
+class Nodes:
+    """Which nodes of a cluster are primaries, and for how long; one per client.
+
+    A node that becomes one was a replica before, of which the same may be said as of a `Server`.
+    """
+
+    def __init__(self) -> None:
+        self._run_ids: dict[str, bytes] = {}
+        self._known: dict[str, tuple[bytes, float]] = {}
+
+    def known_for(self, key: str) -> float:
+        """Return the seconds since a key's node became a primary; infinite if it always was."""
+        cluster = client()
+        assert isinstance(cluster, RedisCluster)  # else there is a `Server`
+        now, known = time.monotonic(), {}
+        for node in cluster.get_primaries():  # type: ignore[no-untyped-call]
+            run_id = self._run_ids.get(node.name, b"")
+            new = run_id, now if self._known else -math.inf
+            old_id, since = self._known.get(node.name, new)
+            known[node.name] = run_id, since if old_id in (b"", run_id) else now
+        self._known = known
+        try:
+            name = cluster.get_node_from_key(key).name  # type: ignore[no-untyped-call]
+        except RedisClusterException:
+            return 0.0  # none serves it now
+        return now - known[name][1] if name in known else 0.0
+
+    def meet(self, connection: Any) -> None:
+        """Read the node's id, on a connection that redis-py has set up."""
+        self._run_ids[f"{connection.host}:{connection.port}"] = _run_id(connection)
+
+
+def _run_id(connection: Any) -> bytes:
+    connection.send_command("INFO", "server", check_health=False)
+    try:
+        told = connection.read_response()
+    except ResponseError:
+        return b""  # a server without an id may be another one each time
+    found = RUN_ID.search(told if isinstance(told, bytes) else str(told).encode())
+    return found[1] if found else b""
+
+
 @cache
-def client() -> Redis:
-    """Return a client that never retries: the caller decides what may be sent twice."""
-    made = connect(
+def client() -> Redis | RedisCluster:
+    """Return a client that never retries: the caller decides what may be sent twice.
+
+    On a cluster it tries a second time, after it has asked for the nodes again.
+    """
+    return connect(
         conf.REDIS_URL.get(),
         timeout=TIMEOUT,
         socket_connect_timeout=CONNECT_TIMEOUT,
         max_connections=1000,
         redis_connect_func=server().meet,
     )
-    assert isinstance(made, Redis)  # conf.REDIS_URL admits no cluster
-    return made
 
 
 @cache
-def server() -> Server:
-    """Return the server that this process's client talks to."""
-    return Server()
+def server() -> Server | Nodes:
+    """Return what is known of the servers that this process's client talks to."""
+    return Nodes() if topology_of(conf.REDIS_URL.get()) == "cluster" else Server()
 
 
 @cache

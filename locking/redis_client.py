@@ -7,22 +7,71 @@ repetition to be harmless sends a command twice.
 
 from __future__ import annotations
 
+from threading import RLock
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import redis.asyncio
 from redis import Redis, RedisCluster, Sentinel
 from redis.asyncio import RedisCluster as AsyncRedisCluster
+from redis.asyncio.cluster import ClusterNode as AsyncClusterNode
 from redis.asyncio.connection import parse_url as parse_async_url
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.asyncio.sentinel import Sentinel as AsyncSentinel
 from redis.backoff import NoBackoff
-from redis.connection import parse_url
+from redis.cluster import ClusterNode
+from redis.connection import Encoder, parse_url
+from redis.exceptions import ConnectionError, RedisClusterException  # noqa: A004
 from redis.retry import Retry
 
 from locking.backends.redis_transport import DEFAULT_TIMEOUT
 
 SCHEMES = ("redis", "rediss", "unix")
+
+
+class LazyCluster(RedisCluster):
+    """A cluster's client that asks for its nodes when it is first used.
+
+    redis-py's own asks when it is made, so that no process could start while the cluster is down.
+    """
+
+    # What else is read of a client before its first command.
+    encoder = Encoder("utf-8", "strict", False)  # type: ignore[no-untyped-call]
+    _lock_transport = None
+
+    def __init__(self, url: str, nodes: list[ClusterNode], **settings: Any) -> None:
+        self._asking = RLock()
+        self._asked = False
+        self._arguments = {**settings, "url": url}
+        self._nodes = nodes
+
+    def __getattr__(self, name: str) -> Any:
+        """Ask for the nodes, because redis-py's constructor has not set this attribute yet.
+
+        Raises:
+            ConnectionError: no node answers.
+        """
+        if name.startswith("__"):
+            raise AttributeError(name)
+        with self._asking:
+            if not self._asked:
+                self._asked = True  # before, because the constructor looks for attributes as well
+                try:
+                    super().__init__(startup_nodes=list(self._nodes), **self._arguments)
+                except BaseException as error:
+                    self._asked = False
+                    if isinstance(error, RedisClusterException):
+                        raise ConnectionError(str(error)) from error
+                    raise
+        try:
+            return vars(self)[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def close(self) -> None:
+        """Close the connections, if there are any; also called when it is deleted."""
+        if "nodes_manager" in vars(self):
+            super().close()
 
 
 class _Place(NamedTuple):
@@ -37,8 +86,8 @@ class _Place(NamedTuple):
 def connect(url: str, *, timeout: float = DEFAULT_TIMEOUT, **options: Any) -> Redis | RedisCluster:
     """Return a client for the server, the Sentinels or the cluster at `url`; connects lazily.
 
-    `redis://`, `rediss://` and `unix://` are what redis-py takes.  `redis+cluster://host:port`
-    names any node of a cluster, `redis+sentinel://host:port,host:port/service/db` the Sentinels
+    `redis://`, `rediss://` and `unix://` are what redis-py takes.  `redis+cluster://host,host:port`
+    names some nodes of a cluster, `redis+sentinel://host:port,host:port/service/db` the Sentinels
     and the name of the service; `rediss+cluster` and `rediss+sentinel` use TLS, for the Sentinels
     too.  `valkey` may stand for `redis`.  `timeout` is in seconds, for connecting and for each
     answer; a query such as `?socket_timeout=2` and further `options` go to redis-py, and the query
@@ -46,8 +95,9 @@ def connect(url: str, *, timeout: float = DEFAULT_TIMEOUT, **options: Any) -> Re
     """
     place = _place(url)
     if place.topology == "cluster":
+        nodes = [ClusterNode(*each) for each in place.hosts]  # type: ignore[no-untyped-call]
         retry = {"retry": Retry(NoBackoff(), 1)}
-        return RedisCluster.from_url(place.url, **_settings(place, timeout) | retry | options)
+        return LazyCluster(place.url, nodes, **_settings(place, timeout) | retry | options)
     settings = _settings(place, timeout) | {"retry": Retry(NoBackoff(), 0)} | options
     if place.topology == "sentinel":
         settings |= _of_server(parse_url(place.url))  # type: ignore[no-untyped-call]
@@ -74,7 +124,9 @@ def connect_async(
     place = _place(url)
     if place.topology == "cluster":
         retry = {"retry": AsyncRetry(NoBackoff(), 1)}
-        return AsyncRedisCluster.from_url(place.url, **_settings(place, timeout) | retry | options)
+        settings = _settings(place, timeout) | retry | options
+        nodes = [AsyncClusterNode(*each, **settings) for each in place.hosts]
+        return AsyncRedisCluster.from_url(place.url, startup_nodes=nodes, **settings)
     settings = _settings(place, timeout) | {"retry": AsyncRetry(NoBackoff(), 0)} | options
     if place.topology == "sentinel":
         settings |= _of_server(dict(parse_async_url(place.url)))
@@ -127,19 +179,23 @@ def _place(url: str) -> _Place:
     allowed = ("",) if scheme == "unix" else ("", "cluster", "sentinel")
     if not found or scheme not in SCHEMES or topology not in allowed:
         raise ValueError(f"{url!r} is no URL of Redis, Valkey, a cluster or Sentinels")
-    if topology != "sentinel":
-        return _Place(
-            topology or ("socket" if scheme == "unix" else ""), f"{scheme}://{rest}", [], ""
-        )
+    if not topology:
+        return _Place("socket" if scheme == "unix" else "", f"{scheme}://{rest}", [], "")
     parts = urlsplit(f"{scheme}://{rest}")
     credentials, at, hosts = parts.netloc.rpartition("@")
+    if topology == "cluster":
+        first, *others = hosts.split(",")
+        server = parts._replace(netloc=f"{credentials}{at}{first}").geturl()
+        return _Place(topology, server, [_address(each, 6379) for each in others], "")
     service, _, db = parts.path.strip("/").partition("/")
     if not service:
         raise ValueError(f"{url!r} names no service; write redis+sentinel://host:port/service")
-    sentinels = []
-    for host in hosts.split(","):
-        address, _, port = host.rpartition(":")
-        sentinels.append((address or port, int(port) if address else 26379))
+    sentinels = [_address(each, 26379) for each in hosts.split(",")]
     query = f"?{parts.query}" if parts.query else ""
     server = f"{scheme}://{credentials}{at}sentinels/{db}{query}"
     return _Place(topology, server, sentinels, service)
+
+
+def _address(host: str, default_port: int) -> tuple[str, int]:
+    address, _, port = host.rpartition(":")
+    return (address, int(port)) if address else (port, default_port)

@@ -37,7 +37,9 @@ class Variable:
 VARIABLES = (
     Variable("DATABASE_URL", "", "PostgreSQL; unset: starts the embedded server"),
     Variable(
-        "REDIS_URL", "", "Redis, Valkey or Sentinels, for locks and hints; unset: embedded Valkey"
+        "REDIS_URL",
+        "",
+        "Redis, Valkey, Sentinels or a cluster, for locks and hints; unset: embedded Valkey",
     ),
     Variable("CELERY_BROKER_URL", "", "Celery's broker; unset: the embedded Valkey"),
     Variable("PSP_URL", "", "payment provider's address; required outside the demo"),

@@ -12,12 +12,12 @@ import time
 from functools import cache
 from typing import NamedTuple
 
-from redis import Redis
-from redis.exceptions import OutOfMemoryError, RedisError
+from redis import Redis, RedisCluster
+from redis.exceptions import OutOfMemoryError
 
 from inventory import conf
 from inventory.outcomes import Level
-from inventory.redis import Circuit, Server, circuit, client, server
+from inventory.redis import NO_ANSWER, Circuit, Nodes, Server, circuit, client, server
 
 LIFETIME = 5.0
 """Seconds that a hint counts without renewal. After a crash between a restock's commit and its
@@ -65,7 +65,12 @@ class Hint:
         server: tracks which server answers; None if it can never change.
     """
 
-    def __init__(self, client: Redis, circuit: Circuit, server: Server | None = None) -> None:
+    def __init__(
+        self,
+        client: Redis | RedisCluster,
+        circuit: Circuit,
+        server: Server | Nodes | None = None,
+    ) -> None:
         self._client = client
         self._circuit = circuit
         self._server = server
@@ -99,7 +104,7 @@ class Hint:
             # Bypass the circuit breaker: this call must try Redis itself.
             try:
                 self._replace(item, level)
-            except RedisError:
+            except NO_ANSWER:
                 left = ended - time.monotonic()
                 if left <= 0:
                     return
@@ -120,9 +125,9 @@ class Hint:
         """
         seen = self._circuit.ask(lambda: self._look(item), otherwise=None)
         # Check afterwards: this very call may have met another server.
-        if self._server is not None and self._server.known_for < LIFETIME:
-            return None
-        return seen
+        if seen is None or self._server is None:
+            return seen
+        return None if self._server.known_for(register_of(item)) < LIFETIME else seen
 
     def _replace(self, item: int, level: Level) -> None:
         """Write this level over any older one, and wait until no reader trusts that one.

@@ -10,6 +10,7 @@ from unittest import mock
 import pytest
 from django.core import checks
 from django.db import connections, models
+from redis import Redis
 
 from inventory import conf
 from inventory.models import OutboxMessage, Reservation
@@ -57,7 +58,7 @@ def test_a_misspelt_setting_is_reported_with_the_right_name(settings):
         ("REDIS_URL", "127.0.0.1:6379"),
         ("REDIS_URL", "redis://host:port/0"),
         ("REDIS_URL", "redis+sentinel://host:26379"),
-        ("REDIS_URL", "redis+cluster://host:6379"),
+        ("REDIS_URL", "redis+ring://host:6379"),
         ("REDIS_URL", None),
     ],
 )
@@ -173,7 +174,9 @@ def test_settings_are_read_when_they_are_used(settings):
     settings.REDIS_URL = "redis://127.0.0.1:1/7"
     assert strategy("combining") is not before[0]
     assert client() is not before[1]
-    assert client().connection_pool.connection_kwargs["port"] == 1
+    made = client()
+    assert isinstance(made, Redis)
+    assert made.connection_pool.connection_kwargs["port"] == 1
     assert conf.MAX_BATCH.get() == 3
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from lab.bed import description as descriptions
 from lab.bed.description import SHOP, Description
 from lab.bed.network import joined, network
-from lab.bed.servers import patroni, pgbouncer, redis
+from lab.bed.servers import patroni, pgbouncer, rabbitmq, redis, redis_cluster
 from lab.bed.servers.server import Place, log_tail
 from lab.stack import leftovers
 from lab.stack.embedded import EmbeddedServers, ServerUrls, private_servers
@@ -20,7 +20,7 @@ from lab.stack.errors import StackError
 from lab.stack.folder import make_folder
 from lab.stack.private import private_folder
 from lab.stack.small_disk import small_disk
-from loadtest.fault_needs import BED, CLOCK, DISK, PATRONI, SENTINEL
+from loadtest.fault_needs import BED, CLOCK, CLUSTER, DISK, PATRONI, RABBITMQ, SENTINEL
 from loadtest.faults.hosts import Host, Hosts
 
 READY = 90
@@ -31,19 +31,33 @@ POLL = 0.1
 SET_UP: dict[str, Callable[[Place, Host], None]] = {
     "redis": redis.redis,
     "sentinel": redis.sentinel,
+    redis_cluster.NAME: redis_cluster.node,
     "etcd": patroni.etcd,
     "patroni": patroni.patroni,
     "database-front": patroni.front,
     "pgbouncer": pgbouncer.pgbouncer,
+    "rabbitmq": rabbitmq.rabbitmq,
 }
-"""How to set each server up, by its name in the description; web nodes belong to the shop."""
+"""How to set each server up, by its name in the description."""
+
+OF_SHOP = ("web", "celery", "beat")
+FRONT = "nginx"
+"""In a description, processes of the shop (lab/bed/shop.py) and what stands before its web nodes;
+without `FRONT`, that is HAProxy."""
 
 READINESS: dict[str, Callable[[Place], bool]] = {
     "sentinel": redis.sentinels_ready,
+    redis_cluster.NAME: redis_cluster.ready,
     "patroni": patroni.ready,
+    "rabbitmq": rabbitmq.ready,
 }
 
-KINDS = {"sentinel": SENTINEL, "patroni": PATRONI}
+KINDS = {
+    "sentinel": SENTINEL,
+    redis_cluster.NAME: CLUSTER,
+    "patroni": PATRONI,
+    "rabbitmq": RABBITMQ,
+}
 """What faults need, by the server that brings it."""
 
 KEPT = ("PATH", "LANG", "HOME", "TZ")
@@ -158,10 +172,15 @@ def _wait(place: Place, kind: str, ready: Callable[[Place], bool]) -> None:
 
 def _urls(place: Place, embedded: ServerUrls) -> ServerUrls:
     """Return the URLs of the bed's servers; of the embedded ones where it has none."""
-    if place.description.hosts_of("sentinel"):
+    has = place.description.hosts_of
+    if has("sentinel"):
         embedded = replace(embedded, redis=redis.sentinel_url(place))
-    if place.description.hosts_of("patroni"):
+    if has(redis_cluster.NAME):
+        embedded = replace(embedded, redis=redis_cluster.url(place))
+    if has("patroni"):
         embedded = replace(embedded, database=patroni.url(place))
-    if place.description.hosts_of("pgbouncer"):
+    if has("pgbouncer"):
         embedded = replace(embedded, database=pgbouncer.url(place))
+    if has("rabbitmq"):
+        embedded = replace(embedded, broker=rabbitmq.url(place))
     return embedded

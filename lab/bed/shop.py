@@ -1,4 +1,7 @@
-"""The shop on a bed: web nodes on hosts of their own behind a front, everything else on `shop`."""
+"""The shop on a bed: web nodes on hosts of their own behind a front, the rest on `shop`.
+
+Celery's workers and beats are on `shop` too, unless the bed names other hosts for them.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,15 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 
-from lab.bed.bed import Bed
-from lab.bed.servers.haproxy import WEB_PORT, web_front
+from lab.bed.bed import FRONT, OF_SHOP, Bed
+from lab.bed.description import SHOP
+from lab.bed.servers import haproxy, nginx
+from lab.bed.servers.haproxy import WEB_PORT
 from lab.proof.testbed import Testbed
 from lab.stack.folder import make_folder
 from lab.stack.stack import Node, Stack
 from loadtest.faults import Target
-from loadtest.faults.hosts import Host
+from loadtest.faults.hosts import Host, Server
 
 LOOPBACK = "127.0.0.1"
 
@@ -36,9 +41,12 @@ def shop_on(bed: Bed, extra: Mapping[str, str] | None = None) -> Iterator[Testbe
         **(extra or {}),
     }
     with Stack(folder, bed.urls, extra=own) as stack:
-        stack.nodes = {host.name: _node(bed, host, stack) for host in bed.hosts.with_role("web")}
-        front = web_front(bed.place, bed.shop, stack.port, _local(bed, stack))
-        bed.shop.start(front)
+        nodes = _nodes(bed, stack)
+        kinds = {node.kind for node in nodes.values()}
+        kept = {name: node for name, node in stack.nodes.items() if node.kind not in kinds}
+        stack.nodes = nodes | kept
+        for front in _fronts(bed, stack):
+            bed.shop.start(front)
         stack.start(*stack.without_load)
         settings.PSP_URL, settings.MAIL_FOLDER = stack.psp_url, stack.mail_folder
         described = bed.place.folder / "hosts.json"
@@ -53,12 +61,21 @@ def shop_on(bed: Bed, extra: Mapping[str, str] | None = None) -> Iterator[Testbe
             failpoints=str(failpoints),
             bed=str(described),
         )
-        first = next(iter(stack.nodes))
+        first = next(iter(stack.web_nodes))
         yield Testbed(stack.url, stack, target, stack.supervisor.log_file(first))
 
 
-def _node(bed: Bed, host: Host, stack: Stack) -> Node:
-    """Return a web node, which finds the servers on the host `shop` by that host's address."""
+def _nodes(bed: Bed, stack: Stack) -> dict[str, Node]:
+    """Return the shop's processes that run on hosts of their own, by name."""
+    return {
+        host.name if kind == "web" else f"{kind}-{host.name}": _node(bed, host, stack, kind)
+        for kind in OF_SHOP
+        for host in map(bed.hosts.__getitem__, bed.description.hosts_of(kind))
+    }
+
+
+def _node(bed: Bed, host: Host, stack: Stack, kind: str) -> Node:
+    """Return a process that finds the servers on the host `shop` by that host's address."""
     urls = {**bed.urls.as_environment(), "PSP_URL": stack.psp_url, "EMAIL_HOST": LOOPBACK}
     environment = {
         **{name: url.replace(LOOPBACK, bed.shop.address) for name, url in urls.items()},
@@ -67,7 +84,16 @@ def _node(bed: Bed, host: Host, stack: Stack) -> Node:
         "ALLOWED_HOSTS": f"{LOOPBACK},localhost,{host.address}",
         **bed.place.clock_of(host),
     }
-    return Node(host.inside, f"http://{host.address}:{WEB_PORT}", environment)
+    return Node(kind, host.inside, f"http://{host.address}:{WEB_PORT}", environment)
+
+
+def _fronts(bed: Bed, stack: Stack) -> Iterator[Server]:
+    """Set up what stands before the web nodes, and before the servers on the host `shop`."""
+    port = stack.port
+    if FRONT in bed.description.hosts[SHOP]:
+        yield nginx.web_front(bed.place, bed.shop, port)
+        port = 0
+    yield haproxy.front(bed.place, bed.shop, _local(bed, stack), port)
 
 
 def _local(bed: Bed, stack: Stack) -> set[int]:

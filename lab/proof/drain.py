@@ -27,7 +27,7 @@ def restart(stack: Stack, tell: Callable[[str], None]) -> None:
     """
     # The buyers were stopped in the middle of their calls. A web process may still be working on
     # one, which would take effect after the final read.
-    for name in stack.nodes:
+    for name in stack.web_nodes:
         stack.supervisor.stop_program(name)
         stack.supervisor.start_program(name)
     for name in stack.without_load:

@@ -52,10 +52,16 @@ class Result:
     problems: list[str] = field(default_factory=list)
     log: Path | None = None
 
-    def rates(self, fault: Injected) -> dict[str, Rate]:
-        """The rates of good answers after a fault, of the API and of pages; empty if not judged."""
-        aftermaths = self.verdict.aftermaths if self.verdict else []
-        return next((each.rates for each in aftermaths if each.start == fault.start), {})
+    def rates(self, fault: Injected, *, during: bool = False) -> dict[str, Rate]:
+        """The rates of good answers after a fault, of the API and of pages; empty if not judged.
+
+        Args:
+            during: from the fault's begin until the shop should have recovered, instead of after.
+        """
+        for each in self.verdict.aftermaths if self.verdict else []:
+            if each.start == fault.start:
+                return each.during if during else each.rates
+        return {}
 
     @property
     def outcome(self) -> str:
@@ -99,7 +105,8 @@ class Result:
                     "recovery": recovery,
                     "after_loss": after_loss,
                     "on_dashboard": shown,
-                    "aftermath": {kind: rate._asdict() for kind, rate in self.rates(fault).items()},
+                    "during": _document(self.rates(fault, during=True)),
+                    "aftermath": _document(self.rates(fault)),
                 }
                 for fault, recovery, after_loss, shown in zip_longest(
                     self.faults, self.recoveries, self.after_loss, self.on_dashboard
@@ -120,3 +127,7 @@ class Result:
             "rate": self.rate(),
             "repeat": plan.repeat,
         }
+
+
+def _document(rates: dict[str, Rate]) -> dict[str, dict[str, int]]:
+    return {kind: rate._asdict() for kind, rate in rates.items()}

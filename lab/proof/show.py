@@ -160,7 +160,7 @@ def _faults(plan: Plan, came_out: Result) -> Table:
     table.add_column("Fault", no_wrap=True)
     headings = ["Times", "First ok after", *(f"{kind} from 3 s" for kind in RATES)]
     if plan.bed:
-        headings.insert(1, "Sold after the loss")
+        headings[1:1] = ["Sold after the loss", "Failed meanwhile"]
     if came_out.on_dashboard:
         headings.append("On the dashboard after")
     for heading in headings:
@@ -171,12 +171,14 @@ def _faults(plan: Plan, came_out: Result) -> Table:
         found.setdefault(row[0].fault, []).append(row)
     for name in plan.faults:
         times = found.get(name, [])
+        faults = [fault for fault, *_ in times]
+        of_bed = [_longest(loss for *_, loss in times), _failed(came_out, faults)]
         table.add_row(
             name,
             str(len(times)) if times else Text("0", style="yellow"),
-            *([_longest(loss for *_, loss in times)] if plan.bed else []),
+            *(of_bed if plan.bed else []),
             _longest(wait for _, wait, _ in times),
-            *(_worst(came_out, kind, [fault for fault, *_ in times]) for kind in RATES),
+            *(_worst(came_out, kind, faults) for kind in RATES),
             *_on_dashboard(came_out, name),
         )
     for name, what in plan.left_out.items():
@@ -205,6 +207,15 @@ def _on_dashboard(came_out: Result, name: str) -> list[RenderableType]:
 def _longest(waits: Iterable[float | None]) -> str:
     known = [wait for wait in waits if wait is not None]
     return f"{max(known):.2f} s" if known else "-"
+
+
+def _failed(came_out: Result, faults: Sequence[Injected]) -> str:
+    """Return how many requests that began during these faults were not served."""
+    during = [came_out.rates(fault, during=True) for fault in faults]
+    rates = [rate for each in during for rate in each.values()]
+    if not rates:
+        return "-"
+    return f"{sum(rate.bad for rate in rates)} of {sum(rate.answers for rate in rates)}"
 
 
 def _worst(came_out: Result, kind: str, faults: Sequence[Injected]) -> str:

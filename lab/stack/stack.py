@@ -37,16 +37,18 @@ ALL = (*WITHOUT_LOAD, "locust", "room")
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A web node, here or elsewhere than the other processes.
+    """A process of which there may be several, here or elsewhere than the others.
 
     Attributes:
+        kind: of `WITHOUT_LOAD`: what it is.
         inside: the words that run a command there.
-        url: its own address; buyers use the one of the front before all nodes.
+        url: a web node's own address; buyers use the one of the front before all nodes.
         environment: its variables.
     """
 
-    inside: Sequence[str]
-    url: str
+    kind: str
+    inside: Sequence[str] = ()
+    url: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -62,8 +64,8 @@ class Stack:
         of: environment variables of single processes, by name.
 
     Attributes:
-        nodes: the web nodes by name. Where they run elsewhere, they are replaced before the start,
-            and `port` is that of the front before them.
+        nodes: the processes of web, Celery and beat by name. Where they run elsewhere, they are
+            replaced before the start, and `port` is that of the front before the web nodes.
     """
 
     def __init__(
@@ -86,12 +88,22 @@ class Stack:
         self.metrics_port = next_free(environment.number("METRICS_PORT"))
         self.extra = dict(extra or {})
         self.of = dict(of or {})
-        self.nodes = {"web": Node((), self.url)}
+        self.nodes = {
+            "web": Node("web", url=self.url),
+            "celery": Node("celery"),
+            "beat": Node("beat"),
+        }
 
     @property
     def without_load(self) -> tuple[str, ...]:
         """The names of the shop's own processes."""
-        return *(name for name in WITHOUT_LOAD if name != "web"), *self.nodes
+        kinds = {node.kind for node in self.nodes.values()}
+        return *(name for name in WITHOUT_LOAD if name not in kinds), *self.nodes
+
+    @property
+    def web_nodes(self) -> dict[str, Node]:
+        """The web nodes by name."""
+        return {name: node for name, node in self.nodes.items() if node.kind == "web"}
 
     @property
     def url(self) -> str:
@@ -168,14 +180,19 @@ class Stack:
         probes: dict[str, Callable[[], bool]] = {
             "psp": partial(serves, f"{self.psp_url}/healthz"),
             "mail": partial(listens, self.mail_port),
-            **{each: partial(serves, f"{node.url}/readyz") for each, node in self.nodes.items()},
+            **{each: self._probe(each, node) for each, node in self.nodes.items()},
             "locust": partial(serves, f"{self.locust_url}/"),
             "room": partial(serves, f"{self.room_url}/healthz"),
             "exporter": partial(serves, self.metrics_url),
-            "celery": partial(worker_answers, self.urls.broker, self._node),
-            "beat": lambda: self.supervisor.state("beat").state == "RUNNING",
         }
         self.supervisor.wait_until(name, probes[name], seconds, may_die=may_die)
+
+    def _probe(self, name: str, node: Node) -> Callable[[], bool]:
+        if node.kind == "web":
+            return partial(serves, f"{node.url}/readyz")
+        if node.kind == "celery":
+            return partial(worker_answers, self.urls.broker, self._worker(name))
+        return lambda: self.supervisor.state(name).state == "RUNNING"
 
     def stop(self) -> None:
         """Stop all processes at once: the books balance wherever they are interrupted."""
@@ -201,16 +218,17 @@ class Stack:
             *(self.mail_port, self.room_port, self.metrics_port),
         )
 
-    @property
-    def _node(self) -> str:
-        return f"shop-{self.port}@127.0.0.1"  # unique among the workers of one broker
+    def _worker(self, name: str) -> str:
+        return f"{name}-{self.port}@127.0.0.1"  # unique among the workers of one broker
 
     def _program(self, name: str) -> Program:
-        schedule = self.supervisor.folder / "beat-schedule"
+        schedule = self.supervisor.folder / f"{name}-schedule"
+        worker = self._worker(name)
         node = self.nodes.get(name)
+        kind = node.kind if node else name
         commands = {
             "celery": (
-                *("celery", "-A", "shop", "worker", "-n", self._node, "-Q", ",".join(QUEUES)),
+                *("celery", "-A", "shop", "worker", "-n", worker, "-Q", ",".join(QUEUES)),
                 *("-c", environment.text("CELERY_CONCURRENCY"), "--loglevel", "INFO"),
                 *("--without-gossip", "--without-mingle"),
             ),
@@ -225,7 +243,7 @@ class Stack:
                 *("--target", str(self.supervisor.folder / TARGET)),
             ),
             "exporter": ("django", "export_metrics", "--port", str(self.metrics_port)),
-            **dict.fromkeys(self.nodes, ("gunicorn", "-c", "gunicorn.conf.py", "shop.wsgi")),
+            "web": ("gunicorn", "-c", "gunicorn.conf.py", "shop.wsgi"),
             "locust": (
                 *("locust", "-f", "loadtest/locustfile.py", "--host", self.url),
                 *("--web-host", "127.0.0.1", "--web-port", str(self.locust_port)),
@@ -238,11 +256,11 @@ class Stack:
         }
         return Program(
             name=name,
-            command=[*(node.inside if node else ()), sys.executable, "-m", *commands[name]],
+            command=[*(node.inside if node else ()), sys.executable, "-m", *commands[kind]],
             environment={**(node.environment if node else {}), **self.of.get(name, {})},
             folder=environment.PROJECT,
             # Celery returns running tasks to the broker on SIGQUIT (background/config.py).
-            stop_signal="QUIT" if name == "celery" else "TERM",
+            stop_signal="QUIT" if kind == "celery" else "TERM",
             stop_seconds=15,  # longer than gunicorn's graceful timeout
         )
 

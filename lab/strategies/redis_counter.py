@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import NamedTuple
 
-from redis import Redis
+from redis import Redis, RedisCluster
 
 from inventory import conf
 from inventory.outcomes import Level, Purchase
@@ -119,7 +119,7 @@ class Counter:
         circuit: the circuit breaker of this Redis.
     """
 
-    def __init__(self, client: Redis, circuit: Circuit) -> None:
+    def __init__(self, client: Redis | RedisCluster, circuit: Circuit) -> None:
         self._circuit = circuit
         self._admit = client.register_script(ADMIT)
         self._load = client.register_script(LOAD)

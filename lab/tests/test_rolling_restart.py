@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import shutil
 import subprocess
@@ -18,7 +17,7 @@ from uuid import uuid4
 
 import pytest
 
-from lab import environment
+from lab.bed.servers.nginx import configure
 from lab.stack.embedded import ServerUrls, private_servers
 from lab.stack.ports import next_free
 from lab.stack.private import private_folder
@@ -43,37 +42,13 @@ PAUSE = 10.0
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-def configuration(folder: Path, port: int, nodes: list[int]) -> Path:
-    """Write docker/nginx/nginx.conf for nodes on this machine: other addresses, nothing else."""
-    text = (environment.PROJECT / "docker" / "nginx" / "nginx.conf").read_text()
-    servers = " ".join(f"server 127.0.0.1:{node} max_fails=0;" for node in nodes)
-    for old, new in {
-        "server shop:8000 resolve max_fails=0;": servers,
-        "resolver 127.0.0.11 valid=2s ipv6=off;": "",
-        "listen 8080 backlog=4096;": f"listen 127.0.0.1:{port} backlog=4096;",
-        "listen 8081;": f"listen unix:{folder}/8081;",
-        "listen 127.0.0.1:8082;": f"listen unix:{folder}/8082;",
-        "8080:https https;": f"{port}:https https;",
-        "8080 $http_host;": f"{port} $http_host;",
-        " /tmp/": f" {folder}/",
-    }.items():
-        assert old in text, old
-        text = text.replace(old, new)
-    path = folder / "nginx.conf"
-    path.write_text(text)
-    return path
-
-
 @contextmanager
 def nginx(folder: Path, port: int, nodes: list[int]) -> Iterator[None]:
     """Run nginx with the shop's own configuration."""
-    path = configuration(folder, port, nodes)
-    directives = "daemon off; error_log stderr;" + (" user root;" if os.geteuid() == 0 else "")
-    program = shutil.which("nginx", path="/usr/sbin:/usr/bin") or "nginx"
+    command = configure(folder, port, [f"127.0.0.1:{node}" for node in nodes])
+    program = shutil.which(command[0], path="/usr/sbin:/usr/bin") or command[0]
     with (folder / "nginx.log").open("wb") as log:
-        process = subprocess.Popen(
-            [program, "-p", str(folder), "-c", str(path), "-g", directives], stderr=log
-        )
+        process = subprocess.Popen([program, *command[1:]], stderr=log)
     try:
         wait_for(lambda: ask(port, "GET", "/healthz").status == 200 if serves(port) else False)
         yield

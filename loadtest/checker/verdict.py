@@ -77,17 +77,19 @@ class Rate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Aftermath:
-    """How the shop answered between a fault's recovery time and the next fault.
+    """How the shop answered during a fault, and between its recovery time and the next fault.
 
     Attributes:
         fault: its name.
         start: when it began, in ns.
-        rates: of the API's answers and of pages.
+        rates: of the API's answers and of pages, from its recovery time on.
+        during: the same until then.
     """
 
     fault: str
     start: int
     rates: dict[str, Rate]
+    during: dict[str, Rate]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from loadtest.faults.bed_fault import ClocksApart, WebHostLost
 from loadtest.faults.celery import BrokerEmptied, CeleryKilled
 from loadtest.faults.clock import ClockStepped
+from loadtest.faults.cluster_hosts import ClusterPrimaryLost
 from loadtest.faults.disk import DiskFull
 from loadtest.faults.fault import Fault
 from loadtest.faults.mail import MailKilled
@@ -25,6 +26,7 @@ from loadtest.faults.postgres_hosts import (
     PostgresSplit,
     WebCutOffFromPostgres,
 )
+from loadtest.faults.rabbitmq_hosts import RabbitMQLeaderLost
 from loadtest.faults.redis import (
     RedisFailover,
     RedisFull,
@@ -49,6 +51,7 @@ from loadtest.faults.web import (
     KilledBeforeCommit,
     WebKilled,
 )
+from loadtest.faults.web_hosts import BeatHostLost, WebRollingRestart
 
 FAULTS: dict[str, type[Fault]] = {
     fault.name: fault
@@ -89,14 +92,18 @@ BED_FAULTS: dict[str, type[Fault]] = {
         RedisOneWay,
         RedisCutOff,
         WebCutOffFromRedis,
+        ClusterPrimaryLost,
         PostgresPrimaryLost,
         PostgresPrimaryIsolated,
         PostgresPrimaryOneWay,
         PostgresSplit,
         PostgresPrimaryDiskFull,
         WebCutOffFromPostgres,
+        RabbitMQLeaderLost,
         ClocksApart,
         WebHostLost,
+        BeatHostLost,
+        WebRollingRestart,
     )
 }
 """Those of several hosts, for `prove --bed`; each bed names the ones that it was made for."""

@@ -26,7 +26,8 @@ TIMEOUT = 1.0
 """Seconds to wait for an answer; a host may be cut off."""
 
 
-def _client(host: Host, port: int) -> redis.Redis:
+def client_of(host: Host, port: int) -> redis.Redis:
+    """Return a client of the server on a host, which does not wait long."""
     return redis.Redis(
         host.address,
         port,
@@ -45,12 +46,12 @@ class Sentinels:
 
     def set(self, host: Host, name: str, value: str) -> None:
         """Change an option of the server on a host."""
-        with _client(host, PORT) as client:
+        with client_of(host, PORT) as client:
             client.config_set(name, value)
 
     def replication(self, host: Host) -> dict[str, Any]:
         """Return what a server says of its replication; empty if it does not answer."""
-        with _client(host, PORT) as client, suppress(redis.RedisError):
+        with client_of(host, PORT) as client, suppress(redis.RedisError):
             return dict(client.info("replication"))
         return {}
 
@@ -64,7 +65,7 @@ class Sentinels:
         """Return the host of the primary, according to most Sentinels or to the one on a host."""
         votes: list[str] = []
         for host in [asked] if asked else self.hosts.values():
-            with suppress(redis.RedisError), _client(host, SENTINEL_PORT) as client:
+            with suppress(redis.RedisError), client_of(host, SENTINEL_PORT) as client:
                 found = client.sentinel_get_master_addr_by_name(SERVICE)
                 votes += [found[0]] if found else []
         if not votes:
@@ -79,7 +80,7 @@ class Sentinels:
             if any(self.primary(host).name != primary.name for host in self.hosts.values()):
                 return False
             for host in self.hosts.values():
-                with _client(host, SENTINEL_PORT) as client:
+                with client_of(host, SENTINEL_PORT) as client:
                     told = client.sentinel_master(SERVICE)
                 known = (told["num-other-sentinels"], told["num-slaves"])
                 if known != (others, others) or told["is_sdown"] or told["is_odown"]:

@@ -155,7 +155,9 @@ def test_bad_answers_during_a_fault_and_until_three_seconds_later_are_allowed(
     ask(world, 21.5, "payment", 200, times=50, each=0.01)
     ask(world, 21.5, "page", 200, times=50, each=0.01)
     faults = [("postgres killed", 9, 10), ("redis killed", 15.2, 18.5)]
-    assert recovered(world, tmp_path, *faults).verdict == PASS
+    verdict = recovered(world, tmp_path, *faults)
+    assert verdict.verdict == PASS
+    assert [each.during["pages"] for each in verdict.aftermaths] == [Rate(30, 30), Rate(30, 30)]
 
 
 def test_a_call_that_the_next_fault_met_is_left_out_but_not_one_that_hung_before(

@@ -43,6 +43,14 @@ class Driver:
         found: type[Exception] = getattr(self.errors, f"{self.package.capitalize()}Error")
         return found
 
+    @property
+    def cluster_error(self) -> type[Exception]:
+        """The class of a cluster client's own errors, which is not below `error`."""
+        found: type[Exception] = getattr(
+            self.errors, f"{self.package.capitalize()}ClusterException"
+        )
+        return found
+
     def no_retry(self) -> Any:
         """Return the package's retry policy that sends nothing twice."""
         retry = import_module(f"{self.package}.{'asyncio.' * self.asynchronous}retry")
@@ -105,7 +113,7 @@ def reject(client: object) -> NoReturn:
 
 
 def is_foreign(error: Exception) -> bool:
-    """Return whether an error is valkey-py's, to be translated.
+    """Return whether an error is valkey-py's or a cluster client's own, to be translated.
 
     An error of redis-py is raised again as it is: one that is its own cause, or is in a variable of
     a frame that it passed, would keep its frames alive, and so their leases.
@@ -114,10 +122,12 @@ def is_foreign(error: Exception) -> bool:
 
 
 def translate(error: Exception) -> Exception:
-    """Return redis-py's equivalent of an error of valkey-py."""
+    """Return redis-py's equivalent of an error: for a cluster client's own, a lost connection."""
     for kind in type(error).__mro__:
         ours = getattr(redis.exceptions, kind.__name__.replace("Valkey", "Redis"), None)
         if ours is not None:
+            if issubclass(ours, redis.exceptions.RedisClusterException):
+                ours = redis.exceptions.ConnectionError
             try:
                 translated: Exception = ours(*error.args)
             except TypeError:

@@ -59,7 +59,12 @@ class ClusterTransport:
 
     def node_of(self, key: str) -> Transport:
         """Return the transport of the node that serves the key, as far as is known."""
-        node = self._cluster.get_node_from_key(key)
+        try:
+            node = self._cluster.get_node_from_key(key)
+        except Exception as error:
+            if is_foreign(error):
+                raise translate(error) from error
+            raise
         if node is None:
             raise ClusterDownError(f"no node serves {key!r}")
         return transport_for(self._client_of(node))

@@ -199,7 +199,7 @@ class AsyncClusterTransport:
     def _node_of(self, key: str) -> AsyncNodeTransport:
         try:
             node = self._cluster.get_node_from_key(key)
-        except self._driver.error as error:
+        except (self._driver.error, self._driver.cluster_error) as error:
             if is_foreign(error):
                 raise translate(error) from error
             raise
@@ -216,7 +216,7 @@ class AsyncClusterTransport:
                 await search()
         except builtins.TimeoutError as error:
             raise TimeoutError(f"no node was found within {limit:.3f} s") from error
-        except self._driver.error as error:
+        except (self._driver.error, self._driver.cluster_error) as error:
             if is_foreign(error):
                 raise translate(error) from error
             raise

@@ -26,6 +26,7 @@ from locking.tests.helpers import Task, eventually
 from locking.tests.servers import Valkey, free_port
 from locking.tests.topologies import (
     SLOTS,
+    ClusterNode,
     Primary,
     Replica,
     SentinelServer,
@@ -171,6 +172,30 @@ def test_a_cluster_with_asyncio(cluster_url: str):
         await hand_over(client)
 
     in_loop(cluster_url, scenario)
+
+
+def test_a_cluster_needs_one_node_of_its_url_and_is_unavailable_without_any():
+    with ClusterNode() as node:
+        with Redis(port=node.port) as client:
+            client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, SLOTS - 1)
+            eventually(lambda: client.execute_command("CLUSTER INFO")["cluster_state"] == "ok")
+        url = f"redis+cluster://127.0.0.1:{free_port()},127.0.0.1:{node.port}"
+
+        async def scenario(client: redis.asyncio.RedisCluster) -> None:
+            lock = AsyncRedisLock(client, "phone")
+            await (await lock.acquire()).release()
+            node.kill()
+            with pytest.raises(LockUnavailable):
+                await lock.acquire(timeout=1)
+
+        with connect(url) as client:
+            lock = RedisLock(client, "phone")
+            lock.acquire().release()
+            in_loop(url, scenario)
+            with pytest.raises(LockUnavailable):
+                lock.acquire(timeout=1)
+        with connect(url) as client, pytest.raises(LockUnavailable):
+            RedisLock(client, "phone").acquire(timeout=1)
 
 
 def test_an_asyncio_lock_follows_its_slot_to_another_node(cluster_url: str):

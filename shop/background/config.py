@@ -31,23 +31,36 @@ result_backend_thread_safe = True
 # for; money, which needs the provider; the follow-up of orders; mails, because a mail server may
 # hang; and the audit, which reads everything.
 QUEUES = ("expiry", "payments", "followup", "mail", "books")
-task_queues = [Queue(name) for name in QUEUES]
+# On RabbitMQ, a quorum queue survives the loss of a node; on a single server it is a durable queue.
+# A worker then prefetches for each queue by itself. The type of an existing queue cannot change.
+QUEUE_ARGUMENTS = {} if ON_REDIS else {"x-queue-type": "quorum"}
+task_queues = [Queue(name, queue_arguments=QUEUE_ARGUMENTS) for name in QUEUES]
 task_create_missing_queues = False  # a misspelt queue is an error, not a queue without workers
 task_default_queue = "followup"
+# A RabbitMQ node that has lost the others accepts messages without ever confirming them.
+CONFIRM_TIMEOUT = 2.0
 task_routes = {
-    "shop.expire_due": {"queue": "expiry"},
-    "shop.expire_orders": {"queue": "expiry"},
-    "shop.follow_up": {"queue": "followup"},
-    "shop.settle_payments": {"queue": "payments"},
-    "shop.send_mails": {"queue": "mail"},
-    "shop.audit": {"queue": "books"},
+    task: {"queue": queue, "confirm_timeout": CONFIRM_TIMEOUT}
+    for task, queue in {
+        "shop.expire_due": "expiry",
+        "shop.expire_orders": "expiry",
+        "shop.follow_up": "followup",
+        "shop.settle_payments": "payments",
+        "shop.send_mails": "mail",
+        "shop.audit": "books",
+    }.items()
 }
 
 # --- The schedule -------------------------------------------------------------------------------
 # The sweeps make follow-up certain; notifications (shop/background/notify.py) make it fast.
-# A sweep that no worker has taken when the next one is sent is dropped.
+# A sweep that no worker has taken when the next one is sent is dropped. On RabbitMQ, only a retry
+# gives beat a new connection for a lost one, to the next node of the URL.
 beat_schedule = {
-    name: {"task": task, "schedule": seconds, "options": {"expires": max(5.0, 2 * seconds)}}
+    name: {
+        "task": task,
+        "schedule": seconds,
+        "options": {"expires": max(5.0, 2 * seconds), "retry": not ON_REDIS},
+    }
     for name, task, seconds in (
         ("expire what is due", "shop.expire_due", 1.0),
         ("sweep unpaid orders", "shop.expire_orders", 5.0),
@@ -99,6 +112,8 @@ broker_transport_options = (
     else {"confirm_publish": True}
 )
 broker_connection_timeout = 2
+# RabbitMQ only, in seconds: a worker whose connection is silent for two of them takes another node.
+broker_heartbeat = 10
 broker_connection_retry_on_startup = True
 broker_connection_max_retries = None  # no limit: the supervisor stops the worker
 task_publish_retry = False  # the sweep is the retry

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from lab.bed.servers.server import Place
 from loadtest.faults.hosts import Host, Server
+from loadtest.faults.web_hosts import PORT as WEB_PORT
 
 COMMON = """\
 global
@@ -41,28 +42,31 @@ backend web
   default-server check inter 1s fall 2 rise 1
 """
 
-WEB_PORT = 8000
-"""Of each web node."""
+LOCAL = """\
+listen local{port}
+  mode tcp
+  bind {address}:{port}
+  timeout client 1h
+  timeout server 1h
+  server local 127.0.0.1:{port}
+"""
 
 
-def web_front(place: Place, host: Host, port: int, local: Iterable[int]) -> Server:
-    """Set up the front: buyers to the web nodes, and the web nodes to the shop's own servers.
+def front(place: Place, host: Host, local: Iterable[int], port: int = 0) -> Server:
+    """Set up the way of buyers to the web nodes, and of the nodes to the shop's own servers.
 
     Args:
         host: on which it runs.
-        port: for the buyers, on that host's loopback.
-        local: ports of servers that listen on that host's loopback; the web nodes reach them by
+        local: ports of servers that listen on that host's loopback; other hosts reach them by
             its address.
+        port: for the buyers, on that host's loopback; 0: they have another way.
     """
-    lines = [COMMON.format(idle="40s", check="6s"), WEB.format(port=port)]
-    nodes = place.hosts.with_role("web")
-    lines += [f"  server {web.name} {web.address}:{WEB_PORT}\n" for web in nodes]
-    for each in local:
-        lines += [
-            f"listen local{each}\n  mode tcp\n  bind {host.address}:{each}\n",
-            "  timeout client 1h\n  timeout server 1h\n",
-            f"  server local 127.0.0.1:{each}\n",
-        ]
+    lines = [COMMON.format(idle="40s", check="6s")]
+    if port:
+        nodes = place.hosts.with_role("web")
+        lines += [WEB.format(port=port)]
+        lines += [f"  server {web.name} {web.address}:{WEB_PORT}\n" for web in nodes]
+    lines += [LOCAL.format(port=each, address=host.address) for each in local]
     return _haproxy(place, host, "front", "".join(lines))
 
 

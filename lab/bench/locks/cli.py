@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from lab.bench.locks import measure, report
-from lab.bench.locks.contenders import CEILING, CONTENDERS
+from lab.bench.locks.contenders import CEILING, CONTENDERS, OURS
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -28,12 +28,20 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--docs", type=Path, metavar="FOLDER", help="write the page, the chart and the JSON there"
     )
     parser.add_argument("--url", help="measure on this server, not on an embedded Valkey")
+    parser.add_argument(
+        "--bed",
+        choices=["sentinel", "cluster"],
+        help="measure our locks on the Redis servers of a test bed (docs/beds.md)",
+    )
 
 
 def run(options: Namespace) -> None:
     """Measure, print the table, and write the requested files."""
+    if options.bed and (options.url or options.docs):
+        raise SystemExit("--bed has servers of its own, and its figures are not those of the page")
     with ExitStack() as running:
-        result = _measured(options, options.url or _embedded(running))
+        url = _of_bed(options.bed, running) if options.bed else options.url or _embedded(running)
+        result = _measured(options, url)
     print(report.table(result), file=sys.stderr if options.json == "-" else sys.stdout)
     text = json.dumps(result, indent=1) + "\n"
     if options.json == "-":
@@ -44,9 +52,9 @@ def run(options: Namespace) -> None:
         _write(options.docs, result, text, options)
 
 
-def _chosen(words: str | None) -> list[str]:
+def _chosen(words: str | None, *, only_ours: bool) -> list[str]:
     if words is None:
-        return list(CONTENDERS)
+        return [name for name in CONTENDERS if not only_ours or name.startswith(OURS)]
     # A name with a comma is chosen by the part before the comma.
     wanted = {word.strip() for word in words.split(",")}
     unknown = wanted - {name.partition(",")[0] for name in CONTENDERS} - set(CONTENDERS)
@@ -64,9 +72,17 @@ def _embedded(running: ExitStack) -> str:
     return server.endpoint
 
 
+def _of_bed(name: str, running: ExitStack) -> str:
+    # Imported here: a bed needs more packages than the benchmark.
+    from lab.bed.bed import started
+
+    return running.enter_context(started(name)).urls.redis
+
+
 def _measured(options: Namespace, url: str) -> report.Result:
     processes = sorted({int(many) for many in options.processes.split(",")})
-    locks = _chosen(options.locks)
+    # The others take no URL of Sentinels or of a cluster.
+    locks = _chosen(options.locks, only_ours=bool(options.bed))
     found = measure.compare(url, locks, processes, options.rounds, options.seconds, _tell)
     rows = [asdict(row) for row in found]
     recovery = {}

@@ -26,6 +26,7 @@ import redis.asyncio.connection
 from redis.connection import AbstractConnection
 
 from lab.bench.locks.contenders import CEILING, CONTENDERS, LEASE, AsyncContender
+from locking.redis_client import connect
 
 PROCESSES = get_context("forkserver")
 ANSWER_TIMEOUT = 150.0  # s; the slowest contender times out after 120
@@ -278,7 +279,7 @@ def _process(target: Callable[..., None], contender: str, url: str) -> Iterator[
 
 def machine(url: str) -> dict[str, Any]:
     """Describe the machine and the server of the figures."""
-    with redis.Redis.from_url(url) as client:
+    with connect(url) as client:
         info: Any = client.info("server")
     server = "Valkey" if "valkey_version" in info else "Redis"
     return {

@@ -185,6 +185,8 @@ HOW_TO_READ = (
     "- Recovery counts from the kill until the next holder enters. It waits for the lease to",
     "  end. portalocker holds the lock by a connection instead, and the server sees that end",
     "  at once.",
+    "- [Several hosts](beds.md#the-locks-on-sentinel-and-cluster) has the figures of our locks on",
+    "  Redis with Sentinel and on Redis Cluster.",
 )
 
 

@@ -82,7 +82,12 @@ def aftermaths(evidence: Evidence) -> list[Aftermath]:
         NEVER,
     )
     return [
-        Aftermath(name, start, _rates(evidence, since, until or 0))
+        Aftermath(
+            name,
+            start,
+            rates=_rates(evidence, since, until or 0),
+            during=_rates(evidence, start, since),
+        )
         for name, start, since, until in windows
     ]
 

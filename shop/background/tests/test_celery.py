@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from smtplib import SMTPRecipientsRefused
+from socket import SHUT_RDWR
 
 import pytest
 from celery import Celery
-from celery.beat import PersistentScheduler
+from celery.beat import PersistentScheduler, SchedulingError
 from django.core.mail.backends.locmem import EmailBackend
 from django.db import connection
 from django.urls import reverse
+from kombu import Queue
 from redis import Redis
 
 from inventory import outbox
@@ -77,7 +81,9 @@ def ask_for(task: str, broker: str) -> None:
     """Send a task as a notification does, through another broker than this process's own."""
     with Celery(set_as_current=False) as other:
         other.config_from_object(config)
-        other.conf.update(broker_read_url=broker, broker_write_url=broker)
+        # Declared by the worker: their type is that of the broker.
+        queues = [Queue(name, no_declare=True) for name in QUEUES]
+        other.conf.update(broker_read_url=broker, broker_write_url=broker, task_queues=queues)
         other.send_task(task)
 
 
@@ -217,6 +223,48 @@ def test_a_beat_continues_while_redis_is_unreachable(beats, caplog):
     assert len(sent) == 2
     assert caplog.text.count("without the lock") == 1
     only.close()
+
+
+@pytest.mark.skipif(bool(missing()), reason=str(missing()))
+def test_a_beat_that_retries_sends_again_after_its_connection_to_rabbitmq_was_lost(
+    brokers, tmp_path
+):
+    with Celery(set_as_current=False) as other:
+        other.config_from_object(config)
+        url, queue = brokers["rabbitmq"], Queue("planted", auto_delete=True)
+        other.conf.update(
+            broker_read_url=url, broker_write_url=url, task_queues=[queue], task_routes={}
+        )
+        scheduler = beat.OneBeat(other, schedule_filename=str(tmp_path / "schedule"))
+        sweep = scheduler.schedule["follow up"]
+
+        def send(*, retry: bool) -> None:
+            sweep.options |= {"queue": "planted", "retry": retry}
+            scheduler.apply_async(sweep, producer=scheduler.producer)
+
+        def lose_connection() -> None:
+            scheduler.connection.connection.transport.sock.shutdown(SHUT_RDWR)
+
+        send(retry=True)
+        lose_connection()
+        send(retry=True)
+        lose_connection()
+        with pytest.raises(SchedulingError):
+            send(retry=False)
+        scheduler.connection.collect()
+        with other.connection_for_read() as connection:
+            assert queue(connection.default_channel).queue_declare().message_count == 2
+
+
+def test_on_rabbitmq_all_queues_are_quorum_queues_and_beat_retries():
+    program = (
+        "from shop.background import config;"
+        "print({str(queue.queue_arguments) for queue in config.task_queues},"
+        " {each['options']['retry'] for each in config.beat_schedule.values()})"
+    )
+    variables = {**os.environ, "CELERY_BROKER_URL": "amqp://one//;amqp://two//"}
+    told = subprocess.check_output([sys.executable, "-c", program], env=variables, text=True)
+    assert told == """{"{'x-queue-type': 'quorum'}"} {True}\n"""
 
 
 # --- What fails ------------------------------------------------------------------------------
