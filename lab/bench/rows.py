@@ -10,25 +10,54 @@ ENOUGH_STOCK = 10_000_000
 """Units: more than any row can sell, so that every request is a purchase."""
 
 
+PEERS = {
+    "peer_django": ("gunicorn", "-c", "gunicorn.conf.py", "lab.bench.peers.django_shop"),
+    "peer_fastapi": ("lab.bench.peers.fastapi_shop",),
+}
+"""Commands of the plain shops after ``python -m``, by the names of their rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """What answers a row's requests.
+
+    Attributes:
+        settings: Django's settings module.
+        peer: name of a plain shop, which has no such settings.
+        reservations: that its database was filled with.
+    """
+
+    settings: str = "lab.settings"
+    peer: str = ""
+    reservations: int = 0
+
+    def __str__(self) -> str:
+        return self.peer or self.settings
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """A row of the benchmark.
 
     Attributes:
         name: in the table.
-        settings: Django's settings module of the server.
-        strategy: of the sale; None without a sale.
-        stock: units of the sale.
+        server: what answers.
+        strategy: of the sales; empty for a peer, which has one; None without a sale.
+        stock: units of each sale.
         expected: status of a correct answer.
         concurrency: connections.
+        items: sales, each of an item of its own, among which buyers choose evenly.
+        units: per purchase.
     """
 
     name: str
     concurrency: int
-    settings: str = "lab.settings"
+    server: Server = Server()
     strategy: str | None = None
     stock: int = ENOUGH_STOCK
     expected: int = 201
+    items: int = 1
+    units: int = 1
 
 
 def rows(concurrency: int, crowd: int) -> list[Row]:
@@ -38,16 +67,17 @@ def rows(concurrency: int, crowd: int) -> list[Row]:
         concurrency: connections of most rows.
         crowd: connections of the rush rows; 0 leaves them out.
     """
-    bare, api = "lab.bench.bare", "lab.bench.api"
+    bare, api = Server("lab.bench.bare"), Server("lab.bench.api")
     found = [
-        Row("noop", concurrency, settings=bare),
-        Row("noop_api", concurrency, settings=api),
+        Row("noop", concurrency, bare),
+        Row("noop_api", concurrency, api),
         Row("sold_out", concurrency, strategy="combining", stock=0, expected=409),
         *(Row(name, concurrency, strategy=name) for name in CLASSES),
+        *(Row(name, concurrency, Server(peer=name), strategy="") for name in PEERS),
     ]
     if crowd:
         found += [
-            Row("noop", crowd, settings=bare),
+            Row("noop", crowd, bare),
             Row("combining", crowd, strategy="combining"),
         ]
     return found
@@ -58,6 +88,8 @@ RATIOS = (
     ("combining", "guard"),
     ("guard", "guard_orm"),
     ("combining", "redis_lock"),
+    ("combining", "peer_django"),
+    ("combining", "peer_fastapi"),
     ("sold_out", "noop_api"),
 )
 """Pairs of rows whose rates are compared."""

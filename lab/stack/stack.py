@@ -60,6 +60,7 @@ class Stack:
         locust_port: of the Locust page; by default the next free one.
         extra: additional environment variables for every process.
         of: environment variables of single processes, by name.
+        commands: of single processes, by name, after `python -m`; others than the shop's own.
 
     Attributes:
         nodes: the web nodes by name. Where they run elsewhere, they are replaced before the start,
@@ -75,6 +76,7 @@ class Stack:
         locust_port: int | None = None,
         extra: Mapping[str, str] | None = None,
         of: Mapping[str, Mapping[str, str]] | None = None,
+        commands: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         self.supervisor = Supervisor(folder)
         self.urls = urls
@@ -86,6 +88,7 @@ class Stack:
         self.metrics_port = next_free(environment.number("METRICS_PORT"))
         self.extra = dict(extra or {})
         self.of = dict(of or {})
+        self.commands = dict(commands or {})
         self.nodes = {"web": Node((), self.url)}
 
     @property
@@ -208,7 +211,7 @@ class Stack:
     def _program(self, name: str) -> Program:
         schedule = self.supervisor.folder / "beat-schedule"
         node = self.nodes.get(name)
-        commands = {
+        commands: dict[str, Sequence[str]] = {
             "celery": (
                 *("celery", "-A", "shop", "worker", "-n", self._node, "-Q", ",".join(QUEUES)),
                 *("-c", environment.text("CELERY_CONCURRENCY"), "--loglevel", "INFO"),
@@ -235,6 +238,7 @@ class Stack:
                 # The demo writes here what the page's faults act on.
                 *("--target", str(self.supervisor.folder / TARGET)),
             ),
+            **self.commands,
         }
         return Program(
             name=name,
