@@ -23,7 +23,7 @@ class Server:
 
     Attributes:
         settings: Django's settings module.
-        peer: name of a plain shop, which has no such settings.
+        peer: name of a plain shop.
         reservations: that its database was filled with.
     """
 
@@ -32,7 +32,13 @@ class Server:
     reservations: int = 0
 
     def __str__(self) -> str:
-        return self.peer or self.settings
+        filled = f", {self.reservations:,} reservations" if self.reservations else ""
+        return (self.peer or self.settings) + filled
+
+
+def peer(name: str) -> Server:
+    """Return the server of a plain shop."""
+    return Server("lab.bench.peers.django_settings", name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +79,7 @@ def rows(concurrency: int, crowd: int) -> list[Row]:
         Row("noop_api", concurrency, api),
         Row("sold_out", concurrency, strategy="combining", stock=0, expected=409),
         *(Row(name, concurrency, strategy=name) for name in CLASSES),
-        *(Row(name, concurrency, Server(peer=name), strategy="") for name in PEERS),
+        *(Row(name, concurrency, peer(name), strategy="") for name in PEERS),
     ]
     if crowd:
         found += [

@@ -172,11 +172,9 @@ def start(
         if server.reservations:
             own = replace(urls, database=filler.filled(urls.database, server.reservations, tell))
         tell(f"Starting {server} …")
-        extra = (
-            {common.KEY: secrets.token_hex(32)}
-            if server.peer
-            else {"DJANGO_SETTINGS_MODULE": server.settings}
-        )
+        extra = {"DJANGO_SETTINGS_MODULE": server.settings}
+        if server.peer:  # a plain shop counts nothing
+            extra |= {common.KEY: secrets.token_hex(32), "METRICS_FOLDER": ""}
         commands = {"web": PEERS[server.peer]} if server.peer else None
         folder = cleanup.enter_context(private_folder())
         stack = cleanup.enter_context(Stack(folder, own, extra=extra, commands=commands))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from django.db import connection
 
 # The reservation states that fit each order status. In an order of several lines, some may have
-# been given back while the order is unpaid or paid; at least one is left. An array lets the audit of
-# one sale use the index of orders; with IN it would read them all.
+# been given back while the order is unpaid or paid; at least one is left. An array lets the audit
+# of one sale use the index of orders; with IN it would read them all.
 MISMATCHES = """
 SELECT shop_order.id, shop_order.status, min(reservation.state), max(reservation.state)
 FROM shop_order

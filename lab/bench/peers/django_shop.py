@@ -6,13 +6,9 @@ Lock the sale's row with `select_for_update`, check, write, commit.
 from __future__ import annotations
 
 import json
-import os
 from typing import Any
 from uuid import UUID
 
-import dj_database_url
-import django
-from django.conf import settings
 from django.core.wsgi import get_wsgi_application
 from django.db import models, transaction
 from django.http import HttpRequest, JsonResponse
@@ -20,18 +16,7 @@ from django.urls import path
 
 from lab.bench.peers import common
 
-settings.configure(
-    ROOT_URLCONF=__name__,
-    ALLOWED_HOSTS=["127.0.0.1"],
-    USE_TZ=True,
-    DATABASES={
-        "default": {
-            **dj_database_url.parse(os.environ["DATABASE_URL"]),
-            "OPTIONS": {"pool": {"min_size": 1, "max_size": 16, "timeout": 30}},
-        }
-    },
-)
-django.setup()
+application = get_wsgi_application()  # sets Django up, which models need
 
 
 class Sale(models.Model):
@@ -113,4 +98,3 @@ def ready(request: HttpRequest) -> JsonResponse:
 
 
 urlpatterns = [path("api/v1/sales/<int:sale>/orders", buy), path("readyz", ready)]
-application = get_wsgi_application()

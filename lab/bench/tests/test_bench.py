@@ -16,7 +16,7 @@ from inventory.models import BuyerQuota, Item
 from lab import environment
 from lab.bench import filler, growth, targets
 from lab.bench.database import using
-from lab.bench.rows import PEERS, Row, Server
+from lab.bench.rows import PEERS, Row, Server, peer
 from lab.bench.run import Bench, purchases
 from lab.stack import entry
 from lab.stack.embedded import ServerUrls
@@ -116,29 +116,29 @@ def ask(
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("name", PEERS)
 def test_peers_sell_exactly_their_stock(urls: ServerUrls, name: str) -> None:
-    row = Row(name, 8, Server(peer=name), strategy="", stock=STOCK)
+    row = Row(name, 8, peer(name), strategy="", stock=STOCK)
     assert targets.missing(row.server) == []
     with ExitStack() as cleanup:
-        [peer] = targets.start([row.server], urls, cleanup, lambda progress: None).values()
-        [sale] = peer.open_sales(row)
+        [shop] = targets.start([row.server], urls, cleanup, lambda progress: None).values()
+        [sale] = shop.open_sales(row)
         key = uuid4()
-        status, order = ask(peer, sale, key, 2)
+        status, order = ask(shop, sale, key, 2)
         assert (status, order["quantity"]) == (201, 2)
-        assert ask(peer, sale, key, 2) == (200, order)
-        assert ask(peer, sale, key, 1)[0] == 422
-        assert ask(peer, sale, uuid4(), 1, token="1.forged")[0] == 401
-        assert ask(peer, sale + 1, uuid4(), 1)[0] == 404
-        assert peer.books([sale]) == targets.Books(1, 0)
-        requests = purchases([sale], peer.tokens)
+        assert ask(shop, sale, key, 2) == (200, order)
+        assert ask(shop, sale, key, 1)[0] == 422
+        assert ask(shop, sale, uuid4(), 1, token="1.forged")[0] == 401
+        assert ask(shop, sale + 1, uuid4(), 1)[0] == 404
+        assert shop.books([sale]) == targets.Books(1, 0)
+        requests = purchases([sale], shop.tokens)
         load = bench_client.run(
-            "127.0.0.1", peer.stack.port, requests, connections=8, count=3 * STOCK
+            "127.0.0.1", shop.stack.port, requests, connections=8, count=3 * STOCK
         )
         assert (load.statuses, load.errors) == ({201: STOCK - 2, 409: 2 * STOCK + 2}, 0)
-        assert ask(peer, sale, key, 2) == (200, order)
-        assert peer.books([sale]) == targets.Books(STOCK - 1, 0)
+        assert ask(shop, sale, key, 2) == (200, order)
+        assert shop.books([sale]) == targets.Books(STOCK - 1, 0)
         with connection.cursor() as cursor:
             cursor.execute("UPDATE peer_sale SET available = 3 WHERE id = %s", [sale])
-        assert peer.books([sale]) == targets.Books(STOCK - 1, 3)
+        assert shop.books([sale]) == targets.Books(STOCK - 1, 3)
 
 
 @pytest.mark.long
