@@ -20,6 +20,8 @@ from pydantic import BaseModel, Field
 
 from lab.bench.peers import common
 
+POOL = int(os.environ.get("DB_POOL_SIZE", "16"))
+
 # The unique key of the reservation refuses a second purchase with the same idempotency key, and
 # with it the whole statement, so that the units stay where they were.
 BUY = """
@@ -44,7 +46,7 @@ WHERE buyer_id = $1 AND key = $2
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    async with asyncpg.create_pool(os.environ["DATABASE_URL"], min_size=1, max_size=16) as pool:
+    async with asyncpg.create_pool(os.environ["DATABASE_URL"], min_size=1, max_size=POOL) as pool:
         app.state.pool = pool
         yield
 
