@@ -7,7 +7,8 @@ from typing import Any
 
 from django.db import connection, transaction
 
-# One statement and so one snapshot: nothing can change between two sums.
+# One statement and so one snapshot: nothing can change between two sums. The items are asked for in
+# each part, so that the audit of one does not read the reservations of all.
 BOOKS = """
 SELECT item.id, item.total, item.available, item.reserved, item.ledger,
        COALESCE(units.held, 0), COALESCE(units.confirmed, 0), COALESCE(moved.sum, 0)
@@ -16,10 +17,12 @@ LEFT JOIN (
     SELECT item_id,
            sum(quantity - returned) FILTER (WHERE state = 'held') AS held,
            sum(quantity - returned) FILTER (WHERE state = 'confirmed') AS confirmed
-    FROM inventory_reservation GROUP BY item_id
+    FROM inventory_reservation
+    WHERE %(items)s::bigint[] IS NULL OR item_id = ANY(%(items)s) GROUP BY item_id
 ) AS units ON units.item_id = item.id
 LEFT JOIN (
-    SELECT item_id, sum(delta) AS sum FROM inventory_stockmovement GROUP BY item_id
+    SELECT item_id, sum(delta) AS sum FROM inventory_stockmovement
+    WHERE %(items)s::bigint[] IS NULL OR item_id = ANY(%(items)s) GROUP BY item_id
 ) AS moved ON moved.item_id = item.id
 WHERE %(items)s::bigint[] IS NULL OR item.id = ANY(%(items)s)
 ORDER BY item.id
@@ -33,8 +36,8 @@ LEFT JOIN inventory_reservation AS reservation
        ON reservation.scope = quota.scope AND reservation.buyer = quota.buyer
       AND reservation.state <> 'released'
       AND (%(items)s::bigint[] IS NULL OR reservation.item_id = ANY(%(items)s))
-WHERE %(items)s::bigint[] IS NULL OR quota.scope IN (
-    SELECT scope FROM inventory_reservation WHERE item_id = ANY(%(items)s))
+WHERE %(items)s::bigint[] IS NULL OR quota.scope = ANY(ARRAY(
+    SELECT DISTINCT scope FROM inventory_reservation WHERE item_id = ANY(%(items)s)))
 GROUP BY quota.scope, quota.buyer, quota.used
 HAVING quota.used <> COALESCE(sum(reservation.quantity - reservation.returned), 0)
 """

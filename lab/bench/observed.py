@@ -10,8 +10,8 @@ from importlib.util import find_spec
 
 from lab import environment
 from lab.bench.cpu import CpuClock
-from lab.bench.run import BUYERS
 from lab.bench.sold import Sold, sell
+from lab.bench.targets import BUYERS
 from lab.demo.buyers import create_synthetic_buyers
 from lab.stack.stack import Stack
 from loadtest import open_files

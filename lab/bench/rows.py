@@ -10,29 +10,64 @@ ENOUGH_STOCK = 10_000_000
 """Units: more than any row can sell, so that every request is a purchase."""
 
 
+PEERS = {
+    "peer_django": ("gunicorn", "-c", "gunicorn.conf.py", "lab.bench.peers.django_shop"),
+    "peer_fastapi": ("lab.bench.peers.fastapi_shop",),
+}
+"""Commands of the plain shops after ``python -m``, by the names of their rows."""
+
+
+BARE = "lab.bench.bare"
+"""Settings of a view that does nothing, under plain gunicorn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """What answers a row's requests.
+
+    Attributes:
+        settings: Django's settings module.
+        peer: name of a plain shop.
+        reservations: that its database was filled with.
+    """
+
+    settings: str = "lab.settings"
+    peer: str = ""
+    reservations: int = 0
+
+    def __str__(self) -> str:
+        filled = f", {self.reservations:,} reservations" if self.reservations else ""
+        return (self.peer or self.settings) + filled
+
+
+def peer(name: str) -> Server:
+    """Return the server of a plain shop."""
+    return Server("lab.bench.peers.django_settings", name)
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """A row of the benchmark.
 
     Attributes:
         name: in the table.
-        settings: Django's settings module of the server.
-        strategy: of the sale; None without a sale.
-        stock: units of the sale.
+        server: what answers.
+        strategy: of the sales; empty for a peer, which has one; None without a sale.
+        stock: units of each sale.
         expected: status of a correct answer.
         concurrency: connections.
+        items: sales, each of an item of its own, among which buyers choose evenly.
+        units: per purchase.
     """
 
     name: str
     concurrency: int
-    settings: str = "lab.settings"
+    server: Server = Server()
     strategy: str | None = None
     stock: int = ENOUGH_STOCK
     expected: int = 201
-
-
-BARE, API = "lab.bench.bare", "lab.bench.api"
-"""Settings of the rows that sell nothing."""
+    items: int = 1
+    units: int = 1
 
 
 def rows(concurrency: int, crowd: int) -> list[Row]:
@@ -42,15 +77,17 @@ def rows(concurrency: int, crowd: int) -> list[Row]:
         concurrency: connections of most rows.
         crowd: connections of the rush rows; 0 leaves them out.
     """
+    bare, api = Server(BARE), Server("lab.bench.api")
     found = [
-        Row("noop", concurrency, settings=BARE),
-        Row("noop_api", concurrency, settings=API),
+        Row("noop", concurrency, bare),
+        Row("noop_api", concurrency, api),
         Row("sold_out", concurrency, strategy="combining", stock=0, expected=409),
         *(Row(name, concurrency, strategy=name) for name in CLASSES),
+        *(Row(name, concurrency, peer(name), strategy="") for name in PEERS),
     ]
     if crowd:
         found += [
-            Row("noop", crowd, settings=BARE),
+            Row("noop", crowd, bare),
             Row("combining", crowd, strategy="combining"),
         ]
     return found
@@ -61,6 +98,8 @@ RATIOS = (
     ("combining", "guard"),
     ("guard", "guard_orm"),
     ("combining", "redis_lock"),
+    ("combining", "peer_django"),
+    ("combining", "peer_fastapi"),
     ("sold_out", "noop_api"),
 )
 """Pairs of rows whose rates are compared."""

@@ -6,27 +6,20 @@ import os
 import platform
 import statistics
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle
+from random import Random
 from typing import Any
 from uuid import uuid4
 
 import psutil
 from django.db import connection
 
-from inventory.audit import audit
-from lab.bench.cpu import CpuClock
-from lab.bench.rows import RATIOS, Row
-from lab.demo.buyers import create_synthetic_buyers
+from lab.bench.rows import RATIOS, Row, Server
+from lab.bench.targets import Target
 from lab.stack.stack import Stack
 from loadtest import bench_client, open_files
-from shop.catalogue.models import Sale
-from shop.catalogue.sales import open_sale
-from shop.orders.models import Order
-
-BUYERS = 4000
-"""Buyers in turn: so many that a buyer rarely repeats within a batch."""
 
 DRAIN = 15.0
 """Seconds to wait for the last answers; the slowest strategies have long queues."""
@@ -71,6 +64,9 @@ class Measured:
         return {
             "name": self.row.name,
             "concurrency": self.row.concurrency,
+            "items": self.row.items,
+            "units": self.row.units,
+            "reservations": self.row.server.reservations,
             "rps": self.median("rps"),
             "p50_ms": self.median("p50_ms"),
             "p99_ms": self.median("p99_ms"),
@@ -89,15 +85,14 @@ class Bench:
     """Measures rows on running servers.
 
     Args:
-        stacks: the server per settings module.
+        targets: that answer, by server.
         seconds: per sample.
     """
 
-    def __init__(self, stacks: dict[str, Stack], seconds: float) -> None:
-        self._stacks = stacks
+    def __init__(self, targets: Mapping[Server, Target], seconds: float) -> None:
+        self._targets = targets
         self._seconds = seconds
-        self._clocks = {name: CpuClock(stack) for name, stack in stacks.items()}
-        self._tokens = create_synthetic_buyers(BUYERS)
+        self._sales: dict[Row, list[int]] = {}
         open_files.raise_limit()
 
     def run(
@@ -119,71 +114,71 @@ class Bench:
 
     def _sample(self, measured: Measured) -> Sample:
         row = measured.row
-        stack = self._stacks[row.settings]
-        sale = self._sale(row)
-        clock = self._clocks[row.settings]
-        before = clock.read()
+        target = self._targets[row.server]
+        # Kept over the rounds: web processes know a sale that goes on for a while.
+        if row not in self._sales:
+            self._sales[row] = target.open_sales(row)
+        sales = self._sales[row]
+        books, before = target.books(sales), target.clock.read()
         load = bench_client.run(
             "127.0.0.1",
-            stack.port,
-            purchases(sale.pk if sale else 1, self._tokens),
+            target.stack.port,
+            purchases(sales or [1], target.tokens, row.units),
             connections=row.concurrency,
             seconds=self._seconds,
             timeout=DRAIN,
         )
-        after = clock.read()
+        after = target.clock.read()
         summary = load.summary()
         right = load.statuses.get(row.expected, 0)
-        wrong = sum(load.statuses.values()) - right + load.errors
-        measured.worker_mb = max(measured.worker_mb, worker_megabytes(stack))
-        oversold, lost = self._check(row, sale, right, load.errors)
-        # Only correct answers count: a fast refusal is no purchase.
-        rate = right / load.seconds
+        measured.worker_mb = max(measured.worker_mb, worker_megabytes(target.stack))
+        changed = target.books(sales) - books
         cpu = after.per(before, right)
         return Sample(
-            round(rate, 1),
-            summary["p50_ms"],
-            summary["p99_ms"],
-            wrong,
-            oversold,
-            lost,
+            # Only correct answers count: a fast refusal is no purchase.
+            rps=round(right / load.seconds, 1),
+            p50_ms=summary["p50_ms"],
+            p99_ms=summary["p99_ms"],
+            errors=sum(load.statuses.values()) - right + load.errors,
+            oversold=changed.oversold,
+            lost=_lost(row, changed.orders, right, load.errors),
             web_us=cpu.web,
             database_us=cpu.database,
             redis_us=cpu.redis,
         )
 
-    def _sale(self, row: Row) -> Sale | None:
-        if row.strategy is None:
-            return None
-        return open_sale(stock=row.stock, price=99_900, limit=1_000_000, strategy=row.strategy)
 
-    @staticmethod
-    def _check(row: Row, sale: Sale | None, promised: int, unanswered: int) -> tuple[int, int]:
-        """Return the units oversold, and the orders that do not match the answers."""
-        if sale is None:
-            return 0, 0
-        [book] = audit([sale.item_id]).items
-        orders = Order.objects.filter(lines__sale=sale).count()
-        expected = 0 if row.expected == 409 else promised
-        # A request without an answer may have bought.
-        lost = max(expected - orders, 0) + max(orders - expected - unanswered, 0)
-        # With unlimited stock, overselling shows as units that are both sold and still available.
-        return max(book.held + book.confirmed + book.available - book.total, 0), lost
+def _lost(row: Row, orders: int, right: int, unanswered: int) -> int:
+    """Return the orders that do not match the answers."""
+    if row.strategy is None:
+        return 0
+    expected = 0 if row.expected == 409 else right
+    # A request without an answer may have bought.
+    return max(expected - orders, 0) + max(orders - expected - unanswered, 0)
 
 
-def purchases(sale: int, tokens: Sequence[str]) -> Iterator[bytes]:
-    """Yield requests for one unit each, without end, by these buyers in turn."""
-    body = b'{"quantity": 1}'
-    start = (
+def purchases(sales: Sequence[int], tokens: Sequence[str], units: int = 1) -> Iterator[bytes]:
+    """Yield purchases without end, by these buyers in turn.
+
+    Args:
+        sales: ids; each purchase is in one of them, at random.
+        tokens: the buyers'.
+        units: per purchase.
+    """
+    body = f'{{"quantity": {units}}}'
+    starts = [
         f"POST /api/v1/sales/{sale}/orders HTTP/1.1\r\nHost: 127.0.0.1\r\n"
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
-    )
+        for sale in sales
+    ]
+    choose = Random(1).choice
     # UUIDs whose last group counts; the rest is unique to this run.
     own = str(uuid4())[:24]
     for number, token in enumerate(cycle(tokens)):
         yield (
-            f"{start}Authorization: Bearer {token}\r\nIdempotency-Key: {own}{number:012x}\r\n\r\n"
-        ).encode() + body
+            f"{choose(starts)}Authorization: Bearer {token}\r\n"
+            f"Idempotency-Key: {own}{number:012x}\r\n\r\n{body}"
+        ).encode()
 
 
 def worker_megabytes(stack: Stack) -> float:

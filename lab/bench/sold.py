@@ -45,7 +45,7 @@ def sell(
     load = bench_client.run(
         "127.0.0.1",
         stack.port,
-        purchases(sale.pk, buyers),
+        purchases([sale.pk], buyers),
         connections=connections,
         seconds=seconds,
         timeout=DRAIN,

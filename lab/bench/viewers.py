@@ -13,8 +13,8 @@ import psutil
 from lab import environment
 from lab.bench.cpu import CpuClock
 from lab.bench.recording import Recorded
-from lab.bench.run import BUYERS
 from lab.bench.sold import sell
+from lab.bench.targets import BUYERS
 from lab.demo.buyers import create_synthetic_buyers
 from lab.room import tokens
 from lab.stack.stack import Stack

@@ -62,6 +62,7 @@ class Stack:
         locust_port: of the Locust page; by default the next free one.
         extra: additional environment variables for every process.
         of: environment variables of single processes, by name.
+        commands: of single processes, by name, after `python -m`; others than the shop's own.
 
     Attributes:
         nodes: the processes of web, Celery and beat by name. Where they run elsewhere, they are
@@ -77,6 +78,7 @@ class Stack:
         locust_port: int | None = None,
         extra: Mapping[str, str] | None = None,
         of: Mapping[str, Mapping[str, str]] | None = None,
+        commands: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         self.supervisor = Supervisor(folder)
         self.urls = urls
@@ -93,6 +95,7 @@ class Stack:
             "celery": Node("celery"),
             "beat": Node("beat"),
         }
+        self.commands = dict(commands or {})
 
     @property
     def without_load(self) -> tuple[str, ...]:
@@ -226,7 +229,7 @@ class Stack:
         worker = self._worker(name)
         node = self.nodes.get(name)
         kind = node.kind if node else name
-        commands = {
+        commands: dict[str, Sequence[str]] = {
             "celery": (
                 *("celery", "-A", "shop", "worker", "-n", worker, "-Q", ",".join(QUEUES)),
                 *("-c", environment.text("CELERY_CONCURRENCY"), "--loglevel", "INFO"),
@@ -253,6 +256,7 @@ class Stack:
                 # The demo writes here what the page's faults act on.
                 *("--target", str(self.supervisor.folder / TARGET)),
             ),
+            **self.commands,
         }
         return Program(
             name=name,

@@ -91,7 +91,7 @@ def shops(urls: list[ServerUrls]) -> Iterator[Shops]:
 
 def rush(shop: Stack, sale: int, tokens: list[str]) -> dict[int, int]:
     found = bench_client.run(
-        "127.0.0.1", shop.port, purchases(sale, tokens), connections=8, count=3 * STOCK
+        "127.0.0.1", shop.port, purchases([sale], tokens), connections=8, count=3 * STOCK
     )
     assert found.errors == 0
     return found.statuses

@@ -18,7 +18,8 @@ from django.db import connection
 from inventory.audit import audit
 from inventory.models import Item
 from inventory.selling.strategies import CLASSES
-from lab.bench.run import BUYERS, purchases
+from lab.bench.run import purchases
+from lab.bench.targets import BUYERS
 from lab.proof.load_profile import LoadProfile
 from lab.proof.plan import Plan
 from lab.proof.run import Proof
@@ -153,7 +154,7 @@ def without_redis(testbed: Testbed, name: str, scale: Scale, tokens: Sequence[st
         load = bench_client.run(
             "127.0.0.1",
             _port(testbed),
-            purchases(sale.pk, tokens),
+            purchases([sale.pk], tokens),
             connections=scale.connections,
             seconds=scale.redis_away,
             timeout=ANSWER_TIMEOUT,
@@ -221,7 +222,7 @@ class _Watch:
     def requests(self, tokens: Sequence[str]) -> Iterator[bytes]:
         """Yield purchases until the sale is sold out."""
         self._started = time.monotonic()
-        for request in purchases(self._sale.pk, tokens):
+        for request in purchases([self._sale.pk], tokens):
             if self._ended.is_set():
                 return
             yield request

@@ -13,7 +13,8 @@ from django.db import connection
 from inventory.models import StockMovement
 from lab.bench.cpu import CpuClock
 from lab.bench.rows import ENOUGH_STOCK
-from lab.bench.run import BUYERS, DRAIN, purchases
+from lab.bench.run import DRAIN, purchases
+from lab.bench.targets import BUYERS
 from lab.demo.buyers import create_synthetic_buyers
 from lab.stack.embedded import ServerUrls
 from lab.stack.private import private_folder
@@ -124,7 +125,7 @@ def _load(stack: Stack, setup: Setup, tokens: list[str], seconds: float) -> Poin
     clock = CpuClock(stack)
     before, own, log = clock.read(), _own_cpu(), _log_end()
     load = bench_client.run(
-        *("127.0.0.1", stack.port, purchases(sale.pk, tokens)),
+        *("127.0.0.1", stack.port, purchases([sale.pk], tokens)),
         connections=setup.connections,
         seconds=seconds,
         timeout=DRAIN,

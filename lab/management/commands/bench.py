@@ -13,9 +13,9 @@ from django.core.management.base import BaseCommand, CommandError
 from rich.console import Console
 
 from lab import environment
-from lab.bench import observed, recording, show, viewers
-from lab.bench.rows import BARE, Row, rows
-from lab.bench.run import Bench, machine, ratios
+from lab.bench import growth, observed, recording, show, targets, viewers
+from lab.bench.rows import Row, rows
+from lab.bench.run import Bench, Measured, machine, ratios
 from lab.proof import testbed
 from lab.proof.load_profile import LoadFailed
 from lab.stack import entry
@@ -57,37 +57,42 @@ class Command(BaseCommand):
             action="store_true",
             help="instead, measure purchases with and without metrics, JSON logs and traces",
         )
+        parser.add_argument(
+            "--growth",
+            action="store_true",
+            help="instead, measure how a purchase's cost grows with connections, items, units and "
+            "reservations; writes docs/bench-growth.json and its chart",
+        )
+        parser.add_argument(
+            "--reservations",
+            type=int,
+            default=10_000_000,
+            help="in the database that --growth fills, which takes minutes (10 million); kept on "
+            "servers of your own (DATABASE_URL)",
+        )
+        parser.add_argument(
+            "--redraw", action="store_true", help="with --growth, measure nothing: draw the chart"
+        )
         parser.add_argument("--json", type=Path, metavar="FILE", help="write the result as JSON")
         parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table there")
 
     def handle(self, **options: Any) -> None:  # noqa: D102
         console = Console()
         wanted = _wanted(options)
+        if options["redraw"]:
+            _show_growth(console, options)
+            return
         call_command("migrate", verbosity=0)
-        if options["recording"]:
-            _recording(console, options)
+        others = {
+            "recording": _recording,
+            "viewers": _viewers,
+            "observed": _observed,
+            "growth": _growth,
+        }
+        for name in filter(options.get, others):
+            others[name](console, options)
             return
-        if options["viewers"]:
-            _viewers(console, options)
-            return
-        if options["observed"]:
-            _observed(console, options)
-            return
-        try:
-            with ExitStack() as cleanup:
-                stacks = _start({row.settings for row in wanted}, console, cleanup)
-                bench = Bench(stacks, options["seconds"])
-                with console.status("") as status:
-                    measured = bench.run(
-                        wanted,
-                        options["rounds"],
-                        lambda row, turn: status.update(
-                            f"Round {turn + 1} of {options['rounds']}: "
-                            f"{row.name}, {row.concurrency} connections …"
-                        ),
-                    )
-        except (StackError, OSError) as error:
-            raise CommandError(str(error)) from error
+        measured = _measure(console, wanted, options)
         console.print(show.table(measured))
         for name, value in ratios(measured).items():
             console.print(f"  {name:<28} {value:.2f}")
@@ -100,6 +105,53 @@ class Command(BaseCommand):
             options["json"].write_text(json.dumps(document, indent=2) + "\n")
         if options["markdown"]:
             options["markdown"].write_text(show.markdown(measured))
+
+
+def _measure(console: Console, wanted: list[Row], options: dict[str, Any]) -> list[Measured]:
+    """Measure rows; leave out those of peers that are not installed."""
+    for server in sorted({row.server for row in wanted}, key=str):
+        if lacking := targets.missing(server):
+            console.print(
+                f"{server} is left out: it needs {', '.join(lacking)} (requirements-dev.txt; "
+                "`make .venv/.dev` installs them)."
+            )
+            wanted = [row for row in wanted if row.server != server]
+    urls = ServerUrls(*(environment.text(name) for name in entry.SERVER_VARIABLES))
+    try:
+        with ExitStack() as cleanup, console.status("") as status:
+            servers = (row.server for row in wanted)
+            bench = Bench(targets.start(servers, urls, cleanup, status.update), options["seconds"])
+            return bench.run(
+                wanted,
+                options["rounds"],
+                lambda row, turn: status.update(
+                    f"Round {turn + 1} of {options['rounds']}: "
+                    f"{row.name}, {row.concurrency} connections …"
+                ),
+            )
+    except (StackError, OSError) as error:
+        raise CommandError(str(error)) from error
+
+
+def _growth(console: Console, options: dict[str, Any]) -> None:
+    measured = _measure(console, growth.rows(options["reservations"]), options)
+    found = growth.document(measured, machine())
+    _growth_file(options).write_text(json.dumps(found, indent=1) + "\n")
+    _show_growth(console, options)
+
+
+def _show_growth(console: Console, options: dict[str, Any]) -> None:
+    """Print the table of the measured growth, and draw the chart beside its file."""
+    path = _growth_file(options)
+    found = json.loads(path.read_text())
+    path.with_suffix(".svg").write_text(growth.chart(found))
+    for line in growth.markdown(found):
+        print(line)
+
+
+def _growth_file(options: dict[str, Any]) -> Path:
+    path: Path = options["json"] or environment.PROJECT / "docs" / "bench-growth.json"
+    return path
 
 
 def _recording(console: Console, options: dict[str, Any]) -> None:
@@ -190,20 +242,3 @@ def _wanted(options: dict[str, Any]) -> list[Row]:
             f"no such row: {', '.join(sorted(unknown))}; choose from {sorted(names)}"
         )
     return [row for row in found if row.name in options["only"]]
-
-
-def _start(modules: set[str], console: Console, cleanup: ExitStack) -> dict[str, Stack]:
-    """Start a web server per settings module; idle ones do not affect the others."""
-    urls = ServerUrls(*(environment.text(name) for name in entry.SERVER_VARIABLES))
-    stacks = {}
-    for module in sorted(modules):
-        folder = cleanup.enter_context(private_folder())
-        extra = {"DJANGO_SETTINGS_MODULE": module}
-        if module == BARE:
-            # Without the shop's shorter way for calls of the API, too.
-            extra["GUNICORN_CMD_ARGS"] = "--worker-class gevent"
-        stack = Stack(folder, urls, extra=extra)
-        stacks[module] = cleanup.enter_context(stack)
-        with console.status(f"Starting {module} …"):
-            stack.start("web")
-    return stacks

@@ -1,0 +1,201 @@
+"""What the benchmark buys from: the shop on one of its databases, or a plain shop beside it."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Protocol
+
+from django.contrib.auth.models import User
+from django.db import connection
+
+from inventory.audit import audit
+from lab.bench import filler
+from lab.bench.cpu import CpuClock
+from lab.bench.database import using
+from lab.bench.peers import common
+from lab.bench.rows import BARE, PEERS, Row, Server
+from lab.demo.buyers import create_synthetic_buyers
+from lab.stack.embedded import ServerUrls
+from lab.stack.private import private_folder
+from lab.stack.stack import Stack
+from shop.catalogue.models import Sale
+from shop.catalogue.sales import open_sale
+from shop.orders.models import OrderLine
+
+BUYERS = 4000
+"""Buyers in turn: so many that a buyer rarely repeats within a batch."""
+
+MODULES = {"peer_fastapi": ("fastapi", "uvicorn", "uvloop", "httptools", "asyncpg")}
+"""What a peer needs beyond the shop's own packages."""
+
+PRICE, LIMIT = 99_900, 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Books:
+    """What was sold: orders, and units that are sold and still for sale."""
+
+    orders: int
+    oversold: int
+
+    def __sub__(self, earlier: Books) -> Books:
+        return Books(self.orders - earlier.orders, self.oversold - earlier.oversold)
+
+
+class Target(Protocol):
+    """A running server, its buyers and its books."""
+
+    stack: Stack
+    clock: CpuClock
+    tokens: Sequence[str]
+
+    def open_sales(self, row: Row) -> list[int]:
+        """Return the ids of new sales for a row."""
+
+    def books(self, sales: Sequence[int]) -> Books:
+        """Audit these sales."""
+
+
+class Shop:
+    """The shop itself.
+
+    Args:
+        stack: with a web server.
+        database: name of its database; empty: this process's own.
+    """
+
+    def __init__(self, stack: Stack, database: str = "") -> None:
+        self.stack = stack
+        self.clock = CpuClock(stack)
+        self._database = database
+        with self._using():
+            self.tokens: Sequence[str] = create_synthetic_buyers(BUYERS)
+
+    def open_sales(self, row: Row) -> list[int]:
+        """Return the ids of new sales for a row."""
+        if row.strategy is None:
+            return []
+        with self._using():
+            return [
+                open_sale(stock=row.stock, price=PRICE, limit=LIMIT, strategy=row.strategy).pk
+                for _ in range(row.items)
+            ]
+
+    def books(self, sales: Sequence[int]) -> Books:
+        """Audit these sales."""
+        with self._using():
+            items = Sale.objects.filter(pk__in=sales).values_list("item", flat=True)
+            # With unlimited stock, units that were sold without being taken are still for sale.
+            over = [
+                book.held + book.confirmed + book.available - book.total
+                for book in audit(list(items)).items
+            ]
+            orders = OrderLine.objects.filter(sale__in=sales).count()
+            return Books(orders, sum(units for units in over if units > 0))
+
+    def _using(self) -> AbstractContextManager[None]:
+        return using(self._database) if self._database else nullcontext()
+
+
+class Peer:
+    """A plain shop, whose tables are in the shop's database.
+
+    Args:
+        stack: with its web server, and the key of its tokens in its environment.
+    """
+
+    def __init__(self, stack: Stack) -> None:
+        self.stack = stack
+        self.clock = CpuClock(stack)
+        create_synthetic_buyers(BUYERS)
+        newest = User.objects.order_by("-pk").values_list("pk", flat=True)[:BUYERS]
+        key = stack.extra[common.KEY]
+        self.tokens: Sequence[str] = [common.issue(buyer, key) for buyer in newest]
+
+    def open_sales(self, row: Row) -> list[int]:
+        """Return the ids of new sales for a row."""
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "INSERT INTO peer_sale (price, stock, available) "
+                "SELECT %s, %s, %s FROM generate_series(1, %s) RETURNING id",
+                [PRICE, row.stock, row.stock, row.items],
+            )
+            return [sale for (sale,) in cursor.fetchall()]
+
+    def books(self, sales: Sequence[int]) -> Books:
+        """Audit these sales, as far as the tables go."""
+        with connection.cursor() as cursor:
+            cursor.execute(AUDIT, [list(sales)])
+            orders, oversold = cursor.fetchone()
+        return Books(int(orders), int(oversold))
+
+
+AUDIT = """
+SELECT coalesce(sum(sold.orders), 0),
+       coalesce(sum(greatest(sold.units + sale.available - sale.stock, 0)), 0)
+FROM peer_sale AS sale CROSS JOIN LATERAL (
+    SELECT count(bought.id) AS orders, coalesce(sum(quantity), 0) AS units
+    FROM peer_reservation AS reservation
+    LEFT JOIN peer_order AS bought ON bought.reservation_id = reservation.id
+    WHERE reservation.sale_id = sale.id
+) AS sold WHERE sale.id = ANY(%s)
+"""
+
+
+def missing(server: Server) -> list[str]:
+    """Return the packages that a peer needs and that are not installed."""
+    return [name for name in MODULES.get(server.peer, ()) if find_spec(name) is None]
+
+
+def start(
+    servers: Iterable[Server], urls: ServerUrls, cleanup: ExitStack, tell: Callable[[str], None]
+) -> dict[Server, Target]:
+    """Start servers; idle ones do not affect the others.
+
+    Args:
+        servers: to start, each once.
+        urls: PostgreSQL and Redis for all of them.
+        cleanup: stops them when it is closed.
+        tell: called with progress messages.
+    """
+    wanted = sorted(set(servers), key=str)
+    if any(server.peer for server in wanted):
+        cleanup.enter_context(_peer_tables())
+    targets: dict[Server, Target] = {}
+    for server in wanted:
+        own = urls
+        if server.reservations:
+            own = replace(urls, database=filler.filled(urls.database, server.reservations, tell))
+        tell(f"Starting {server} …")
+        extra = {"DJANGO_SETTINGS_MODULE": server.settings}
+        if server.settings == BARE:  # not even with the shop's shorter way for calls of the API
+            extra["GUNICORN_CMD_ARGS"] = "--worker-class gevent"
+        if server.peer:  # a plain shop counts nothing
+            extra |= {common.KEY: secrets.token_hex(32), "METRICS_FOLDER": ""}
+        commands = {"web": PEERS[server.peer]} if server.peer else None
+        folder = cleanup.enter_context(private_folder())
+        stack = cleanup.enter_context(Stack(folder, own, extra=extra, commands=commands))
+        stack.start("web")
+        if server.peer:
+            targets[server] = Peer(stack)
+        else:
+            targets[server] = Shop(stack, filler.NAME if server.reservations else "")
+    return targets
+
+
+@contextmanager
+def _peer_tables() -> Iterator[None]:
+    drop = "DROP TABLE IF EXISTS peer_order, peer_reservation, peer_sale"
+    tables = Path(common.__file__).with_name("tables.sql").read_text(encoding="utf-8")
+    with connection.cursor() as cursor:
+        cursor.execute(f"{drop};{tables}")
+    try:
+        yield
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute(drop)
