@@ -32,10 +32,13 @@ FIRST_ITEM = 1_000_001
 FILL = Path(__file__).with_name("fill.sql").read_bytes()
 
 BUYERS = """
-INSERT INTO auth_user (username, password, email, first_name, last_name, is_superuser, is_staff,
-                       is_active, date_joined)
-SELECT 'old-buyer-' || number, '!', 'old-buyer-' || number || '@example.com', '', '',
-       false, false, true, now() FROM generate_series(1, %s) AS number
+WITH buyer AS (
+    INSERT INTO auth_user (username, password, email, first_name, last_name, is_superuser, is_staff,
+                           is_active, date_joined)
+    SELECT 'old-buyer-' || number, '!', 'old-buyer-' || number || '@example.com', '', '',
+           false, false, true, now() FROM generate_series(1, %s) AS number
+    RETURNING id
+) SELECT min(id) FROM buyer
 """
 
 PRODUCT = """
@@ -92,16 +95,15 @@ def fill(url: str, reservations: int, tell: Callable[[str], None]) -> None:
     """
     buyers = max(reservations // PURCHASES_PER_BUYER, min(reservations, SALE))
     with psycopg.connect(url, cursor_factory=psycopg.ClientCursor) as connection:
-        found = connection.execute("SELECT coalesce(max(id), 0) + 1 FROM auth_user").fetchone()
         product = connection.execute(PRODUCT).fetchone()
-        assert found is not None
+        first_buyer = connection.execute(BUYERS, [buyers]).fetchone()
         assert product is not None
-        connection.execute(BUYERS, [buyers])
+        assert first_buyer is not None
     parameters = {
         "item": FIRST_ITEM,
         "sale": 1,
         "first": 1,
-        "buyer": found[0],
+        "buyer": first_buyer[0],
         "buyers": buyers,
         "batch": BATCH,
         "size": SALE,

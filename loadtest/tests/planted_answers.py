@@ -274,6 +274,7 @@ PLANTS: dict[str, Callable[[World], object]] = {
     "P19: confirmation without a deadline": confirmation_without_a_deadline,
     "P20: busy after the commit": busy_after_the_commit,
     "P20: server error without a fault": lambda w: w.later("order", 500, "internal_error"),
+    "P20: purchase unknown without a fault": lambda w: w.later("order", 503, "outcome_unknown"),
     "P20: sold out told as an error": lambda w: w.later("order", 503, "sold_out"),
     "P20: open with nothing available": lambda w: look(w, 20, "open", 0),
     "P20: sold out with units available": lambda w: look(w, 20, "sold_out", 3),

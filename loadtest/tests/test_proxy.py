@@ -118,7 +118,7 @@ def test_reset_cuts_off_the_old_and_the_new(proxied: Proxied) -> None:
         proxied.control.tell(mode="reset")
         with pytest.raises(ConnectionResetError):
             old.recv(4096)
-        with proxied.connect() as new, pytest.raises(ConnectionError):
+        with pytest.raises(ConnectionError), proxied.connect() as new:
             assert new.recv(4096) != b"", "an end instead of a reset"
     proxied.control.tell(mode="pass")
     with proxied.connect() as connection:

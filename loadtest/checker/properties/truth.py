@@ -66,14 +66,17 @@ def _untrue(evidence: Evidence) -> Iterator[str]:
 def _server_errors(evidence: Evidence) -> Iterator[str]:
     """Where nothing was broken, no request ends in an error: it tells nobody what became of it.
 
-    A refusal told as an error (503 sold_out) is wrong at any time: clients would ask again.
+    Nor is a purchase unknown: only a commit without an answer is. A refusal told as an error
+    (503 sold_out) is wrong at any time: clients would ask again.
     """
     for op, sale, order, status, code in evidence.rows(
         f"""
         SELECT op, sale, order_id, status, code FROM call
         WHERE status >= 500 AND code NOT IN {_UNKNOWN} AND (
             code NOT IN ('', 'internal_error') OR (NOT ? AND (status = 500 OR op NOT IN {_PAGES})))
+            OR code = 'outcome_unknown' AND op = 'order' AND NOT ?
         """,
+        evidence.has_faults,
         evidence.has_faults,
     ):
         about = f"order {order}" if order else f"sale {sale}"
