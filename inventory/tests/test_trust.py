@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from inventory.metrics import metrics
 from inventory.outcomes import Granted, Level, SoldOut
 from inventory.redis import client
-from inventory.selling.strategies import strategy
-from inventory.selling.strategies.combining import Refusing
+from inventory.selling.strategies import combining, strategy
+from inventory.selling.strategies.combining import Combining, Refusing
 from inventory.sold_out import hint as module
 from inventory.sold_out.hint import Hint, Sighting, hint, register_of
 from inventory.tests.helpers import new_purchase, sell
@@ -71,15 +73,40 @@ def test_a_process_that_may_not_asks_each_time(stock, looks, monkeypatch):
     assert looks == [item, item]
 
 
-def test_one_request_asks_again_in_good_time_and_the_others_do_not_wait_for_it(monkeypatch):
+@pytest.mark.django_db(transaction=True)
+def test_one_request_asks_again_in_good_time_and_the_others_do_not_wait_for_it(stock, monkeypatch):
+    monkeypatch.setattr(module, "TRUST", module.LIFETIME)
+    item = stock(1)
+    sell(new_purchase(item, 1))
+    assert sell(new_purchase(item, 2)) == SoldOut(0)
+    look, asked, answered = Hint.look, threading.Event(), threading.Event()
+
+    def slow(self: Hint, item: int):
+        asked.set()
+        assert answered.wait(30)
+        return look(self, item)
+
+    monkeypatch.setattr(Hint, "look", slow)
+    monkeypatch.setattr(combining, "LOOK_AGAIN", module.LIFETIME)
+    seller = strategy("combining")
+    assert isinstance(seller, Combining)
+    seller._refusing[item].due = 0.0
+    with ThreadPoolExecutor() as pool:
+        asks = pool.submit(sell, new_purchase(item, 3))
+        assert asked.wait(30)
+        assert [sell(new_purchase(item, buyer)) for buyer in (4, 5)] == [SoldOut(0)] * 2
+        assert not asks.done()
+        answered.set()
+        assert asks.result(30) == SoldOut(0)
+
+
+def test_what_was_read_is_trusted_for_a_while_and_never_for_who_has_bought(monkeypatch):
     now = 100.0
     monkeypatch.setattr("inventory.selling.strategies.combining.time.monotonic", lambda: now)
-    refusing = Refusing(Sighting(Level(0, 7), now + module.TRUST), frozenset({1}))
-    assert [refusing.refuses(buyer) for buyer in (1, 2, 3)] == [False, True, True]
-    now += module.TRUST * 0.6
-    assert [refusing.refuses(buyer) for buyer in (2, 3, 4)] == [False, True, True]
-    now += module.TRUST * 0.6
-    assert [refusing.refuses(buyer) for buyer in (2, 3)] == [False, False]
+    refusing = Refusing(Sighting(Level(0, 7), now + module.TRUST), frozenset({1}), now)
+    assert [refusing.refuses(buyer) for buyer in (1, 2)] == [False, True]
+    now += module.TRUST
+    assert not refusing.refuses(2)
 
 
 def test_a_change_that_ends_a_hint_waits_until_nobody_trusts_it(register, naps):

@@ -44,30 +44,28 @@ class QueueKey(NamedTuple):
     on_granted: OnGranted
 
 
+LOOK_AGAIN = TRUST / 3
+"""Seconds between readings of a sold-out item's hint. A busy process may wait twice as long for the
+answer, and what it read before must last until then."""
+
+
 class Refusing:
     """An item that is sold out, from when its hint was read.
 
     Args:
         seen: the hint.
         buyers: of the item, who may repeat a purchase.
+        due: of the monotonic clock: when to read it again.
     """
 
-    __slots__ = ("_again", "_buyers", "_until")
+    __slots__ = ("_until", "buyers", "due")
 
-    def __init__(self, seen: Sighting, buyers: frozenset[int]) -> None:
-        self._until, self._buyers = seen.until, buyers
-        self._again = seen.until - TRUST / 2
+    def __init__(self, seen: Sighting, buyers: frozenset[int], due: float) -> None:
+        self._until, self.buyers, self.due = seen.until, buyers, due
 
     def refuses(self, buyer: int) -> bool:
         """Whether a buyer may be refused now, without reading the hint again."""
-        now = time.monotonic()
-        if now >= self._until or buyer in self._buyers:
-            return False
-        if now >= self._again:
-            # In good time, one request reads it again, and the others need not wait for it.
-            self._again = self._until
-            return False
-        return True
+        return time.monotonic() < self._until and buyer not in self.buyers
 
 
 class Combining(Strategy):
@@ -101,6 +99,11 @@ class Combining(Strategy):
 
     def sell(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:  # noqa: D102
         refusing = self._refusing.get(purchase.item)
+        if refusing is not None and time.monotonic() >= refusing.due:
+            # One request in a while reads it again, beside the queue. The others go on being
+            # refused by what was read before, also while the answer is under way.
+            refusing.due = time.monotonic() + LOOK_AGAIN
+            refusing = self._look(purchase.item)
         if refusing is not None and refusing.refuses(purchase.buyer):
             metrics.count("refused_by_hint")
             return SoldOut(0)
@@ -126,26 +129,36 @@ class Combining(Strategy):
         self, item: int, tickets: Sequence[PurchaseTicket]
     ) -> Sequence[PurchaseTicket]:
         """Refuse the tickets that the hint, read after they queued, allows; return the others."""
-        seen = self._hint.look(item)
-        if seen is None or seen.level.available > 0:
-            self._ran_out.discard(item)
-            self._refusing.pop(item, None)
+        refusing = self._look(item)
+        if refusing is None:
             return tickets
-        try:
-            buyers = self._buyers.of(item, seen.level)
-        except Error:
-            return tickets
-        if buyers is None:
-            return tickets
-        self._refusing[item] = Refusing(seen, buyers)
         others = []
         for ticket in tickets:
-            if ticket.request.buyer in buyers:
+            # It is new enough for all of these: they queued before it was read.
+            if ticket.request.buyer in refusing.buyers:
                 others.append(ticket)
             else:
                 ticket.answer = SoldOut(0)
         metrics.count("refused_by_hint", by=len(tickets) - len(others))
         return others
+
+    def _look(self, item: int) -> Refusing | None:
+        """Read an item's hint; None if it does not say sold out, or its buyers cannot be read."""
+        seen = self._hint.look(item)
+        if seen is None or seen.level.available > 0:
+            self._ran_out.discard(item)
+            self._refusing.pop(item, None)
+            return None
+        try:
+            buyers = self._buyers.of(item, seen.level)
+        except Error:
+            return None
+        if buyers is None:
+            return None
+        before = self._refusing.get(item)
+        due = before.due if before else time.monotonic() + LOOK_AGAIN
+        found = self._refusing[item] = Refusing(seen, buyers, due)
+        return found
 
     def _sell(self, key: QueueKey, tickets: Sequence[PurchaseTicket], token: int | None) -> None:
         metrics.observe("batch_size", len(tickets))
