@@ -64,7 +64,7 @@ def post_worker_init(worker: object) -> None:
     """In a new worker, when it is about to serve."""
     files.publish("web")
     # What is there now stays. Without this, the collector looks through all of it in the middle of
-    # a sale, for a tenth of a second, and whoever waits is among the slowest.
+    # a sale, for some 50 ms, and whoever waits is among the slowest.
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000)
