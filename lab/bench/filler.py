@@ -53,14 +53,13 @@ WHERE contype = 'f' AND conrelid = ANY(
     ARRAY['inventory_reservation', 'shop_order', 'shop_orderline']::regclass[])
 """
 
-# Ids are given, because a reservation, its order and its line refer to each other.
-AFTER = """
-SELECT setval(pg_get_serial_sequence('inventory_item', 'id'), max(id)) FROM inventory_item;
-SELECT setval(pg_get_serial_sequence('shop_sale', 'id'), max(id)) FROM shop_sale;
-SELECT setval(pg_get_serial_sequence('inventory_reservation', 'id'), max(id))
-FROM inventory_reservation;
-SELECT setval(pg_get_serial_sequence('shop_order', 'id'), max(id)) FROM shop_order
-"""
+# Ids are given, because a reservation, its order and its line refer to each other. The next ids are
+# larger than any that was used: caches know things by their ids.
+AFTER = "; ".join(
+    f"SELECT setval(sequence, greatest(max(id), nextval(sequence))) FROM {table}, "
+    f"pg_get_serial_sequence('{table}', 'id') AS sequence GROUP BY sequence"
+    for table in ("inventory_item", "shop_sale", "inventory_reservation", "shop_order")
+).encode()
 
 
 def filled(url: str, reservations: int, tell: Callable[[str], None]) -> str:
