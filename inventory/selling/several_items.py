@@ -31,6 +31,9 @@ FEW = 16
 """Purchases of an item that are sold together with those of other items. More of them are worth a
 transaction of their own, and the item's lock."""
 
+MOST_ITEMS = 64
+"""Items in a transaction: each of their rows is locked until all are written."""
+
 
 class Unsold(NamedTuple):
     """Purchases of an item that were not sold together with those of other items.
@@ -68,7 +71,7 @@ class SeveralItems:
         self._note = note
         self._leaders: Combiner[Sequence[PurchaseTicket], Unsold] = Combiner(
             self._handle,
-            max_batch=max(conf.MAX_BATCH.get() // FEW, 1),
+            max_batch=MOST_ITEMS,
             max_waiting=conf.MAX_WAITING.get(),
             max_wait=conf.MAX_WAIT.get(),
         )
