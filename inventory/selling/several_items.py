@@ -8,6 +8,7 @@ the units, by the guard's condition.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Hashable, Sequence
 from typing import NamedTuple, cast
 
@@ -30,6 +31,9 @@ from inventory.tracing import hooks
 FEW = 16
 """Purchases of an item that are sold together with those of other items. More of them are worth a
 transaction of their own, and the item's lock."""
+
+GATHER = 0.002
+"""Seconds to wait for purchases of further items."""
 
 MOST_ITEMS = 64
 """Items in a transaction: each of their rows is locked until all are written."""
@@ -86,6 +90,9 @@ class SeveralItems:
         return self._leaders.submit(on_granted, tickets)
 
     def _handle(self, on_granted: Hashable, drain: Drain[Sequence[PurchaseTicket], Unsold]) -> None:
+        # Without this, buyers who have just been answered would always be too late for this
+        # transaction, and two halves of them would take turns.
+        time.sleep(GATHER)
         items = drain()
         tickets = [ticket for each in items for ticket in each.request]
         metrics.observe("batch_size", len(tickets))
