@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from functools import partial
+from typing import Any, cast
 
 import pytest
 
@@ -151,7 +152,7 @@ def test_keys_are_answered_as_ever(stock):
     first = sell(known)
     other = new_purchase(one, known.buyer, 2, key=known.key)
     tickets = together([known, twice, twice, other, new_purchase(two)])
-    again, granted, repeated, reused, new = (ticket.result() for ticket in tickets)
+    again, granted, repeated, reused, new = cast("Any", [each.result() for each in tickets])
     assert (again.reservation, again.replayed) == (first.reservation, True)
     assert isinstance(granted, Granted)
     assert (repeated.reservation, repeated.replayed) == (granted.reservation, True)

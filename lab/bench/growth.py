@@ -44,9 +44,9 @@ class Axis:
 def axes(reservations: int) -> tuple[Axis, ...]:
     """Return what grows; the database up to so many reservations."""
     return (
-        Axis("concurrency", "Connections", "connection", (128,)),
+        Axis("concurrency", "Connections", "connection", (16, 128, 1000, 5000)),
         Axis("items", "Items, bought evenly", "item", (1, 10, 1000)),
-        Axis("units", "Units per purchase", "unit", (1,)),
+        Axis("units", "Units per purchase", "unit", (1, 10)),
         Axis("reservations", "Reservations in the database", "reservation", (0, reservations)),
     )
 
