@@ -24,6 +24,7 @@ from inventory.outcomes import (
 from inventory.selling import guard, rows_last, several_items
 from inventory.selling.commit import CommitUnknown
 from inventory.selling.guard import NoSuchItem
+from inventory.sold_out.hint import hint
 from inventory.tests.helpers import (
     TIMEOUT,
     at_once,
@@ -181,6 +182,13 @@ def test_an_error_of_one_item_is_not_that_of_the_others(stock):
     assert kinds(answers[3:]) == {"Granted": 2, "SoldOut": 1}
     assert answers[5] == SoldOut(9)
     assert [book(item).held for item in (busy, *items)] == [1, 1, 1, 0, 0]
+
+
+def test_an_item_that_runs_out_among_others_is_hinted_as_sold_out(stock):
+    busy, item = stock(9), stock(1)
+    answers = while_another_item_is_sold(busy, [new_purchase(item)], open_nothing)
+    seen = hint().look(item)
+    assert (kinds(answers), seen and seen.level.available) == ({"Granted": 1}, 0)
 
 
 @pytest.mark.parametrize("arrived", [True, False])

@@ -129,7 +129,7 @@ class SaleCache:
         # What is read may be as old as this, however long a connection is waited for.
         began = time.monotonic()
         with connection.cursor() as cursor:
-            cursor.execute(READ, [sales])
+            cursor.execute(READ, [list(sales)])
             rows = cursor.fetchall()
         received = timedelta(seconds=time.monotonic())
         if len(self._sales) + len(rows) > MOST_SALES:
