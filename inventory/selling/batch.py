@@ -18,17 +18,16 @@ from django.db import connection
 from inventory import failpoints, sql
 from inventory.inserts import Insert, Statement
 from inventory.models import Reservation
-from inventory.outcomes import Granted, Level, OnGranted, PurchaseTicket, StaleToken
+from inventory.outcomes import Granted, Level, OnGranted, Purchase, PurchaseTicket, StaleToken
 from inventory.selling import guard
 from inventory.selling.commit import LimitRaced, committing
 from inventory.selling.rules import Decision, Known, decide
 
 # UPDATE of these columns takes FOR NO KEY UPDATE; a plain FOR UPDATE would also block the
 # foreign-key checks of other transactions.
-READ_ITEM: LiteralString = (
-    "SELECT available, version, fence FROM inventory_item WHERE id = %(item)s"
+LOCK_ITEM: LiteralString = (
+    "SELECT available, version, fence FROM inventory_item WHERE id = %(item)s FOR NO KEY UPDATE"
 )
-LOCK_ITEM: LiteralString = READ_ITEM + " FOR NO KEY UPDATE"
 
 # A separate statement after the row lock: at READ COMMITTED it sees everything committed before
 # the lock was granted. In one statement with the lock it would see an older state.
@@ -45,7 +44,6 @@ WHERE known.id IS NOT NULL OR quota.used IS NOT NULL
 """
 
 LOCK_AND_READ: LiteralString = LOCK_ITEM + ";" + READ_BATCH
-ONLY_READ: LiteralString = READ_ITEM + ";" + READ_BATCH
 
 RESERVATION = {
     **{name: name for name in ("scope", "buyer", "key", "quantity")},
@@ -170,15 +168,7 @@ def read_and_decide(
     purchases = [ticket.request for ticket in tickets]
     item = purchases[0].item
     with connection.wrap_database_errors, sql.cursor() as cursor:
-        cursor.execute(
-            statement,
-            {
-                "item": item,
-                "buyers": sql.array(purchase.buyer for purchase in purchases),
-                "keys": sql.array(purchase.key.hex for purchase in purchases),
-                "scopes": sql.array(purchase.scope for purchase in purchases),
-            },
-        )
+        cursor.execute(statement, {"item": item, **asked(purchases)})
         row = cursor.fetchone()
         if row is None:
             raise guard.NoSuchItem(item)
@@ -187,14 +177,31 @@ def read_and_decide(
             # The guard checks this again; refusing here saves the work.
             raise StaleToken(f"token {token} is older than {fence}")
         cursor.nextset()
-        known: dict[tuple[int, UUID], Known] = {}
-        used: dict[tuple[int, int], int] = {}
-        for buyer, key, scope, reservation, of_item, of_scope, quantity, units in cursor:
-            if reservation is not None:
-                known[buyer, key] = Known(reservation, of_item, of_scope, quantity)
-            if units is not None:
-                used[scope, buyer] = units
+        known, used = known_and_used(cursor)
     return decide(tickets, available, known, used), Level(available, version)
+
+
+def asked(purchases: Sequence[Purchase]) -> dict[str, str]:
+    """Return the parameters of :data:`READ_BATCH`."""
+    return {
+        "buyers": sql.array(purchase.buyer for purchase in purchases),
+        "keys": sql.array(purchase.key.hex for purchase in purchases),
+        "scopes": sql.array(purchase.scope for purchase in purchases),
+    }
+
+
+def known_and_used(
+    cursor: psycopg.ClientCursor,
+) -> tuple[dict[tuple[int, UUID], Known], dict[tuple[int, int], int]]:
+    """Read the result of :data:`READ_BATCH`: what :func:`inventory.selling.rules.decide` needs."""
+    known: dict[tuple[int, UUID], Known] = {}
+    used: dict[tuple[int, int], int] = {}
+    for buyer, key, scope, reservation, of_item, of_scope, quantity, units in cursor:
+        if reservation is not None:
+            known[buyer, key] = Known(reservation, of_item, of_scope, quantity)
+        if units is not None:
+            used[scope, buyer] = units
+    return known, used
 
 
 def insert(

@@ -51,12 +51,30 @@ WITH changed AS (
 SELECT available, version FROM changed
 """
 
-TAKE_OR_FAIL: LiteralString = TAKE.replace(
-    "SELECT available, version FROM changed",
-    """SELECT (SELECT available FROM changed), (SELECT version FROM changed),
-       1 / (SELECT count(*) FROM changed)""",
+LOCK_ITEMS: LiteralString = """
+SELECT id FROM inventory_item WHERE id = ANY(%(items)s::bigint[]) ORDER BY id FOR NO KEY UPDATE
+"""
+"""In order of id, as wherever several items are locked, or two transactions could wait for each
+other."""
+
+TAKE_OR_FAIL: LiteralString = """
+WITH wanted AS (
+    SELECT * FROM unnest(%(items)s::bigint[], %(units)s::bigint[]) AS wanted (item, units)
+), changed AS (
+    UPDATE inventory_item
+    SET available = available - units, version = version + 1
+    FROM wanted
+    WHERE id = item AND available >= units
+    RETURNING id, units, available, version
+), moved AS (
+    INSERT INTO inventory_stockmovement (item_id, delta, reason)
+    SELECT id, -units, %(reason)s FROM changed
 )
-"""The same, with a division by zero where it takes nothing."""
+SELECT array_agg(id), array_agg(available), array_agg(version),
+       1 / (count(*) = (SELECT count(*) FROM wanted))::int
+FROM changed
+"""
+"""The same for several items, with a division by zero where too few units of any are left."""
 
 # At most the total: an item that was oversold, which only a demonstration can do, must not gain
 # units. The ledger records both movements, so a double return still fails at the commit.

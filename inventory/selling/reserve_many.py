@@ -12,8 +12,7 @@ rules out deadlocks.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, repeat
 from uuid import UUID, uuid5
@@ -147,12 +146,10 @@ def _sell(
 
 def _grant(tickets: Sequence[PurchaseTicket]) -> list[Granted]:
     """Grant the whole cart as far as can be seen without locks; otherwise nothing."""
-    for _, lines in _by_item(tickets):
-        decision, _ = batch.read_and_decide(lines, None, batch.ONLY_READ)
-        if len(decision.granted) < len(lines):
-            return []
-    ids = rows_last.draw_reservations(len(tickets))
-    return [Granted(ticket.request, pk) for ticket, pk in zip(tickets, ids, strict=True)]
+    rows_last.foresee(tickets)
+    granted = [each for ticket in tickets if isinstance(each := ticket.answer, Granted)]
+    new = [grant for grant in granted if not grant.replayed]
+    return new if len(new) == len(tickets) else []
 
 
 def _lock_and_sell(
@@ -160,7 +157,7 @@ def _lock_and_sell(
 ) -> tuple[list[Granted], dict[int, Level]]:
     levels: dict[int, Level] = {}
     with committing():
-        for item, lines in _by_item(tickets):
+        for item, lines in rows_last.of_items(tickets).items():
             levels[item] = batch.write(lines, None).level
             # A line without an answer repeats the key of another line of the cart.
             for ticket in lines:
@@ -173,15 +170,6 @@ def _lock_and_sell(
             raise _Refused(LineRefused(granted.index(new[0]), KeyReused()))
         batch.open_all(new, on_granted)
     return granted, levels
-
-
-def _by_item(
-    tickets: Sequence[PurchaseTicket],
-) -> Iterable[tuple[int, list[PurchaseTicket]]]:
-    lines: dict[int, list[PurchaseTicket]] = defaultdict(list)
-    for ticket in tickets:
-        lines[ticket.request.item].append(ticket)
-    return sorted(lines.items())
 
 
 def _publish(levels: Mapping[int, Level]) -> None:

@@ -1,14 +1,17 @@
-"""Take the units of purchases in the message that commits them.
+"""Sell purchases of any items without their locks: take the units in the message that commits them.
 
-Everything that conflicts with no other purchase is written before, as if the units were taken. The
-last message takes them, counts them against the limits, inserts the reservations and commits, so
-the items' rows are locked for as long as the server needs for that, and for no round trip.
+The data for the decision are read without locks. Everything that conflicts with no other purchase
+is written next, as if the units were taken. The last message takes them, counts them against the
+limits, inserts the reservations and commits, so the items' rows are locked for as long as the
+server needs for that, and for no round trip.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import LiteralString
 
 from django.db import DataError, InterfaceError, OperationalError, connection
 from psycopg.errors import DivisionByZero
@@ -16,14 +19,19 @@ from psycopg.errors import DivisionByZero
 from inventory import sql
 from inventory.inserts import Insert, Statement
 from inventory.models import Reservation
-from inventory.outcomes import Granted, Level
-from inventory.selling import guard
+from inventory.outcomes import Granted, Level, LimitReached, PurchaseTicket, SoldOut
+from inventory.selling import batch, guard
 from inventory.selling.commit import CommitUnknown
+from inventory.selling.guard import Reason
+from inventory.selling.rules import Decision, decide
 
-# Drawn before the insert, because what the shop writes first refers to the reservations. It may:
-# Django's foreign keys are checked at the commit.
-NEXT_RESERVATIONS = """
-SELECT nextval(pg_get_serial_sequence('inventory_reservation', 'id')) FROM generate_series(1, %s)
+# Ids are drawn before the insert, because what the shop writes first refers to the reservations. It
+# may: Django's foreign keys are checked at the commit.
+READ: LiteralString = f"""
+SELECT id, available FROM inventory_item WHERE id = ANY(%(items)s::bigint[]);
+{batch.READ_BATCH};
+SELECT nextval(pg_get_serial_sequence('inventory_reservation', 'id'))
+FROM generate_series(1, %(number)s)
 """
 
 RESERVATION = {
@@ -69,11 +77,65 @@ class Refused(Exception):
     """The guard or a limit refused; everything of the transaction is rolled back."""
 
 
-def draw_reservations(number: int) -> list[int]:
-    """Return ids for reservations that are to be inserted."""
-    with connection.cursor() as cursor:
-        cursor.execute(NEXT_RESERVATIONS, [number])
-        return [row[0] for row in cursor.fetchall()]
+@dataclass(frozen=True, slots=True)
+class Foreseen:
+    """What can be seen of an item's purchases without locks.
+
+    Attributes:
+        lines: the purchases' tickets.
+        decision: its grants have their answers, too; None if there is no such item.
+    """
+
+    lines: Sequence[PurchaseTicket]
+    decision: Decision | None
+
+    @property
+    def nobody_refused(self) -> bool:
+        """Whether all are granted or repeat a key. Only a locked row can justify a refusal."""
+        return self.decision is not None and not any(
+            isinstance(ticket.answer, (SoldOut, LimitReached)) for ticket in self.lines
+        )
+
+    @property
+    def granted(self) -> list[Granted]:
+        """The grants that are to be written, in order of arrival."""
+        tickets = self.decision.granted if self.decision else ()
+        return [each for ticket in tickets if isinstance(each := ticket.answer, Granted)]
+
+
+def foresee(tickets: Sequence[PurchaseTicket]) -> list[Foreseen]:
+    """Decide purchases as far as can be seen without locks, in one message.
+
+    Args:
+        tickets: purchases of any items, in order of arrival; their answers are filled in.
+
+    Returns:
+        What was seen per item.
+    """
+    by_item = of_items(tickets)
+    parameters = batch.asked([ticket.request for ticket in tickets])
+    with connection.wrap_database_errors, sql.cursor() as cursor:
+        cursor.execute(READ, {"items": sql.array(by_item), "number": len(tickets), **parameters})
+        available: dict[int, int] = dict(cursor.fetchall())
+        cursor.nextset()
+        known, used = batch.known_and_used(cursor)
+        cursor.nextset()
+        ids = [row[0] for row in cursor]
+    seen = []
+    for item, lines in by_item.items():
+        decision = decide(lines, available[item], known, used) if item in available else None
+        for ticket in decision.granted if decision else ():
+            ticket.answer = Granted(ticket.request, ids.pop())
+        seen.append(Foreseen(lines, decision))
+    return seen
+
+
+def of_items(tickets: Iterable[PurchaseTicket]) -> dict[int, list[PurchaseTicket]]:
+    """Return tickets by item, in order of id."""
+    lines: dict[int, list[PurchaseTicket]] = defaultdict(list)
+    for ticket in tickets:
+        lines[ticket.request.item].append(ticket)
+    return dict(sorted(lines.items()))
 
 
 def take_and_commit(granted: Sequence[Granted]) -> dict[int, Level]:
@@ -93,7 +155,6 @@ def take_and_commit(granted: Sequence[Granted]) -> dict[int, Level]:
     units: Counter[int] = Counter()
     for purchase in purchases:
         units[purchase.item] += purchase.quantity
-    items = sorted(units)  # in order of id, as wherever several items are locked
     parameters = {
         "ids": sql.array(grant.reservation for grant in granted),
         "items": sql.array(purchase.item for purchase in purchases),
@@ -104,19 +165,22 @@ def take_and_commit(granted: Sequence[Granted]) -> dict[int, Level]:
         "limits": sql.array(purchase.limit for purchase in purchases),
         "holds": sql.array(purchase.hold.total_seconds() for purchase in purchases),
     }
+    take = {"items": sql.array(units), "units": sql.array(units.values()), "reason": Reason.SALE}
+    texts = [guard.LOCK_ITEMS] if len(units) > 1 else []
     try:
         with connection.wrap_database_errors, sql.cursor() as cursor:
-            text = [
-                cursor.mogrify(guard.TAKE_OR_FAIL, guard.to_take(item, units[item], token=None))
-                for item in items
-            ]
-            text.append(cursor.mogrify(COUNT_AND_RESERVE.for_rows(len(granted)), parameters))
-            cursor.execute(";".join([*text, "COMMIT"]).encode())
-            rows = [result.fetchone() for result in cursor.results() if result.description]
+            messages = [cursor.mogrify(text, take) for text in (*texts, guard.TAKE_OR_FAIL)]
+            messages.append(cursor.mogrify(COUNT_AND_RESERVE.for_rows(len(granted)), parameters))
+            cursor.execute(";".join([*messages, "COMMIT"]).encode())
+            for _ in texts:
+                cursor.nextset()
+            row = cursor.fetchone()
     except DataError as error:
         if isinstance(error.__cause__, DivisionByZero):
             raise Refused from error
         raise
     except (OperationalError, InterfaceError) as error:
         raise CommitUnknown(str(error)) from error
-    return {item: Level(*row[:2]) for item, row in zip(items, rows, strict=False) if row}
+    assert row is not None
+    items, available, versions, _ = row
+    return dict(zip(items, map(Level, available, versions), strict=True))

@@ -166,8 +166,16 @@ def test_a_limit_that_is_used_up_at_another_item_meanwhile_is_told_as_reached(st
     assert book(first).available == 1
 
 
-@pytest.mark.parametrize("kind", [Guard, RowLock])
-def test_a_commit_that_ends_late_is_not_answered_as_sold_out(kind, stock, monkeypatch):
+@pytest.mark.parametrize(
+    ("kind", "look_up", "nothing"),
+    [
+        (Guard, "inventory.selling.batch.known_and_used", ({}, {})),
+        (RowLock, "inventory.selling.strategies.single.find", None),
+    ],
+)
+def test_a_commit_that_ends_late_is_not_answered_as_sold_out(
+    kind, look_up, nothing, stock, monkeypatch
+):
     """The first attempt's commit becomes visible only after the second has looked up the key."""
     item = stock(1)
     strategy, mine = kind(), new_purchase(item)
@@ -179,7 +187,7 @@ def test_a_commit_that_ends_late_is_not_answered_as_sold_out(kind, stock, monkey
             committed.append(sell_once(purchase, on_granted))
             raise CommitUnknown("the answer was cut off")
         with monkeypatch.context() as too_early:
-            too_early.setattr(f"{sell_once.__module__}.find", lambda purchase: None)
+            too_early.setattr(look_up, lambda _: nothing)
             return sell_once(purchase, on_granted)
 
     monkeypatch.setattr(strategy, "_sell_once", commit_unseen)

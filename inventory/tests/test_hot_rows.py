@@ -14,6 +14,8 @@ from psycopg.pq import Trace
 
 from inventory import services
 from inventory.models import Reservation
+from inventory.outcomes import PurchaseTicket
+from inventory.selling import several_items
 from inventory.selling.reserve_many import line_keys, reserve_many
 from inventory.sold_out.hint import hint
 from inventory.tests.helpers import at_once, book, new_purchase, open_nothing, sell
@@ -74,10 +76,21 @@ def test_a_cart_locks_its_items_in_the_message_that_commits(stock, tmp_path, mon
     with sent(tmp_path / "trace") as messages:
         answer = reserve_many(lines, open_nothing)
     assert isinstance(answer, list)
-    [*_, last] = messages
+    [*before, last] = messages
     assert ("UPDATE inventory_item" in last, "COMMIT" in last) == (True, True)
-    assert not [each for each in messages if "FOR NO KEY UPDATE" in each]
+    assert not [each for each in before if "FOR NO KEY UPDATE" in each]
     assert [book(item).available for item in items] == [8, 8, 8]
+
+
+def test_a_few_purchases_of_many_items_are_sold_in_three_messages(stock, tmp_path):
+    items = [stock(9) for _ in range(30)]
+    tickets = [PurchaseTicket(new_purchase(item)) for item in items for _ in range(2)]
+    with sent(tmp_path / "trace") as messages:
+        several_items.sell(tickets, open_nothing)
+    [begin, look, last] = messages
+    assert ("BEGIN" in begin, "nextval" in look) == (True, True)
+    assert ("UPDATE inventory_item" in last, "COMMIT" in last) == (True, True)
+    assert [book(item).available for item in items] == [7] * 30
 
 
 @pytest.mark.parametrize("how", [{}, {"units": 1}, {"written_off": "all"}], ids=str)

@@ -192,8 +192,8 @@ def test_rows_locked_in_the_order_of_the_cart_would_deadlock(stock, monkeypatch)
 
     monkeypatch.setattr(batch, "write", meet_after_the_first_row)
     monkeypatch.setattr(
-        "inventory.selling.reserve_many._by_item",
-        lambda lines: [(line.request.item, [line]) for line in lines],
+        "inventory.selling.rows_last.of_items",
+        lambda lines: {line.request.item: [line] for line in lines},
     )
     a, b = stock(5), stock(5)
     before = metrics.read().get("tried_again", 0)

@@ -40,6 +40,7 @@ class UnguardedCombining(Combining):
     """Replaces ``combining`` where the lab's environment turns the guard off."""
 
     summary = "requests combined per process, without the guard: oversells without the lock"
+    joins_items = False
 
     def _sell_batch(
         self, tickets: Sequence[PurchaseTicket], on_granted: OnGranted, token: int | None

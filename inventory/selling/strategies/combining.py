@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Hashable, Sequence
-from typing import NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 from django.db import Error
 
@@ -31,6 +31,7 @@ from inventory.outcomes import (
 from inventory.selling import batch, guard
 from inventory.selling.combiner import Combiner, Drain
 from inventory.selling.commit import commit_with_retry, lend_connections
+from inventory.selling.several_items import FEW, SeveralItems
 from inventory.selling.strategies.base import Strategy
 from inventory.sold_out.buyers import BuyersOfItem
 from inventory.sold_out.hint import TRUST, Hint, Sighting, hint
@@ -71,13 +72,21 @@ class Refusing:
 class Combining(Strategy):
     """Collect requests, lock once, commit together.
 
+    Where this process sells other items at the same time, an item's few purchases are sold in one
+    transaction with theirs, without the items' locks.
+
     Args:
         hint: the sold-out hints.
+
+    Attributes:
+        joins_items: whether several items may share a transaction; not where a subclass writes in
+            another way.
     """
 
     name = "combining"
     fenced = True
     summary = "requests combined per process, one guarded transaction for the batch"
+    joins_items: ClassVar[bool] = True
 
     def __init__(self, hint: Hint) -> None:
         self._hint = hint
@@ -92,6 +101,9 @@ class Combining(Strategy):
             max_waiting=conf.MAX_WAITING.get(),
             max_wait=conf.MAX_WAIT.get(),
         )
+        # The queues whose leaders are at work.
+        self._served: set[QueueKey] = set()
+        self._several = SeveralItems(self._note)
 
     @classmethod
     def make(cls) -> Self:  # noqa: D102
@@ -117,13 +129,27 @@ class Combining(Strategy):
             tickets = self._refuse_by_hint(name.item, drain())
             if not tickets:
                 return
+        self._served.add(name)
+        try:
+            waiting = len(tickets) or self._combiner.waiting(name)
+            if self.joins_items and waiting <= FEW and len(self._served) > 1:
+                unsold = self._several.sell(tickets or drain(), name.on_granted)
+                if unsold.tickets:
+                    self._sell_locked(name, lambda: unsold.tickets)
+                    unsold.refuse_none()
+            else:
+                self._sell_locked(name, lambda: tickets or drain())
+        finally:
+            self._served.discard(name)
+
+    def _sell_locked(self, name: QueueKey, drain: Drain[Purchase, Outcome]) -> None:
         if not feature_flags().lock:
-            self._sell(name, tickets or drain(), token=None)
+            self._sell(name, drain(), token=None)
             return
         with ITEM_LOCK.hold(name.item) as token:
             failpoints.hit(failpoints.LOCKED)
             # Drain after locking: the batch then includes requests that arrived during the wait.
-            self._sell(name, tickets or drain(), token)
+            self._sell(name, drain(), token)
 
     def _refuse_by_hint(
         self, item: int, tickets: Sequence[PurchaseTicket]
@@ -217,6 +243,9 @@ class Combining(Strategy):
 
     def _committed(self, item: int, tickets: Sequence[PurchaseTicket], level: Level) -> None:
         """Note a committed batch before any buyer gets an answer."""
+        self._note(item, level)
+
+    def _note(self, item: int, level: Level) -> None:
         if level.available == 0:
             self._ran_out.add(item)
             self._hint.publish(item, level)

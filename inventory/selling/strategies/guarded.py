@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from django.db import transaction
 
 from inventory import failpoints
 from inventory.models import BuyerQuota, Item
-from inventory.outcomes import Granted, LimitReached, OnGranted, Outcome, Purchase, SoldOut
-from inventory.selling import guard, rows_last
+from inventory.outcomes import (
+    LimitReached,
+    OnGranted,
+    Outcome,
+    Purchase,
+    PurchaseTicket,
+    SoldOut,
+)
+from inventory.selling import batch, guard, rows_last
 from inventory.selling.commit import LimitRaced, committing
-from inventory.selling.replay import find
 from inventory.selling.strategies.single import OnePerTransaction
 
 
@@ -20,19 +28,20 @@ class Guard(OnePerTransaction):
     summary = "conditional UPDATE, one transaction each"
 
     def _sell_once(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:
+        ticket: PurchaseTicket = PurchaseTicket(purchase)
         try:
             with committing():
-                if (known := find(purchase)) is not None:
-                    return known
-                [reservation] = rows_last.draw_reservations(1)
-                granted = Granted(purchase, reservation)
-                [granted.opened] = on_granted([granted])
-                failpoints.hit(failpoints.BEFORE_COMMIT)
-                rows_last.take_and_commit([granted])
+                [seen] = rows_last.foresee([ticket])
+                if seen.decision is None:
+                    raise guard.NoSuchItem(purchase.item)
+                if seen.granted:
+                    batch.open_all(seen.granted, on_granted)
+                    rows_last.take_and_commit(seen.granted)
         except rows_last.Refused:
             return _why_refused(purchase)
-        failpoints.hit(failpoints.AFTER_COMMIT)
-        return granted
+        if seen.granted:
+            failpoints.hit(failpoints.AFTER_COMMIT)
+        return cast("Outcome", ticket.answer)
 
 
 def _why_refused(purchase: Purchase) -> SoldOut | LimitReached:

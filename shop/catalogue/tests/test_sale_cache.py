@@ -76,6 +76,42 @@ def test_a_stale_notice_is_looked_at_again(sale, queries, monkeypatch):
         assert cache.get(sale.pk).closed() == "paused"
 
 
+def test_sales_that_are_asked_for_are_looked_at_again_together(sale_of, queries, monkeypatch):
+    seconds = [0.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: seconds[0])
+    cache = SaleCache()
+    one, other, forgotten = (sale_of().pk for _ in range(3))
+    for pk in (one, other, forgotten):
+        cache.get(pk)
+    seconds[0] = 0.9 * module.FRESH
+    cache.get(one)
+    cache.get(other)
+    Sale.objects.update(paused=True)
+    seconds[0] = module.FRESH
+    with queries(1):
+        assert [cache.get(pk).paused for pk in (one, other, one)] == [True] * 3
+    # Nobody had asked for this one since it was read, so it was not read again with the others.
+    with queries(1):
+        assert cache.get(forgotten).paused
+
+
+def test_a_sale_that_was_read_a_moment_ago_is_not_looked_at_with_the_others(
+    sale_of, queries, monkeypatch
+):
+    seconds = [0.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: seconds[0])
+    cache = SaleCache()
+    old, new = sale_of().pk, sale_of().pk
+    cache.get(old)
+    seconds[0] = 0.9 * module.FRESH
+    first = cache.get(new)
+    assert cache.get(new) is first
+    seconds[0] = module.FRESH
+    with queries(1):
+        cache.get(old)
+        assert cache.get(new) is first
+
+
 def test_the_age_counts_from_before_the_reading_which_may_take_long(sale, queries, monkeypatch):
     seconds = [0.0]
     monkeypatch.setattr(module.time, "monotonic", lambda: seconds[0])

@@ -1,0 +1,151 @@
+"""Sell a few purchases each of several items in one transaction, without the items' locks.
+
+A transaction has a price however little it sells. Where a process sells many items of which none
+has a long queue, a transaction per item would cost each buyer most of that price. It is correct for
+the same reason as a cart (:mod:`inventory.selling.reserve_many`): the message that commits takes
+the units, by the guard's condition.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable, Sequence
+from typing import NamedTuple, cast
+
+from inventory import conf, failpoints
+from inventory.metrics import metrics
+from inventory.outcomes import (
+    Granted,
+    KeyReused,
+    Level,
+    OnGranted,
+    OutcomeUnknown,
+    PurchaseTicket,
+    fail,
+)
+from inventory.selling import batch, rows_last
+from inventory.selling.combiner import Combiner, Drain
+from inventory.selling.commit import CommitUnknown, committing, lend_connections
+from inventory.tracing import hooks
+
+FEW = 16
+"""Purchases of an item that are sold together with those of other items. More of them are worth a
+transaction of their own, and the item's lock."""
+
+GATHER = 0.002
+"""Seconds to wait for purchases of further items."""
+
+MOST_ITEMS = 64
+"""Items in a transaction: each of their rows is locked until all are written."""
+
+
+class Unsold(NamedTuple):
+    """Purchases of an item that were not sold together with those of other items.
+
+    Attributes:
+        tickets: to be sold on their own; empty if all were sold.
+        unknown: whether they may have been sold all the same.
+    """
+
+    tickets: Sequence[PurchaseTicket]
+    unknown: bool
+
+    def refuse_none(self) -> None:
+        """Answer as unknown what was refused when the tickets were tried again.
+
+        The message of the first attempt may still be on its way to the server. If it arrives, the
+        keys keep a granted purchase from being written twice, but nothing keeps a refused one from
+        being written.
+        """
+        if self.unknown:
+            known = (Granted, KeyReused)
+            refused = [each for each in self.tickets if not isinstance(each.answer, known)]
+            fail(refused, OutcomeUnknown("an earlier attempt to sell it may still arrive"))
+
+
+class SeveralItems:
+    """The leaders of several items' queues queue in turn, and one of them sells for all.
+
+    Args:
+        note: called with each item of which units were sold and its level, before any buyer gets
+            an answer.
+    """
+
+    def __init__(self, note: Callable[[int, Level], None]) -> None:
+        self._note = note
+        self._leaders: Combiner[Sequence[PurchaseTicket], Unsold] = Combiner(
+            self._handle,
+            max_batch=MOST_ITEMS,
+            max_waiting=conf.MAX_WAITING.get(),
+            max_wait=conf.MAX_WAIT.get(),
+        )
+
+    def sell(self, tickets: Sequence[PurchaseTicket], on_granted: OnGranted) -> Unsold:
+        """Sell purchases of an item together with those of the other items that are waiting.
+
+        Raises:
+            Busy: the queue of the leaders did not move in time; nothing was done.
+            OutcomeUnknown: the request that sold for all was ended.
+        """
+        return self._leaders.submit(on_granted, tickets)
+
+    def _handle(self, on_granted: Hashable, drain: Drain[Sequence[PurchaseTicket], Unsold]) -> None:
+        # Without this, buyers who have just been answered would always be too late for this
+        # transaction, and two halves of them would take turns.
+        time.sleep(GATHER)
+        items = drain()
+        tickets = [ticket for each in items for ticket in each.request]
+        metrics.observe("batch_size", len(tickets))
+        unknown = False
+        try:
+            with hooks.batch(tickets):
+                levels = sell(tickets, cast("OnGranted", on_granted))
+        except Exception as error:  # noqa: BLE001  # each item tries again and tells its own buyers
+            unknown = isinstance(error, CommitUnknown)
+            metrics.count("commit_unknown" if unknown else "batches_split")
+            _forget_answers(tickets)
+        else:
+            for item, level in levels.items():
+                self._note(item, level)
+        finally:
+            lend_connections()
+        for each in items:
+            unsold = [ticket for ticket in each.request if ticket.answer is None]
+            each.answer = Unsold(unsold, unknown)
+
+
+def sell(tickets: Sequence[PurchaseTicket], on_granted: OnGranted) -> dict[int, Level]:
+    """Sell each item's purchases, unless one of them would be refused, and commit.
+
+    Args:
+        tickets: purchases, in order of arrival. Those of an item that is not sold have no answer
+            afterwards, and nothing is written for them.
+        on_granted: opens what the shop needs for each grant, in the same transaction.
+
+    Returns:
+        The levels afterwards of the items of which units were sold.
+
+    Raises:
+        CommitUnknown: the connection failed at the message that commits.
+        Exception: any other error; nothing was written. The answers mean nothing then.
+    """
+    levels: dict[int, Level] = {}
+    with committing():
+        seen = rows_last.foresee(tickets)
+        granted = [grant for each in seen if each.nobody_refused for grant in each.granted]
+        if granted:
+            batch.open_all(granted, on_granted)
+            levels = rows_last.take_and_commit(granted)
+    for each in seen:
+        if each.decision is not None and each.nobody_refused:
+            each.decision.answer_repeats()
+        else:
+            _forget_answers(each.lines)
+    if granted:
+        failpoints.hit(failpoints.AFTER_COMMIT)
+    return levels
+
+
+def _forget_answers(tickets: Sequence[PurchaseTicket]) -> None:
+    for ticket in tickets:
+        ticket.answer = None
