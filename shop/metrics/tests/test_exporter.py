@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import threading
 import time
@@ -31,7 +30,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def write(folder: Path, process: str) -> None:
     """Write this process's metrics as another process's."""
-    (folder / f"{process}.json").write_text(json.dumps(files._own()))
+    (folder / f"{process}.json").write_bytes(files.framed(files._own()))
 
 
 def scrape() -> Samples:
@@ -133,7 +132,7 @@ def test_a_server_that_hangs_does_not_delay_the_scrape(
 @pytest.mark.django_db(transaction=True)
 def test_a_process_tells_its_start_and_how_far_its_clock_is_off(folder: Path) -> None:
     clocks = {"time": time.time() + 3600, "uptime": 60.0}
-    (folder / "a.1.web.json").write_text(json.dumps({**metrics.snapshot(), **clocks}))
+    (folder / "a.1.web.json").write_bytes(files.framed({**metrics.snapshot(), **clocks}))
     wrote = (folder / "a.1.web.json").stat().st_mtime
     samples = scrape()
     started = total(samples, "shop_process_started_seconds", process="a.1.web")
@@ -167,7 +166,7 @@ def test_metrics_of_another_version_are_skipped(folder: Path) -> None:
     own: dict[str, Any] = files._own()
     own["counters"] = [[["from_the_future"], 1], [["stale_token", "with a label"], 1]]
     own["histograms"] = [[["batch_size"], [1, 2], 3.0]]
-    (folder / "a.1.web.json").write_text(json.dumps(own))
+    (folder / "a.1.web.json").write_bytes(files.framed(own))
     families = list(exporter.Processes().collect())
     assert not [
         sample

@@ -1,7 +1,7 @@
 """The metrics of all processes, as files."""
 
-import json
 import os
+import threading
 import time
 
 import pytest
@@ -22,7 +22,7 @@ def write(path, *, degraded=False, age=0.0, batches=(), **counters):
         "histograms": [[["batch_size"], [len(batches)], sum(batches)]],
         "gauges": {"degraded": degraded},
     }
-    path.write_text(json.dumps(snapshot))
+    path.write_bytes(files.framed(snapshot))
     os.utime(path, (time.time() - age, time.time() - age))
 
 
@@ -69,6 +69,26 @@ def test_what_is_published_is_read_and_forgotten(folder):
     assert written.process.endswith(f".{os.getpid()}.web")
     files.forget()
     assert list(folder.glob("*.json")) == []
+
+
+def test_a_file_that_is_being_written_is_read_again_and_one_left_half_written_is_not(
+    folder, monkeypatch
+):
+    write(folder / "a.1.web.json", stale_token=1)
+    path = folder / "a.2.web.json"
+    write(path, stale_token=20)
+    whole = path.read_bytes()
+    # A shorter text over a longer one leaves an end that nobody reads.
+    path.write_bytes(whole + b"the end of a longer text")
+    assert files.read().counters["stale_token"] == 21
+    path.write_bytes(whole.replace(b"20", b"10"))
+    assert files.read().counters["stale_token"] == 1
+    path.write_bytes(b"")
+    monkeypatch.setattr(files, "READINGS", 10_000)
+    finish = threading.Timer(0.005, path.write_bytes, [whole])
+    finish.start()
+    assert files.read().counters["stale_token"] == 21
+    finish.join()
 
 
 def test_a_container_that_starts_forgets_its_own_counters_and_those_of_the_long_gone(
