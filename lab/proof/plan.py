@@ -19,7 +19,7 @@ and enough answers after them to judge the rate of good ones."""
 DRAIN = 120
 """Seconds for the follow-up to come to rest."""
 
-PAYING = frozenset({"holds", "parts", "all"})
+PAYING = frozenset({"holds", "parts", "walkers", "all"})
 """Mixes in which the payment provider misbehaves."""
 
 PROVIDER: Mapping[str, Any] = {

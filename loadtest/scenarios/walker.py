@@ -99,9 +99,10 @@ def _give_parts_back(walk: Walk) -> None:
     bought = walk.buy(walk.random.choice(walk.buyers), sale, sale.limit)
     if bought is None:
         return
-    paid = walk.random.random() < 0.3
+    if walk.random.random() < 0.5:
+        walk.pay(bought)  # while the provider is at it, parts can be cancelled
     for step, units in (("cancel", sale.limit - 1), ("refund", 1)):
-        if paid or step == "refund":
+        if step == "refund":
             walk.pay_for_sure(bought)
         part = Part(units, sale)
         walk.give_part(bought, step, part)
