@@ -160,6 +160,14 @@ class Shopper(Caller):
         """Look at an order."""
         return self._call("read", "GET", f"/api/v1/orders/{order}", order=order, expects=expects)
 
+    def restock(self, sale: Sale, units: int) -> Answer:
+        """Add units to a sale, as its operator; a shop that is no demo refuses it."""
+        body, path = b'{"units": %d}' % units, f"/api/v1/demo/sales/{sale.id}/restock"
+        # The key tells one restock from another in the history; the shop asks for none.
+        return self._call(
+            "restock", "POST", path, body=body, key=new_key(), sale=sale, quantity=units
+        )
+
     def send_invalid(self, request: Invalid) -> Answer:
         """Send a request that the shop must refuse."""
         return self._call(

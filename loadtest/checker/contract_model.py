@@ -23,9 +23,16 @@ class Terms(NamedTuple):
 
 
 class State(NamedTuple):
-    """What the shop may hold; `under_way` are calls without an answer, which may yet happen."""
+    """What the shop may hold.
+
+    Attributes:
+        orders: whatever became of them.
+        added: restocks, each with its sale and its units.
+        under_way: calls without an answer, which may yet happen.
+    """
 
     orders: tuple[Order, ...] = ()
+    added: tuple[tuple[str, int], ...] = ()
     under_way: tuple[Call, ...] = ()
 
     def having(self, order: Order, instead: Order | None = None) -> State:
@@ -126,6 +133,10 @@ class Contract:
         """Every answer to a call; `waited` has what `State.waiting` was of late, by sale."""
         if call.op == "look":
             yield self._look(state, call)
+        elif call.op == "restock":
+            ((sale, _),) = call.wanted
+            more = state._replace(added=(*state.added, *call.wanted))
+            yield Answer(200, more, available=self._stock(more, sale))
         elif call.op == "order":
             yield from self._purchase(state, call, waited)
         else:
@@ -133,7 +144,8 @@ class Contract:
 
     def _stock(self, state: State, sale: str) -> int:
         kept = (ln.kept for order in state.orders for ln in order.lines if ln.sale == sale)
-        return self.terms[sale].stock - sum(kept)
+        added = (units for restocked, units in state.added if restocked == sale)
+        return self.terms[sale].stock + sum(added) - sum(kept)
 
     def _look(self, state: State, call: Call) -> Answer:
         ((sale, _),) = call.wanted

@@ -79,6 +79,15 @@ def _sell_out(walk: Walk, sale: Sale) -> None:
     for each in (most, rest):
         walk.again(each)
         walk.buy(each.buyer, sale, 1)
+    units = sum((*most.lines.values(), *rest.lines.values()))
+    if units < 2 * sale.limit:
+        # With more, two buyers could not buy the sale out any longer.
+        third.restock(sale, 1)
+        added = walk.buy(third, sale, 1)
+        if added is not None:
+            walk.again(added)
+            walk.cancel(added)
+            walk.buy(second, sale, 1)
     walk.cancel(rest)
     last = walk.buy(third, sale, sum(rest.lines.values()))
     for each in filter(None, (last, most, rest)):

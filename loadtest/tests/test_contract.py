@@ -81,6 +81,8 @@ RIGHT: dict[str, dict[str, Any]] = {
     "buy the last again": bought("k7", "5", 1, 100),
     "pay the last": call("payment", order="5", shown=shown(100, "paid")),
     "all paid": refused("k8", 1, "sold_out", buyer="b", told={"available": 0}),
+    "restock": call("restock", key="r1", sale="1", quantity=1, told={"available": 1}),
+    "buy what was added": bought("k8", "6", 1, 100, buyer="b"),
 }
 
 # What is answered instead, and a part of what the finding says was allowed.
@@ -126,6 +128,10 @@ WRONG: dict[str, tuple[str, dict[str, Any], str]] = {
     ),
     "refunded too early": ("return", {"shown": shown(100, "refunded", 0, 2)}, "refund_pending"),
     "refunded too much": ("read", {"shown": shown(100, "refunded", 200, 2)}, "refunded 100"),
+    "sold out after a restock": (
+        *("buy what was added", refused("k8", 1, "sold_out", buyer="b", told={"available": 0})),
+        "201",
+    ),
     "comes back though paid": ("all paid", {"told": SOLD_OUT}, "409, sold_out, available 0"),
 }
 
@@ -156,7 +162,7 @@ def finding(folder: Path, calls: dict[str, dict[str, Any]], **more: Any) -> Find
 
 def test_answers_that_the_contract_allows_pass(tmp_path: Path) -> None:
     judged = finding(tmp_path, RIGHT)
-    assert (judged.verdict, judged.detail) == (PASS, "26 answers in 1 walks, each as promised")
+    assert (judged.verdict, judged.detail) == (PASS, "28 answers in 1 walks, each as promised")
 
 
 @pytest.mark.parametrize("name", WRONG)
