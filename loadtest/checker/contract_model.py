@@ -6,11 +6,14 @@ in that state, and what it holds then. `docs/correctness.md` describes the metho
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from typing import NamedTuple
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import NamedTuple, TypeVar
 
 from loadtest.checker.order_model import AWAITING, STEPS, Call, Line, Order
 from loadtest.history import Shown
+
+T = TypeVar("T")
 
 
 class Terms(NamedTuple):
@@ -42,10 +45,7 @@ class State(NamedTuple):
         return self._replace(orders=tuple(order if o == instead else o for o in self.orders))
 
     def waiting(self, sale: str) -> frozenset[bool]:
-        """Whether units of a sale await their payment: both answers, where a payment may be over.
-
-        They may come back.
-        """
+        """Whether units of a sale await their payment, and so may come back; both, if unknown."""
         if self.under_way:
             return frozenset({True, False})
         unpaid = [
@@ -91,9 +91,6 @@ class Answer(NamedTuple):
             return self.state
         return self.state.having(self.order._replace(id=call.order), self.order)
 
-    def __str__(self) -> str:
-        return spoken(self)
-
 
 def spoken(answer: Answer | Call) -> str:
     """What an answer says, in one line."""
@@ -107,10 +104,9 @@ def spoken(answer: Answer | Call) -> str:
         if (number := getattr(answer, name)) is not None:
             parts.append(f"{name} {number}")
     coming = answer.may_come_back
-    if coming is True or (not isinstance(coming, bool) and True in coming):
-        parts.append(
-            "may come back" if coming is True or False not in coming else "(may come back)"
-        )
+    coming = {coming} if isinstance(coming, bool) else set(coming)
+    if True in coming:
+        parts.append("may come back or not" if False in coming else "may come back")
     return ", ".join(filter(None, parts))
 
 
@@ -179,12 +175,10 @@ class Contract:
             if units > stock:
                 yield too_few
                 return
-        amount = sum(self.terms[sale].price * units for sale, units in call.wanted)
-        lines_ = tuple(
-            Line(sale, self.terms[sale].price, units, units) for sale, units in call.wanted
-        )
-        currency = self.terms[call.wanted[0][0]].currency
-        opened = Order(call.buyer, call.key, lines_, amount, currency)
+        bought = tuple(Line(sale, self.terms[sale].price, n, n) for sale, n in call.wanted)
+        amount = sum(line.price * line.quantity for line in bought)
+        currency = self.terms[bought[0].sale].currency
+        opened = Order(call.buyer, call.key, bought, amount, currency)
         for status in (201, 200) if self._opened_twice else (201,):
             yield Answer(status, state.having(opened), order=opened, shown=opened.shown)
 
@@ -193,8 +187,8 @@ class Contract:
         if tuple((line.sale, line.quantity) for line in known.lines) != call.wanted:
             yield Answer(422, state, "idempotency_key_reused")
             return
-        for order in known.later():
-            yield Answer(200, state.having(order, known), order=order, shown=order.shown)
+        for shown, order in _told_apart((order.shown, order) for order in known.later()):
+            yield Answer(200, state.having(order, known), order=order, shown=shown)
 
     @staticmethod
     def _about_order(state: State, call: Call) -> Iterator[Answer]:
@@ -203,11 +197,27 @@ class Contract:
             yield Answer(404, state, "not_found")
             return
         (known,) = found
+        refused: list[tuple[str, Order]] = []
+        done: list[tuple[Shown, Order]] = []
         for order in known.later():
             for code, after in STEPS[call.op](order, call):
                 if code:
-                    status = 409 if code.startswith(("order_", "payment_")) else 422
-                    yield Answer(status, state.having(after, known), code)
-                    continue
-                for now in after.later():
-                    yield Answer(200, state.having(now, known), order=now, shown=now.shown)
+                    refused.append((code, after))
+                else:
+                    done += [(now.shown, now) for now in after.later()]
+        for code, order in _told_apart(refused):
+            status = 409 if code.startswith(("order_", "payment_")) else 422
+            yield Answer(status, state.having(order, known), code)
+        for shown, order in _told_apart(done):
+            yield Answer(200, state.having(order, known), order=order, shown=shown)
+
+
+def _told_apart(orders: Iterable[tuple[T, Order]]) -> Iterator[tuple[T, Order]]:
+    """Leave out an order that another one with the same answer may yet become."""
+    by_answer: dict[T, set[Order]] = defaultdict(set)
+    for answer, order in orders:
+        by_answer[answer].add(order)
+    for answer, same in by_answer.items():
+        for order in same:
+            if not any(order in other.later() for other in same - {order}):
+                yield answer, order
