@@ -76,6 +76,7 @@ def _sell_out(walk: Walk, sale: Sale) -> None:
     walk.pause()
     walk.buy(third, sale, 1)
     walk.look(sale)
+    walk.ask(third, Cart.of(dict.fromkeys(walk.sales, 1)))
     for each in (most, rest):
         walk.again(each)
         walk.buy(each.buyer, sale, 1)
