@@ -10,7 +10,7 @@ from random import Random
 from loadtest.cart import Cart
 from loadtest.client import Answer
 from loadtest.history import INFO, classify
-from loadtest.invalid import Invalid, json_of, larger_cart, smaller_cart
+from loadtest.invalid import Invalid, invalid_requests, json_of, larger_cart, smaller_cart
 from loadtest.purchases import Part, Purchase, new_key
 from loadtest.sale import Sale
 from loadtest.scenarios.retries import pay_until_paid
@@ -109,6 +109,13 @@ class Walk:
             other.send_invalid(Invalid(path, body, 409, "limit_reached", bought.wanted.key))
         for step in (other.read, other.pay, other.cancel, other.refund):
             self.sure(partial(step, bought.order, expects=NOT_THEIRS))
+
+    def send_invalid(self, bought: Bought) -> None:
+        """Send an invalid request of each kind about a purchase: wrong values, forged tokens."""
+        if isinstance(bought.wanted, Purchase):
+            buyer = bought.buyer
+            for request in invalid_requests(bought.wanted, bought.order, buyer.token):
+                buyer.send_invalid(request)
 
     def look(self, sale: Sale) -> int:
         """Look at a sale: the units that are available."""

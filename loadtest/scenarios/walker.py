@@ -152,6 +152,7 @@ def _go_wrong_ways(walk: Walk) -> None:
     bought, given_up = walk.buy(buyer, sale, 1), walk.buy(buyer, sale, 1)
     if bought is None or given_up is None:
         return
+    walk.send_invalid(bought)
     for each in (bought, given_up):
         walk.differently(each)
         walk.use_anothers(each)

@@ -104,8 +104,10 @@ def _without_keys(answer: Allowed) -> tuple[Any, ...]:
 
 
 @pytest.fixture
-def walked(tmp_path: Path) -> Callable[[ModelShop], Verdict]:
+def walked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[ModelShop], Verdict]:
     """Walk through a shop, and judge that by what its sales should be."""
+    # The model knows well-formed requests only.
+    monkeypatch.setattr("loadtest.walk.invalid_requests", lambda *_: ())
 
     def judged(shop: ModelShop) -> Verdict:
         recorder = Recorder(tmp_path / "h.jsonl")
