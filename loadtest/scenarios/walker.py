@@ -15,8 +15,8 @@ from loadtest.cart import Cart
 from loadtest.purchases import Part
 from loadtest.sale import Sale
 from loadtest.scenarios.retries import order_with_retries
+from loadtest.scenarios.steps import Bought, Walk
 from loadtest.shopper import Shopper
-from loadtest.walk import Bought, Walk
 
 # Random steps between two stories, and seconds after which no further one begins.
 STEPS, LONGEST = 15, 25.0

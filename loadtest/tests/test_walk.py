@@ -107,7 +107,7 @@ def _without_keys(answer: Allowed) -> tuple[Any, ...]:
 def walked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[ModelShop], Verdict]:
     """Walk through a shop, and judge that by what its sales should be."""
     # The model knows well-formed requests only.
-    monkeypatch.setattr("loadtest.walk.invalid_requests", lambda *_: ())
+    monkeypatch.setattr("loadtest.scenarios.steps.invalid_requests", lambda *_: ())
 
     def judged(shop: ModelShop) -> Verdict:
         recorder = Recorder(tmp_path / "h.jsonl")
