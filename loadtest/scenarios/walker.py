@@ -80,20 +80,12 @@ def _sell_out(walk: Walk, sale: Sale) -> None:
     for each in (most, rest):
         walk.again(each)
         walk.buy(each.buyer, sale, 1)
-    units = sum((*most.lines.values(), *rest.lines.values()))
-    if units < 2 * sale.limit:
-        # With more, two buyers could not buy the sale out any longer.
-        third.restock(sale, 1)
-        added = walk.buy(third, sale, 1)
-        if added is not None:
-            walk.again(added)
-            walk.cancel(added)
-            walk.buy(second, sale, 1)
+    added = _restock(walk, third, sale) if _units(most, rest) < 2 * sale.limit else None
     walk.cancel(rest)
-    last = walk.buy(third, sale, sum(rest.lines.values()))
+    last = walk.buy(third, sale, _units(rest))
     for each in filter(None, (last, most, rest)):
         walk.again(each)
-    for each in filter(None, (last, most)):
+    for each in filter(None, (added, last, most)):
         walk.pay_for_sure(each)
         walk.read(each)
     walk.pause()
@@ -101,6 +93,21 @@ def _sell_out(walk: Walk, sale: Sale) -> None:
     walk.look(sale)
     walk.refund(most)
     walk.buy(second, sale, 1)
+
+
+def _units(*bought: Bought) -> int:
+    return sum(units for each in bought for units in each.lines.values())
+
+
+def _restock(walk: Walk, buyer: Shopper, sale: Sale) -> Bought | None:
+    """Add a unit, with which two buyers can still buy the sale out: it is for sale at once."""
+    buyer.restock(sale, 1)
+    first = walk.buy(buyer, sale, 1)
+    if first is None:
+        return None
+    walk.again(first)
+    walk.cancel(first)
+    return walk.buy(buyer, sale, 1)
 
 
 def _give_parts_back(walk: Walk) -> None:
