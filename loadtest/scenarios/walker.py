@@ -20,8 +20,8 @@ from loadtest.shopper import Shopper
 
 # Random steps between two stories, and seconds after which no further one begins.
 STEPS, LONGEST = 15, 25.0
-# Seconds between two steps, at most.
-BREATH = 0.02
+# Seconds between two steps, at most, and until a provider has given money back.
+BREATH, BACK = 0.02, 0.6
 
 
 def walk(shopper: Shopper, random: Random) -> None:
@@ -113,22 +113,30 @@ def _restock(walk: Walk, buyer: Shopper, sale: Sale) -> Bought | None:
 def _give_parts_back(walk: Walk) -> None:
     """Cancel parts, pay for the rest, return parts of that, each also twice and too much."""
     sale = max(walk.sales, key=lambda sale: sale.limit)
-    bought = walk.buy(walk.random.choice(walk.buyers), sale, sale.limit)
-    if bought is None:
-        return
-    if walk.random.random() < 0.5:
-        walk.pay(bought)  # while the provider is at it, parts can be cancelled
-    for step, units in (("cancel", sale.limit - 1), ("refund", 1)):
-        if step == "refund":
-            walk.pay_for_sure(bought)
-        part = Part(units, sale)
-        walk.give_part(bought, step, part)
+    buyer = walk.random.choice(walk.buyers)
+    for paying in (False, True):
+        walk.give_all_back()
+        bought = walk.buy(buyer, sale, sale.limit)
+        if bought is None:
+            return
+        if paying:
+            walk.pay(bought)  # while the provider is at it, parts can be cancelled
+        _give_part_back(walk, bought, "cancel", Part(sale.limit - 1, sale))
+        walk.pay_for_sure(bought)
         walk.read(bought)
-        walk.give_part(bought, step, part)
-        walk.give_part(bought, step, Part(units % sale.limit + 1, sale, key=part.key))
-        walk.give_part(bought, step, Part(sale.limit, sale))
+        _give_part_back(walk, bought, "refund", Part(1, sale))
+    walk.buy(buyer, sale, sale.limit)
+
+
+def _give_part_back(walk: Walk, bought: Bought, step: str, part: Part) -> None:
+    sale = part.sale
+    walk.give_part(bought, step, part)
     walk.read(bought)
-    walk.buy(bought.buyer, sale, sale.limit)
+    walk.give_part(bought, step, part)
+    walk.give_part(bought, step, Part(part.quantity % sale.limit + 1, sale, key=part.key))
+    walk.give_part(bought, step, Part(sale.limit, sale))
+    walk.pause(BACK)
+    walk.read(bought)
 
 
 def _share_a_cart(walk: Walk) -> None:
@@ -176,6 +184,10 @@ def _go_wrong_ways(walk: Walk) -> None:
     walk.again(given_up)
     for step in (walk.refund, walk.cancel, walk.pay, walk.read):
         step(bought)
+    torn = walk.buy(buyer, sale, 1)
+    if torn is not None:
+        for step in (walk.pay, walk.cancel, walk.pay, walk.read):
+            step(torn)
 
 
 # Random steps.
