@@ -54,7 +54,10 @@ class Caller:
     Attributes:
         name: of the buyer.
         token: of the buyer.
+        walk: the name of the walk that the calls belong to, in the history; empty for none.
     """
+
+    walk = ""
 
     def __init__(
         self,
@@ -116,6 +119,7 @@ class Caller:
                 order=order,
                 due=due,
                 must=must,
+                walk=self.walk,
             )
         started = due or time.monotonic_ns()
         answer = (connection or self._connection).request(method, path, headers, body)
@@ -138,6 +142,7 @@ class Caller:
             order=named,
             shown=answer.shown if op in SHOW_ORDER or op == "look" else None,
             orders=answer.orders,
+            told=answer.told if self.walk else None,
         )
 
     def _headers(self, key: str, *, body: bool, token: str | None = None) -> dict[str, str]:

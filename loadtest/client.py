@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from loadtest.framing import READ_SIZE, BadResponse, Response, parse, request_bytes
-from loadtest.history import CONNECTION_REFUSED, Shown
+from loadtest.history import CONNECTION_REFUSED, Shown, Told
 
 _ORDER_LINK = re.compile(rb"/orders/(\d{1,19})/")
 
@@ -54,6 +54,15 @@ class Answer(NamedTuple):
             returned = sum(int(line["returned"]) for line in body["lines"])
             return Shown(amount, currency, status, refunded, returned)
         except (KeyError, TypeError, ValueError):
+            return None
+
+    @property
+    def told(self) -> Told | None:
+        """What a refusal or a sale says of the units that are left; None if it says nothing."""
+        said = {name: self.body[name] for name in Told.__struct_fields__ if name in self.body}
+        try:
+            return msgspec.convert(said, Told) if said else None
+        except msgspec.ValidationError:
             return None
 
 

@@ -21,6 +21,11 @@ are available):
 
 A page's second line names the orders to which the page links (`orders`). The first line of a
 request that the shop must refuse says with which HTTP status (`must`).
+
+The calls of buyers who have sales to themselves, one after the other, share `walk`. Their second
+lines also repeat what a refusal or a sale says of the units that are left:
+
+    "told":{"available":0,"may_come_back":true}
 """
 
 from __future__ import annotations
@@ -101,6 +106,20 @@ class Shown(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True)
     available: int | None = None
 
 
+class Told(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What a refusal or a sale says of the units that are left.
+
+    Attributes:
+        available: of the sale.
+        left: that the buyer may still have.
+        may_come_back: whether units of unpaid orders may go back on sale.
+    """
+
+    available: int | None = None
+    left: int | None = None
+    may_come_back: bool = False
+
+
 class Operation(
     Struct, tag_field="event", tag=INVOKE, rename={"start": "time"}, omit_defaults=True
 ):
@@ -120,12 +139,14 @@ class Operation(
     due: int | None = None
     cart: str = ""
     must: int = 0
+    walk: str = ""
     end: int = NEVER
     outcome: str = INFO
     status: int = 0
     code: str = ""
     shown: Shown | None = None
     orders: Sequence[str] = ()
+    told: Told | None = None
 
     @property
     def time(self) -> int:
@@ -143,6 +164,7 @@ class _End(Struct, tag_field="event", omit_defaults=True):
     order: str | None
     shown: Shown | None = None
     orders: Sequence[str] = ()
+    told: Told | None = None
 
 
 class _Ok(_End, tag=OK):
@@ -198,18 +220,20 @@ class Recorder:
         due: int | None = None,
         cart: str = "",
         must: int = 0,
+        walk: str = "",
     ) -> None:
         """Record that a request is about to be sent; `call` must be unique in the whole run.
 
         `due` is when a buyer of an open loop meant to ask, in ns of the monotonic clock; `must` the
-        HTTP status with which the shop must refuse it, 0 if it may be granted.
+        HTTP status with which the shop must refuse it, 0 if it may be granted; `walk` names the
+        walk that it belongs to.
         """
         with self._lock:
             begun = Operation(
                 time.monotonic_ns(), call, op, client, buyer, key, attempt, sale, item, quantity
             )
             begun.order, begun.due = order, due
-            begun.cart, begun.must = cart, must
+            begun.cart, begun.must, begun.walk = cart, must, walk
             self._add(begun)
             self._write()
 
@@ -223,16 +247,17 @@ class Recorder:
         order: str | None = None,
         shown: Shown | None = None,
         orders: Sequence[str] = (),
+        told: Told | None = None,
     ) -> str:
         """Record how a call ended and return its outcome; the arguments are those of `classify`.
 
         `shown` is what the answer shows of the order or the sale, `orders` those to which a page
-        links.
+        links, `told` what it says of the units that are left.
         """
         outcome = classify(status, code, order, op=op)
         with self._lock:
             kind = _ENDS[outcome]
-            self._add(kind(time.monotonic_ns(), call, status, code, order, shown, orders))
+            self._add(kind(time.monotonic_ns(), call, status, code, order, shown, orders, told))
         return outcome
 
     def flush(self) -> None:
@@ -311,5 +336,5 @@ def _completed(operation: Operation, line: _End) -> Operation:
     operation.status, operation.code = line.status, line.code
     # What the answer names wins over what was asked about (a read of an order that is not there).
     operation.order = line.order or operation.order
-    operation.shown, operation.orders = line.shown, line.orders
+    operation.shown, operation.orders, operation.told = line.shown, line.orders, line.told
     return operation

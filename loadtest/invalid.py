@@ -50,7 +50,7 @@ def invalid_requests(bought: Purchase, order: str | None, token: str) -> Iterato
     yield from _carts(int(bought.sale.id))
     if order is not None:
         path = f"/api/v1/sales/{bought.sale.id}/orders"
-        more = _json(quantity=bought.quantity + 1)
+        more = json_of(quantity=bought.quantity + 1)
         yield Invalid(path, more, 422, "idempotency_key_reused", bought.key)
         yield from _parts(order)
 
@@ -71,46 +71,49 @@ def _under_its_key(cart: Cart, lines: tuple[Line, ...]) -> Invalid:
 
 
 def _purchases(bought: Purchase, token: str) -> Iterator[Invalid]:
-    path, one = f"/api/v1/sales/{bought.sale.id}/orders", _json(quantity=1)
+    path, one = f"/api/v1/sales/{bought.sale.id}/orders", json_of(quantity=1)
     yield Invalid(path, one, 400, "idempotency_key_missing")
     yield Invalid(path, one, 400, "idempotency_key_missing", "7")
     yield Invalid(path, b"{", 400, "malformed", new_key())
     yield Invalid(path, b"[]", 422, "invalid_request", new_key())
     yield Invalid(path, b"{}", 422, "invalid_quantity", new_key())
     for quantity in (0, -1, 1001, 1.5, "1", True, None):
-        yield Invalid(path, _json(quantity=quantity), 422, "invalid_quantity", new_key())
-    yield Invalid(path, _json(quantity=1, price=1), 422, "invalid_request", new_key())
+        yield Invalid(path, json_of(quantity=quantity), 422, "invalid_quantity", new_key())
+    yield Invalid(path, json_of(quantity=1, price=1), 422, "invalid_request", new_key())
     nowhere = f"/api/v1/sales/{NOWHERE}/orders"
     yield Invalid(nowhere, one, 404, "not_found", new_key())
-    for wrong in ("", "nonsense", _forged(token)):
+    for wrong in ("", "nonsense", *_forged(token)):
         yield Invalid(path, one, 401, "unauthorized", new_key(), wrong)
 
 
 def _carts(sale: int) -> Iterator[Invalid]:
     line, path = {"sale": sale, "quantity": 1}, "/api/v1/orders"
-    yield Invalid(path, _json(lines=[line]), 400, "idempotency_key_missing")
-    yield Invalid(path, _json(lines=[]), 422, "invalid_cart", new_key())
-    yield Invalid(path, _json(lines=[line, line]), 422, "invalid_cart", new_key())
+    yield Invalid(path, json_of(lines=[line]), 400, "idempotency_key_missing")
+    yield Invalid(path, json_of(lines=[]), 422, "invalid_cart", new_key())
+    yield Invalid(path, json_of(lines=[line, line]), 422, "invalid_cart", new_key())
     line["quantity"] = 0
-    yield Invalid(path, _json(lines=[line]), 422, "invalid_quantity", new_key())
+    yield Invalid(path, json_of(lines=[line]), 422, "invalid_quantity", new_key())
 
 
 def _parts(order: str) -> Iterator[Invalid]:
     for step in ("cancel", "refund"):
         path = f"/api/v1/orders/{order}/{step}"
         missing = "idempotency_key_missing"
-        yield Invalid(path, _json(quantity=1), 400, missing, order=order)
+        yield Invalid(path, json_of(quantity=1), 400, missing, order=order)
         for quantity in (0, -1):
-            body = _json(quantity=quantity)
+            body = json_of(quantity=quantity)
             yield Invalid(path, body, 422, "invalid_quantity", new_key(), order=order)
     nowhere = f"/api/v1/orders/{NOWHERE}/payment"
     yield Invalid(nowhere, b"", 404, "not_found", order=str(NOWHERE))
 
 
-def _json(**members: object) -> bytes:
+def json_of(**members: object) -> bytes:
+    """Return a request's body."""
     return json.dumps(members).encode()
 
 
-def _forged(token: str) -> str:
-    """A token with a signature that is not the shop's."""
-    return token[:-1] + ("A" if token[-1] != "A" else "B")
+def _forged(token: str) -> Iterator[str]:
+    """Tokens with one wrong character: in the signature, at its end, in what it signs."""
+    for place in (len(token) * 3 // 4, len(token) - 1, 0):
+        wrong = "7" if token[place] != "7" else "8"
+        yield token[:place] + wrong + token[place + 1 :]

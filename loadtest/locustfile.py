@@ -46,20 +46,13 @@ class Payers(Buyer):
 class Refunders(Buyer):
     """Buyers who pay and want their money back."""
 
-    tasks = {
-        scenarios.pay_and_refund: 70,
-        scenarios.buy_once: 15,
-        scenarios.send_twice: 15,
-    }
+    tasks = {scenarios.pay_and_refund: 70, scenarios.buy_once: 15, scenarios.send_twice: 15}
 
 
 class Doubles(Buyer):
     """Buyers who send the same purchase again."""
 
-    tasks = {
-        scenarios.send_twice: 70,
-        scenarios.insist: 30,
-    }
+    tasks = {scenarios.send_twice: 70, scenarios.insist: 30}
 
 
 class Bots(Buyer):
@@ -75,21 +68,13 @@ class Bots(Buyer):
 class Carts(Buyer):
     """Buyers who fill a cart from several sales."""
 
-    tasks = {
-        scenarios.fill_cart: 60,
-        scenarios.buy_once: 30,
-        scenarios.send_twice: 10,
-    }
+    tasks = {scenarios.fill_cart: 60, scenarios.buy_once: 30, scenarios.send_twice: 10}
 
 
 class Limits(Buyer):
     """Buyers who want more than the limit, several times at once."""
 
-    tasks = {
-        scenarios.race_limit: 70,
-        scenarios.buy_once: 15,
-        scenarios.send_twice: 15,
-    }
+    tasks = {scenarios.race_limit: 70, scenarios.buy_once: 15, scenarios.send_twice: 15}
 
 
 class Windows(Buyer):
@@ -116,11 +101,7 @@ class Holds(Buyer):
 class Parts(Buyer):
     """Buyers who give parts of their orders back."""
 
-    tasks = {
-        scenarios.cancel_parts: 40,
-        scenarios.refund_parts: 40,
-        scenarios.send_twice: 20,
-    }
+    tasks = {scenarios.cancel_parts: 40, scenarios.refund_parts: 40, scenarios.send_twice: 20}
 
 
 class Peepers(Buyer):
@@ -135,7 +116,15 @@ class Peepers(Buyer):
     }
 
 
-class All(Payers, Refunders, Bots, Carts, Rush, Doubles, Limits, Windows, Holds, Parts, Peepers):
+class Walkers(Buyer):
+    """Buyers who try everything in sales that they have to themselves."""
+
+    tasks = {scenarios.walk: 60, scenarios.insist: 20, scenarios.send_twice: 20}
+
+
+class All(
+    Payers, Refunders, Bots, Carts, Rush, Doubles, Limits, Windows, Holds, Parts, Peepers, Walkers
+):
     """The buyers of every mix in equal parts."""
 
 
@@ -144,6 +133,4 @@ class Visitor(Buyer):
 
     scheduled = False
 
-    tasks = {
-        scenarios.browse: 1,
-    }
+    tasks = {scenarios.browse: 1}

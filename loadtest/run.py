@@ -19,7 +19,8 @@ from loadtest.caller import Finished, Report
 from loadtest.client import Answer, Connection
 from loadtest.history import Recorder
 from loadtest.known_orders import KnownOrders
-from loadtest.roles import MAIN
+from loadtest.own_sales import OwnSales
+from loadtest.roles import MAIN, OWN_ROLES
 from loadtest.sale import Sale, SaleUnusable
 from loadtest.shopper import Shopper
 from loadtest.tally import Tally
@@ -136,7 +137,10 @@ class Run:
         self.address = address_of(host)
         self.sale = find_sale(self.address, sale)
         others = {role: find_sale(self.address, each) for role, each in (beside or {}).items()}
-        self.sales = {MAIN: self.sale, **others}
+        # Processes do not know which of them uses a pair of own sales: the first one has them all.
+        self._own = OwnSales({} if worker else others)
+        shared = {role: each for role, each in others.items() if role not in OWN_ROLES}
+        self.sales = {MAIN: self.sale, **shared}
         self._pause = users / PACE
         self.weights = weights
         self.seed, self.worker, self.rounds = seed, worker, rounds
@@ -204,20 +208,29 @@ class Run:
             place = f"arrival/{number}"
             steps = number * NEXT_USER
         name = f"{self._name}.{user}.{turn}"
+        shopper = self._shopper(name, token, connection, due)
+        first = Random(f"{self.seed}/{self.worker}").random()
+        return shopper, Random(f"{self.seed}/{self.worker}/{place}"), (first + steps) % 1.0
+
+    def _shopper(
+        self, name: str, token: str, connection: Connection, due: int | None = None
+    ) -> Shopper:
         if self._recorder is not None and len(self._tokens_of) < MOST:
             self._tokens_of[name] = token
-        shopper = Shopper(
+        return Shopper(
             name=name,
             token=token,
             sales=self.sales,
+            own=self._own,
+            friend=lambda number: self._shopper(
+                f"{name}.{number}", self.tokens.take(), connection.like()
+            ),
             known=self._known,
             connection=connection,
             recorder=self._recorder,
             report=self._tell,
             due=due,
         )
-        first = Random(f"{self.seed}/{self.worker}").random()
-        return shopper, Random(f"{self.seed}/{self.worker}/{place}"), (first + steps) % 1.0
 
     def _tell(self, call: Finished) -> None:
         if call.op == "order":

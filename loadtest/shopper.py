@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from random import Random
 from typing import TypedDict, Unpack
 
@@ -13,6 +13,7 @@ from loadtest.client import Answer, Connection
 from loadtest.history import Recorder, classify
 from loadtest.invalid import Invalid
 from loadtest.known_orders import KnownOrders
+from loadtest.own_sales import OwnSales
 from loadtest.purchases import Part, Purchase, new_key
 from loadtest.roles import MAIN
 from loadtest.sale import Sale
@@ -46,12 +47,16 @@ class Shopper(Caller):
         recorder: Recorder | None,
         report: Report,
         known: KnownOrders | None = None,
+        own: OwnSales | None = None,
+        friend: Callable[[int], Shopper] | None = None,
         client: str = "",
         due: int | None = None,
     ) -> None:
-        """`sales` are those of the run, by their roles.
+        """`sales` are those of the run, by their roles; `own` those that are for one at a time.
 
-        `known` are the orders of all buyers; `client` and `due` are those of `Caller`.
+        `known` are the orders of all buyers; `friend` makes another buyer, who has a connection of
+        their own and is numbered among this one's friends; `client` and `due` are those of
+        `Caller`.
         """
         super().__init__(
             name=name,
@@ -64,6 +69,8 @@ class Shopper(Caller):
         )
         self.sale = sales[MAIN]
         self.sales = sales
+        self.own = own or OwnSales({})
+        self.friend = friend
         self.known = known or KnownOrders()
         self.sleep = time.sleep
         self._attempts: dict[str, int] = {}
@@ -121,6 +128,7 @@ class Shopper(Caller):
                     quantity=line.quantity,
                     due=due,
                     cart=cart.key,
+                    walk=self.walk,
                 )
         headers = self._headers(cart.key, body=True)
         started = due or time.monotonic_ns()
@@ -136,6 +144,7 @@ class Shopper(Caller):
                     code=code,
                     order=answer.order,
                     shown=answer.shown,
+                    told=answer.told if self.walk else None,
                 )
         outcome = classify(answer.status, answer.code, answer.order)
         self._tell("order", answer, outcome, milliseconds, name="cart")
@@ -150,6 +159,14 @@ class Shopper(Caller):
     def read(self, order: str, *, expects: Collection[str] = ()) -> Answer:
         """Look at an order."""
         return self._call("read", "GET", f"/api/v1/orders/{order}", order=order, expects=expects)
+
+    def restock(self, sale: Sale, units: int) -> Answer:
+        """Add units to a sale, as its operator; a shop that is no demo refuses it."""
+        body, path = b'{"units": %d}' % units, f"/api/v1/demo/sales/{sale.id}/restock"
+        # The key tells one restock from another in the history; the shop asks for none.
+        return self._call(
+            "restock", "POST", path, body=body, key=new_key(), sale=sale, quantity=units
+        )
 
     def send_invalid(self, request: Invalid) -> Answer:
         """Send a request that the shop must refuse."""

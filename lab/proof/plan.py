@@ -10,7 +10,7 @@ from inventory.selling.strategies import CLASSES
 from lab.proof.load_profile import LoadProfile
 from loadtest.faults.chaos import BETWEEN
 from loadtest.orchestrator import RunPlan, refills_of
-from loadtest.roles import MAIN, SaleTerms, roles_for, terms_of
+from loadtest.roles import MAIN, OWN_ROLES, SaleTerms, roles_for, terms_of
 
 AFTERWARDS = 8.0
 """Seconds that the buyers stay after the last fault: the 3 s that the shop may take to recover,
@@ -19,7 +19,7 @@ and enough answers after them to judge the rate of good ones."""
 DRAIN = 120
 """Seconds for the follow-up to come to rest."""
 
-PAYING = frozenset({"holds", "parts", "all"})
+PAYING = frozenset({"holds", "parts", "walkers", "all"})
 """Mixes in which the payment provider misbehaves."""
 
 PROVIDER: Mapping[str, Any] = {
@@ -85,7 +85,9 @@ class Plan:
     def restocks(self) -> dict[str, tuple[int, int | None]]:
         """The units of a restock and how often there is one at most, by the sale's role."""
         if self.lasts:
-            return {role: (terms.stock, None) for role, terms in self.sales.items()}
+            # Walkers give back what they took, and know how many units their sales have.
+            lasting = {r: terms for r, terms in self.sales.items() if r not in OWN_ROLES}
+            return {role: (terms.stock, None) for role, terms in lasting.items()}
         refills = refills_of(self.profile.mix, self.stock)
         return {MAIN: refills} if refills else {}
 

@@ -72,9 +72,22 @@ def busy_after_commit(original: Callable[..., Any]) -> Callable[..., Any]:
     return reserve
 
 
+def one_more_left(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Tell buyers at their limit that they may have one unit more than they may."""
+    from inventory.outcomes import LimitReached
+
+    def refusal(outcome: Any, *about: Any) -> Any:
+        if isinstance(outcome, LimitReached):
+            outcome = LimitReached(outcome.left + 1)
+        return original(outcome, *about)
+
+    return refusal
+
+
 SABOTAGE: Mapping[str, Sabotage] = {
     "stranger": Sabotage("shop.api.views", "_own_order", strangers_order),
     "address": Sabotage("shop.mails.rendering", "letter", wrong_address),
+    "left": Sabotage("shop.checkout.purchase", "_refusal", one_more_left),
     "busy": Sabotage("inventory.services", "reserve", busy_after_commit),
 }
 

@@ -104,10 +104,12 @@ class Evidence:
     def load_history(self, paths: Sequence[Path]) -> None:
         """Read the files of one run. Raises `HistoryError` if they cannot be understood."""
         linked: list[tuple[str, str, str]] = []
+        walked: list[tuple[str, int, bytes]] = []
         try:
-            calls = (_call(each, linked) for each in operations(*paths))
+            calls = (_call(each, linked, walked) for each in operations(*paths))
             self._insert("call", 21, calls)
             self._insert("link", 3, linked)
+            self._insert("walk", 3, walked)
         except (UnicodeEncodeError, OverflowError) as error:
             raise HistoryError(f"a value that cannot be stored: {error}") from error
 
@@ -172,7 +174,13 @@ class Evidence:
         self._database.execute("COMMIT")
 
 
-def _call(operation: Operation, linked: list[tuple[str, str, str]]) -> tuple[Any, ...]:
+def _call(
+    operation: Operation,
+    linked: list[tuple[str, str, str]],
+    walked: list[tuple[str, int, bytes]],
+) -> tuple[Any, ...]:
+    if operation.walk:
+        walked.append((operation.walk, operation.start, msgspec.json.encode(operation)))
     linked += [(operation.op, operation.buyer, order) for order in operation.orders]
     return (
         operation.op,

@@ -29,6 +29,7 @@ NAMES = {
     "P18": "privacy",
     "P19": "delivery",
     "P20": "true answers",
+    "P21": "contract",
 }
 
 

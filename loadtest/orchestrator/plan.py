@@ -8,9 +8,10 @@ from typing import Any
 from loadtest.checker import NAMES
 from loadtest.faults import FAULTS
 
-# Mixes whose buyers fill carts, and those whose buyers ask for orders of others.
+# Mixes whose buyers fill carts, ask for orders of others, and have sales to themselves.
 WITH_CARTS = frozenset({"carts", "all"})
 WITH_PEEPERS = frozenset({"peepers", "all"})
+WITH_WALKERS = frozenset({"walkers", "all"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,7 @@ class RunPlan:
             "P17": self.mix in WITH_CARTS,
             "P18": self.mix in WITH_PEEPERS,
             "P19": self.mails,
+            "P21": self.mix in WITH_WALKERS,
         }
         return [each for each in NAMES if applies.get(each, True)]
 

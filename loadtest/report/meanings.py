@@ -21,6 +21,7 @@ MEANINGS = {
     "P18": "No buyer saw or changed another buyer's order.",
     "P19": "Each mail reached its buyer, once, about the right order and amount.",
     "P20": "What answers said was so; no refusal hid an order, and no invalid request was granted.",
+    "P21": "Who had a sale to themselves was answered exactly as the API promises.",
 }
 
 SUMMARIES = {

@@ -35,6 +35,7 @@ from loadtest.scenarios.refunder import pay_and_refund
 from loadtest.scenarios.retrier import insist
 from loadtest.scenarios.returner import come_again
 from loadtest.scenarios.visitor import browse as browse
+from loadtest.scenarios.walker import walk
 from loadtest.scenarios.window_watcher import outlast
 from loadtest.shopper import Shopper
 
@@ -63,6 +64,7 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
     refund_parts,
     peep,
     send_invalid,
+    walk,
 )
 MIXES = (
     "rush",
@@ -76,6 +78,7 @@ MIXES = (
     "holds",
     "parts",
     "peepers",
+    "walkers",
     "all",
 )
 # Behaviours that do not wait for the opening.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from random import Random
 
+from loadtest.invalid import Invalid, json_of
 from loadtest.purchases import Purchase
 from loadtest.roles import TIMED
 from loadtest.scenarios.retries import order_with_retries
@@ -48,3 +49,13 @@ def outlast(shopper: Shopper, random: Random) -> None:
         shopper.sleep(0.2 + 0.3 * random.random())
     for purchase in [*(each for each, _ in kept), *refused[-ASKED_AGAIN:]]:
         shopper.order(purchase)
+    if kept and shopper.friend is not None:
+        _use_anothers_key(shopper.friend(1), kept[-1][0])
+
+
+def _use_anothers_key(other: Shopper, purchase: Purchase) -> None:
+    """Ask for more than anyone may have under another buyer's key: the sale is over, not known."""
+    sale, body = purchase.sale, json_of(quantity=purchase.sale.limit + 1)
+    path = f"/api/v1/sales/{sale.id}/orders"
+    other.send_invalid(Invalid(path, body, 410, "ended", purchase.key))
+    other.leave()

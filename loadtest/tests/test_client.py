@@ -9,6 +9,7 @@ import pytest
 
 from loadtest import client
 from loadtest.client import Connection
+from loadtest.history import Told
 from loadtest.tests.trivial_server import answering, response
 
 
@@ -26,6 +27,22 @@ def test_the_id_in_the_answer_is_the_order_as_text() -> None:
     with answering(lambda *_: response(body=b'{"id": 91}')) as port:
         connection = Connection("127.0.0.1", port)
         assert connection.request("GET", "/", {}).order == "91"
+        connection.close()
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        (b'{"code": "sold_out", "available": 0, "may_come_back": true}', Told(0, None, True)),
+        (b'{"code": "limit_reached", "left": 2}', Told(left=2)),
+        (b'{"code": "busy"}', None),
+        (b'{"code": "limit_reached", "left": "two"}', None),
+    ],
+)
+def test_a_refusal_tells_what_is_left(body: bytes, told: Told | None) -> None:
+    with answering(lambda *_: response("409 Conflict", body)) as port:
+        connection = Connection("127.0.0.1", port)
+        assert connection.request("GET", "/", {}).told == told
         connection.close()
 
 

@@ -25,6 +25,7 @@ from loadtest.history import (
     Operation,
     Recorder,
     Shown,
+    Told,
     classify,
     combine,
     events,
@@ -94,6 +95,15 @@ def test_a_call_is_written_before_and_after_and_read_as_one_operation(tmp_path: 
         status=201,
         order="91",
     )
+
+
+def test_a_call_of_a_walk_tells_what_is_left(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "h.jsonl")
+    invoke(recorder, "c#1", walk="own/c")
+    recorder.complete("c#1", "order", status=409, code="sold_out", told=Told(0, may_come_back=True))
+    recorder.close()
+    (operation,) = operations(recorder.path)
+    assert (operation.walk, operation.told) == ("own/c", Told(available=0, may_come_back=True))
 
 
 @given(text=st.text(st.characters(codec="utf-8")))

@@ -7,10 +7,13 @@ from random import Random
 import pytest
 
 from loadtest.known_orders import KEPT, KnownOrders
+from loadtest.own_sales import OwnSales
 from loadtest.roles import (
     BRIEF,
     LIMITED,
     MAIN,
+    OWN,
+    OWN_ROLES,
     TIMED,
     SaleTerms,
     format_sales,
@@ -19,6 +22,7 @@ from loadtest.roles import (
     terms_of,
 )
 from loadtest.run import NEXT_USER
+from loadtest.sale import Sale
 from loadtest.scenarios import MIXES, choose
 
 MAIN_TERMS = SaleTerms(40, 2, "guard")
@@ -31,6 +35,24 @@ def test_the_terms_of_a_role_are_those_of_the_main_sale_but_for_its_own() -> Non
     assert (brief.restock_cancelled, brief.restock_returned) == (False, True)
     assert terms_of(BRIEF, SaleTerms(1, 1, "guard")).stock == 1
     assert terms_of(LIMITED, MAIN_TERMS).limit == 10
+
+
+def test_own_sales_are_as_small_whatever_the_main_sale_is() -> None:
+    for main in (MAIN_TERMS, SaleTerms(100_000, 1, "guard")):
+        own = [terms_of(role, main) for role in OWN_ROLES]
+        assert [(each.stock, each.limit) for each in own] == [(3, 2), (5, 3)] * len(OWN)
+
+
+def test_a_pair_of_own_sales_has_one_user_at_a_time() -> None:
+    sales = {role: Sale(role, None, 1, 0.0) for role in (MAIN, *OWN_ROLES)}
+    own = OwnSales(sales)
+    with own.use() as one, own.use() as other, own.use() as none:
+        assert none is None
+        assert {one, other} == {(f"{a}+{b}", (sales[a], sales[b])) for a, b in OWN}
+    with own.use() as again:
+        assert again in (one, other)
+    with OwnSales({MAIN: sales[MAIN]}).use() as none:
+        assert none is None
 
 
 def test_every_mix_begins_with_the_main_sale_and_all_has_every_role() -> None:

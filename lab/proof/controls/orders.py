@@ -138,4 +138,11 @@ ORDER_CONTROLS = (
         before=_trigger("INSERT OR UPDATE", "inventory_buyerquota", "NEW.used := NEW.allowed;"),
         after=_UNDONE,
     ),
+    Control(
+        "left",
+        "the number of units that a buyer at the limit may still have: one more",
+        ("P21",),
+        mix="walkers",
+        sabotage="left",
+    ),
 )

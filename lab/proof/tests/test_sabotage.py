@@ -68,3 +68,12 @@ def test_an_order_is_opened_and_its_buyer_told_that_the_shop_is_busy(
     assert (first.status_code, first.json()["code"]) == (503, "busy")
     assert second.status_code == 200, "it was opened"
     assert ann.buy(sale).status_code == 201, "most are told the truth"
+
+
+def test_a_buyer_at_the_limit_is_told_that_one_more_unit_is_left(
+    commit: Callable[[str], None], ann: Buyer
+) -> None:
+    commit("left")
+    sale = a_sale(limit=1, stock=3)
+    assert ann.buy(sale).status_code == 201
+    assert ann.buy(sale).json()["left"] == 1

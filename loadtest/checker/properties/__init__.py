@@ -1,4 +1,4 @@
-"""P1 to P20, one file a group; each property is a function from the evidence to a finding."""
+"""P1 to P21, one file a group; each property is a function from the evidence to a finding."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 from loadtest.checker.evidence import Evidence
 from loadtest.checker.properties.carts import all_or_nothing
 from loadtest.checker.properties.charges import at_most_one_charge
+from loadtest.checker.properties.contract import contract
 from loadtest.checker.properties.delivery import delivery
 from loadtest.checker.properties.fencing import fencing
 from loadtest.checker.properties.follow_up import follow_up_complete
@@ -43,4 +44,5 @@ PROPERTIES: dict[str, Callable[[Evidence], Finding]] = {
     "P18": privacy,
     "P19": delivery,
     "P20": true_answers,
+    "P21": contract,
 }

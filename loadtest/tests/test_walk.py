@@ -1,0 +1,174 @@
+"""A walk in a shop that is the model itself: where it leads, and that its answers are allowed."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from loadtest.checker import FAIL, PASS, Verdict, judge
+from loadtest.checker import snapshot as s
+from loadtest.checker.contract_model import Answer as Allowed
+from loadtest.checker.contract_model import Contract, State, Terms, spoken
+from loadtest.checker.order_model import Call
+from loadtest.client import Answer, Connection
+from loadtest.history import Recorder, operations
+from loadtest.own_sales import OwnSales
+from loadtest.roles import MAIN, OWN
+from loadtest.sale import Sale
+from loadtest.scenarios import walk
+from loadtest.shopper import Shopper
+
+TERMS = {"1": Terms(3, 2, 1_237, "EUR"), "2": Terms(5, 3, 50_049, "EUR")}
+
+PATH = re.compile(r"/api/v1/(?:demo/)?(?P<kind>sales|orders)(?:/(?P<id>\d+))?(?:/(?P<op>\w+))?")
+
+
+class ModelShop(Connection):
+    """Answers as the contract allows, drawn at random where it leaves a choice."""
+
+    def __init__(self, terms: dict[str, Terms]) -> None:
+        super().__init__("model", 1)
+        self.contract, self.state = Contract(terms), State()
+        self._random, self._ids = Random(1), count(1)
+
+    def like(self) -> Connection:
+        return self
+
+    def request(self, method: str, path: str, headers: dict[str, str], body: bytes = b"") -> Answer:
+        call = self._call(path, headers, json.loads(body or b"{}"))
+        if call is None:
+            return Answer(422, "invalid_quantity", {}, 0.0, 0)
+        waited = {sale: self.state.waiting(sale) for sale in TERMS}
+        allowed = self.contract.possible(self.state, call, waited)
+        said = self._random.choice(sorted(allowed, key=_without_keys))
+        if said.order is not None and said.order.id is None:
+            self.state = said.learn(call._replace(order=str(next(self._ids))))
+            said = said._replace(order=self.state.orders[-1])
+        else:
+            self.state = said.state
+        return Answer(said.status, said.code, self._document(said), 0.0, 0)
+
+    def _call(self, path: str, headers: dict[str, str], body: dict[str, Any]) -> Call | None:
+        """Read a request; None for a part that does not say of which line."""
+        found = PATH.match(path)
+        assert found is not None
+        buyer = headers["Authorization"].removeprefix("Bearer ")
+        key, identity = headers.get("Idempotency-Key", ""), found["id"]
+        if found["kind"] == "sales":
+            op = {None: "look", "orders": "order", "restock": "restock"}[found["op"]]
+            units = body.get("quantity", body.get("units", 0))
+            return Call("", op, buyer, 0, 0, key, ((identity, units),))
+        if identity is None:
+            lines = ((str(line["sale"]), line["quantity"]) for line in body["lines"])
+            return Call("", "order", buyer, 0, 0, key, tuple(sorted(lines)), cart=True)
+        sale = body.get("sale", self._only_line(identity))
+        if "quantity" in body and sale is None:
+            return None
+        part = ((str(sale), body["quantity"]),) if "quantity" in body else ()
+        return Call("", found["op"] or "read", buyer, 0, 0, key, part, order=identity)
+
+    def _only_line(self, identity: str) -> str | None:
+        lines = next(order.lines for order in self.state.orders if order.id == identity)
+        return lines[0].sale if len(lines) == 1 else None
+
+    def _document(self, said: Allowed) -> dict[str, Any]:
+        told = {"code": said.code, "available": said.available, "left": said.left}
+        body: dict[str, Any] = {
+            name: value for name, value in told.items() if value not in (None, "")
+        }
+        if True in said.may_come_back:
+            body["may_come_back"] = True
+        if said.about:
+            body["sale"] = int(said.about)
+        if said.shown is not None:
+            worth = {"amount": said.shown.amount, "currency": said.shown.currency}
+            body["status"] = said.shown.status
+            body["price" if said.order is None else "amount"] = worth
+            body["refunded"] = {"amount": said.shown.refunded}
+            body["lines"] = [{"returned": said.shown.returned}]
+        if said.order is not None:
+            body["id"] = said.order.id
+        return body
+
+
+def _without_keys(answer: Allowed) -> tuple[Any, ...]:
+    """A place for an answer that does not depend on keys, which are new in every run."""
+    return spoken(answer), *(order[3:4] + order[6:11] for order in answer.state.orders)
+
+
+@pytest.fixture
+def walked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[ModelShop], Verdict]:
+    """Walk through a shop, and judge that by what its sales should be."""
+    # The model knows well-formed requests only.
+    monkeypatch.setattr("loadtest.scenarios.steps.invalid_requests", lambda *_: ())
+
+    def judged(shop: ModelShop) -> Verdict:
+        recorder = Recorder(tmp_path / "h.jsonl")
+        sales = {MAIN: Sale("9", None, 1, 0.0)}
+        own = zip(OWN[0], TERMS.items(), strict=True)
+        sales |= {role: Sale(sale, sale, each.limit, 0.0) for role, (sale, each) in own}
+
+        def shopper(number: int) -> Shopper:
+            made = Shopper(
+                name=f"b{number}",
+                token=f"b{number}",
+                sales=sales,
+                own=OwnSales(sales),
+                friend=shopper,
+                connection=shop,
+                recorder=recorder,
+                report=lambda _: None,
+            )
+            made.sleep = lambda _: None
+            return made
+
+        walk(shopper(0), Random(7))
+        recorder.close()
+        rows: list[s.Row] = []
+        for sale, terms in TERMS.items():
+            added = sum(units for of, units in shop.state.added if of == sale)
+            total = terms.stock + added
+            rows.append(s.Item(sale, total, total, 0, 0, total))
+            rows += [s.Movement(1, sale, terms.stock, "restock")]
+            rows.append(s.Sale(sale, sale, terms.limit, terms.price, terms.currency))
+        s.write(tmp_path / "final", s.Header(1), rows)
+        return judge([recorder.path], tmp_path / "final", properties=["P21"])
+
+    return judged
+
+
+def test_a_walk_meets_every_edge_and_gives_everything_back(
+    walked: Callable[[ModelShop], Verdict], tmp_path: Path
+) -> None:
+    shop = ModelShop(TERMS)
+    verdict = walked(shop)
+    assert verdict["P21"].verdict == PASS, verdict
+    assert not [order for order in shop.state.orders if order.kept]
+    calls = list(operations(tmp_path / "h.jsonl"))
+    assert {each.must for each in calls} == {0, 409, 422}
+    assert [each for each in calls if each.must not in (0, each.status)] == []
+    refusals = {each.code for each in calls} - {""}
+    assert refusals >= {
+        *("sold_out", "limit_reached", "idempotency_key_reused", "invalid_quantity", "not_found"),
+        *("order_awaiting_payment", "order_paid", "order_cancelled", "order_refunded"),
+        *("payment_declined", "not_without_another_line"),
+    }
+    told = [each.told for each in calls if each.code == "sold_out" and each.told is not None]
+    assert {each.may_come_back for each in told} == {True, False}
+    assert len({each.buyer for each in calls}) == 3
+
+
+def test_a_shop_with_another_limit_than_it_says_is_found(
+    walked: Callable[[ModelShop], Verdict],
+) -> None:
+    terms = TERMS | {"2": TERMS["2"]._replace(limit=4)}
+    verdict = walked(ModelShop(terms))
+    assert verdict["P21"].verdict == FAIL
+    assert "of sale 2" in verdict["P21"].detail
