@@ -113,7 +113,7 @@ def json_of(**members: object) -> bytes:
 
 
 def _forged(token: str) -> Iterator[str]:
-    """Tokens with one wrong character: in the signature, at its end, in what it signs."""
-    for place in (len(token) * 3 // 4, len(token) - 1, 0):
-        wrong = "7" if token[place] != "7" else "8"
-        yield token[:place] + wrong + token[place + 1 :]
+    """Tokens with one wrong character: in the signature, at its end, in the buyer's number."""
+    for place, wrong in ((len(token) * 3 // 4, "AB"), (len(token) - 1, "AB"), (0, "78")):
+        new = wrong[token[place] == wrong[0]]
+        yield token[:place] + new + token[place + 1 :]

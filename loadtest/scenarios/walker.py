@@ -123,6 +123,7 @@ def _give_parts_back(walk: Walk) -> None:
             walk.pay(bought)  # while the provider is at it, parts can be cancelled
         _give_part_back(walk, bought, "cancel", Part(sale.limit - 1, sale))
         walk.pay_for_sure(bought)
+        walk.pause(BACK)
         walk.read(bought)
         _give_part_back(walk, bought, "refund", Part(1, sale))
     walk.buy(buyer, sale, sale.limit)

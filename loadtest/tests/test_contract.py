@@ -223,6 +223,22 @@ def test_a_purchase_without_an_answer_may_have_happened_and_may_still_happen(
     assert finding(tmp_path, {"lost": lost, "never": never}).verdict == FAIL
 
 
+def test_what_was_answered_as_unknown_is_over_and_what_is_read_afterwards_counts(
+    tmp_path: Path,
+) -> None:
+    calls = {
+        "buy": bought("k1", "1", 2, 200),
+        "buy the rest": bought("k2", "2", 1, 100, buyer="b"),
+        "pay": call("payment", order="1", shown=shown(200, "paid")),
+        "unknown": call("payment", order="2", buyer="b", status=503, code="outcome_unknown"),
+        "read": call("read", order="2", buyer="b", shown=shown(100, "paid")),
+        "all paid": refused("k3", 1, "sold_out", buyer="c", told={"available": 0}),
+    }
+    assert finding(tmp_path, calls).verdict == PASS
+    calls["all paid"]["told"] = SOLD_OUT
+    assert finding(tmp_path, calls).verdict == FAIL
+
+
 def test_a_payment_may_arrive_later_and_what_was_cancelled_meanwhile_goes_back(
     tmp_path: Path,
 ) -> None:

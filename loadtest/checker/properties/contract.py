@@ -95,10 +95,13 @@ class _Walked:
             return None
         if any(sale not in self._contract.terms for sale, _ in call.wanted):
             raise _GivenUp
-        states = self._may_be(call.start)
+        states = self._may_be(call.start, self._states)
         if call.outcome == INFO:
             if call.op not in _READS:
                 states |= {_with_under_way(state, call) for state in states}
+            if call.status and not self._faults:
+                # It has ended, only nobody knows how: what the provider answered was lost.
+                states = {_without(call, state) for state in self._may_be(call.end, states)}
             self._settle(states, call.end)
             return None
         self.answers += 1
@@ -114,17 +117,17 @@ class _Walked:
         self._settle(following, call.end)
         return None
 
-    def _may_be(self, now: int) -> set[State]:
+    def _may_be(self, now: int, states: set[State]) -> set[State]:
         """The states with and without what is under way having happened."""
         found: set[State] = set()
-        new = [_without_old(state, now) for state in self._states]
+        new = [_without_old(state, now) for state in states]
         while new:
             state = new.pop()
             if state in found:
                 continue
             found.add(state)
             for call in state.under_way:
-                rest = state._replace(under_way=tuple(c for c in state.under_way if c != call))
+                rest = _without(call, state)
                 waited = dict.fromkeys(self._contract.terms, (True, False))
                 answers = self._contract.possible(rest, call, waited)
                 new += [answer.state for answer in answers if answer.status < 300]
@@ -165,6 +168,11 @@ def _with_under_way(state: State, call: Call) -> State:
         c for c in state.under_way if (c.op, c.key, c.order) != (call.op, call.key, call.order)
     ]
     return state._replace(under_way=(*others, call))
+
+
+def _without(call: Call, state: State) -> State:
+    """A state in which a call is no longer under way."""
+    return state._replace(under_way=tuple(c for c in state.under_way if c != call))
 
 
 def _without_old(state: State, now: int) -> State:
