@@ -31,6 +31,10 @@ def _with(*faults: str) -> tuple[str, ...]:
 
 PROFILES = {
     "all": Profile("what buyers of every kind meet"),
+    "walkers": Profile(
+        "what a lone buyer is answered",
+        ("--buyers", "20", "--stock", "10", "--mix", "walkers", "--seed", "7"),
+    ),
     "single": Profile("one purchase per transaction", (*SHORT, "--strategy", "guard")),
     "payments": Profile(
         "a provider whose answers are lost",
