@@ -1,9 +1,12 @@
-"""The model of one hot item keeps the laws that can be worked out by hand."""
+"""The model of sales on many web nodes keeps the laws that can be worked out by hand."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from inventory.selling.several_items import MOST_ITEMS
 from lab.bench.scaling import report
 from lab.bench.scaling.fit import fit
 from lab.bench.scaling.measure import Point, Setup
@@ -38,18 +41,41 @@ def test_one_process_alone_is_bound_by_its_cpu() -> None:
     assert said.rate < 1 / COSTS.web
 
 
+def test_items_with_few_buyers_each_share_transactions() -> None:
+    several = simulate(COSTS, World(1, 2, 2, 128, items=1000))
+    assert several.batch > 16
+    assert several.rate > 0.5 * simulate(COSTS, World(1, 2, 2, 128)).rate
+
+
+def test_a_transaction_has_at_most_64_items() -> None:
+    # 1,000 buyers of 100,000 items: hardly any two of a process want the same one.
+    said = simulate(COSTS, World(1, 1, 2, 1000, items=100_000))
+    assert said.batch == pytest.approx(MOST_ITEMS, rel=0.05)
+
+
+def test_one_item_costs_nothing_for_further_items() -> None:
+    costs = replace(COSTS, web_item=60.0, database_item=60.0)
+    assert simulate(costs, World(1, 2, 2, 100)) == simulate(COSTS, World(1, 2, 2, 100))
+
+
 @pytest.mark.long
 def test_the_fit_finds_the_costs_that_made_the_points() -> None:
     points = []
     for buyers in (4, 60):
         said = simulate(COSTS, World(1, 2, 2, buyers))
-        per = {
-            "web_us": (COSTS.web + COSTS.web_batch / said.batch) * 1e6,
-            "database_us": (COSTS.database + COSTS.database_batch / said.batch) * 1e6,
-            "redis_us": COSTS.redis_batch / said.batch * 1e6,
-        }
-        setup = Setup(2, 256, buyers, fitted=True)
-        points.append(Point(setup, said.rate, said.batch, load_us=0.0, wal_bytes=0, **per))
+        point = Point(
+            Setup(2, 256, buyers, fitted=True),
+            rate=said.rate,
+            batch=said.batch,
+            items=1,
+            spread=(),
+            web_us=(COSTS.web + COSTS.web_batch / said.batch) * 1e6,
+            database_us=(COSTS.database + COSTS.database_batch / said.batch) * 1e6,
+            redis_us=COSTS.redis_batch / said.batch * 1e6,
+            load_us=0.0,
+            wal_bytes=0,
+        )
+        points.append(point)
     found = fit(points, cores=2)
     assert found.web == pytest.approx(COSTS.web)
     assert found.database_batch == pytest.approx(COSTS.database_batch)
