@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from lab.bench.scaling.measure import Point
 from lab.bench.scaling.model import Costs, Outcome, World, simulate
+from shop.catalogue.sale_cache import FRESH
 
 WAIT = [0.0002 * 1.5**step for step in range(9)]
 """Seconds to try for what a transaction waits without CPU: 0.2 to 5 ms."""
@@ -63,8 +64,8 @@ def costs_of(seen: Sequence[Point], cores: int, wait: float, pace: float, held: 
     """Return the costs of points, if what cannot be read from CPU times were this.
 
     CPU times of one item are lines over 1 / batch, by least squares: a part per purchase and a
-    part per transaction. What several items cost beyond these is shared among a transaction's
-    further items.
+    part per transaction. What several items cost beyond these is, in the database, shared among a
+    transaction's further items, and in web processes among the sales that are read again.
     """
     one = [point for point in seen if point.setup.items == 1]
     several = [point for point in seen if point.setup.items > 1]
@@ -73,25 +74,32 @@ def costs_of(seen: Sequence[Point], cores: int, wait: float, pace: float, held: 
         """The CPU times, had each core been alone."""
         return [getattr(each, name) / 1e6 / _slowed(each, cores, pace) for each in points]
 
-    def beyond(name: str, purchase: float, batch: float) -> float:
-        rest = [
-            (seconds - purchase - batch / point.batch) * point.batch / (point.items - 1)
-            for point, seconds in zip(several, alone(several, name), strict=True)
-        ]
+    def beyond(name: str, line: tuple[float, float], per: Callable[[Point], float]) -> float:
+        pairs = zip(several, alone(several, name), strict=True)
+        rest = [(took - line[0] - line[1] / point.batch) / per(point) for point, took in pairs]
         return max(0.0, sum(rest) / len(rest)) if rest else 0.0
 
-    web, web_batch = _line(one, alone(one, "web_us"))
-    database, database_batch = _line(one, alone(one, "database_us"))
-    _, redis_batch = _line(one, alone(one, "redis_us"))
+    web = _line(one, alone(one, "web_us"))
+    database = _line(one, alone(one, "database_us"))
     return Costs(
-        *(web, database, web_batch, database_batch, redis_batch),
+        web=web[0],
+        web_batch=web[1],
+        web_sale=beyond("web_us", web, _sales_read),
+        database=database[0],
+        database_batch=database[1],
+        database_item=beyond("database_us", database, lambda each: (each.items - 1) / each.batch),
+        redis_batch=_line(one, alone(one, "redis_us"))[1],
         load=sum(alone(seen, "load_us")) / len(seen),
         wait=wait,
         pace=pace,
         held=held,
-        web_item=beyond("web_us", web, web_batch),
-        database_item=beyond("database_us", database, database_batch),
     )
+
+
+def _sales_read(point: Point) -> float:
+    """Return the share of purchases whose process had to read the sale again."""
+    between = point.setup.items * point.setup.workers / point.rate
+    return between / (between + FRESH)
 
 
 def _slowed(point: Point, cores: int, pace: float) -> float:

@@ -18,6 +18,7 @@ from typing import Any
 import simpy
 
 from inventory.selling.several_items import FEW, GATHER, MOST_ITEMS
+from shop.catalogue.sale_cache import FRESH
 
 Steps = Generator[simpy.Event, Any, Any]
 
@@ -39,7 +40,8 @@ class Costs:
     Attributes:
         web, database, redis, load: CPU per purchase.
         web_batch, database_batch, redis_batch: CPU per transaction.
-        web_item, database_item: CPU per item of a transaction beyond the first.
+        database_item: CPU per item of a transaction beyond the first.
+        web_sale: CPU to read a sale that the process has not read for :data:`FRESH`.
         wait: per transaction, without CPU: the log's flush, round trips, the lock's way on.
         pace: seconds that a second of CPU takes while another core of the machine is at work.
             Cores share caches and memory, and a virtual machine's two are often one, in halves.
@@ -57,7 +59,7 @@ class Costs:
     wait: float
     pace: float = 1.0
     held: float = 1.0
-    web_item: float = 0.0
+    web_sale: float = 0.0
     database_item: float = 0.0
 
 
@@ -117,6 +119,7 @@ class _Process:
     Attributes:
         waiting: queues of purchases by item.
         leading: items whose leaders are at work.
+        read: when their sales were read.
         joined: batches of items that wait for the transaction of several items, each with the event
             that says that it was sold.
         sells_several: whether such a transaction is at work.
@@ -127,6 +130,7 @@ class _Process:
         self.cores = cores
         self.waiting: dict[int, Queue] = defaultdict(deque)
         self.leading: set[int] = set()
+        self.read: dict[int, float] = {}
         self.joined: deque[tuple[int, list[simpy.Event], simpy.Event]] = deque()
         self.sells_several = False
 
@@ -170,7 +174,11 @@ class _Simulation:
             if self.load:
                 yield from self.compute(costs.load, self.loader, self.load)
             item = self.random.randrange(self.world.items)
-            yield from self.compute(costs.web * BEFORE, process.thread, process.cores)
+            before = costs.web * BEFORE
+            if env.now >= process.read.get(item, -FRESH) + FRESH:
+                process.read[item] = env.now
+                before += costs.web_sale
+            yield from self.compute(before, process.thread, process.cores)
             bought = env.event()
             process.waiting[item].append(bought)
             if item not in process.leading:
@@ -223,8 +231,8 @@ class _Simulation:
     def transact(self, process: _Process, batch: list[simpy.Event], items: list[int]) -> Steps:
         """Write a batch and commit; the last message locks the items' rows."""
         costs, env, size, further = self.costs, self.env, len(batch), len(items) - 1
-        web = costs.web * INSIDE * size + costs.web_item * further
-        yield from self.compute(web, process.thread, process.cores)
+        inside = costs.web * INSIDE * size
+        yield from self.compute(inside, process.thread, process.cores)
         database = costs.database_batch * costs.held + costs.database * size
         trip = costs.wait / ROUND_TRIPS + self.world.network
         yield from self.compute(database * (1 - LAST), self.database)

@@ -54,8 +54,15 @@ def test_a_transaction_has_at_most_64_items() -> None:
 
 
 def test_one_item_costs_nothing_for_further_items() -> None:
-    costs = replace(COSTS, web_item=60.0, database_item=60.0)
+    costs = replace(COSTS, database_item=60.0)
     assert simulate(costs, World(1, 2, 2, 100)) == simulate(COSTS, World(1, 2, 2, 100))
+
+
+def test_a_sale_is_read_again_where_many_are_sold() -> None:
+    costs = replace(COSTS, web_sale=2e-3)
+    one, many = (World(1, 2, 2, 128, items=items) for items in (1, 1000))
+    assert simulate(costs, one).rate == pytest.approx(simulate(COSTS, one).rate, rel=0.02)
+    assert simulate(costs, many).rate < 0.8 * simulate(COSTS, many).rate
 
 
 @pytest.mark.long
