@@ -50,7 +50,9 @@ SETUPS = [
     *(Setup(2, 256, count) for count in (8, 16, 64, 256, 500)),
     *(Setup(2, 8, count) for count in (128,)),
     *(Setup(2, 32, count) for count in (128,)),
-    *(Setup(1, 256, count) for count in (32, 256)),
+    # One process alone shows what work costs on a core while no other core is at work.
+    Setup(1, 256, 256, fitted=True),
+    Setup(1, 256, 32),
     *(Setup(3, 256, count) for count in (128,)),
     Setup(2, 256, 128, fitted=True, items=1000),
     *(Setup(2, 256, 128, items=items) for items in (10, 100)),
