@@ -39,7 +39,7 @@ prove: $(VENV)/.run  ## run a sale under load and judge it (ARGS="--buyers 2000 
 duel: $(VENV)/.run  ## let two strategies sell to the same buyers (ARGS="--first naive --second combining")
 	@$(BIN)/python manage.py duel $(ARGS)
 
-scaling: $(VENV)/.dev  ## measure one hot item, and model it up to 100 web nodes (docs/scaling.md)
+scaling: $(VENV)/.dev  ## measure purchases, and model them up to 100 web nodes (docs/scaling.md)
 	@$(BIN)/python manage.py scaling $(ARGS)
 
 soak: $(VENV)/.run  ## repeat proofs under random faults (ARGS="--minutes 60 --folder .data/soak")

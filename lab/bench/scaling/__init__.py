@@ -1,1 +1,1 @@
-"""A model of one hot item on many web nodes, fitted to this machine and checked on it."""
+"""A model of sales on many web nodes, fitted to this machine and checked on it."""

@@ -1,13 +1,15 @@
-"""Measure purchases of one hot item: points to fit the model to, and points to check it."""
+"""Measure purchases: points to fit the model to, and points to check it."""
 
 from __future__ import annotations
 
 import resource
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import groupby
-from typing import Any
+from typing import Any, Self
 
+import psutil
 from django.db import connection
 
 from inventory.models import StockMovement
@@ -20,8 +22,8 @@ from lab.stack.embedded import ServerUrls
 from lab.stack.private import private_folder
 from lab.stack.stack import Stack
 from loadtest import bench_client, open_files
-from shop.catalogue.sales import open_sale
-from shop.orders.models import Order
+from shop.catalogue.models import Sale
+from shop.catalogue.sales import database_time, open_sale
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -33,12 +35,14 @@ class Setup:
         max_batch: most purchases in one transaction.
         connections: buyers; each asks again as soon as it was answered.
         fitted: whether the model may see this point.
+        items: among which buyers choose evenly.
     """
 
     workers: int
     max_batch: int
     connections: int
     fitted: bool = False
+    items: int = 1
 
 
 SETUPS = [
@@ -46,8 +50,12 @@ SETUPS = [
     *(Setup(2, 256, count) for count in (8, 16, 64, 256, 500)),
     *(Setup(2, 8, count) for count in (128,)),
     *(Setup(2, 32, count) for count in (128,)),
-    *(Setup(1, 256, count) for count in (32, 256)),
+    # One process alone shows what work costs on a core while no other core is at work.
+    Setup(1, 256, 256, fitted=True),
+    Setup(1, 256, 32),
     *(Setup(3, 256, count) for count in (128,)),
+    Setup(2, 256, 128, fitted=True, items=1000),
+    *(Setup(2, 256, 128, items=items) for items in (10, 100)),
 ]
 
 
@@ -58,6 +66,9 @@ class Point:
     Attributes:
         rate: purchases per second.
         batch: purchases per transaction, on average.
+        items: items per transaction, on average.
+        spread: buyers at each web process. The kernel gives a connection to the process that
+            accepts first, so they are not spread evenly.
         web_us, database_us, redis_us, load_us: CPU time per purchase, in microseconds.
         wal_bytes: written to the database's log per purchase.
     """
@@ -65,6 +76,8 @@ class Point:
     setup: Setup
     rate: float
     batch: float
+    items: float
+    spread: tuple[int, ...]
     web_us: float
     database_us: float
     redis_us: float
@@ -78,7 +91,8 @@ class Point:
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> Point:
         """Return what :meth:`to_json` wrote."""
-        return cls(**{**document, "setup": Setup(**document["setup"])})
+        own = {"setup": Setup(**document["setup"]), "spread": tuple(document["spread"])}
+        return cls(**{**document, **own})
 
 
 def measure(
@@ -121,29 +135,75 @@ def _round(
 
 
 def _load(stack: Stack, setup: Setup, tokens: list[str], seconds: float) -> Point:
-    sale = open_sale(stock=ENOUGH_STOCK, price=99_900, limit=ENOUGH_STOCK, strategy="combining")
+    sales = [_open_sale() for _ in range(setup.items)]
+    requests = purchases([sale.pk for sale in sales], tokens)
+
+    def load(seconds: float) -> bench_client.Result:
+        return bench_client.run(
+            *("127.0.0.1", stack.port, requests),
+            connections=setup.connections,
+            seconds=seconds,
+            timeout=DRAIN,
+        )
+
+    load(seconds / 6)  # web processes read the sales
     clock = CpuClock(stack)
-    before, own, log = clock.read(), _own_cpu(), _log_end()
-    load = bench_client.run(
-        *("127.0.0.1", stack.port, purchases([sale.pk], tokens)),
-        connections=setup.connections,
-        seconds=seconds,
-        timeout=DRAIN,
-    )
-    right = load.statuses.get(201, 0)
+    opened, before, own, log = database_time(), clock.read(), _own_cpu(), _log_end()
+    with _Spread(stack, after=seconds / 2) as spread:
+        result = load(seconds)
+    right = result.statuses.get(201, 0)
     cpu, own = clock.read().per(before, right), _own_cpu() - own
-    batches = StockMovement.objects.filter(item=sale.item_id, reason="sale").count()
-    bought = Order.objects.filter(lines__sale=sale).count()
+    items = [sale.item_id for sale in sales]
+    sold = StockMovement.objects.filter(item__in=items, reason="sale", created__gte=opened)
+    # A transaction has a movement per item, all of them by one statement.
+    transactions = max(sold.values("created").distinct().count(), 1)
     return Point(
         setup,
-        rate=round(right / load.seconds, 1),
-        batch=round(bought / max(batches, 1), 1),
+        rate=round(right / result.seconds, 1),
+        batch=round(right / transactions, 1),
+        items=round(sold.count() / transactions, 1),
+        spread=spread.found,
         web_us=round(cpu.web, 1),
         database_us=round(cpu.database, 1),
         redis_us=round(cpu.redis, 1),
         load_us=round(own * 1e6 / max(right, 1), 1),
         wal_bytes=round((_log_end() - log) / max(right, 1)),
     )
+
+
+def _open_sale() -> Sale:
+    return open_sale(stock=ENOUGH_STOCK, price=99_900, limit=ENOUGH_STOCK, strategy="combining")
+
+
+class _Spread:
+    """Counts the buyers at each web process, once and in the middle of a load.
+
+    Attributes:
+        found: the counts.
+    """
+
+    def __init__(self, stack: Stack, after: float) -> None:
+        self.found: tuple[int, ...] = ()
+        self._master = psutil.Process(stack.supervisor.state("web").pid)
+        self._port = stack.port
+        self._timer = threading.Timer(after, self._look)
+
+    def __enter__(self) -> Self:
+        self._timer.start()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._timer.join()
+
+    def _look(self) -> None:
+        found = (
+            sum(
+                each.status == psutil.CONN_ESTABLISHED and each.laddr.port == self._port
+                for each in child.net_connections("tcp")
+            )
+            for child in self._master.children()
+        )
+        self.found = tuple(sorted((count for count in found if count), reverse=True))
 
 
 def _log_end() -> int:

@@ -1,4 +1,4 @@
-"""``manage.py scaling``: measure one hot item, fit the model, check it, and run it further."""
+"""``manage.py scaling``: measure purchases, fit the model, check it, and run it further."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ RESULT = environment.PROJECT / "docs" / "scaling.json"
 class Command(BaseCommand):
     """Measure and model."""
 
-    help = "Measure purchases of one hot item, fit a model of it, check the model on other points."
+    help = "Measure purchases, fit a model of them, check the model on other points."
 
     def add_arguments(self, parser: ArgumentParser) -> None:  # noqa: D102
         parser.add_argument("--seconds", type=float, default=3.0, help="of each point (3)")
-        parser.add_argument("--rounds", type=int, default=2, help="of which the best counts (2)")
+        parser.add_argument("--rounds", type=int, default=3, help="of which the best counts (3)")
         parser.add_argument("--json", type=Path, default=RESULT, help="the points' file")
         parser.add_argument(
             "--redraw", action="store_true", help="measure nothing: use the points of that file"
