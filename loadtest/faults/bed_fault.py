@@ -67,6 +67,21 @@ class WebHostLost(BedFault):
         wait_until("the web node runs", lambda: bool(self._host.processes()), 30)
 
 
+class WebLinkSlow(BedFault):
+    """A web node's link becomes slow, to buyers and to servers: what is sent waits in a queue."""
+
+    name = "web-link-slow"
+    what = "the link of one web node carries 64 kB a second, and drops what would wait for a second"
+    expected = "its buyers wait, or do not get an answer; the others go on, nothing is oversold"
+    wants_stock = True
+
+    def inject(self) -> None:  # noqa: D102
+        host = self.random.choice(self.hosts.with_role("web"))
+        self.hosts.slow_down(host.name)
+        self.lost()
+        self.did["slow"] = host.name
+
+
 class ClocksApart(BedFault):
     """The clocks of web nodes and servers differ by ten seconds, in both directions."""
 

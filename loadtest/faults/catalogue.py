@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from loadtest.faults.bed_fault import ClocksApart, WebHostLost
+from loadtest.faults.bed_fault import ClocksApart, WebHostLost, WebLinkSlow
 from loadtest.faults.celery import BrokerEmptied, CeleryKilled
 from loadtest.faults.clock import ClockStepped
 from loadtest.faults.cluster_hosts import ClusterPrimaryLost
@@ -102,6 +102,7 @@ BED_FAULTS: dict[str, type[Fault]] = {
         RabbitMQLeaderLost,
         ClocksApart,
         WebHostLost,
+        WebLinkSlow,
         BeatHostLost,
         WebRollingRestart,
     )

@@ -26,6 +26,9 @@ SWITCH = "switch"
 PORT = "eth0"
 """A host's only link; its other end, on the bridge, has the host's name."""
 
+SLOW = ("tbf", "rate", "512kbit", "burst", "4kb", "latency", "1s")
+"""What tc makes of a slow link: what would wait for longer than a second is dropped."""
+
 DROP = """
 table ip cut {
   set senders { type ipv4_addr; }
@@ -179,10 +182,23 @@ class Hosts:
         """Cut a host off from all others, in both directions."""
         self.separate([name], [each for each in self.hosts if each != name])
 
+    def slow_down(self, name: str) -> None:
+        """Let a host's link carry 64 kB a second in each direction."""
+        for end in self._ends(self[name]):
+            _run([*end, "root", *SLOW])
+
     def reconnect(self) -> None:
-        """Undo all cuts."""
+        """Undo all cuts, and let links be fast again."""
         for host in self.hosts.values():
             host.run("nft", "flush", "set", "ip", "cut", "senders")
+            for end in self._ends(host, "del"):
+                _run([*end, "root"], check=False)  # most links are not slow
+
+    def _ends(self, host: Host, verb: str = "add") -> list[list[str]]:
+        """The words by which tc changes how both ends of a host's link send."""
+        here = ["tc", "-n", host.namespace, "qdisc", verb, "dev", PORT]
+        there = ["tc", "-n", self.switch, "qdisc", verb, "dev", host.name]
+        return [here, there]
 
     def step_clock(self, name: str, seconds: float) -> None:
         """Set the clock of a host's processes ahead of the machine's, or behind it."""

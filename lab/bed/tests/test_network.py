@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -25,6 +27,14 @@ with socket.create_server((sys.argv[1], 7000)) as server:
 CONNECT = """
 import socket, sys
 socket.create_connection((sys.argv[1], 7000), timeout=1).close()
+"""
+
+# More at once than a slow link takes without a queue.
+SEND_MANY = """
+import socket, sys
+with socket.socket(type=socket.SOCK_DGRAM) as sender:
+    for _ in range(16):
+        sender.sendto(bytes(1400), (sys.argv[1], 7000))
 """
 
 BED = Description("planted", "", {"shop": [], "one": [], "two": []}, [])
@@ -68,6 +78,31 @@ def test_a_cut_separates_two_hosts_and_no_others_until_it_is_undone(hosts):
     assert not reaches(hosts, "one", "two")
     assert hosts["two"].processes() == []
     assert reaches(hosts, "one", "shop")
+
+
+@pytest.mark.hosts
+def test_a_slow_link_lets_packets_wait_in_both_directions_until_it_is_fast_again():
+    with network(BED) as hosts:
+        one, two = hosts["one"], hosts["two"]
+        hosts.slow_down("one")
+        for sender, receiver, there in ((one, two, one.namespace), (two, one, hosts.switch)):
+            [told] = [each for each in shapers(there) if each["kind"] == "tbf"]
+            assert (told["options"]["rate"], told["overlimits"]) == (64_000, 0)
+            sender.run(sys.executable, "-c", SEND_MANY, receiver.address)
+            wait_until("packets wait", partial(is_waited_in, there), 20)
+        hosts.reconnect()
+        assert "tbf" not in {each["kind"] for each in shapers(one.namespace)}
+        assert "tbf" not in {each["kind"] for each in shapers(hosts.switch)}
+
+
+def is_waited_in(namespace: str) -> bool:
+    return any(each["kind"] == "tbf" and each["overlimits"] > 0 for each in shapers(namespace))
+
+
+def shapers(namespace: str) -> list[dict[str, Any]]:
+    """Return how the links of a namespace send."""
+    told = subprocess.check_output(["tc", "-n", namespace, "-s", "-j", "qdisc", "show"])
+    return list(json.loads(told))
 
 
 @pytest.mark.hosts
