@@ -1,6 +1,5 @@
 """What the room reads, from real servers, and what it makes of it."""
 
-import json
 from uuid import uuid4
 
 import pytest
@@ -122,8 +121,8 @@ def test_a_web_process_and_its_rates_are_read_from_its_file(tmp_path, monkeypatc
     path = tmp_path / "host.1.web.json"  # a process that lives on every machine
 
     def write(granted: int) -> None:
-        path.write_text(
-            json.dumps(
+        path.write_bytes(
+            files.framed(
                 {
                     "counters": [[["stale_token"], granted // 50]],
                     "histograms": [
@@ -147,7 +146,7 @@ def test_a_web_process_and_its_rates_are_read_from_its_file(tmp_path, monkeypatc
     assert told["accepted"] == told["refused"] > 0
     assert (told["failed"], told["batch"], told["p50"]) == (0, 4.0, 1.0)
     assert told["stale"] == 2
-    (tmp_path / "host.2147483646.web.json").write_text(path.read_text())
+    (tmp_path / "host.2147483646.web.json").write_bytes(path.read_bytes())
     assert [each["pid"] for each in reader.read()["web"]] == ["1"]
 
 
