@@ -71,8 +71,8 @@ class WebLinkSlow(BedFault):
     """A web node's link becomes slow, to buyers and to servers: what is sent waits in a queue."""
 
     name = "web-link-slow"
-    what = "the link of one web node carries 64 kB a second, and drops what would wait for a second"
-    expected = "its buyers wait, or do not get an answer; the others go on, nothing is oversold"
+    what = "the link of one web node carries 8 kB a second, and drops what would wait for a second"
+    expected = "its buyers wait; the others go on, nothing is oversold"
     wants_stock = True
 
     def inject(self) -> None:  # noqa: D102

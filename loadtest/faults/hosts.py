@@ -26,7 +26,7 @@ SWITCH = "switch"
 PORT = "eth0"
 """A host's only link; its other end, on the bridge, has the host's name."""
 
-SLOW = ("tbf", "rate", "512kbit", "burst", "4kb", "latency", "1s")
+SLOW = ("tbf", "rate", "64kbit", "burst", "4kb", "latency", "1s")
 """What tc makes of a slow link: what would wait for longer than a second is dropped."""
 
 DROP = """
@@ -183,7 +183,7 @@ class Hosts:
         self.separate([name], [each for each in self.hosts if each != name])
 
     def slow_down(self, name: str) -> None:
-        """Let a host's link carry 64 kB a second in each direction."""
+        """Let a host's link carry 8 kB a second in each direction."""
         for end in self._ends(self[name]):
             _run([*end, "root", *SLOW])
 

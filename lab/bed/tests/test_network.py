@@ -87,7 +87,7 @@ def test_a_slow_link_lets_packets_wait_in_both_directions_until_it_is_fast_again
         hosts.slow_down("one")
         for sender, receiver, there in ((one, two, one.namespace), (two, one, hosts.switch)):
             [told] = [each for each in shapers(there) if each["kind"] == "tbf"]
-            assert (told["options"]["rate"], told["overlimits"]) == (64_000, 0)
+            assert (told["options"]["rate"], told["overlimits"]) == (8_000, 0)
             sender.run(sys.executable, "-c", SEND_MANY, receiver.address)
             wait_until("packets wait", partial(is_waited_in, there), 20)
         hosts.reconnect()
