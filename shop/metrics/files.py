@@ -165,10 +165,15 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _write_for_ever(path: Path) -> None:
     began = time.monotonic()
-    # In place: ext4 writes a file to the disk before it lets it replace another, which took 6 ms
-    # beside a busy database. What follows the checksum is older, and ignored.
-    file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
     while True:
         clocks = {"time": time.time(), "uptime": time.monotonic() - began}
-        os.pwrite(file, framed({**_own(), **clocks}), 0)
+        text = framed({**_own(), **clocks})
+        # In place: ext4 writes a file to the disk before it lets it replace another, which took
+        # 6 ms beside a busy database. What follows the checksum is older, and ignored. Opened each
+        # time, since web processes that start remove the files of their host.
+        file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
+        try:
+            os.write(file, text)
+        finally:
+            os.close(file)
         time.sleep(EVERY)
