@@ -132,16 +132,17 @@ class SaleCache:
             cursor.execute(READ, [list(sales)])
             rows = cursor.fetchall()
         received = timedelta(seconds=time.monotonic())
-        if len(self._sales) + len(rows) > MOST_SALES:
+        read = {sale: CachedSale(*(sale, *fields, now - received)) for now, sale, *fields in rows}
+        if len(self._sales) + len(read.keys() - self._sales.keys()) > MOST_SALES:
             self._sales.clear()
             self._fresh_until.clear()
-        for now, sale, *fields in rows:
+        for sale, cached in read.items():
             # In this order: a reader that finds a sale must also find its expiry.
             self._fresh_until[sale] = began + FRESH
-            self._sales[sale] = CachedSale(*(sale, *fields, now - received))
-        if not any(row[1] == sales[0] for row in rows):
+            self._sales[sale] = cached
+        if sales[0] not in read:
             raise NoSuchSale(sales[0])
-        return self._sales[sales[0]]
+        return read[sales[0]]
 
 
 @cache
