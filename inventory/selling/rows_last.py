@@ -120,12 +120,12 @@ def foresee(tickets: Sequence[PurchaseTicket]) -> list[Foreseen]:
         cursor.nextset()
         known, used = batch.known_and_used(cursor)
         cursor.nextset()
-        ids = [row[0] for row in cursor]
+        ids = iter(cursor.fetchall())
     seen = []
     for item, lines in by_item.items():
         decision = decide(lines, available[item], known, used) if item in available else None
         for ticket in decision.granted if decision else ():
-            ticket.answer = Granted(ticket.request, ids.pop())
+            ticket.answer = Granted(ticket.request, *next(ids))
         seen.append(Foreseen(lines, decision))
     return seen
 
