@@ -5,7 +5,8 @@ By itself, a payment that is under way succeeds or is declined, and money that i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
 from typing import NamedTuple
 
 from loadtest.history import OK, Shown
@@ -164,23 +165,14 @@ def _pay(order: Order, _: Call) -> Outcomes:
         yield "" if order.status == PAID else f"order_{order.status}", order
 
 
-def _cancel(order: Order, call: Call) -> Outcomes:
+def _end(order: Order, call: Call, status: str, ended: Collection[str]) -> Outcomes:
+    """Give an order of that status back, as a whole or in part; it may have ended in this way."""
     if call.wanted:
-        yield from _give_back(order, call, AWAITING)
-    elif order.status == AWAITING:
+        yield from _give_back(order, call, status)
+    elif order.status == status:
         yield "", order.ended()
     else:
-        yield "" if order.status == CANCELLED else f"order_{order.status}", order
-
-
-def _refund(order: Order, call: Call) -> Outcomes:
-    if call.wanted:
-        yield from _give_back(order, call, PAID)
-    elif order.status == PAID:
-        yield "", order.ended()
-    else:
-        returned = order.status in (RETURNING, REFUNDED)
-        yield "" if returned else f"order_{order.status}", order
+        yield "" if order.status in ended else f"order_{order.status}", order
 
 
 def _give_back(order: Order, call: Call, status: str) -> Outcomes:
@@ -205,6 +197,6 @@ def _give_back(order: Order, call: Call, status: str) -> Outcomes:
 STEPS: Mapping[str, Callable[[Order, Call], Outcomes]] = {
     "read": _read,
     "payment": _pay,
-    "cancel": _cancel,
-    "refund": _refund,
+    "cancel": partial(_end, status=AWAITING, ended=(CANCELLED,)),
+    "refund": partial(_end, status=PAID, ended=(RETURNING, REFUNDED)),
 }
