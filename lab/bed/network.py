@@ -66,7 +66,7 @@ def missing() -> str:
     """Return what this machine lacks for a bed; empty if nothing is known to be missing."""
     if sys.platform != "linux" or os.geteuid() != 0:
         return "this command does not run as root on Linux"
-    programs = [name for name in ("ip", "nft") if which(name, path=PATH) is None]
+    programs = [name for name in ("ip", "nft", "tc") if which(name, path=PATH) is None]
     return f"{' and '.join(programs)} cannot be found" if programs else ""
 
 
