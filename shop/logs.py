@@ -26,8 +26,8 @@ ORDER = re.compile(r"/orders/(\d{1,19})(?:/|$)")
 OWN_ID = "shop.request_id"
 """In the environ: the id of a request that came without one."""
 
-TRACE_ID = "shop.trace_id"
-"""In the environ: the trace of a request that has a span, as a number."""
+SPAN = "shop.span"
+"""In the environ: the request's span, if it has one."""
 
 _environ: ContextVar[dict[str, Any] | None] = ContextVar("environ", default=None)
 _task: ContextVar[tuple[str, str] | None] = ContextVar("task", default=None)
@@ -53,8 +53,8 @@ def ids() -> dict[str, str]:
         found["task"], found["task_id"] = task
     if (environ := _environ.get()) is not None:
         found["request"] = _request_id(environ)
-        if trace_id := environ.get(TRACE_ID):
-            found["trace"] = f"{trace_id:032x}"
+        if (span := environ.get(SPAN)) is not None:
+            found["trace"] = f"{span.get_span_context().trace_id:032x}"
         elif trace := TRACEPARENT.fullmatch(environ.get("HTTP_TRACEPARENT", "")):
             found["trace"] = trace[1]
         if order := ORDER.search(environ.get("PATH_INFO", "")):

@@ -10,45 +10,83 @@ from __future__ import annotations
 
 import struct
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan
-from opentelemetry.trace import SpanContext, StatusCode
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.trace import SpanContext, SpanKind, StatusCode, TraceFlags
 
-# Between the ids and the lists: kind, start, end.
-_kind_and_times = struct.Struct("<cBcQcQ")
-_flags = struct.Struct("<2sI")
-_link_flags = struct.Struct("<cI")
+from shop.spans import Description, HotSpan, fields
 
-_STATUSES = {StatusCode.UNSET: b"\x7a\x00", StatusCode.ERROR: b"\x7a\x02\x18\x02"}
-_ANY = SpanContext(1, 1, is_remote=False)
+LOW = 2**64 - 1
+
+_trace_and_span = struct.Struct(">2sQQ2sQ")
+_kind_and_times = struct.Struct("<2scQcQ")
+
+_KINDS = {kind: bytes((0x30, kind.value + 1)) for kind in SpanKind}
+_STATUSES = {
+    StatusCode.UNSET: b"\x7a\x00",
+    StatusCode.OK: b"\x7a\x02\x18\x01",
+    StatusCode.ERROR: b"\x7a\x02\x18\x02",
+}
+_FLAGS = {remote: struct.pack("<I", 0x300 if remote else 0x100) for remote in (False, True)}
+"""Whether the parent, or the span that is linked, is another process's."""
+
+_ANY = SpanContext(1, 1, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
+
+
+class EncodingProcessor(BatchSpanProcessor):
+    """Encodes each span at its end, and keeps the bytes until they are exported.
+
+    A span that waits is some twenty objects. Hundreds of them push everything else that the process
+    needs out of the processor's caches.
+    """
+
+    def on_end(self, span: ReadableSpan) -> None:
+        """Take a span."""
+        if span.context.trace_flags.sampled:
+            super().on_end(cast(ReadableSpan, EncodedSpan(span)))
+
+
+class EncodedSpan:
+    """A span in OTLP's protobuf, with what the others of its group share."""
+
+    __slots__ = ("resource", "scope", "span")
+
+    context = _ANY
+    """Is asked only whether the span is sampled."""
+
+    def __init__(self, span: ReadableSpan) -> None:
+        self.resource, self.scope = span.resource, span.instrumentation_scope
+        self.span = _field(b"\x12", _span(span))
 
 
 class Encoded:
-    """Spans as an export request, which the exporter only serialises."""
+    """Encoded spans as an export request, which the exporter only serialises."""
 
     def __init__(self, spans: Sequence[ReadableSpan]) -> None:
-        self._spans = spans
+        self._spans = cast(Sequence[EncodedSpan], spans)
 
     def SerializePartialToString(self) -> bytes:  # noqa: N802 - as protobuf names it
         """Return the request."""
-        groups: defaultdict[tuple[int, int], list[ReadableSpan]] = defaultdict(list)
-        for span in self._spans:
+        groups: defaultdict[tuple[int, int], list[EncodedSpan]] = defaultdict(list)
+        for each in self._spans:
             # Not by equality: a resource would write itself as JSON for its hash.
-            groups[id(span.resource), id(span.instrumentation_scope)].append(span)
+            groups[id(each.resource), id(each.scope)].append(each)
         return b"".join(_field(b"\x0a", _group(spans)) for spans in groups.values())
 
 
-def _group(spans: Sequence[ReadableSpan]) -> bytes:
+def _group(spans: Sequence[EncodedSpan]) -> bytes:
     """Return the ``ResourceSpans`` of one resource and scope."""
-    [around] = encode_spans(spans[:1]).resource_spans
+    one = ReadableSpan("", _ANY, resource=spans[0].resource, instrumentation_scope=spans[0].scope)
+    [around] = encode_spans([one]).resource_spans
     scope = around.scope_spans[0]
     del scope.spans[:], around.scope_spans[:]
-    content = b"".join(_field(b"\x12", _span(span)) for span in spans)
+    content = b"".join([each.span for each in spans])
     return around.SerializeToString() + _field(b"\x12", scope.SerializeToString() + content)
 
 
@@ -61,33 +99,22 @@ def _field(tag: bytes, content: bytes) -> bytes:
 
 
 def _span(span: ReadableSpan) -> bytes:
-    context, parent, status, links = span.context, span.parent, span.status, span.links
-    try:
-        attributes = [_attribute(key, value) for key, value in (span.attributes or {}).items()]
-    except TypeError:  # a list, which has no hash
+    if not isinstance(span, HotSpan) or not span.plain:
         return _any_span(span)
-    if (
-        context.trace_state
-        or span.events
-        or status.description
-        or status.status_code not in _STATUSES
-        or any([link.attributes for link in links])  # noqa: C419 - a list is faster
-        or span.dropped_attributes
-        or span.dropped_links
-    ):
+    context, parent, name, attributes, description, kind, start, end, linked, status = fields(span)
+    try:
+        described = _described(description) if description else _name_and(name, attributes)
+    except TypeError:  # a list as a value has no hash
         return _any_span(span)
     return b"".join(
         (
             _ids(context),
             b"\x22\x08" + parent.span_id.to_bytes(8) if parent else b"",
-            _name(span.name),
-            _kind_and_times.pack(
-                *(b"\x30", span.kind.value + 1, b"\x39", span.start_time, b"\x41", span.end_time)
-            ),
-            *attributes,
-            *(_link(link.context) for link in links),
+            described,
+            _kind_and_times.pack(_KINDS[kind], b"\x39", start, b"\x41", end),
+            *map(_link, linked),
             _STATUSES[status.status_code],
-            _flags.pack(b"\x85\x01", _remote(parent)),
+            b"\x85\x01" + _FLAGS[parent is not None and parent.is_remote],
         )
     )
 
@@ -97,21 +124,23 @@ def _any_span(span: ReadableSpan) -> bytes:
 
 
 def _ids(context: SpanContext) -> bytes:
-    ids = context.trace_id.to_bytes(16), context.span_id.to_bytes(8)
-    return b"\x0a\x10%b\x12\x08%b" % ids
-
-
-def _remote(context: SpanContext | None) -> int:
-    return 0x300 if context and context.is_remote else 0x100
+    trace = context.trace_id
+    return _trace_and_span.pack(b"\x0a\x10", trace >> 64, trace & LOW, b"\x12\x08", context.span_id)
 
 
 def _link(context: SpanContext) -> bytes:
-    return b"\x6a\x21" + _ids(context) + _link_flags.pack(b"\x35", _remote(context))
+    return b"\x6a\x21%b\x35%b" % (_ids(context), _FLAGS[context.is_remote])
 
 
 @lru_cache(1024)
-def _name(name: str) -> bytes:
-    return _field(b"\x2a", name.encode())
+def _described(description: Description) -> bytes:
+    return _name_and(description.name, description.attributes)
+
+
+def _name_and(name: str, attributes: Mapping[str, Any]) -> bytes:
+    return b"".join(
+        (_field(b"\x2a", name.encode()), *map(_attribute, attributes, attributes.values()))
+    )
 
 
 @lru_cache(1024, typed=True)  # 1 and True are equal

@@ -5,15 +5,16 @@ each link. A purchase has a span and two links, which took longer than its share
 Only a request's own thread and the leader of its batch write to its span, and neither writes much,
 so plain dictionaries and lists do; the SDK's limits do not apply to them.
 
-What ends is an ordinary ``ReadableSpan`` for whatever processors the provider has.
+A span is itself the ``ReadableSpan`` that the provider's processors get when it ends, not a copy.
 """
 
 from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, cast
 
 from opentelemetry import trace
@@ -26,6 +27,27 @@ from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode,
 _FLAGS = tuple(TraceFlags(number) for number in range(4))
 _ROOT = Context()
 _UNSET = Status()
+_NOTHING: Mapping[str, Any] = {}
+
+SAMPLES_ROOTS = ("AlwaysOnSampler", "ParentBased{root:AlwaysOnSampler,")
+"""How the samplers' descriptions begin that take every span without a parent."""
+
+fields = attrgetter(
+    *("_context", "_parent", "_name", "_attributes", "description"),
+    *("_kind", "_start_time", "_end_time", "_linked", "_status"),
+)
+"""Returns what a plain `HotSpan` has recorded."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Description:
+    """A name and attributes that many spans share.
+
+    It equals nothing but itself, so that what is derived from it can be cached by it.
+    """
+
+    name: str
+    attributes: Mapping[str, Any]
 
 
 class HotTracer:
@@ -41,43 +63,66 @@ class HotTracer:
         ids = self.tracer.id_generator
         self._trace_id, self._span_id = ids.generate_trace_id, ids.generate_span_id
         self._random = TraceFlags.RANDOM_TRACE_ID if ids.is_trace_id_random() else 0
+        self._samples_roots = self.tracer.sampler.get_description().startswith(SAMPLES_ROOTS)
 
     def start(
         self,
         name: str,
         kind: SpanKind,
         above: Context = _ROOT,
-        links: Sequence[Link] = (),
+        links: Sequence[SpanContext] = (),
     ) -> trace.Span:
         """Start a span; one that records nothing if the sampler does not want it.
 
         Args:
-            name, kind, links: of the span.
+            name, kind: of the span.
+            links: to other spans.
             above: where its parent is.
         """
-        parent: SpanContext | None = None
-        random = self._random
-        if above:
-            parent = trace.get_current_span(above).get_span_context()
-        if parent and parent.is_valid:
-            trace_id, random = parent.trace_id, parent.trace_flags & TraceFlags.RANDOM_TRACE_ID
+        if not above and self._samples_roots:
+            flags = _FLAGS[self._random | TraceFlags.SAMPLED]
+            context = SpanContext(self._trace_id(), self._span_id(), False, flags)
+            span = HotSpan(self, name, kind, context, None, links)
         else:
-            parent, trace_id = None, self._trace_id()
-        wanted = self.tracer.sampler.should_sample(above, trace_id, name, kind, None, links)
-        flags = _FLAGS[random | wanted.decision.is_sampled()]
-        context = SpanContext(trace_id, self._span_id(), False, flags, wanted.trace_state)
-        if not wanted.decision.is_recording():
-            return trace.NonRecordingSpan(context)
-        span = HotSpan(self, name, kind, context, parent)
-        if wanted.attributes:
-            span.attributes.update(wanted.attributes)
-        span.links.extend(links)
+            parent: SpanContext | None = trace.get_current_span(above).get_span_context()
+            random = self._random
+            if parent and parent.is_valid:
+                trace_id, random = parent.trace_id, parent.trace_flags & TraceFlags.RANDOM_TRACE_ID
+            else:
+                parent, trace_id = None, self._trace_id()
+            linked = [Link(each) for each in links]
+            wanted = self.tracer.sampler.should_sample(above, trace_id, name, kind, None, linked)
+            flags = _FLAGS[random | wanted.decision.is_sampled()]
+            context = SpanContext(trace_id, self._span_id(), False, flags, wanted.trace_state)
+            if not wanted.decision.is_recording():
+                return trace.NonRecordingSpan(context)
+            span = HotSpan(self, name, kind, context, parent, links)
+            span.plain = not wanted.trace_state
+            if wanted.attributes:
+                span.set_attributes(wanted.attributes)
         self.tracer.span_processor.on_start(cast(Span, span), above)  # it may set attributes
         return span
 
 
-class HotSpan(trace.Span):
-    """A recording span."""
+class HotSpan(ReadableSpan, trace.Span):
+    """A recording span.
+
+    Attributes:
+        description: of name and attributes, if there is one.
+        plain: it has no events, no state of a vendor, no description of its status, and no
+            attributes at its links.
+    """
+
+    # Most spans keep most of these.
+    _instrumentation_info = None
+    _context: SpanContext
+    _attributes: Mapping[str, Any] = _NOTHING
+    _linked: tuple[SpanContext | Link, ...]  # a link is made when one is read
+    _events: tuple[Event, ...] = ()
+    _status = _UNSET
+    _end_time: int | None = None
+    description: Description | None = None
+    plain = True
 
     def __init__(
         self,
@@ -86,18 +131,14 @@ class HotSpan(trace.Span):
         kind: SpanKind,
         context: SpanContext,
         parent: SpanContext | None,
+        links: Iterable[SpanContext],
     ) -> None:
-        self._tracer = tracer
-        self._name = name
-        self._kind = kind
-        self._context = context
-        self._parent = parent
-        self.attributes: dict[str, Any] = {}
-        self.links: list[Link] = []
-        self._events: list[Event] = []
-        self._status = _UNSET
-        self._recording = True
-        self._began = time.time_ns()
+        # Not by the base's constructor, which takes thrice as long.
+        self._on_end = tracer.tracer.span_processor.on_end
+        self._resource, self._instrumentation_scope = tracer.tracer.resource, tracer.scope
+        self._name, self._kind, self._context, self._parent = name, kind, context, parent
+        self._linked = tuple(links)
+        self._start_time = time.time_ns()
 
     def get_span_context(self) -> SpanContext:
         """Return the span's ids."""
@@ -105,31 +146,59 @@ class HotSpan(trace.Span):
 
     def is_recording(self) -> bool:
         """Whether the span has not ended."""
-        return self._recording
+        return self._end_time is None
+
+    def describe(self, description: Description) -> None:
+        """Set name and attributes; those it has already give way."""
+        if self._end_time is not None:
+            return
+        if self._attributes:
+            description = Description(
+                description.name, {**self._attributes, **description.attributes}
+            )
+        self.description = description
+        self._name, self._attributes = description.name, description.attributes
 
     def set_attributes(self, attributes: Mapping[str, Any]) -> None:
         """Set attributes."""
-        self.attributes.update(attributes)
+        if self._end_time is None:
+            self._attributes, self.description = {**self._attributes, **attributes}, None
 
     def set_attribute(self, key: str, value: Any) -> None:
         """Set an attribute."""
-        self.attributes[key] = value
+        self.set_attributes({key: value})
 
     def add_link(self, context: SpanContext, attributes: Any = None) -> None:
         """Link the span to another one."""
-        self.links.append(Link(context, attributes))
+        if self._end_time is None:
+            self._linked += (Link(context, attributes) if attributes else context,)
+            self.plain = self.plain and not attributes
+
+    @property
+    def links(self) -> Sequence[Link]:
+        """The links to other spans."""
+        return [each if isinstance(each, Link) else Link(each) for each in self._linked]
+
+    _links = links  # as the base calls it
 
     def add_event(self, name: str, attributes: Any = None, timestamp: int | None = None) -> None:
         """Note an event."""
-        self._events.append(Event(name, attributes, timestamp))
+        if self._end_time is None:
+            self._events += (Event(name, attributes, timestamp),)
+            self.plain = False
 
     def update_name(self, name: str) -> None:
         """Rename the span."""
-        self._name = name
+        if self._end_time is None:
+            self._name, self.description = name, None
 
     def set_status(self, status: Status | StatusCode, description: str | None = None) -> None:
         """Set the status."""
-        self._status = status if isinstance(status, Status) else Status(status, description)
+        if self._end_time is None:
+            if not isinstance(status, Status):
+                status = Status(status, description)
+            self._status = status
+            self.plain = self.plain and not status.description
 
     def record_exception(
         self,
@@ -150,38 +219,31 @@ class HotSpan(trace.Span):
 
     def end(self, end_time: int | None = None) -> None:
         """End the span, and pass it on to be exported."""
-        if not self._recording:
-            return
-        self._recording = False
-        tracer = self._tracer.tracer
-        tracer.span_processor.on_end(
-            ReadableSpan(
-                self._name,
-                self._context,
-                self._parent,
-                tracer.resource,
-                self.attributes,
-                self._events,
-                self.links,
-                self._kind,
-                status=self._status,
-                start_time=self._began,
-                end_time=end_time or time.time_ns(),
-                instrumentation_scope=self._tracer.scope,
-            )
-        )
+        if self._end_time is None:
+            self._end_time = end_time or time.time_ns()
+            self._on_end(self)
 
 
-@contextmanager
-def as_current(span: trace.Span) -> Iterator[trace.Span]:
-    """Make a span the current one, and end it; an exception is noted on it."""
-    token = attach(trace.set_span_in_context(span))
-    try:
-        yield span
-    except Exception as error:
-        span.record_exception(error)
-        span.set_status(Status(StatusCode.ERROR, f"{type(error).__name__}: {error}"))
-        raise
-    finally:
-        detach(token)
-        span.end()
+class Current:
+    """Makes a span the current one for a block, and ends it; an exception is noted on it.
+
+    Args:
+        span: to begin with; the block's value.
+    """
+
+    # A class, since a generator would take twice as long.
+    __slots__ = ("_span", "_token")
+
+    def __init__(self, span: trace.Span) -> None:
+        self._span = span
+
+    def __enter__(self) -> trace.Span:
+        self._token = attach(trace.set_span_in_context(self._span))
+        return self._span
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        detach(self._token)
+        if isinstance(error, Exception):
+            self._span.record_exception(error)
+            self._span.set_status(Status(StatusCode.ERROR, f"{type(error).__name__}: {error}"))
+        self._span.end()

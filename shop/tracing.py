@@ -28,9 +28,10 @@ from shop import environment, logs
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
-    from opentelemetry.sdk.trace import TracerProvider
-    from opentelemetry.sdk.trace.export import SpanExporter
+    from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
     from opentelemetry.trace import Span
+
+    from shop.spans import HotSpan
 
 Environ = dict[str, Any]
 Application = Callable[[Environ, Callable[..., Any]], Iterable[bytes]]
@@ -57,9 +58,8 @@ def start(kind: str) -> None:
         from opentelemetry import trace
         from opentelemetry.sdk.resources import Resource
         from opentelemetry.sdk.trace import Tracer, TracerProvider
-        from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-        exporter = _exporter(name)
+        processor = _processor(name)
     except ImportError as error:
         raise ImproperlyConfigured(
             f"OTEL_TRACES_EXPORTER needs requirements-telemetry.txt installed: {error}"
@@ -70,7 +70,7 @@ def start(kind: str) -> None:
     provider = TracerProvider(resource=resource)
     if not isinstance(provider.get_tracer("shop"), Tracer):
         return  # OTEL_SDK_DISABLED
-    provider.add_span_processor(BatchSpanProcessor(exporter))
+    provider.add_span_processor(processor)
     trace.set_tracer_provider(provider)  # for instrumentations that a project adds
     use(provider)
     if kind == "celery":
@@ -81,11 +81,11 @@ def start(kind: str) -> None:
         worker_process_shutdown.connect(lambda **_: provider.shutdown(), weak=False)
 
 
-def _exporter(name: str) -> SpanExporter:
-    if name == "console":
-        from opentelemetry.sdk.trace.export import ConsoleSpanExporter
+def _processor(name: str) -> SpanProcessor:
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter
 
-        return ConsoleSpanExporter()
+    if name == "console":
+        return BatchSpanProcessor(ConsoleSpanExporter())
     if name == "otlp":
         from opentelemetry.exporter.otlp.proto.http import trace_exporter
 
@@ -93,7 +93,7 @@ def _exporter(name: str) -> SpanExporter:
 
         # The exporter has no parameter for it; sending and retrying remain its own.
         vars(trace_exporter)["encode_spans"] = otlp.Encoded
-        return trace_exporter.OTLPSpanExporter()
+        return otlp.EncodingProcessor(trace_exporter.OTLPSpanExporter())
     raise ImproperlyConfigured(f"OTEL_TRACES_EXPORTER must be otlp, console or none, not {name!r}.")
 
 
@@ -102,11 +102,18 @@ def without_token(path: str) -> str:
     return RESET_TOKEN.sub("{user}/{token}", path)
 
 
-@lru_cache(1024)  # a rush asks for few paths
-def _named(path: str) -> tuple[str, str]:
-    """Return a path without its token, and the name of its route."""
+def _answered(method: str, path: str, code: int) -> tuple[str, dict[str, Any]]:
+    """Return the name and the attributes of a request's span."""
     path = without_token(path)
-    return path, NUMBERS.sub("{id}", path)
+    attributes = {
+        "http.request.method": method,
+        "url.path": path,
+        "http.response.status_code": code,
+    }
+    if code == 404:  # any path can be asked for, and a name must not be unique
+        return method, attributes
+    route = NUMBERS.sub("{id}", path)
+    return f"{method} {route}", {**attributes, "http.route": route}
 
 
 _traces: Traces | None = None
@@ -177,7 +184,10 @@ class Traces:
 
         self._api = trace
         self._now, self._root = context.get_current, context.Context()
-        self._hot, self._as_current = spans.HotTracer(provider), spans.as_current
+        self._hot, self._current = spans.HotTracer(provider), spans.Current
+        self._light: type[HotSpan] = spans.HotSpan
+        # A rush asks for few paths, and gets few answers.
+        self._answered = lru_cache(1024)(lambda *call: spans.Description(*_answered(*call)))
         self._tracer = self._hot.tracer
         self._text = TraceContextTextMapPropagator()
         self._task: ContextVar[Task | None] = ContextVar("task", default=None)
@@ -196,32 +206,24 @@ class Traces:
 
     def requests(self, application: Application) -> Application:
         """Span each request of a WSGI application."""
+        start, current, server = self._hot.start, self._current, self._api.SpanKind.SERVER
+        light = self._light
 
         def call(environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
-            path, route = _named(environ["PATH_INFO"])
+            path, method = environ["PATH_INFO"], environ["REQUEST_METHOD"]
             if path.startswith(UNTRACED):
                 return application(environ, start_response)
-            method = environ["REQUEST_METHOD"]
-            above = self._remote(environ.get("HTTP_TRACEPARENT", ""))
-            span = self._hot.start(method, self._api.SpanKind.SERVER, above)
-            environ[logs.TRACE_ID] = span.get_span_context().trace_id
+            span = start(method, server, self._remote(environ.get("HTTP_TRACEPARENT", "")))
+            environ[logs.SPAN] = span
 
             def answer(status: str, *rest: Any) -> Any:
-                code = int(status[:3])
-                attributes: dict[str, str | int] = {
-                    "http.request.method": method,
-                    "url.path": path,
-                    "http.response.status_code": code,
-                }
-                if code != 404:  # any path can be asked for, and a name must not be unique
-                    attributes["http.route"] = route
-                    span.update_name(f"{method} {route}")
-                span.set_attributes(attributes)
-                if code >= 500:
-                    span.set_status(self._api.StatusCode.ERROR)
+                if isinstance(span, light):
+                    span.describe(self._answered(method, path, int(status[:3])))
+                    if status >= "500":
+                        span.set_status(self._api.StatusCode.ERROR)
                 return start_response(status, *rest)
 
-            with self._as_current(span):
+            with current(span):
                 return application(environ, answer)
 
         return call
@@ -231,12 +233,13 @@ class Traces:
         """Span a batch, and link it and its requests to each other."""
         traces = (ticket.request.trace for ticket in tickets)
         requests = [each for each in traces if each is not None and each.is_recording()]
-        links = [self._api.Link(request.get_span_context()) for request in requests]
-        with self._as_current(
+        links = [request.get_span_context() for request in requests]
+        with self._current(
             self._hot.start("batch", self._api.SpanKind.INTERNAL, self._now(), links)
         ) as span:
+            context = span.get_span_context()
             for request in requests:
-                request.add_link(span.get_span_context())
+                request.add_link(context)
             yield
             granted = sum(isinstance(ticket.answer, Granted) for ticket in tickets)
             span.set_attributes(

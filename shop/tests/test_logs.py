@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
+from opentelemetry.trace import NonRecordingSpan, SpanContext
 
 from shop import environment, logs
 
@@ -55,7 +56,8 @@ def test_a_line_has_the_ids_of_its_request_trace_and_order(written: StringIO) ->
 
 def test_a_requests_own_span_gives_the_trace_of_its_lines(written: StringIO) -> None:
     given = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-    line = line_of({**ASKED, "HTTP_TRACEPARENT": given, logs.TRACE_ID: 0xAB}, written)
+    span = NonRecordingSpan(SpanContext(0xAB, 1, is_remote=False))
+    line = line_of({**ASKED, "HTTP_TRACEPARENT": given, logs.SPAN: span}, written)
     assert line["trace"] == "0" * 30 + "ab"
 
 

@@ -20,7 +20,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceState
 
 from shop import otlp, tracing
-from shop.spans import HotTracer, as_current
+from shop.spans import Current, Description, HotSpan, HotTracer
 
 NEAR = SpanContext(2**127 + 1, 2**63 + 1, is_remote=False, trace_flags=trace.TraceFlags(1))
 FAR = SpanContext(1, 1, is_remote=True, trace_flags=trace.TraceFlags(1))
@@ -50,11 +50,12 @@ def below(context: SpanContext) -> Any:
 
 
 def links(tracer: HotTracer | Tracer) -> None:
-    given = [Link(NEAR), Link(FAR)]
+    given = [NEAR, FAR]
     if isinstance(tracer, HotTracer):
         span = tracer.start("links", SpanKind.SERVER, below(FAR), given)
     else:
-        span = tracer.start_span("links", below(FAR), SpanKind.SERVER, links=given)
+        linked = [Link(each) for each in given]
+        span = tracer.start_span("links", below(FAR), SpanKind.SERVER, links=linked)
     span.add_link(FAR, {"with": "attributes"})
     span.end()
 
@@ -73,6 +74,22 @@ def change(do: Callable[[trace.Span], object]) -> Callable[[HotTracer | Tracer],
     return with_either
 
 
+def describe(*after: Callable[[trace.Span], object]) -> Callable[[trace.Span], None]:
+    """Return what describes a span, and changes it before and after."""
+
+    def of_either(span: trace.Span) -> None:
+        span.set_attributes({"a": "before", "first": True})
+        if isinstance(span, HotSpan):
+            span.describe(Description("GET /", {"a": "b", "code": 200}))
+        else:
+            span.update_name("GET /")
+            span.set_attributes({"a": "b", "code": 200})
+        for change in after:
+            change(span)
+
+    return of_either
+
+
 SPANS: dict[str, Callable[[HotTracer | Tracer], None]] = {
     "nothing": change(lambda span: None),
     "one and true": change(lambda span: span.set_attributes({"a": 1, "b": True, "c": 1.0})),
@@ -80,6 +97,9 @@ SPANS: dict[str, Callable[[HotTracer | Tracer], None]] = {
     "long text": change(lambda span: span.set_attribute("path", "/" + "长" * 20_000)),
     "list": change(lambda span: span.set_attribute("list", ["a", "b"])),
     "name": change(lambda span: span.update_name("n" * 200)),
+    "described": change(describe()),
+    "described, renamed": change(describe(lambda span: span.update_name("n"))),
+    "described, changed": change(describe(lambda span: span.set_attribute("code", 500))),
     "error": change(lambda span: span.set_status(StatusCode.ERROR)),
     "why": change(lambda span: span.set_status(Status(StatusCode.ERROR, "it broke"))),
     "fine": change(lambda span: span.set_status(StatusCode.OK)),
@@ -102,7 +122,8 @@ def test_a_spans_bytes_say_what_opentelemetrys_encoder_says(name, kind):
 
 
 def written(spans: Any) -> ExportTraceServiceRequest:
-    return ExportTraceServiceRequest.FromString(otlp.Encoded(spans).SerializePartialToString())
+    encoded: Any = [otlp.EncodedSpan(span) for span in spans]
+    return ExportTraceServiceRequest.FromString(otlp.Encoded(encoded).SerializePartialToString())
 
 
 @pytest.mark.parametrize("name", SPANS)
@@ -111,7 +132,8 @@ def test_a_light_span_records_what_the_sdks_own_records(name):
     SPANS[name](spans.hot)
     SPANS[name](spans.sdk)
     light, own = spans.ended
-    assert json.dumps(dict(light.attributes or {})) == json.dumps(dict(own.attributes or {}))
+    one, other = (json.dumps(dict(each.attributes or {}), sort_keys=True) for each in spans.ended)
+    assert one == other
     for each in ("name", "kind", "parent", "dropped_attributes", "dropped_links"):
         assert getattr(light, each) == getattr(own, each), each
     assert light.status.status_code is own.status.status_code
@@ -126,7 +148,7 @@ def test_a_light_span_records_what_the_sdks_own_records(name):
 
 def test_a_child_has_its_parents_trace_and_state():
     spans = Spans()
-    with as_current(spans.hot.start("child", SpanKind.SERVER, below(STATED))) as span:
+    with Current(spans.hot.start("child", SpanKind.SERVER, below(STATED))) as span:
         assert trace.get_current_span() is span
     [ended] = spans.ended
     assert (ended.context.trace_id, ended.parent) == (STATED.trace_id, STATED)
@@ -136,17 +158,54 @@ def test_a_child_has_its_parents_trace_and_state():
 
 def test_an_exception_is_on_the_span_that_it_ends_and_goes_on():
     spans = Spans()
-    with pytest.raises(ValueError, match="no"), as_current(spans.hot.start("x", SpanKind.SERVER)):
+    with pytest.raises(ValueError, match="no"), Current(spans.hot.start("x", SpanKind.SERVER)):
         raise ValueError("no")
     [ended] = spans.ended
     assert ended.status.status_code is StatusCode.ERROR
     assert [dict(event.attributes or {})["exception.message"] for event in ended.events] == ["no"]
 
 
+def test_one_description_serves_many_spans():
+    spans = Spans()
+    shared = Description("GET /", {"code": 200})
+    for name in ("", "changed", ""):
+        span = cast(HotSpan, spans.hot.start("x", SpanKind.SERVER))
+        span.describe(shared)
+        if name:
+            span.update_name(name)
+            span.set_attribute("code", 500)
+        span.end()
+    assert [(span.name, dict(span.attributes or {})) for span in spans.ended] == [
+        *(("GET /", {"code": 200}), ("changed", {"code": 500}), ("GET /", {"code": 200})),
+    ]
+    assert written(spans.ended) == encode_spans(spans.ended)
+
+
+def test_what_has_ended_does_not_change():
+    spans = Spans()
+    for tracer in (spans.hot, spans.sdk):
+        if isinstance(tracer, HotTracer):
+            span = tracer.start("x", SpanKind.SERVER)
+        else:
+            span = tracer.start_span("x", kind=SpanKind.SERVER)
+        span.end()
+        span.set_attribute("late", 1)
+        span.add_event("late")
+        span.add_link(NEAR)
+        span.set_status(StatusCode.ERROR)
+        span.update_name("late")
+        span.end()
+    light, own = spans.ended
+    for ended in (light, own):
+        assert (ended.name, dict(ended.attributes or {})) == ("x", {})
+        assert (list(ended.events), list(ended.links)) == ([], [])
+        assert ended.status.status_code is StatusCode.UNSET
+
+
 def test_what_the_sampler_does_not_want_is_not_recorded(monkeypatch):
     monkeypatch.setenv("OTEL_TRACES_SAMPLER", "always_off")
     spans = Spans()
-    with as_current(spans.hot.start("x", SpanKind.SERVER)) as span:
+    with Current(spans.hot.start("x", SpanKind.SERVER)) as span:
         assert not span.is_recording()
     assert spans.ended == ()
 
@@ -183,7 +242,7 @@ def test_the_exporter_sends_these_bytes(monkeypatch):
         threading.Thread(target=server.handle_request, daemon=True).start()
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
         monkeypatch.setattr(otlp.Encoded, "SerializePartialToString", lambda _: b"made here")
-        exporter = tracing._exporter("otlp")
-        exporter.export(spans.ended)
-        exporter.shutdown()
+        processor = tracing._processor("otlp")
+        processor.on_end(spans.ended[0])
+        processor.shutdown()
     assert taken == [("/v1/traces", b"made here")]

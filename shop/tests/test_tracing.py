@@ -42,6 +42,7 @@ GIVEN = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 @pytest.fixture
 def spans() -> Iterator[InMemorySpanExporter]:
     """Collect the spans of the test."""
+    tasks.app.finalize()  # if two threads do it at once, one finds tasks that are half made
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
