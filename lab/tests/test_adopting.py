@@ -155,6 +155,7 @@ def project(db: None, tmp_path: Path) -> Iterator[Project]:
         admin.execute("DROP ROLE IF EXISTS seats_web")
 
 
+@pytest.mark.long
 def test_the_guide_leads_to_a_sale_that_passes_its_tests(project):
     assert len(steps()) == 8
     told = project.follow(steps()[1:])

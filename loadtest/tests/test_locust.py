@@ -76,6 +76,7 @@ def test_a_rush_on_a_right_shop_sells_everything_and_is_proved(tmp_path: Path) -
     assert verdict.counts["ok"] == verdict.counts["orders"] == verdict.counts["total"] == 10
 
 
+@pytest.mark.long
 def test_several_processes_have_buyers_and_histories_of_their_own(tmp_path: Path) -> None:
     shop, folder = FakeShop(stock=10), tmp_path / "history"
     with serving(shop) as url:
@@ -117,6 +118,7 @@ def test_a_bug_in_the_shop_turns_its_property_red(
         assert verdict.counts["oversold"] == 5
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mix", sorted(set(MIXES) - {"rush", "all"}))
 def test_every_mix_does_what_it_is_named_for(mix: str, tmp_path: Path) -> None:
     opens_in = 5 if mix == "bots" else 2  # bots are there before it
@@ -155,6 +157,7 @@ def test_in_an_open_loop_buyers_come_at_times_of_their_own(tmp_path: Path) -> No
     assert FAIL not in {each.verdict for each in verdict.properties}, verdict.to_json()
 
 
+@pytest.mark.long
 def test_the_same_seed_makes_the_same_buyers(tmp_path: Path) -> None:
     def asked(number: int) -> list[tuple[str, str]]:
         folder = tmp_path / str(number)

@@ -102,6 +102,7 @@ def test_a_name_that_would_break_the_hash_tag_is_refused(cluster: RedisCluster):
             RedisLock(cluster, name)
 
 
+@pytest.mark.long
 def test_behind_sentinels_the_lock_moves_to_the_promoted_replica():
     with (
         Primary() as primary,
@@ -140,6 +141,7 @@ def test_behind_sentinels_the_lock_moves_to_the_promoted_replica():
         after.release()
 
 
+@pytest.mark.long
 def test_a_grant_that_too_few_replicas_confirm_is_released():
     with Primary() as primary, Replica(primary) as replica, Redis(port=primary.port) as client:
         eventually(lambda: in_sync(client), within=30)
@@ -169,6 +171,7 @@ class Jumping:
         return self.transport.pop(*args)
 
 
+@pytest.mark.long
 def test_a_replicated_grant_counts_from_its_confirmation_and_fails_if_that_is_late():
     with Primary() as primary, Replica(primary), Redis(port=primary.port) as client:
         eventually(lambda: in_sync(client), within=30)

@@ -228,6 +228,7 @@ def sentinels(count: int) -> Iterator[tuple[list[Any], Any, str]]:
         yield watching, primary, f"redis+sentinel://{places}/shop"
 
 
+@pytest.mark.long
 def test_sentinels_and_a_failover_with_asyncio():
     with sentinels(1) as (_, primary, url):
 
@@ -247,6 +248,7 @@ def test_sentinels_and_a_failover_with_asyncio():
             in_loop(url, scenario)
 
 
+@pytest.mark.long
 def test_a_silent_sentinel_does_not_hold_an_acquire_up_past_its_deadline():
     """The client's own retries would go on for a quarter of a minute."""
     with sentinels(2) as (watching, _, url):

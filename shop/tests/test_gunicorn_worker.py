@@ -71,6 +71,7 @@ def worker_of(port: int) -> int:
         return 0
 
 
+@pytest.mark.long
 def test_a_reload_leaves_the_port_open_for_the_new_worker(tmp_path: Path) -> None:
     (tmp_path / "hello.py").write_text(APPLICATION)
     port = free_port()

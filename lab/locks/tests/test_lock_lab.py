@@ -153,6 +153,7 @@ def buyer():
 
 
 @pytest.mark.browser
+@pytest.mark.long
 @pytest.mark.django_db(transaction=True)
 def test_a_visitor_breaks_a_lock_by_keyboard_and_sees_it_mended(open_page):
     page = open_page("/locks/setnx-expire/crash/")

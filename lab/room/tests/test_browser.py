@@ -12,7 +12,7 @@ from loadtest.faults.ports import free_port
 from shop.checkout.purchase import buy
 from shop.tests.catalogue import a_buyer, a_sale
 
-pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.django_db(transaction=True)]
 
 NAMELESS = """
 () => [...document.querySelectorAll("main :is(input, select, button, a, svg[role=img])")]

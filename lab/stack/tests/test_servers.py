@@ -80,6 +80,7 @@ def test_commits_are_durable_and_what_others_must_not_read_is_readable_by_its_ow
             assert path.stat().st_mode & 0o077 == 0, path
 
 
+@pytest.mark.long
 def test_servers_are_shared_and_the_last_user_stops_them():
     with private_folder() as parent:
         folder = parent / "servers"
@@ -92,6 +93,7 @@ def test_servers_are_shared_and_the_last_user_stops_them():
         assert leftovers.find(folder) == []
 
 
+@pytest.mark.long
 def test_a_killed_user_is_not_counted_and_its_servers_are_taken_over():
     with private_folder() as parent:
         folder = parent / "servers"
@@ -106,6 +108,7 @@ def test_a_killed_user_is_not_counted_and_its_servers_are_taken_over():
         assert leftovers.find(folder) == []
 
 
+@pytest.mark.long
 def test_servers_whose_supervisor_was_killed_are_replaced_and_keep_their_data():
     with private_folder() as parent:
         servers = EmbeddedServers(parent / "servers")
@@ -125,6 +128,7 @@ def test_servers_whose_supervisor_was_killed_are_replaced_and_keep_their_data():
         assert leftovers.find(servers.folder) == []
 
 
+@pytest.mark.long
 def test_private_servers_of_a_killed_owner_are_cleared_away():
     script = """
 import sys

@@ -28,6 +28,7 @@ class Backend:
     crash_release: ClassVar[float] = 2.0
     # s by which a lease may end later on the server than its holder was told.
     late_end: ClassVar[float] = 0.1
+    heavy: ClassVar[bool] = False  # its server takes seconds to start: the tests are long ones
     rounds: ClassVar[int] = 25  # acquisitions of each process in the exclusion test
 
     def __init__(self, endpoints: Sequence[Any]) -> None:
@@ -192,6 +193,7 @@ class PostgresLease(_Postgres):
 class MariaDB(Backend):
     name = "mariadb"
     servers = (other_servers.MariaDB,)
+    heavy = True
 
     def __init__(self, endpoints: Sequence[Any]) -> None:
         from locking.backends.mysql import mysql_sessions
@@ -278,6 +280,7 @@ class Memcached(Backend):
 class ZooKeeper(Backend):
     name = "zookeeper"
     servers = (other_servers.ZooKeeper,)
+    heavy = True
     lease = 3.0  # the session
     crash_release = 6.0
 
@@ -319,6 +322,7 @@ class ZooKeeper(Backend):
 class Etcd(Backend):
     name = "etcd"
     servers = (other_servers.Etcd,)
+    heavy = True
     lease = 1.0
     late_end = 1.2  # whole seconds
     crash_release = 4.5  # a lease of one second, as etcd counts, plus its own look-out

@@ -53,7 +53,12 @@ class Deployment:
         when_up(self.here.lock("probe").acquire, 10).release()
 
 
-@pytest.fixture(scope="session", params=ALL, ids=lambda kind: kind.name)
+EACH = [
+    pytest.param(kind, id=kind.name, marks=[pytest.mark.long] if kind.heavy else []) for kind in ALL
+]
+
+
+@pytest.fixture(scope="session", params=EACH)
 def deployment(request: pytest.FixtureRequest) -> Iterator[Deployment]:
     kind: type[Backend] = request.param
     for server in kind.servers:

@@ -175,6 +175,7 @@ def test_the_check_of_an_advisory_lock_sees_that_its_connection_ended(
         lease.release()
 
 
+@pytest.mark.long
 def test_etcd_lets_nobody_in_without_a_client_certificate(etcd: Deployment) -> None:
     import requests  # which comes with etcd's client
 
@@ -186,6 +187,7 @@ def test_etcd_lets_nobody_in_without_a_client_certificate(etcd: Deployment) -> N
         requests.get(url, cert=(endpoint["cert_cert"], endpoint["cert_key"]), timeout=5)
 
 
+@pytest.mark.long
 def test_an_etcd_waiter_that_gives_up_leaves_no_lease(etcd: Deployment, name: str) -> None:
     client: Any = etcd.here.client  # type: ignore[attr-defined]
 
@@ -201,6 +203,7 @@ def test_an_etcd_waiter_that_gives_up_leaves_no_lease(etcd: Deployment, name: st
     assert leases() == before
 
 
+@pytest.mark.long
 def test_an_etcd_waiter_keeps_its_place_for_longer_than_its_lease(
     etcd: Deployment, name: str
 ) -> None:
@@ -240,6 +243,7 @@ def test_redlock_is_unavailable_when_its_servers_hang() -> None:
             here.lock("any").acquire(60)
 
 
+@pytest.mark.long
 def test_zookeeper_a_waiter_whose_session_ended_joins_the_queue_again(zookeeper: Deployment):
     from locking.backends.zookeeper import ZooKeeperLock
 

@@ -41,28 +41,26 @@ from shop.tests.workers import worker
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-BROKERS = [
-    "redis",
-    pytest.param("rabbitmq", marks=pytest.mark.skipif(bool(missing()), reason=str(missing()))),
+ON_RABBITMQ = [
+    pytest.mark.long,  # it takes seconds to start
+    pytest.mark.skipif(bool(missing()), reason=str(missing())),
 ]
 
 
 @pytest.fixture(scope="module")
-def brokers() -> Iterator[dict[str, str]]:
-    """The brokers' addresses; RabbitMQ takes seconds to start."""
-    found = {"redis": os.environ["CELERY_BROKER_URL"]}
-    if missing():
-        yield found
-        return
-    with RabbitMQ() as rabbit:
-        yield {**found, "rabbitmq": rabbit.endpoint}
+def rabbitmq() -> Iterator[str]:
+    """RabbitMQ's address."""
+    with RabbitMQ() as server:
+        yield server.endpoint
 
 
-@pytest.fixture(params=BROKERS)
-def broker(request: pytest.FixtureRequest, brokers: dict[str, str]) -> str:
-    address = brokers[request.param]
-    if request.param == "redis":
-        Redis.from_url(address).flushdb()
+@pytest.fixture(params=["redis", pytest.param("rabbitmq", marks=ON_RABBITMQ)])
+def broker(request: pytest.FixtureRequest) -> str:
+    """The broker's address."""
+    if request.param == "rabbitmq":
+        return str(request.getfixturevalue("rabbitmq"))
+    address = os.environ["CELERY_BROKER_URL"]
+    Redis.from_url(address).flushdb()
     return address
 
 
@@ -134,6 +132,7 @@ def test_a_task_whose_process_is_killed_is_run_again(broker, log):
         wait_for(lambda: confirmed(order))
 
 
+@pytest.mark.long
 def test_a_worker_that_stops_hands_back_what_it_cannot_finish(broker, log):
     order = an_order(a_sale())
     with stuck(order), worker(broker, log) as one:
@@ -225,13 +224,14 @@ def test_a_beat_continues_while_redis_is_unreachable(beats, caplog):
     only.close()
 
 
+@pytest.mark.long
 @pytest.mark.skipif(bool(missing()), reason=str(missing()))
 def test_a_beat_that_retries_sends_again_after_its_connection_to_rabbitmq_was_lost(
-    brokers, tmp_path
+    rabbitmq, tmp_path
 ):
     with Celery(set_as_current=False) as other:
         other.config_from_object(config)
-        url, queue = brokers["rabbitmq"], Queue("planted", auto_delete=True)
+        url, queue = rabbitmq, Queue("planted", auto_delete=True)
         other.conf.update(
             broker_read_url=url, broker_write_url=url, task_queues=[queue], task_routes={}
         )

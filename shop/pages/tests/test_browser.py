@@ -17,7 +17,7 @@ from shop.orders.models import Order
 from shop.pages.docs import description
 from shop.tests.catalogue import a_buyer, a_sale, a_sold_out_sale, an_order, an_upcoming_sale
 
-pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.django_db(transaction=True)]
 
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), ""
