@@ -44,6 +44,7 @@ class LoggedFault(msgspec.Struct, frozen=True):
     end: snapshots.Whole
     did: Any = ""
     error: str = ""
+    leaves_doubt: bool = True
 
 
 _FAULT = msgspec.json.Decoder(LoggedFault)
@@ -140,13 +141,16 @@ class Evidence:
         self._load_rows(path, rows, FINAL)
 
     def load_faults(self, path: Path) -> None:
-        """Read the log of injected faults. Raises `FaultLogError`."""
+        """Read the log of injected faults. Raises `FaultLogError`.
+
+        A run that should have left buyers in doubt, and did not, was not hit by its faults.
+        """
         for each in read_faults(path):
             row = (each.fault, each.start, each.end)
             self._database.execute("INSERT INTO fault VALUES (?, ?, ?)", row)
+            if each.leaves_doubt:
+                self.enough["info"] = max(1, self.enough.get("info", 0))
         self.has_faults = True
-        # A run under faults without any unknown outcome has not been hit by them.
-        self.enough["info"] = max(1, self.enough.get("info", 0))
 
     def derive(self) -> None:
         """Work out what all properties need. Raises `HistoryError` for a key of two buyers."""

@@ -55,6 +55,7 @@ class WebHostLost(BedFault):
     what = "the host of one web node dies"
     expected = "its requests are unknown; the others go on"
     lasts = (2.0, 4.0)
+    leaves_doubt = True
 
     def inject(self) -> None:  # noqa: D102
         host = self.random.choice(self.hosts.with_role("web"))

@@ -33,6 +33,7 @@ class Injected:
         error: why injection or healing failed; empty on success.
         healed: whether it is over.
         lost_at: when a server was lost, where injecting takes longer than that.
+        leaves_doubt: see `Fault`.
     """
 
     fault: str
@@ -42,6 +43,7 @@ class Injected:
     error: str = ""
     healed: bool = True
     lost_at: int | None = None
+    leaves_doubt: bool = True
 
     def to_json(self) -> dict[str, Any]:
         """Return a line of the log."""
@@ -52,6 +54,7 @@ class Injected:
             "seconds": round((self.end - self.start) / 1e9, 2),
             "did": self.did,
             "error": self.error,
+            "leaves_doubt": self.leaves_doubt,
         }
 
 
@@ -164,7 +167,8 @@ class Chaos:
             self.current = None
         did, lost_at = (fault.did, fault.lost_at) if fault is not None else ({}, None)
         end = time.monotonic_ns()
-        return Injected(kind.name, start, end, did, "; ".join(errors), healed, lost_at)
+        why, doubt = "; ".join(errors), kind.leaves_doubt
+        return Injected(kind.name, start, end, did, why, healed, lost_at, doubt)
 
     def _note(self, injected: Injected) -> None:
         (self.failed if injected.error else self.injected).append(injected)

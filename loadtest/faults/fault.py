@@ -28,6 +28,8 @@ class Fault(ABC):
         needs: what the target must have, of the names in `target`.
         lasts: range of the seconds between injection and healing.
         wants_stock: it shows something only while the shop sells.
+        leaves_doubt: while the shop sells, some of its requests get no answer. A run in which all
+            got one was not hit by it.
         did: what it did, such as pids and counts, for the log.
         lost_at: when a server was lost, in ns of the monotonic clock; None: none was, or injecting
             takes no time.
@@ -39,6 +41,7 @@ class Fault(ABC):
     needs: ClassVar[frozenset[str]] = frozenset()
     lasts: ClassVar[tuple[float, float]] = (2.0, 4.0)
     wants_stock: ClassVar[bool] = False
+    leaves_doubt: ClassVar[bool] = False
 
     def __init__(self, target: Target, random: Random) -> None:
         self.target = target

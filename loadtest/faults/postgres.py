@@ -51,6 +51,7 @@ class PostgresKilled(Postgres):
     what = "PostgreSQL is killed with all its processes"
     expected = "no confirmed order is lost"
     lasts = (0.0, 1.0)
+    leaves_doubt = True
 
     def inject(self) -> None:  # noqa: D102
         postmaster = self.postmaster()
@@ -64,6 +65,7 @@ class PostgresRestarted(Postgres):
     what = "PostgreSQL is restarted"
     expected = "rolled back or unknown; refused before anything is written"
     lasts = (0.0, 1.0)
+    leaves_doubt = True
 
     def inject(self) -> None:  # noqa: D102
         postmaster = self.postmaster()
@@ -100,6 +102,7 @@ class BackendsTerminated(Postgres):
     what = "all database connections are ended by the server"
     expected = "rolled back or unknown"
     lasts = (0.0, 1.0)
+    leaves_doubt = True
 
     def inject(self) -> None:  # noqa: D102
         with psycopg.connect(
@@ -165,6 +168,7 @@ class CommitLost(Fault):
     expected = "unknown, or the result after a look-up; never a false refusal"
     needs = frozenset({DATABASE_PROXY})
     lasts = (1.0, 3.0)
+    leaves_doubt = True
 
     def inject(self) -> None:  # noqa: D102
         proxy = Control(self.target.database_proxy)

@@ -116,6 +116,7 @@ class PostgresPrimaryLost(_OfPatroni):
     name = "postgres-primary-lost"
     what = "the host of PostgreSQL's primary dies under load; Patroni promotes a standby"
     expected = "no confirmed order is lost; sales stop until the promotion"
+    leaves_doubt = True
 
     def inject(self) -> None:  # noqa: D102
         self.lose(self.old.name)
@@ -128,6 +129,7 @@ class PostgresPrimaryIsolated(_OfPatroni):
     name = "postgres-primary-isolated"
     what = "PostgreSQL's primary is cut off from all hosts, in both directions"
     expected = "no confirmed order is lost; it comes back as a standby"
+    leaves_doubt = True
 
     def inject(self) -> None:  # noqa: D102
         self.hosts.isolate(self.old.name)
@@ -141,6 +143,7 @@ class PostgresPrimaryOneWay(_OfPatroni):
     name = "postgres-primary-one-way"
     what = "what PostgreSQL's primary sends vanishes; it still hears the others"
     expected = "commits without an answer are unknown; no confirmed order is lost"
+    leaves_doubt = True
 
     def inject(self) -> None:  # noqa: D102
         everyone = [name for name in self.hosts.hosts if name != self.old.name]
@@ -156,6 +159,7 @@ class PostgresSplit(_OfPatroni):
     what = "PostgreSQL's primary loses its standbys and etcd, but not the shop"
     expected = "it confirms nothing alone; no confirmed order is lost"
     wants_stock = True
+    leaves_doubt = True
 
     def inject(self) -> None:  # noqa: D102
         self.hosts.separate([self.old.name], self.others)
@@ -189,6 +193,7 @@ class WebCutOffFromPostgres(_OfPatroni):
     what = "packets between one web node and PostgreSQL vanish"
     expected = "the front takes it out; the others go on"
     lasts = (4.0, 8.0)
+    leaves_doubt = True
 
     def inject(self) -> None:  # noqa: D102
         one = self.random.choice(self.hosts.with_role("web")).name

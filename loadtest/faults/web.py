@@ -53,6 +53,7 @@ class WebKilled(_Workers):
     name = "web-killed"
     what = "a web worker is killed"
     expected = "its requests are unknown; a retry with the same key gets the result"
+    leaves_doubt = True
 
     def inject(self) -> None:  # noqa: D102
         self.did["killed"] = kill([self.random.choice(self.find())])
@@ -86,6 +87,7 @@ class _AtMark(_Workers):
 
 class _KilledAtMark(_AtMark):
     expected = "unknown to the buyers; a retry with the same key gets the result"
+    leaves_doubt = True
 
     def inject(self) -> None:
         super().inject()

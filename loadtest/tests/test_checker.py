@@ -128,6 +128,9 @@ def test_a_run_under_faults_that_left_nobody_in_doubt_is_vacuous(tmp_path: Path)
     faults = tmp_path / "faults"
     faults.write_text('{"fault": "redis killed", "start": 1, "end": 2}\n')
     assert judged(world, faults=faults, properties=["P13"]).verdict == UNKNOWN
+    # A fault that spares the buyers is no reason for doubt.
+    faults.write_text('{"fault": "redis slow", "start": 1, "end": 2, "leaves_doubt": false}\n')
+    assert judged(world, faults=faults, properties=["P13"]).verdict == PASS
 
 
 @given(st.lists(st.sampled_from([PASS, FAIL, UNKNOWN])))

@@ -8,7 +8,7 @@ from loadtest.checker.verdict import PASS, Finding
 
 
 def not_vacuous(evidence: Evidence) -> Finding:
-    """P13: there were enough ok, sold_out, duplicate and (under faults) unknown answers.
+    """P13: enough answers were ok, sold_out and repeated, and unknown if the faults make some so.
 
     Without faults the shop must not fail on its own: what it would have answered is not known, and
     may be just what a defect hides behind.
