@@ -17,6 +17,8 @@ def install() -> None:
     """Make passwords and clean databases cheap in this process."""
     # A slow hash protects real passwords and takes a third of a second.
     settings.PASSWORD_HASHERS = [HASHER, *settings.PASSWORD_HASHERS]
+    # Each test client makes the middleware anew, and this one looks at all files when it is made.
+    settings.WHITENOISE_AUTOREFRESH = True
     TransactionTestCase._fixture_teardown = _empty  # type: ignore[attr-defined]
 
 
