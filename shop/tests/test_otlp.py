@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 from opentelemetry import trace
@@ -202,12 +203,34 @@ def test_what_has_ended_does_not_change():
         assert ended.status.status_code is StatusCode.UNSET
 
 
-def test_what_the_sampler_does_not_want_is_not_recorded(monkeypatch):
-    monkeypatch.setenv("OTEL_TRACES_SAMPLER", "always_off")
+@pytest.mark.parametrize(
+    ("sampler", "argument"),
+    [
+        *(("always_off", ""), ("parentbased_always_off", "")),
+        *(("traceidratio", "0"), ("parentbased_traceidratio", "0")),
+    ],
+)
+def test_what_the_sampler_does_not_want_is_not_recorded(sampler, argument, monkeypatch):
+    monkeypatch.setenv("OTEL_TRACES_SAMPLER", sampler)
+    monkeypatch.setenv("OTEL_TRACES_SAMPLER_ARG", argument)
     spans = Spans()
     with Current(spans.hot.start("x", SpanKind.SERVER)) as span:
         assert not span.is_recording()
     assert spans.ended == ()
+
+
+@pytest.mark.parametrize("sampler", ["always_on", "parentbased_always_on"])
+def test_the_sampler_is_not_asked_about_roots_that_it_always_takes(sampler, monkeypatch):
+    monkeypatch.setenv("OTEL_TRACES_SAMPLER", sampler)
+    spans = Spans()
+    unsampled = SpanContext(7, 7, is_remote=True, trace_flags=trace.TraceFlags(0))
+    asked = Mock(wraps=spans.hot.tracer.sampler.should_sample)
+    monkeypatch.setattr(spans.hot.tracer.sampler, "should_sample", asked)
+    spans.hot.start("root", SpanKind.SERVER).end()
+    spans.hot.start("child", SpanKind.SERVER, below(unsampled)).end()
+    assert [call.args[1] for call in asked.mock_calls] == [7]
+    names = {"always_on": ["root", "child"], "parentbased_always_on": ["root"]}
+    assert [span.name for span in spans.ended] == names[sampler]
 
 
 def test_each_resource_and_scope_has_its_own_spans():
