@@ -79,7 +79,7 @@ class HotTracer:
             links: to other spans.
             above: where its parent is.
         """
-        if not above and self._samples_roots:
+        if self._samples_roots and not above:  # so the sampler need not be asked
             flags = _FLAGS[self._random | TraceFlags.SAMPLED]
             context = SpanContext(self._trace_id(), self._span_id(), False, flags)
             span = HotSpan(self, name, kind, context, None, links)
