@@ -15,6 +15,11 @@ from locking.tests import servers
 from locking.tests.servers import RedisLike, Server, Valkey
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Name the marker here too, for a project that only copied this package."""
+    config.addinivalue_line("markers", "long: starts heavy servers or takes long")
+
+
 def require(server: type[Server]) -> None:
     """Skip where a server is not installed, and say how to get it; fail in CI."""
     missing = server.missing()
