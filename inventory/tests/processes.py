@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import socket
-import subprocess
-import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from pathlib import Path
 from typing import Any
 
-from django.conf import settings
 from django.db import connection
 
 from inventory import conf
 from inventory.outcomes import Purchase
-from inventory.tests.helpers import TIMEOUT
+from inventory.tests import worker
+from inventory.tests.helpers import TIMEOUT, kinds
+from inventory.tests.worker import serve
+from locking.tests.helpers import PROCESSES, import_before_forking
 
-PROJECT = Path(__file__).resolve().parents[2]
+import_before_forking(worker.__name__)
 
 
 class Worker:
@@ -28,32 +26,23 @@ class Worker:
 
     def __init__(self, **setup: Any) -> None:
         setup = {
-            "settings": _settings_module(),
             "database": connection.settings_dict["NAME"],
             "redis": conf.REDIS_URL.get(),
             **setup,
         }
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "inventory.tests.worker", json.dumps(setup)],
-            cwd=PROJECT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        self._pipe, theirs = PROCESSES.Pipe()
+        self._process = PROCESSES.Process(target=serve, args=(theirs, setup), daemon=True)
+        self._process.start()
+        theirs.close()
 
-    def hear(self) -> dict[str, Any]:
-        """Read its next line."""
-        assert self.process.stdout is not None
+    def hear(self) -> Any:
+        """Return its next message."""
         # The test's own timeout bounds the wait.
-        line = self.process.stdout.readline()
-        assert line, f"the worker ended with {self.process.wait()}"
-        document: dict[str, Any] = json.loads(line)
-        return document
+        return self._pipe.recv()
 
-    def tell(self, **command: Any) -> None:
-        """Send it a line."""
-        assert self.process.stdin is not None
-        print(json.dumps(command), file=self.process.stdin, flush=True)
+    def tell(self, command: str, **arguments: Any) -> None:
+        """Send it a command."""
+        self._pipe.send((command, arguments))
 
     def start(
         self,
@@ -63,55 +52,32 @@ class Worker:
         threads: int = 1,
         stop: str = "",
     ) -> None:
-        """Start selling; `answers` returns the results, unless `stop` names a point to stop at."""
-        told = [
-            (
-                str(each.key),
-                {
-                    "item": each.item,
-                    "buyer": each.buyer,
-                    "quantity": each.quantity,
-                    "limit": each.limit,
-                    "scope": each.scope,
-                },
-            )
-            for each in purchases
-        ]
-        self.tell(do="sell", purchases=told, by=by, threads=threads, stop=stop)
+        """Start selling; `kinds` counts the answers, unless `stop` names a point to stop at."""
+        self.tell("sell", purchases=purchases, by=by, threads=threads, stop=stop)
 
-    def answers(self) -> list[tuple[str, str]]:
-        """Return kind and text of each answer, in any order."""
-        return [(kind, text) for kind, text in self.hear()["answers"]]
+    def go_on(self) -> None:
+        """Let it go on from where it stopped."""
+        self.tell("go on")
 
     def kinds(self) -> Counter[str]:
         """Count the answers by kind."""
-        return Counter(kind for kind, _ in self.answers())
+        return kinds(self.hear())
 
     def metrics(self) -> dict[str, float]:
         """Return its counters."""
-        self.tell(do="metrics")
-        counters: dict[str, float] = self.hear()["metrics"]
+        self.tell("metrics")
+        counters: dict[str, float] = self.hear()
         return counters
 
     def kill(self) -> None:
         """Kill it like the kernel's OOM killer, without cleanup."""
-        self.process.kill()
-        self.process.wait(TIMEOUT)
+        self._process.kill()
+        self._process.join(TIMEOUT)
 
     def close(self) -> None:
         """End it if it is still running."""
-        if self.process.poll() is None:
-            self.process.kill()
-        with self.process:
-            pass
-
-
-def _settings_module() -> str:
-    """Return the project's settings module, even inside ``override_settings``."""
-    found: Any = settings._wrapped  # type: ignore[misc]
-    while found.SETTINGS_MODULE is None:
-        found = found.default_settings
-    return str(found.SETTINGS_MODULE)
+        self.kill()
+        self._pipe.close()
 
 
 @contextmanager
@@ -123,7 +89,7 @@ def workers(count: int, **setup: Any) -> Iterator[list[Worker]]:
             started.append(Worker(**setup))
             stack.callback(started[-1].close)
         for worker in started:
-            assert worker.hear()["ready"] == worker.process.pid
+            assert worker.hear() == "ready"
         yield started
 
 

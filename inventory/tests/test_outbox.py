@@ -201,8 +201,8 @@ def test_a_message_held_by_a_slow_worker_is_not_waited_for():
 def test_a_worker_killed_between_the_effect_and_done_leaves_neither():
     emit("one")
     with workers(1) as [worker]:
-        worker.tell(do="deliver", stop="before_commit")
-        assert worker.hear() == {"at": "before_commit"}
+        worker.tell("deliver", stop="before_commit")
+        assert worker.hear() == "before_commit"
         worker.kill()
     assert effects() == {}
     eventually(deliver)  # the server notices the death of its client in its own time

@@ -1,100 +1,89 @@
-"""A second shop process, controlled line by line: `python -m inventory.tests.worker`.
+"""A second shop process, which sells on command.
 
-It reads one JSON object per line and answers each with one. A command may name a point at which to
-stop: the process reports that point and waits there, to be killed or told to go on by a line.
+It takes one command at a time and answers each with a message. A command may name a point at which
+to stop: the process reports that point and waits there, to be killed or told to go on.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import sys
 from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection
 from typing import Any
 from unittest import mock
-from uuid import UUID
+
+import django
+from django.apps import apps
+from django.conf import settings
+from django.test import override_settings
+
+if not apps.ready:  # in the process that workers are forked from
+    django.setup()
+
+from inventory import outbox, services
+from inventory.degradable_lock import ITEM_LOCK
+from inventory.metrics import metrics
+from inventory.selling import batch
+from inventory.selling.strategies import strategy
+from inventory.tests.helpers import crowd, open_nothing
 
 
-def say(**message: Any) -> None:
-    """Write an answer."""
-    print(json.dumps(message), flush=True)
+class _Shop:
+    """What runs in the process; a command is a method and its arguments."""
+
+    def __init__(self, pipe: Connection) -> None:
+        self._pipe = pipe
+
+    def _stand_still(self, at: str) -> None:
+        """Report the point and wait to be told to go on."""
+        self._pipe.send(at)
+        self._pipe.recv()
+
+    def sell(self, purchases: Sequence[Any], by: str, threads: int, stop: str) -> list[Any]:
+        """Sell; return the answers in any order."""
+
+        def on_granted(granted: Sequence[Any]) -> list[str]:
+            if stop == "before_commit":
+                self._stand_still(stop)
+            return open_nothing(granted)
+
+        real = batch.sell
+
+        def sell_and_stop(*arguments: Any) -> Any:
+            sold = real(*arguments)
+            if stop == "after_commit":
+                self._stand_still(stop)
+            return sold
+
+        def reserve(purchase: Any) -> Any:
+            return services.reserve(purchase, on_granted, by=by)
+
+        with mock.patch.object(batch, "sell", sell_and_stop):
+            return crowd(reserve, purchases, threads)
+
+    def metrics(self) -> dict[str, float]:
+        """Return the counters of this process."""
+        return metrics.read()
+
+    def deliver(self, stop: str) -> int:
+        """Deliver the outbox; each message's effect is another message."""
+
+        def handle(payload: Any) -> None:
+            outbox.emit("effect", payload)
+            if stop == "before_commit":
+                self._stand_still(stop)
+
+        return outbox.deliver({"cause": handle})
 
 
-def hear() -> dict[str, Any]:
-    """Read a command; empty at the end of the input."""
-    document: dict[str, Any] = json.loads(sys.stdin.readline() or "{}")
-    return document
+def serve(pipe: Connection, setup: dict[str, Any]) -> None:
+    """Set up, then execute commands until the pipe is closed.
 
-
-def stand_still(at: str) -> None:
-    """Report the point and wait for a line."""
-    say(at=at)
-    hear()
-
-
-def sell(command: dict[str, Any]) -> None:
-    """Sell the purchases of a command; answer in any order."""
-    from inventory import services
-    from inventory.selling import batch
-    from inventory.tests.helpers import crowd, new_purchase, open_nothing
-
-    stop = command.get("stop")
-
-    def on_granted(granted: Sequence[Any]) -> list[str]:
-        if stop == "before_commit":
-            stand_still(stop)
-        return open_nothing(granted)
-
-    real = batch.sell
-
-    def sell_and_stop(*arguments: Any) -> Any:
-        sold = real(*arguments)
-        if stop == "after_commit":
-            stand_still(stop)
-        return sold
-
-    def reserve(purchase: Any) -> Any:
-        return services.reserve(purchase, on_granted, by=command["by"])
-
-    purchases = [new_purchase(key=UUID(key), **more) for key, more in command["purchases"]]
-    with mock.patch.object(batch, "sell", sell_and_stop):
-        answers = crowd(reserve, purchases, command["threads"])
-    say(answers=[[type(answer).__name__, repr(answer)] for answer in answers])
-
-
-def count(command: dict[str, Any]) -> None:
-    """Answer with the counters of this process."""
-    from inventory.metrics import metrics
-
-    say(metrics=metrics.read())
-
-
-def deliver(command: dict[str, Any]) -> None:
-    """Deliver the outbox; each message's effect is another message."""
-    from inventory import outbox
-
-    def handle(payload: Any) -> None:
-        outbox.emit("effect", payload)
-        if command.get("stop") == "before_commit":
-            stand_still("before_commit")
-
-    say(done=outbox.deliver({"cause": handle}))
-
-
-COMMANDS: dict[str, Callable[[dict[str, Any]], None]] = {
-    "sell": sell,
-    "metrics": count,
-    "deliver": deliver,
-}
-
-
-def main() -> None:
-    """Set up, then execute commands."""
-    setup = json.loads(sys.argv[1])
-    os.environ["DJANGO_SETTINGS_MODULE"] = setup["settings"]
-    import django
-    from django.conf import settings
-
+    Args:
+        pipe: brings commands, takes their results.
+        setup: ``database`` (its name) and ``redis`` (its URL); optionally ``port`` (of the
+            database), ``pool_timeout`` and ``lease`` (in seconds), ``override`` (settings), and
+            ``prepare`` (a function to call first).
+    """
     database = settings.DATABASES["default"]
     database["NAME"] = setup["database"]
     database["PORT"] = setup.get("port") or database.get("PORT", "")
@@ -103,21 +92,17 @@ def main() -> None:
     # Seconds that a purchase waits for an unreachable database.
     timeout = setup.get("pool_timeout", 10)
     options["pool"] = {**(pool if isinstance(pool, dict) else {}), "timeout": timeout}
-    settings.REDIS_URL = setup["redis"]
-    for name, value in setup.get("override", {}).items():
-        setattr(settings, name, value)
-    django.setup()
-    if "lease" in setup:
-        from inventory.degradable_lock import ITEM_LOCK
-
-        ITEM_LOCK.lease = setup["lease"]
-    from inventory.selling.strategies import strategy
-
+    if "prepare" in setup:
+        setup["prepare"]()
+    override_settings(REDIS_URL=setup["redis"], **setup.get("override", {})).enable()
     strategy("combining")  # load it before the race begins
-    say(ready=os.getpid())
-    while command := hear():
-        COMMANDS[command["do"]](command)
-
-
-if __name__ == "__main__":
-    main()
+    ITEM_LOCK.lease = setup.get("lease", ITEM_LOCK.lease)
+    shop = _Shop(pipe)
+    pipe.send("ready")
+    while True:
+        try:
+            command, arguments = pipe.recv()
+        except EOFError:
+            return
+        method: Callable[..., Any] = getattr(shop, command)
+        pipe.send(method(**arguments))

@@ -17,10 +17,18 @@ from locking import Lease
 from locking.backends.redis import RedisLock
 from locking.backends.redis_transport import Transport
 
-# A forked child would inherit the test's connections; a spawned one is like a real client.
-SPAWN = multiprocessing.get_context("spawn")
+# A child of the test's process would inherit its connections and locks. These are forked from a
+# process that has imported what they need, but has no connection and runs no thread.
+PROCESSES = multiprocessing.get_context("forkserver")
+_imported = ["pytest"]
 
 needs_gevent = pytest.mark.skipif(find_spec("gevent") is None, reason="gevent is not installed")
+
+
+def import_before_forking(*modules: str) -> None:
+    """Have modules imported once for all processes; what cannot be imported is passed over."""
+    _imported.extend(modules)
+    PROCESSES.set_forkserver_preload(_imported)
 
 
 def eventually(condition: Callable[[], Any], within: float = 10.0) -> Any:
@@ -82,7 +90,7 @@ class TransportWithPop:
 @contextmanager
 def process(function: Callable[..., Any], *args: Any) -> Iterator[Any]:
     """Run the function in another process; kill it at the end if it still runs."""
-    child = SPAWN.Process(target=function, args=args, daemon=True)
+    child = PROCESSES.Process(target=function, args=args, daemon=True)
     child.start()
     try:
         yield child

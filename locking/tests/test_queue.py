@@ -8,7 +8,7 @@ import pytest
 
 from locking.queue import DelayQueue, Due
 from locking.redis_client import connect
-from locking.tests.helpers import SPAWN, Task, eventually, process
+from locking.tests.helpers import PROCESSES, Task, eventually, process
 
 
 def server_time(client) -> float:
@@ -100,7 +100,7 @@ def test_many_processes_take_every_id_exactly_once(store, store_server):
     ids = {f"order-{number}" for number in range(2000)}
     assert queue.enqueue(ids, 0) == 2000
     workers = [
-        SPAWN.Process(target=consume, args=(store_server.endpoint, "done")) for _ in range(4)
+        PROCESSES.Process(target=consume, args=(store_server.endpoint, "done")) for _ in range(4)
     ]
     for worker in workers:
         worker.start()

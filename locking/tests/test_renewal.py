@@ -15,7 +15,7 @@ from locking.backends.redis import RedisLock
 from locking.base import Clock
 from locking.redis_client import connect
 from locking.renewal import MAX_SLEEP, Renewal, Renewer
-from locking.tests.helpers import SPAWN, Task, eventually
+from locking.tests.helpers import PROCESSES, Task, eventually
 from locking.tests.servers import RedisLike
 
 # Some of these tests drop a lease on purpose.
@@ -283,7 +283,7 @@ def valkey_of(lock: RedisLock) -> Redis:
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_forked_child_does_not_own_its_parents_lease_and_renews_its_own(store: Redis):
-    context = SPAWN.get_context("fork")
+    context = PROCESSES.get_context("fork")
     answers = context.SimpleQueue()
     lock = RedisLock(store, "phone", lease=0.5)
     lock.client = store  # type: ignore[attr-defined]

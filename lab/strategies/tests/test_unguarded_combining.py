@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from django.apps import apps
 from django.db import transaction
+from django.test import override_settings
 
 from inventory import services
 from inventory.models import Item, StockMovement
@@ -14,17 +16,23 @@ from lab.strategies.unguarded_combining import take
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
+def start_without_guard() -> None:
+    with override_settings(LAB_GUARD=False):
+        apps.get_app_config("lab").ready()
+
+
 def test_with_the_guard_and_the_lock_off_two_processes_oversell_and_the_audit_says_so(stock):
     """The control of `inventory/tests/test_processes.py`: with the guard, this sells to one."""
     item = stock(20)
-    with workers(2, override={"INVENTORY_FEATURE_FLAGS": [], "LAB_GUARD": False}) as shops:
+    no_lock: dict[str, object] = {"INVENTORY_FEATURE_FLAGS": []}
+    with workers(2, override=no_lock, prepare=start_without_guard) as shops:
         first, second = shops
         # Both have read before either commits, so the race is certain.
         first.start([new_purchase(item, quantity=15)], stop="before_commit")
-        assert first.hear() == {"at": "before_commit"}
+        assert first.hear() == "before_commit"
         second.start([new_purchase(item, quantity=15)])
         wait_until_blocked(1)
-        first.tell(go="on")
+        first.go_on()
         assert first.kinds() == {"Granted": 1}
         assert second.kinds() == {"Granted": 1}
     assert any("oversold by 10: 30 of 20" in problem for problem in problems(item))

@@ -7,7 +7,6 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import TracebackType
@@ -16,9 +15,8 @@ from typing import Any, Self
 from locking import base
 from locking.base import Lease, Lock
 from locking.tests.conformance.backends import BY_NAME
+from locking.tests.helpers import PROCESSES, import_before_forking
 
-# Forked from a process that has everything imported but runs no thread: quick, and safe.
-PROCESSES = get_context("forkserver")
 BACKENDS = (
     "redis",
     "redlock",
@@ -29,10 +27,7 @@ BACKENDS = (
     "zookeeper",
     "etcd",
 )
-PROCESSES.set_forkserver_preload(
-    # What cannot be imported, for want of a client, is passed over.
-    [__name__, *(f"locking.backends.{backend}" for backend in BACKENDS)]
-)
+import_before_forking(__name__, *(f"locking.backends.{backend}" for backend in BACKENDS))
 
 ANSWER_TIMEOUT = 40.0  # s; for an answer that a test is sure to get
 
