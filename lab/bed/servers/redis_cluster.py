@@ -46,6 +46,8 @@ def _join(place: Place) -> None:
     with ExitStack() as cleanup:
         nodes = [cleanup.enter_context(client_of(host, PORT)) for host in hosts]
         if len(nodes[0].execute_command("CLUSTER NODES")) == 1:
+            for each in nodes:  # what follows cannot be repeated for those that are up already
+                each.ping()
             for number, each in enumerate(nodes):
                 each.execute_command("CLUSTER", "SET-CONFIG-EPOCH", number + 1)
                 if number < half:
