@@ -75,6 +75,8 @@ VARIABLES = (
     Variable("LOG_FORMAT", "", "`json` or `line`; unset: `json`, in the demo `line`"),
     Variable("LOG_LEVEL", "INFO", "level of the shop's own log lines"),
     Variable("OTEL_TRACES_EXPORTER", "", "`otlp` or `console`: record traces; unset: none"),
+    Variable("OTEL_BSP_MAX_QUEUE_SIZE", "16384", "spans that a process keeps until they are sent"),
+    Variable("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "2048", "spans that are sent at once"),
     Variable("SENTRY_DSN", "", "where errors are reported, without personal data; unset: nowhere"),
 )
 

@@ -22,10 +22,11 @@ from opentelemetry.trace import SpanContext, SpanKind, StatusCode, TraceFlags
 
 from shop.spans import Description, HotSpan, fields
 
-LOW = 2**64 - 1
+TRACE, SPAN, START, END = b"\x0a\x10", b"\x12\x08", b"\x39", b"\x41"
+LINK = b"\x6a\x21" + TRACE
 
-_trace_and_span = struct.Struct(">2sQQ2sQ")
-_kind_and_times = struct.Struct("<2scQcQ")
+_own = struct.Struct("<2s16s2s8scQcQ")
+_linked = struct.Struct("<4s16s2s8sc4s")
 
 _KINDS = {kind: bytes((0x30, kind.value + 1)) for kind in SpanKind}
 _STATUSES = {
@@ -33,8 +34,8 @@ _STATUSES = {
     StatusCode.OK: b"\x7a\x02\x18\x01",
     StatusCode.ERROR: b"\x7a\x02\x18\x02",
 }
-_FLAGS = {remote: struct.pack("<I", 0x300 if remote else 0x100) for remote in (False, True)}
-"""Whether the parent, or the span that is linked, is another process's."""
+_NEAR, _FAR = struct.pack("<I", 0x100), struct.pack("<I", 0x300)
+"""The parent, or the span that is linked, is not another process's, or is."""
 
 _ANY = SpanContext(1, 1, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
 
@@ -91,11 +92,16 @@ def _group(spans: Sequence[EncodedSpan]) -> bytes:
 
 
 def _field(tag: bytes, content: bytes) -> bytes:
-    length, size = len(content), b""
-    while length > 0x7F:
-        size += bytes((length & 0x7F | 0x80,))
-        length >>= 7
-    return tag + size + bytes((length,)) + content
+    return tag + _length(len(content)) + content
+
+
+@lru_cache(1024)
+def _length(number: int) -> bytes:
+    size = b""
+    while number > 0x7F:
+        size += bytes((number & 0x7F | 0x80,))
+        number >>= 7
+    return size + bytes((number,))
 
 
 def _span(span: ReadableSpan) -> bytes:
@@ -106,15 +112,17 @@ def _span(span: ReadableSpan) -> bytes:
         described = _described(description) if description else _name_and(name, attributes)
     except TypeError:  # a list as a value has no hash
         return _any_span(span)
+    trace, own = context[:2]
     return b"".join(
         (
-            _ids(context),
+            _own.pack(TRACE, trace.to_bytes(16), SPAN, own.to_bytes(8), START, start, END, end),
             b"\x22\x08" + parent.span_id.to_bytes(8) if parent else b"",
             described,
-            _kind_and_times.pack(_KINDS[kind], b"\x39", start, b"\x41", end),
+            _KINDS[kind],
             *map(_link, linked),
             _STATUSES[status.status_code],
-            b"\x85\x01" + _FLAGS[parent is not None and parent.is_remote],
+            b"\x85\x01",
+            _FAR if parent and parent.is_remote else _NEAR,
         )
     )
 
@@ -123,13 +131,10 @@ def _any_span(span: ReadableSpan) -> bytes:
     return encode_spans([span]).resource_spans[0].scope_spans[0].spans[0].SerializeToString()
 
 
-def _ids(context: SpanContext) -> bytes:
-    trace = context.trace_id
-    return _trace_and_span.pack(b"\x0a\x10", trace >> 64, trace & LOW, b"\x12\x08", context.span_id)
-
-
 def _link(context: SpanContext) -> bytes:
-    return b"\x6a\x21%b\x35%b" % (_ids(context), _FLAGS[context.is_remote])
+    trace, own, far = context[:3]
+    flags = _FAR if far else _NEAR
+    return _linked.pack(LINK, trace.to_bytes(16), SPAN, own.to_bytes(8), b"\x35", flags)
 
 
 @lru_cache(1024)

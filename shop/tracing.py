@@ -93,7 +93,11 @@ def _processor(name: str) -> SpanProcessor:
 
         # The exporter has no parameter for it; sending and retrying remain its own.
         vars(trace_exporter)["encode_spans"] = otlp.Encoded
-        return otlp.EncodingProcessor(trace_exporter.OTLPSpanExporter())
+        return otlp.EncodingProcessor(
+            trace_exporter.OTLPSpanExporter(),
+            max_queue_size=environment.number("OTEL_BSP_MAX_QUEUE_SIZE"),
+            max_export_batch_size=environment.number("OTEL_BSP_MAX_EXPORT_BATCH_SIZE"),
+        )
     raise ImproperlyConfigured(f"OTEL_TRACES_EXPORTER must be otlp, console or none, not {name!r}.")
 
 
