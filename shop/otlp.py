@@ -22,6 +22,7 @@ from opentelemetry.trace import SpanContext, SpanKind, StatusCode, TraceFlags
 
 from shop.spans import Description, HotSpan, fields
 
+# Tags, and the lengths of what has a fixed one.
 TRACE, SPAN, START, END = b"\x0a\x10", b"\x12\x08", b"\x39", b"\x41"
 LINK = b"\x6a\x21" + TRACE
 
@@ -35,7 +36,7 @@ _STATUSES = {
     StatusCode.ERROR: b"\x7a\x02\x18\x02",
 }
 _NEAR, _FAR = struct.pack("<I", 0x100), struct.pack("<I", 0x300)
-"""The parent, or the span that is linked, is not another process's, or is."""
+"""Flags: the parent, or the linked span, is of this process or of another one."""
 
 _ANY = SpanContext(1, 1, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
 

@@ -93,10 +93,12 @@ def _processor(name: str) -> SpanProcessor:
 
         # The exporter has no parameter for it; sending and retrying remain its own.
         vars(trace_exporter)["encode_spans"] = otlp.Encoded
+        kept = environment.number("OTEL_BSP_MAX_QUEUE_SIZE")
+        sent = environment.number("OTEL_BSP_MAX_EXPORT_BATCH_SIZE")
         return otlp.EncodingProcessor(
             trace_exporter.OTLPSpanExporter(),
-            max_queue_size=environment.number("OTEL_BSP_MAX_QUEUE_SIZE"),
-            max_export_batch_size=environment.number("OTEL_BSP_MAX_EXPORT_BATCH_SIZE"),
+            max_queue_size=kept,
+            max_export_batch_size=min(sent, kept),  # who only wants a short queue sets only that
         )
     raise ImproperlyConfigured(f"OTEL_TRACES_EXPORTER must be otlp, console or none, not {name!r}.")
 

@@ -13,12 +13,11 @@ from django.db import connection
 
 from inventory import conf
 from inventory.outcomes import Purchase
-from inventory.tests import worker
 from inventory.tests.helpers import TIMEOUT, kinds
 from inventory.tests.worker import serve
 from locking.tests.helpers import PROCESSES, import_before_forking
 
-import_before_forking(worker.__name__)
+import_before_forking(serve.__module__)
 
 
 class Worker:

@@ -246,6 +246,24 @@ def test_each_resource_and_scope_has_its_own_spans():
     ] == [("web", "shop", 1), ("web", "sdk", 1), ("celery", "shop", 1), ("celery", "sdk", 1)]
 
 
+@pytest.mark.parametrize(("kept", "sent", "sizes"), [("8", "2", [2, 1]), ("3", "", [3])])
+def test_as_many_spans_are_sent_at_once_as_is_set(kept, sent, sizes, monkeypatch):
+    monkeypatch.setenv("OTEL_BSP_MAX_QUEUE_SIZE", kept)
+    monkeypatch.setenv("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", sent)
+    export, made = Mock(), Mock(wraps=otlp.EncodingProcessor)
+    monkeypatch.setattr(otlp, "EncodingProcessor", made)
+    monkeypatch.setattr(trace_exporter.OTLPSpanExporter, "export", export)
+    monkeypatch.setattr(trace_exporter, "encode_spans", encode_spans)  # put back afterwards
+    spans = Spans()
+    SPANS["nothing"](spans.hot)
+    processor = tracing._processor("otlp")
+    for _ in range(3):
+        processor.on_end(spans.ended[0])
+    processor.shutdown()
+    assert [len(call.args[0]) for call in export.mock_calls] == sizes
+    assert made.call_args.kwargs["max_queue_size"] == int(kept)
+
+
 def test_the_exporter_sends_these_bytes(monkeypatch):
     taken: list[tuple[str, bytes]] = []
 
