@@ -17,11 +17,11 @@ ENV PATH=/venv/bin:$PATH \
 FROM ${PYTHON_IMAGE} AS shop-packages
 # 1: traces, error reports and Flower too.
 ARG TELEMETRY=0
-COPY requirements-production.txt requirements-telemetry.txt ./
+COPY requirements/production.txt requirements/telemetry.txt requirements/
 RUN python -m venv --without-pip /venv \
-    && python -m pip --python /venv/bin/python install --no-cache-dir -r requirements-production.txt \
+    && python -m pip --python /venv/bin/python install --no-cache-dir -r requirements/production.txt \
     && if [ "$TELEMETRY" = 1 ]; then \
-        python -m pip --python /venv/bin/python install --no-cache-dir -r requirements-telemetry.txt; \
+        python -m pip --python /venv/bin/python install --no-cache-dir -r requirements/telemetry.txt; \
     fi
 
 # Before the code: static files are collected again only when one of them changes.
@@ -39,6 +39,7 @@ COPY manage.py gunicorn.conf.py ./
 COPY docker/healthcheck.py docker/
 COPY locking locking
 COPY inventory inventory
+COPY serving serving
 COPY shop shop
 ENV SHOP_DATA=/var/lib/shop \
     SHOP_BIND=0.0.0.0
@@ -58,9 +59,9 @@ COPY loadtest loadtest
 COPY lab lab
 
 FROM ${PYTHON_IMAGE} AS load-packages
-COPY requirements-load.txt .
+COPY requirements/load.txt requirements/
 RUN python -m venv --without-pip /venv \
-    && python -m pip --python /venv/bin/python install --no-cache-dir -r requirements-load.txt
+    && python -m pip --python /venv/bin/python install --no-cache-dir -r requirements/load.txt
 
 FROM base AS load
 COPY --from=load-packages /venv /venv

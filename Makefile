@@ -6,22 +6,27 @@ ARGS ?=
 # manage.py looks for its packages in VENV.
 export VENV
 
-.PHONY: help demo test prove duel bench compare bench-locks scaling soak mutants lint types audit site messages packages chart reset lock clean
+.PHONY: help demo test prove duel bench compare bench-locks scaling soak mutants lint format types audit walk site messages packages chart reset lock clean
 
 help:  ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@$(PYTHON) -c 'import re; [print(f"  make {name:12} {text}") for name, text in re.findall("^([a-z-]+):.*## (.*)", open("Makefile").read(), re.M)]'
+	@printf '\n  Options: make prove ARGS=--help. For example:\n    %s\n    %s\n' \
+		'make prove ARGS="--buyers 2000 --stock 100"' \
+		'make duel ARGS="--first naive --second combining"'
+
+TEMPLATES := find inventory lab shop -path '*/templates/*' -name '*.html' -print0 | xargs -0 $(BIN)/djade --target-version 5.2
 
 # The stamp files let a second run skip pip.
 $(VENV)/.run: requirements.txt
 	@$(PYTHON) .ci/environment.py $(VENV) requirements.txt
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.run requirements-dev.txt
-	@$(PYTHON) .ci/environment.py $(VENV) requirements.txt requirements-dev.txt
+$(VENV)/.dev: $(VENV)/.run requirements/dev.txt
+	@$(PYTHON) .ci/environment.py $(VENV) requirements.txt requirements/dev.txt
 	@touch $@
 
-$(VENV)/.ci: $(VENV)/.dev requirements-ci.txt
-	@$(PYTHON) .ci/environment.py $(VENV) requirements.txt requirements-dev.txt requirements-ci.txt
+$(VENV)/.ci: $(VENV)/.dev requirements/ci.txt
+	@$(PYTHON) .ci/environment.py $(VENV) requirements.txt requirements/dev.txt requirements/ci.txt
 	@touch $@
 
 demo: $(VENV)/.run  ## start the whole shop, prove it once, run until Ctrl-C
@@ -30,22 +35,22 @@ demo: $(VENV)/.run  ## start the whole shop, prove it once, run until Ctrl-C
 # Four processes on two cores, because the tests wait for more than half of their time. They start
 # hundreds of others, none of which should compile the modules again.
 test: export PYTHONDONTWRITEBYTECODE :=
-test: $(VENV)/.dev  ## install the environment and run the tests (ARGS=--long: the long ones too)
+test: $(VENV)/.dev  ## install the environment and run the tests (ARGS=--long: all)
 	@$(BIN)/python -m pytest -n 4 --dist worksteal $(ARGS)
 
-prove: $(VENV)/.run  ## run a sale under load and judge it (ARGS="--buyers 2000 --stock 100")
+prove: $(VENV)/.run  ## run a sale under load and judge it
 	@$(BIN)/python manage.py prove $(ARGS)
 
-duel: $(VENV)/.run  ## let two strategies sell to the same buyers (ARGS="--first naive --second combining")
+duel: $(VENV)/.run  ## let two strategies sell to the same buyers
 	@$(BIN)/python manage.py duel $(ARGS)
 
-scaling: $(VENV)/.dev  ## measure purchases, and model them up to 100 web nodes (docs/scaling.md)
+scaling: $(VENV)/.dev  ## model purchases up to 100 web nodes (docs/scaling.md)
 	@$(BIN)/python manage.py scaling $(ARGS)
 
-soak: $(VENV)/.run  ## repeat proofs under random faults (ARGS="--minutes 60 --folder .data/soak")
+soak: $(VENV)/.run  ## repeat proofs under random faults
 	@exec $(BIN)/python manage.py soak $(ARGS)
 
-mutants: $(VENV)/.dev  ## plant bugs, one at a time, and see what finds them (ARGS="--tests --jobs 2")
+mutants: $(VENV)/.dev  ## plant bugs, one at a time, and see what finds them
 	@exec $(BIN)/python manage.py mutants $(ARGS)
 
 bench: $(VENV)/.run  ## measure the request rate of the strategies (docs/bench.md)
@@ -54,38 +59,46 @@ bench: $(VENV)/.run  ## measure the request rate of the strategies (docs/bench.m
 compare: $(VENV)/.run  ## measure and judge every strategy (docs/strategies.md)
 	@$(BIN)/python manage.py compare $(ARGS)
 
-bench-locks: $(VENV)/.dev  ## measure the Redis lock beside other libraries (docs/bench-locks.md)
+bench-locks: $(VENV)/.dev  ## compare the Redis lock with others (docs/bench-locks.md)
 	@$(BIN)/python manage.py bench_locks $(ARGS)
 
-lint: $(VENV)/.dev  ## check style, the direction of imports, and that migrations suit a live sale
-	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports && $(BIN)/python manage.py lint_migrations
+walk: $(VENV)/.run  ## show which files a purchase and other requests go through
+	@$(BIN)/python manage.py walk $(ARGS)
+
+lint: $(VENV)/.dev  ## check style, directions of imports, and migrations
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(TEMPLATES) --check && $(BIN)/lint-imports && $(BIN)/python manage.py lint_migrations
+
+format: $(VENV)/.dev  ## format Python and templates
+	@$(BIN)/ruff check --fix . && $(BIN)/ruff format . && { $(TEMPLATES) || $(TEMPLATES) --check; }
 
 types: $(VENV)/.dev  ## check types
 	@$(BIN)/mypy
 
-messages: $(VENV)/.run  ## collect the pages' messages (needs GNU gettext) and compile the catalogues
+messages: $(VENV)/.run  ## collect and compile the pages' messages (needs gettext)
 	@$(BIN)/python manage.py makemessages -l zh_Hans --add-location=file --no-obsolete -i .venv
 	@for app in shop lab; do $(BIN)/pybabel -q compile -D django -d $$app/locale || exit; done
 
-audit: $(VENV)/.ci  ## look for secrets in the repository and for known vulnerabilities
+audit: $(VENV)/.ci  ## look for secrets and for known vulnerabilities
 	@$(BIN)/python .ci/find_secrets.py && .ci/audit
 
-site: $(VENV)/.ci  ## build the documentation's site into site/ (the demo serves it at /docs/site/)
+site: $(VENV)/.ci  ## build the documentation's site, which the demo serves
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 packages: $(VENV)/.dev  ## build the packages of locking and inventory into dist/
 	@rm -rf dist
 	@for name in locking inventory; do $(BIN)/uv build -q packaging/$$name -o dist || exit; done
 
-chart: $(VENV)/.ci  ## render the Helm chart and check it against the schemas of Kubernetes
+chart: $(VENV)/.ci  ## render the Helm chart and check it against the schemas
 	@$(BIN)/python .ci/check_chart.py
 
 reset: $(VENV)/.run  ## delete the demo's data
 	@$(BIN)/python manage.py reset
 
-lock: $(VENV)/.dev  ## compile requirements*.in into requirements*.txt
-	@for name in requirements requirements-dev requirements-production requirements-load requirements-telemetry requirements-ci; do \
-		$(BIN)/uv pip compile -q --universal --python-version 3.11 --no-header --no-emit-find-links --no-emit-index-url $$name.in -o $$name.txt || exit; \
+lock: COMPILE = pip compile -q --universal --python-version 3.11 --no-header --no-emit-find-links --no-emit-index-url
+lock: $(VENV)/.dev  ## compile requirements/*.in into the pinned requirements
+	@$(BIN)/uv $(COMPILE) requirements/run.in -o requirements.txt
+	@for name in dev production load telemetry ci; do \
+		$(BIN)/uv --directory requirements $(COMPILE) $$name.in -o $$name.txt || exit; \
 	done
 
 clean:  ## remove the virtual environment and the data

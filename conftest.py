@@ -11,15 +11,12 @@ import signal
 import sys
 from contextlib import ExitStack
 from importlib.util import find_spec
-from pathlib import Path
-from typing import Any
 
 import django
-import pytest
 
 LAB = find_spec("lab") is not None
 SETTINGS = "lab.settings" if LAB else "shop.tests.settings"
-LEFT_OUT = pytest.StashKey[int]()
+pytest_plugins = ["shop.tests.left_out", "shop.tests.in_two_parts"]
 SERVER_VARIABLES = ("DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL")
 
 _servers = ExitStack()
@@ -73,7 +70,7 @@ django.setup()
 # their settings before this file has given each its own Redis databases.
 del os.environ["DJANGO_SETTINGS_MODULE"]
 
-from shop.tests import order, quick  # noqa: E402 - needs Django
+from shop.tests import quick  # noqa: E402 - needs Django
 
 quick.install()
 
@@ -84,55 +81,3 @@ def pytest_collection_finish() -> None:
     # No collection needs to look through all modules and tests again; some tests ask for one.
     gc.collect()
     gc.freeze()
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--long", action="store_true", help="the long tests too, as on CI")
-
-
-@pytest.hookimpl(trylast=True)  # after the order that saves fixtures
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not (config.getoption("--long") or _nothing_may_be_skipped()):
-        asked = {Path(argument.partition("::")[0]).resolve() for argument in config.args}
-        kept = [item for item in items if item.path in asked or not order.is_long(item)]
-        config.stash[LEFT_OUT] = len(items) - len(kept)
-        config.hook.pytest_deselected(items=list(set(items).difference(kept)))
-        items[:] = kept
-    if workers := _worker_input(config).get("workercount"):
-        items[:] = order.long_first(items, workers)
-
-
-def _worker_input(config: pytest.Config) -> dict[str, Any]:
-    """Return what pytest-xdist told this worker; nothing in a process without workers."""
-    found: dict[str, Any] = getattr(config, "workerinput", {})
-    return found
-
-
-def _nothing_may_be_skipped() -> bool:
-    """On CI every optional server and the browser are there: a skipped test is a hidden one."""
-    return os.environ.get("CI") == "true"
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: Any) -> None:
-    """Take over what a worker of pytest-xdist has left out."""
-    node.config.stash[LEFT_OUT] = getattr(node, "workeroutput", {}).get("left_out", 0)
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    if left_out := terminalreporter.config.stash.get(LEFT_OUT, 0):
-        terminalreporter.write_line(
-            f"{left_out} long tests were left out; `make test ARGS=--long` runs them too.",
-            yellow=True,
-        )
-    skipped = terminalreporter.stats.get("skipped", [])
-    if skipped and _nothing_may_be_skipped():
-        terminalreporter.section("skipped on CI, which counts as failed", red=True)
-
-
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    if _worker_input(session.config):
-        vars(session.config)["workeroutput"]["left_out"] = session.config.stash.get(LEFT_OUT, 0)
-    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    if reporter and reporter.stats.get("skipped") and _nothing_may_be_skipped():
-        session.exitstatus = pytest.ExitCode.TESTS_FAILED

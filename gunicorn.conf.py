@@ -9,9 +9,10 @@ import gc
 
 from gunicorn.glogging import Logger
 
-from shop import environment, logs
-from shop.metrics import files
-from shop.open_files import raise_open_files
+from serving.open_files import raise_open_files
+from shop import environment
+from shop.operating import logs
+from shop.operating.metrics import files
 
 environment.choose_settings()
 
@@ -19,12 +20,13 @@ raise_open_files()  # in the master, before it forks: the workers inherit it
 
 bind = f"{environment.text('SHOP_BIND')}:{environment.number('SHOP_PORT')}"
 workers = environment.number("WEB_CONCURRENCY")
-worker_class = "shop.gunicorn_worker.DrainingWorker"  # gevent
+worker_class = "serving.worker.Worker"  # gevent
 worker_connections = environment.number("WEB_CONNECTIONS")
 # Thousands connect in the same second at the opening; the kernel cuts this to its own limit.
 backlog = 4096
 # Longer than the reverse proxy's idle time-out (5 s in docker/nginx), so that the proxy closes an
-# idle connection and no request meets one that gunicorn is closing.
+# idle connection and no request meets one that gunicorn is closing. It also limits the sending of
+# an answer. A request that has begun has less time to arrive: WEB_READ_TIMEOUT.
 keepalive = 75
 # Seconds without a sign of life until the master kills a worker. A paused worker (see the faults of
 # the proof) must come back as itself and find its lease lost, not be replaced.
@@ -55,26 +57,34 @@ class ShopLogger(Logger):
 logger_class = ShopLogger
 
 
+def is_gevent(worker: object) -> bool:
+    """Return whether a worker is `serving`'s, rather than of a class that `-k` names."""
+    return hasattr(worker, "lane")
+
+
 def on_starting(server: object) -> None:
     """In the master, before there are workers."""
     files.forget()
 
 
+def post_fork(server: object, worker: object) -> None:
+    """In a new worker, before it serves."""
+    if is_gevent(worker):
+        worker.lane = "/api/"
+        worker.from_systemd = server.systemd
+        worker.read_timeout = environment.number("WEB_READ_TIMEOUT")
+
+
 def post_worker_init(worker: object) -> None:
     """In a new worker, when it is about to serve."""
+    if is_gevent(worker):
+        from serving.turns import Turns
+        from shop import shares
+
+        shares.turns = Turns()
     files.publish("web")
     # What is there now stays. Without this, the collector looks through all of it in the middle of
     # a sale, for some 50 ms, and whoever waits is among the slowest.
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000)
-
-
-def post_fork(server: object, worker: object) -> None:
-    """In a new worker, before it serves."""
-    if type(worker).__name__ == "DrainingWorker":
-        worker.from_systemd = server.systemd
-        # Not above: psycopg must not be loaded before gevent has patched what it is built on.
-        from shop import gevent_psycopg
-
-        gevent_psycopg.install()

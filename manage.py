@@ -33,6 +33,7 @@ def main() -> None:
     from django.core.management import execute_from_command_line
 
     from shop import environment
+    from shop.operating import safe_start
 
     preparation: AbstractContextManager[None] = nullcontext()
     if find_spec("lab"):
@@ -41,7 +42,7 @@ def main() -> None:
         preparation = entry.prepared(sys.argv)
     with preparation:
         environment.choose_settings()
-        environment.refuse_unsafe_command(sys.argv)
+        safe_start.refuse_unsafe_command(sys.argv)
         execute_from_command_line(sys.argv)
 
 

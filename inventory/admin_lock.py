@@ -14,7 +14,7 @@ from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from inventory.degradable_lock import ITEM_LOCK
+from inventory.item_lock import ITEM_LOCK
 from inventory.models import Item
 from inventory.redis import circuit
 from locking.backends.redis_status import LockStatus, status_of

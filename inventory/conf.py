@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from django.conf import settings
 from django.core.signals import setting_changed
+from django.utils.module_loading import import_string
 
 from locking.redis_client import topology_of
 
@@ -82,6 +83,13 @@ def _is_redis_url(value: Any) -> bool:
     return True
 
 
+def _is_callable_path(value: Any) -> bool:
+    try:
+        return callable(import_string(value))
+    except (ImportError, AttributeError, TypeError):
+        return False
+
+
 REDIS_URL: Setting[str] = Setting(
     "REDIS_URL",
     "redis://127.0.0.1:6379/0",
@@ -115,4 +123,13 @@ FLAGS_ON: Setting[Collection[str]] = Setting(
 )
 """Safeguards that are on: all. Only demonstrations and tests turn one off."""
 
-ALL: tuple[Setting[Any], ...] = (REDIS_URL, MAX_BATCH, MAX_WAITING, MAX_WAIT, FLAGS_ON)
+SELLER: Setting[str] = Setting(
+    "INVENTORY_SELLER",
+    "inventory.selling.seller.Seller",
+    "the dotted path of a class or function that can be called without arguments",
+    _is_callable_path,
+)
+"""What sells, with the method `sell` of the default. Another one is for experiments: the default
+is what has been tested to be right and fast."""
+
+ALL: tuple[Setting[Any], ...] = (REDIS_URL, MAX_BATCH, MAX_WAITING, MAX_WAIT, FLAGS_ON, SELLER)

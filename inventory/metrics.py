@@ -10,10 +10,20 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Any, Literal
+
+from inventory.outcomes import (
+    Busy,
+    Declined,
+    Granted,
+    KeyReused,
+    LimitReached,
+    OutcomeUnknown,
+    SoldOut,
+)
 
 Key = tuple[str, ...]
 """A metric's name, then the values of its labels."""
@@ -66,11 +76,6 @@ class Distribution:
         self.counts = [0] * (len(bounds) + 1)
         self.total = 0.0
 
-    def observe(self, value: float) -> None:
-        """Count a value."""
-        self.counts[bisect_left(self.bounds, value)] += 1
-        self.total += value
-
 
 class Metrics:
     """The metrics of one process.
@@ -108,16 +113,8 @@ class Metrics:
         found = self._distributions.get(key)
         if found is None:
             found = self._distributions[key] = Distribution(self.declared[name].bounds)
-        found.observe(value)
-
-    @contextmanager
-    def time(self, name: str, *labels: str) -> Iterator[None]:
-        """Observe the duration of a block in seconds."""
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.observe(name, time.perf_counter() - start, *labels)
+        found.counts[bisect_left(found.bounds, value)] += 1
+        found.total += value
 
     def gauge(self, name: str, read: Callable[[], float]) -> None:
         """Let a function tell a declared gauge's value whenever it is exported."""
@@ -183,3 +180,51 @@ for _prefix, _of in (("", "locks of items"), ("order_", "locks of orders")):
         Declared(f"{_prefix}lock_lost", "counter", f"{_of}: lease ended before the release"),
         Declared(f"{_prefix}without_lock", "counter", f"{_of}: callers that went on without"),
     )
+
+OUTCOMES: dict[type, str] = {
+    Granted: "granted",
+    SoldOut: "sold_out",
+    LimitReached: "limit_reached",
+    KeyReused: "key_reused",
+    Busy: "busy",
+    Declined: "declined",
+    OutcomeUnknown: "unknown",
+}
+"""Names of outcomes in `purchase_seconds`, in addition to `replayed`, `failed` and `other`."""
+
+
+class Measured:
+    """Counts the purchase that is made inside the block, with its duration.
+
+    Args:
+        strategy: its label: how the purchase is sold.
+
+    Attributes:
+        outcome: to be set inside the block; the exception that leaves the block counts instead.
+    """
+
+    __slots__ = ("_start", "_strategy", "outcome")
+
+    def __init__(self, strategy: str) -> None:
+        self._strategy = strategy
+        self.outcome: object = None
+
+    def __enter__(self) -> Measured:
+        self._start = time.perf_counter()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        seconds = time.perf_counter() - self._start
+        if error is not None:
+            name = OUTCOMES.get(type(error), "failed")
+        elif isinstance(self.outcome, Granted) and self.outcome.replayed:
+            name = "replayed"
+        else:
+            # A purchase that was made must not fail for want of a name.
+            name = OUTCOMES.get(type(self.outcome), "other")
+        metrics.observe("purchase_seconds", seconds, self._strategy, name)

@@ -1,6 +1,6 @@
 """Stock as rows. Database constraints hold every rule that the data must obey.
 
-Only triggers write ``Item.reserved`` and ``Item.ledger`` (``migrations/0002_books.sql``). At every
+Only triggers write ``Item.reserved`` and ``Item.ledger`` (`migrations/0001_books.sql`). At every
 commit, a deferred constraint compares the units taken with the reservations and the ledger. Code
 that returns stock twice or forgets a movement cannot commit, this package included.
 """
@@ -153,6 +153,15 @@ class OutboxMessage(models.Model):
     """
 
     topic = models.CharField(max_length=50)
+    key = models.CharField(
+        max_length=100,
+        blank=True,
+        db_default="",
+        help_text="what it is about: one message per topic and key",
+    )
+    queue = models.CharField(
+        max_length=20, blank=True, db_default="", help_text="which workers handle it"
+    )
     payload = models.JSONField()
     created = models.DateTimeField(db_default=Now())
     done = models.DateTimeField(null=True, blank=True)
@@ -162,9 +171,14 @@ class OutboxMessage(models.Model):
     error = models.TextField(blank=True, db_default="")
 
     class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["key", "topic"], condition=~Q(key=""), name="inventory_outbox_one_per_key"
+            ),
+        ]
         indexes = [
             models.Index(
-                fields=["not_before"],
+                fields=["queue", "not_before"],
                 condition=Q(done__isnull=True, dead__isnull=True),
                 name="inventory_outbox_todo",
             ),
@@ -174,4 +188,4 @@ class OutboxMessage(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.topic} {self.pk}"
+        return f"{self.topic} {self.key or self.pk}"

@@ -2,7 +2,11 @@
 
 A message is written in the transaction that causes it, and is done when its handler's transaction
 commits. After a crash in between, the next delivery finds the message again. Handlers must be
-idempotent, or write their effect in the transaction in which they are called.
+idempotent, or write their effect in the transaction in which they are called. Where neither is
+possible, `deliver` can call a handler at most once.
+
+Messages whose handlers wait for others, such as a mail server, have a queue of their own: each
+delivery handles one queue, so that they hold up nothing else.
 
 Delivery selects messages that are not done, never "id greater than the last": ids commit out of
 order, and late ones would be skipped.
@@ -14,8 +18,9 @@ import logging
 import math
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
+from types import MappingProxyType
 from typing import Any
 
 from django.db import transaction
@@ -30,6 +35,11 @@ log = logging.getLogger(__name__)
 Handler = Callable[[Any], None]
 """Receives a message's payload, inside the transaction that will mark it done."""
 
+
+class NoEffect(Exception):
+    """A handler that is called at most once failed before it took effect; the cause says why."""
+
+
 listeners: list[Callable[[], object]] = []
 """Called without arguments after a commit that wrote messages. A listener must return at once and
 not raise: the committing request waits for it."""
@@ -43,12 +53,27 @@ longer, so that messages that failed together do not return together. After 20 a
 hours, it is dead until an operator retries it."""
 
 
-def emit(topic: str, payload: Any) -> None:
+def emit(topic: str, payload: Any, *, queue: str = "") -> None:
     """Write a message in the current transaction, which must be the one that causes it."""
+    _write([OutboxMessage(topic=topic, queue=queue, payload=with_parent(payload))])
+    announce()
+
+
+def emit_once(topic: str, payloads: Mapping[str, Any], *, queue: str = "") -> None:
+    """Write a message per key, except for keys that have one of this topic.
+
+    It is for handlers: no listener is called, as the worker that delivers goes on by itself.
+    """
+    _write(
+        OutboxMessage(topic=topic, key=key, queue=queue, payload=with_parent(payload))
+        for key, payload in payloads.items()
+    )
+
+
+def _write(messages: Iterable[OutboxMessage]) -> None:
     if not transaction.get_connection().in_atomic_block:
         raise transaction.TransactionManagementError("a message belongs to its cause's transaction")
-    OutboxMessage.objects.create(topic=topic, payload=with_parent(payload))
-    announce()
+    OutboxMessage.objects.bulk_create(messages, ignore_conflicts=True)
 
 
 def announce() -> None:
@@ -57,11 +82,23 @@ def announce() -> None:
         transaction.on_commit(listener)
 
 
-def deliver(handlers: Mapping[str, Handler], *, most: int = 1000, seconds: float = math.inf) -> int:
+def deliver(
+    handlers: Mapping[str, Handler],
+    *,
+    at_most_once: Mapping[str, Handler] = MappingProxyType({}),
+    queue: str = "",
+    most: int = 1000,
+    seconds: float = math.inf,
+) -> int:
     """Handle the messages that are due; other workers may do so at the same time.
 
     Args:
         handlers: by topic. A message whose topic has no handler counts as failed.
+        at_most_once: further handlers, called after the commit that marks the message done, outside
+            any transaction. If one raises `NoEffect`, its message is put off like others that
+            failed. After another error or a crash, nobody knows whether it took effect, and it is
+            not repeated.
+        queue: whose messages.
         most: maximum number of messages.
         seconds: start no further message after this long.
 
@@ -71,7 +108,7 @@ def deliver(handlers: Mapping[str, Handler], *, most: int = 1000, seconds: float
     done = 0
     end = time.monotonic() + seconds
     for _ in range(most):
-        outcome = _deliver_one(handlers)
+        outcome = _deliver_one(handlers, at_most_once, queue)
         if outcome is None:
             break
         done += outcome
@@ -80,9 +117,20 @@ def deliver(handlers: Mapping[str, Handler], *, most: int = 1000, seconds: float
     return done
 
 
-def due() -> bool:
-    """Whether a message is due."""
-    return _todo().exists()
+def due(queue: str = "") -> bool:
+    """Whether a message of a queue is due."""
+    return _todo(queue).exists()
+
+
+def upcoming(queue: str, most: int) -> list[Any]:
+    """Return the payloads of the next messages, so that a handler can read for all at once."""
+    return list(_todo(queue).order_by("not_before").values_list("payload", flat=True)[:most])
+
+
+def retry(messages: QuerySet[OutboxMessage]) -> int:
+    """Make those that are not done due at once, with all their attempts; return their number."""
+    undone = messages.filter(done__isnull=True)
+    return undone.update(dead=None, attempts=0, not_before=Now())
 
 
 def pending() -> int:
@@ -90,44 +138,78 @@ def pending() -> int:
     return OutboxMessage.objects.filter(done__isnull=True).count()
 
 
-def _deliver_one(handlers: Mapping[str, Handler]) -> int | None:
+def _deliver_one(
+    handlers: Mapping[str, Handler], at_most_once: Mapping[str, Handler], queue: str
+) -> int | None:
     """Handle one message: 1 if it is done, 0 if it failed, None if there is none."""
     message = None
     try:
         with transaction.atomic():
-            # SKIP LOCKED: do not wait for messages that other workers handle.
-            message = _todo().select_for_update(skip_locked=True).order_by("not_before").first()
+            message = _next(queue)
             if message is None:
                 return None
-            with handling(message.topic, message.payload):
-                handlers[message.topic](message.payload)
+            once = at_most_once.get(message.topic)
+            if once is None:
+                _handle(handlers[message.topic], message)
             OutboxMessage.objects.filter(pk=message.pk).update(
                 done=Now(), attempts=F("attempts") + 1, error=""
             )
     except Exception as error:
         if message is None:
             raise
-        log.exception("message %s (%s) failed", message.pk, message.topic)
+        log.exception("message %s (%s) failed", message.pk, message)
         _put_off(message, error)
         return 0
+    return 1 if once is None else _handle_once(once, message)
+
+
+def _handle(handler: Handler, message: OutboxMessage) -> None:
+    with handling(message.topic, message.payload):
+        handler(message.payload)
+
+
+def _handle_once(handler: Handler, message: OutboxMessage) -> int:
+    """Handle a message that is marked done: 1 if it still is, 0 if it had no effect."""
+    try:
+        _handle(handler, message)
+    except NoEffect as error:
+        log.exception("message %s (%s) failed", message.pk, message)
+        with transaction.atomic():
+            OutboxMessage.objects.filter(pk=message.pk).update(done=None)
+            _put_off(message, error.__cause__ or error)
+        return 0
+    except Exception as error:
+        log.exception("message %s (%s) may be done: not repeated", message.pk, message)
+        OutboxMessage.objects.filter(pk=message.pk).update(error=_text(error))
     return 1
 
 
-def pause_after(failures: int) -> timedelta:
-    """Return the pause after that many failures, at least one."""
-    pause: timedelta = min(FIRST_PAUSE * 2 ** min(failures - 1, 20), LONGEST_PAUSE)
+def pause_after(failures: int, first: timedelta = FIRST_PAUSE) -> timedelta:
+    """Return the pause after that many failures, at least one; `first` is that after one."""
+    pause: timedelta = min(first * 2 ** min(failures - 1, 20), LONGEST_PAUSE)
     return pause + timedelta(seconds=pause.total_seconds() * JITTER * random.random())
 
 
-def _put_off(message: OutboxMessage, error: Exception) -> None:
+def _put_off(message: OutboxMessage, error: BaseException) -> None:
     attempts = message.attempts + 1
     OutboxMessage.objects.filter(pk=message.pk, done__isnull=True).update(
         attempts=attempts,
         not_before=Now() + pause_after(attempts),
         dead=Now() if attempts >= MOST_ATTEMPTS else None,
-        error=f"{type(error).__name__}: {error}"[:2000],
+        error=_text(error),
     )
 
 
-def _todo() -> QuerySet[OutboxMessage]:
-    return OutboxMessage.objects.filter(done__isnull=True, dead__isnull=True, not_before__lte=Now())
+def _text(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"[:2000]
+
+
+def _next(queue: str) -> OutboxMessage | None:
+    # SKIP LOCKED: do not wait for messages that other workers handle.
+    due = _todo(queue).select_for_update(skip_locked=True)
+    return due.order_by("not_before").first()
+
+
+def _todo(queue: str) -> QuerySet[OutboxMessage]:
+    undone = OutboxMessage.objects.filter(queue=queue, done__isnull=True, dead__isnull=True)
+    return undone.filter(not_before__lte=Now())

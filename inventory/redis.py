@@ -6,8 +6,10 @@ every call: one item's wait would delay all other items.
 
 from __future__ import annotations
 
+import logging
 import math
 import re
+import threading
 import time
 from collections.abc import Callable
 from functools import cache
@@ -20,6 +22,8 @@ from inventory import conf
 from inventory.metrics import metrics
 from locking import LockUnavailable
 from locking.redis_client import connect, topology_of
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -43,11 +47,16 @@ NO_ANSWER = (RedisError, RedisClusterException)
 
 
 class Circuit:
-    """A circuit breaker: skips Redis for a while after a failure."""
+    """A circuit breaker: skips Redis for a while after a failure.
+
+    Each outage is logged once when it begins and once when it ends.
+    """
 
     def __init__(self) -> None:
         self._broken = False
-        self._retry_at = 0.0
+        self._since = self._retry_at = 0.0
+        self._changes = 0
+        self._changing = threading.Lock()
 
     @property
     def open(self) -> bool:
@@ -66,19 +75,41 @@ class Circuit:
                 return otherwise
             # This caller probes Redis; the others keep skipping it meanwhile.
             self._retry_at = time.monotonic() + RETRY_AFTER
+        changes_seen = self._changes
         try:
             answer = question()
         except (*NO_ANSWER, LockUnavailable):
-            self.trip()
+            self._failed(changes_seen)
             return otherwise
-        self._broken = False
+        if self._broken:
+            self._change(changes_seen, broken=False)
         return answer
 
     def trip(self) -> None:
         """Skip Redis for a while, after a call outside this circuit breaker has failed."""
-        self._broken = True
-        self._retry_at = time.monotonic() + RETRY_AFTER
+        self._failed(self._changes)
+
+    def _failed(self, changes_seen: int) -> None:
         metrics.count("redis_unavailable")
+        self._change(changes_seen, broken=True)
+
+    def _change(self, changes_seen: int, *, broken: bool) -> None:
+        """Break or close the circuit, unless that changed since Redis was asked."""
+        with self._changing:
+            if changes_seen != self._changes:
+                return
+            now = time.monotonic()
+            if broken:
+                self._retry_at = now + RETRY_AFTER
+            if broken == self._broken:
+                return
+            self._broken = broken
+            self._changes += 1
+            before, self._since = self._since, now
+        if broken:
+            log.warning("Redis does not answer; this process goes on without its locks and hints")
+        else:
+            log.warning("Redis answers again, after %.1f s", now - before)
 
 
 class Server:

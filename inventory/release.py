@@ -11,20 +11,22 @@ other processes refuse on a hint there, and no batch sells.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, LiteralString
+from typing import LiteralString
 
-from django.db import DataError, connection, transaction
+import psycopg
+from django.db import connection, transaction
 from django.db.models import F
 from django.db.models.functions import Now
-from psycopg.errors import DivisionByZero
 
 from inventory import sql
 from inventory.models import Reservation
 from inventory.outcomes import Level
 from inventory.selling import guard
-from inventory.sold_out.hint import hint
+from inventory.selling.commit import Refused, execute_and_commit
+from inventory.selling.hint import hint
 
 State = Reservation.State
 
@@ -46,19 +48,16 @@ class Released:
     kept: int = field(default=0, compare=False)
 
 
-OnReleased = Callable[[Sequence[Released]], None]
-"""Runs inside the releasing transaction, before the reservations' rows change; an exception rolls
-the release back."""
-
 # In order of id, as wherever several items are locked, which rules out deadlocks.
 LOCK_ITEMS: LiteralString = """
 SELECT available FROM inventory_item WHERE id = ANY(%(items)s::bigint[]) ORDER BY id
 FOR NO KEY UPDATE
 """
 
-# Fails by a division by zero, which ends the message before its COMMIT, if an item is sold out.
+# Ends the message before its COMMIT if an item is sold out.
 LOCK_ITEMS_ON_SALE: LiteralString = (
-    f"SAVEPOINT release; WITH item AS ({LOCK_ITEMS}) SELECT 1 / min(available) FROM item"
+    "SAVEPOINT release;"
+    f"WITH item AS ({LOCK_ITEMS}) SELECT inventory_require(min(available) > 0) FROM item"
 )
 
 # The quotas follow the items, as in a batch that sells.
@@ -74,42 +73,41 @@ WHERE quota.scope = given.scope AND quota.buyer = given.buyer
 """
 
 
-def release(
+@contextmanager
+def releasing(
     reservations: Iterable[int],
-    on_released: OnReleased,
     *,
     was: State = State.HELD,
     only_due: bool = False,
     units: int | None = None,
     written_off: Collection[int] = (),
-) -> list[Released]:
+) -> Iterator[list[Released]]:
     """Release reservations and return their units, each exactly once however often called.
 
-    Locks the reservations in order of id, then what ``on_released`` locks, then the items.
+    The block runs in the same transaction and updates the shop's rows. An exception in it rolls
+    the release back, and what it removes from the list is not released. The reservations are
+    locked in order of id before the block, and the items after it.
 
     Args:
         reservations: ids.
-        on_released: updates the shop's rows for the released ones, in the same transaction.
         was: the required state; others are left alone.
         only_due: skip reservations whose deadline has not passed, by the database's clock.
         units: release only this many of each; reservations with fewer are left alone. A
-            repeated call releases again, which ``on_released`` must prevent.
+            repeated call releases again, which the block must prevent.
         written_off: ids of those whose units leave the total instead of being sold again.
 
-    Returns:
-        The reservations that this call released.
+    Yields:
+        The reservations that are released.
     """
-    wanted = list(reservations)
     levels: dict[int, Level] = {}
     outermost = not connection.in_atomic_block
     with transaction.atomic():
-        released = _lock(wanted, was, only_due, units)
+        released = _lock(list(reservations), was, only_due, units)
+        yield released
         if released:
-            on_released(released)
             levels = _write(released, frozenset(written_off), commit=outermost)
     # Publish before answering, so that no buyer is refused on an older hint.
     transaction.on_commit(lambda: _publish(levels))
-    return released
 
 
 def _lock(
@@ -145,16 +143,19 @@ def _write(
         *((guard.PUT_BACK, item, back[item]) for item in sorted(back)),
     ]
     parameters = _parameters(released)
-    if commit:
-        try:
-            rows = _execute([LOCK_ITEMS_ON_SALE, RELEASE], parameters, changes, "COMMIT")
-            return _levels(rows, back)
-        except DataError as error:
-            if not isinstance(error.__cause__, DivisionByZero):
-                raise
-        with connection.cursor() as cursor:
-            cursor.execute("ROLLBACK TO SAVEPOINT release")
-    levels = _levels(_execute([LOCK_ITEMS, RELEASE], parameters, changes), back)
+    with sql.cursor() as cursor:
+        if commit:
+            try:
+                texts = _filled_in(cursor, [LOCK_ITEMS_ON_SALE, RELEASE], parameters, changes)
+                execute_and_commit(cursor, texts)
+                return _levels(cursor, back)
+            except Refused:
+                with connection.wrap_database_errors:
+                    cursor.execute("ROLLBACK TO SAVEPOINT release")
+        texts = _filled_in(cursor, [LOCK_ITEMS, RELEASE], parameters, changes)
+        with connection.wrap_database_errors:
+            cursor.execute(";".join(texts).encode())
+        levels = _levels(cursor, back)
     for item, level in levels.items():
         hint().announce(item, level)
     return levels
@@ -167,32 +168,31 @@ def _parameters(released: Iterable[Released]) -> dict[str, str]:
         given[each.scope, each.buyer] += each.quantity
     return {
         "items": sql.array({each.item for each in released}),
-        "whole": sql.array(each.reservation for each in released if not each.kept),
-        "parts": sql.array(each.reservation for each in parts),
-        "part_units": sql.array(each.quantity for each in parts),
-        "scopes": sql.array(scope for scope, _ in given),
-        "buyers": sql.array(buyer for _, buyer in given),
+        "whole": sql.array([each.reservation for each in released if not each.kept]),
+        "parts": sql.array([each.reservation for each in parts]),
+        "part_units": sql.array([each.quantity for each in parts]),
+        "scopes": sql.array([scope for scope, _ in given]),
+        "buyers": sql.array([buyer for _, buyer in given]),
         "units": sql.array(given.values()),
     }
 
 
-def _execute(
+def _filled_in(
+    cursor: psycopg.ClientCursor,
     statements: Iterable[LiteralString],
     parameters: Mapping[str, str],
     changes: Iterable[tuple[LiteralString, int, int]],
-    *last: str,
-) -> list[tuple[Any, ...]]:
-    """Execute the statements, changes of items and last ones in one message; return their rows."""
-    with connection.wrap_database_errors, sql.cursor() as cursor:
-        text = [cursor.mogrify(statement, parameters) for statement in statements]
-        for change, item, units in changes:
-            text.append(cursor.mogrify(change, {"item": item, "units": units}))
-        cursor.execute(";".join([*text, *last]).encode())
-        return [row for result in cursor.results() if result.description for row in result]
+) -> list[str]:
+    """Return the statements and the changes of items with their parameters filled in."""
+    texts = [cursor.mogrify(statement, parameters) for statement in statements]
+    for change, item, units in changes:
+        texts.append(cursor.mogrify(change, {"item": item, "units": units}))
+    return texts
 
 
-def _levels(rows: Sequence[tuple[Any, ...]], items: Collection[int]) -> dict[int, Level]:
+def _levels(cursor: psycopg.ClientCursor, items: Collection[int]) -> dict[int, Level]:
     """Return the levels of items from the last rows of a message."""
+    rows = [row for result in cursor.results() if result.description for row in result]
     last = rows[len(rows) - len(items) :]
     return {item: Level(*row) for item, row in zip(sorted(items), last, strict=True)}
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from django.db import transaction
 from django.db.models import F
@@ -11,19 +12,18 @@ from django.db.models.functions import Now
 
 from inventory.models import BuyerQuota, Item, Reservation, StockMovement
 from inventory.outcomes import Level, OnGranted, Outcome, Purchase
-from inventory.release import OnReleased, Released, release
+from inventory.release import Released, releasing
 from inventory.selling import guard
-from inventory.selling.measured import measured
+from inventory.selling.cart import reserve_many
+from inventory.selling.hint import hint
 from inventory.selling.replay import find
-from inventory.selling.reserve_many import reserve_many
-from inventory.selling.strategies import DEFAULT, strategy
-from inventory.sold_out.hint import hint
+from inventory.selling.seller import seller
 
 State = Reservation.State
 RECLAIM = StockMovement.Reason.RECLAIM
 
 
-def reserve(purchase: Purchase, on_granted: OnGranted, *, by: str = DEFAULT) -> Outcome:
+def reserve(purchase: Purchase, on_granted: OnGranted) -> Outcome:
     """Reserve units for a buyer, and commit.
 
     Args:
@@ -31,7 +31,6 @@ def reserve(purchase: Purchase, on_granted: OnGranted, *, by: str = DEFAULT) -> 
         on_granted: opens what the shop needs (its order), in the transaction that reserves.
             Pass the same function object each time: only purchases with the same function are
             combined.
-        by: name of the strategy.
 
     Returns:
         Granted, SoldOut, LimitReached or KeyReused.
@@ -42,8 +41,7 @@ def reserve(purchase: Purchase, on_granted: OnGranted, *, by: str = DEFAULT) -> 
         guard.NoSuchItem: no such item.
         Exception: any exception of ``on_granted``; nothing was written for this purchase.
     """
-    seller = strategy(by)
-    return measured(by, lambda: seller.sell(purchase, on_granted), lambda outcome: outcome)
+    return seller().sell(purchase, on_granted)
 
 
 def stock(name: str, units: int) -> Item:
@@ -90,16 +88,16 @@ class OutOfReach(Exception):
     """Released units cannot be reclaimed: they are sold, or the buyer has reached the limit."""
 
 
-def reclaim(reservations: Iterable[int], on_reclaimed: Callable[[], None]) -> None:
+@contextmanager
+def reclaiming(reservations: Iterable[int]) -> Iterator[None]:
     """Take the units of released reservations again and confirm them; all or none.
 
     For a payment that arrives after the reservations expired. The guard and the buyer's limit
     apply as for any purchase. Runs in the caller's transaction, which must roll back on an
-    exception, and locks the items last.
+    exception. The block updates the shop's rows; the items are locked after it.
 
     Args:
         reservations: ids.
-        on_reclaimed: updates the shop's rows, in the same transaction.
 
     Raises:
         OutOfReach: too few units are left, the buyer is at the limit, or one is not released.
@@ -111,7 +109,7 @@ def reclaim(reservations: Iterable[int], on_reclaimed: Callable[[], None]) -> No
     found = list(released.select_for_update(no_key=True).order_by("pk").values_list(*fields))
     if len(found) < len(wanted):
         raise OutOfReach
-    on_reclaimed()
+    yield
     units: Counter[int] = Counter()
     for item, _, _, quantity in found:
         units[item] += quantity
@@ -129,20 +127,6 @@ def _count(scope: int, buyer: int, units: int) -> None:
     quota = BuyerQuota.objects.filter(scope=scope, buyer=buyer, used__lte=F("allowed") - units)
     if not quota.update(used=F("used") + units):
         raise OutOfReach
-
-
-def expire(on_released: OnReleased, *, most: int = 500) -> int:
-    """Release held reservations whose deadline has passed.
-
-    Args:
-        on_released: as for :func:`release`.
-        most: how many per transaction.
-
-    Returns:
-        How many were released; ``most`` means that more may be due.
-    """
-    ids = due(most)
-    return len(release(ids, on_released, only_due=True)) if ids else 0
 
 
 def may_come_back(item: int) -> bool:
@@ -173,17 +157,15 @@ def _require_transaction() -> None:
 
 
 __all__ = [
-    "OnReleased",
     "OutOfReach",
     "Released",
     "confirm",
     "due",
     "due_of",
-    "expire",
     "find",
     "may_come_back",
-    "reclaim",
-    "release",
+    "reclaiming",
+    "releasing",
     "reserve",
     "reserve_many",
     "restock",

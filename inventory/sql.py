@@ -2,19 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Collection, Iterable, Sequence
 
 import psycopg
 from django.db import connection
 
+Value = int | float | str | None
 
-def array(values: Iterable[int | float | str]) -> str:
+_ALL_PLAIN = re.compile(r"[-+.0-9a-f]+(?:,[-+.0-9a-f]+)*").fullmatch
+"""Matches numbers and hexadecimal digits, which need no quotes in an array."""
+
+
+def array(values: Collection[Value]) -> str:
     """Return values as a PostgreSQL array literal; cast it where it is used, ``%s::bigint[]``.
 
     psycopg adapts a list element by element in Python, which costs more than the statement for a
-    batch of hundreds. Texts must be free of quotes, commas and braces: numbers, hex, UUIDs.
+    batch of hundreds.
     """
-    return "{" + ",".join(map(str, values)) + "}"
+    text = ",".join(map(str, values))
+    if text.count(",") != len(values) - 1 or not _ALL_PLAIN(text):
+        text = ",".join(map(_quoted, values))
+    return "{" + text + "}"
+
+
+def arrays(rows: Iterable[Sequence[Value]]) -> list[str]:
+    """Return an array literal for each column of the rows, of which there is at least one."""
+    return [array(column) for column in zip(*rows, strict=True)]
+
+
+def _quoted(value: Value) -> str:
+    if value is None:
+        return "NULL"
+    escaped = str(value).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 def cursor() -> psycopg.ClientCursor:

@@ -1,6 +1,7 @@
 """Hooks for tracing, which do nothing until a project sets them.
 
-This package imports no tracing library; `shop/tracing.py` sets the hooks for OpenTelemetry.
+This package imports no tracing library. `shop/operating/tracing.py` sets the hooks to those of
+OpenTelemetry.
 """
 
 from __future__ import annotations
@@ -14,14 +15,6 @@ from inventory.outcomes import PurchaseTicket
 
 TRACEPARENT = "traceparent"
 """The member of a message's payload that stores the trace which caused the message."""
-
-
-def _no_parent() -> str:
-    return ""
-
-
-def _no_batch(_: Sequence[PurchaseTicket]) -> AbstractContextManager[object]:
-    return nullcontext()
 
 
 def _no_message(_topic: str, _parent: str) -> AbstractContextManager[object]:
@@ -41,8 +34,8 @@ class Hooks:
             text; the context manager spans its handler.
     """
 
-    batch: Callable[[Sequence[PurchaseTicket]], AbstractContextManager[object]] = _no_batch
-    parent: Callable[[], str] = _no_parent
+    batch: Callable[[Sequence[PurchaseTicket]], AbstractContextManager[object]] = nullcontext
+    parent: Callable[[], str] = str
     message: Callable[[str, str], AbstractContextManager[object]] = _no_message
 
 

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from lab.strategies.choice import open_sale
 from lab.tests.psp import KEY, SECRET, Psp, running_psp
-from shop.conftest import ann, bob, fake_provider, sale, sale_of
+from shop.catalogue.models import Sale
+from shop.conftest import ann, bob, fake_provider, sale
 from shop.payments.provider import provider
 
 __all__ = ["ann", "bob", "fake_provider", "sale", "sale_of"]
+
+
+@pytest.fixture
+def sale_of(db: None) -> Callable[..., Sale]:
+    """Open a sale, sold by a strategy."""
+
+    def make(stock: int = 10, *, limit: int = 2, price: int = 99_900, **more: Any) -> Sale:
+        return open_sale(stock=stock, limit=limit, price=price, **more)
+
+    return make
 
 
 @pytest.fixture(scope="session")

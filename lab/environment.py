@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from shop.environment import (
-    OFFLINE_COMMANDS,
     PROJECT,
     Variable,
     choose_settings,
@@ -60,7 +59,6 @@ def data_folder() -> Path:
 __all__ = [
     "ALL_VARIABLES",
     "MAIL_PORT",
-    "OFFLINE_COMMANDS",
     "PROJECT",
     "PSP_PORT",
     "ROOM_PORT",

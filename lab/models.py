@@ -2,17 +2,50 @@
 
 from __future__ import annotations
 
+from django.conf import settings
+from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.models import Q
 
 from inventory.models import Item
+from shop.catalogue.models import Sale
+
+
+def strategy_choices() -> list[tuple[str, str]]:
+    """Return the names of all strategies; a function keeps them out of migrations."""
+    from lab.strategies import CLASSES  # which use this module's tables
+
+    return [(name, name) for name in CLASSES]
+
+
+class SaleStrategy(models.Model):
+    """How a sale is sold, unless by `combining`."""
+
+    sale = models.OneToOneField(Sale, on_delete=models.CASCADE, primary_key=True)
+    name = models.CharField("strategy", max_length=20, choices=strategy_choices)
+
+    class Meta:
+        verbose_name_plural = "sale strategies"
+
+    def __str__(self) -> str:
+        return f"sale {self.sale_id}, sold by {self.name}"
+
+    def clean(self) -> None:
+        """Refuse a strategy that oversells, unless the settings allow it."""
+        from lab.strategies import CLASSES
+
+        kind = CLASSES.get(self.name)
+        if kind and not kind.safe and not settings.SHOP_ALLOW_UNSAFE_STRATEGIES:
+            raise ValidationError(
+                f"The strategy {self.name!r} oversells; it is for demonstrations only."
+            )
 
 
 class UnenforcedItem(models.Model):
     """An item whose books may be unbalanced, so that an oversell can be shown.
 
     The database function ``inventory_books_enforced`` reads this table: see
-    ``migrations/0002_unenforced_items.sql``.
+    `migrations/0001_unenforced_items.sql`.
     """
 
     item = models.OneToOneField(Item, on_delete=models.CASCADE, primary_key=True)
@@ -58,3 +91,22 @@ class StockBucket(models.Model):
 
     def __str__(self) -> str:
         return f"{self.available} of item {self.item_id} in bucket {self.number}"
+
+
+class Run(models.Model):
+    """The last run of a Celery task: one row per task, written by `lab/demo/task_log.py`."""
+
+    task = models.CharField(max_length=100, primary_key=True)
+    runs = models.PositiveBigIntegerField(default=0)
+    failures = models.PositiveBigIntegerField(default=0)
+    last = models.DateTimeField(help_text="when it last ended")
+    seconds = models.FloatField(help_text="how long that took")
+    result = models.CharField(max_length=200, blank=True)
+    last_failure = models.DateTimeField(null=True, blank=True)
+    error = models.TextField(blank=True)
+
+    class Meta:
+        verbose_name = "task"
+
+    def __str__(self) -> str:
+        return self.task

@@ -6,12 +6,14 @@
 from lab import environment as demo
 from lab.stack.folder import kept_secret
 from shop.settings import *  # noqa: F403
-from shop.settings import INSTALLED_APPS, LOGGING
+from shop.settings import INSTALLED_APPS, LOGGING, TEMPLATES
 
 DATA_DIR = demo.data_folder()
 
 INSTALLED_APPS = [*INSTALLED_APPS, "lab"]
 ROOT_URLCONF = "lab.urls"
+# Templates that extend the shop's of the same name.
+TEMPLATES = [{**TEMPLATES[0], "DIRS": [demo.PROJECT / "lab/demo/templates"]}]
 LOGGING = {
     **LOGGING,
     "loggers": {**LOGGING["loggers"], "lab": {"level": demo.text("LOG_LEVEL")}},
@@ -35,8 +37,10 @@ LAB_SABOTAGE = demo.text("LAB_SABOTAGE")
 
 # A load test uses few tokens for thousands of buyers, so the demo has no rate limit by default.
 SHOP_RATE_LIMIT = demo.number("RATE_LIMIT") if demo.is_set("RATE_LIMIT") else 0
+
+# Each sale has a strategy, also one that oversells.
+INVENTORY_SELLER = "lab.strategies.by_sale.BySale"
 SHOP_ALLOW_UNSAFE_STRATEGIES = True
-SHOP_SHOW_MAILS = True
 
 # Where the page of the control room finds its process; without one there is no such page.
 ROOM_URL = demo.text("ROOM_URL")

@@ -2,7 +2,7 @@
 
 from django.urls import include, path
 
-from lab.demo import api, site
+from lab.demo import api, mails, site
 from lab.room import views
 
 urlpatterns = [
@@ -23,6 +23,8 @@ urlpatterns = [
             ]
         ),
     ),
+    path("orders/<int:order>/mails/", mails.about, name="mails"),
+    path("orders/<int:order>/mails/<slug:kind>/", mails.one, name="mail"),
     path("docs/site/<path:path>", site.page),
     path("docs/site/", site.page, {"path": ""}),
     path("locks/", include("lab.locks.pages.urls")),

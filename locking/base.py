@@ -25,6 +25,7 @@ from locking.terms import (
     LockTimeout,
     LockUnavailable,
     LockUnsupported,
+    time_limit,
 )
 
 __all__ = [
@@ -50,23 +51,6 @@ __all__ = [
 ]
 
 
-def time_limit(timeout: float | None, blocking: bool) -> float | None:
-    """Return the seconds for which an acquire may wait; None: no limit, 0: one try.
-
-    As in `threading.Lock.acquire`, the first argument may be `blocking`.  Raises ValueError for a
-    negative time-out, and for a time-out of a call that must not block.
-    """
-    if isinstance(timeout, bool):
-        timeout, blocking = None, timeout
-    if not blocking:
-        if timeout:
-            raise ValueError("a call that does not block takes no timeout")
-        return 0.0
-    if timeout is not None and not timeout >= 0:  # also NaN
-        raise ValueError(f"a timeout must not be negative: {timeout}; None waits without a limit")
-    return timeout
-
-
 class Handle:
     """What a lock's blocking and asyncio handles share: the leases of the calling thread or task.
 
@@ -75,6 +59,11 @@ class Handle:
     """
 
     name: str
+    kind: str = ""
+    """What locks of the same name on the same server exclude each other; by default the class."""
+    strength: int = 1
+    """Of two handles of a lock, the one with more strength excludes all that the other excludes."""
+    _address: str = ""
     _held: Held
 
     if TYPE_CHECKING:
@@ -86,8 +75,30 @@ class Handle:
     def _latest(self) -> Any:
         lease = self._held.latest(self._caller())
         if lease is None:
-            raise LockNotHeld(f"{self._caller()!r} holds no lease of {self.name!r} by this handle")
+            raise self._not_held()
         return lease
+
+    def _not_held(self) -> LockNotHeld:
+        return LockNotHeld(f"{self._caller()!r} holds no lease of {self.name!r} by this handle")
+
+    def _entered(self, error: BaseException | None) -> Any:
+        """Return the lease of the `with` block that ends with `error`.
+
+        If the body has released it already, raises `LockNotHeld`; adds a note to `error` instead if
+        the body raised, and returns None.
+        """
+        lease = self._held.leave(self._caller())
+        if lease is not None and not lease.released:
+            return lease
+        problem = self._not_held()
+        if error is None:
+            raise problem
+        error.add_note(f"and then LockNotHeld: {problem}")
+        return None
+
+    def server_address(self) -> str:
+        """Return where the lock's server is, in the same words in every process."""
+        return self._address
 
 
 class Lock(Handle, ABC):
@@ -135,7 +146,8 @@ class Lock(Handle, ABC):
         return self.owner() is not None
 
     def __enter__(self) -> Lease:
-        return self.acquire()
+        lease: Lease = self._held.enter(self._caller(), self.acquire())
+        return lease
 
     def __exit__(
         self,
@@ -143,7 +155,9 @@ class Lock(Handle, ABC):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.lease.__exit__(kind, error, traceback)
+        lease = self._entered(error)
+        if lease is not None:
+            lease.__exit__(kind, error, traceback)
 
     def owner(self) -> str | None:
         """Return the name of the current holder's handle; None if the lock is free."""
@@ -203,7 +217,7 @@ class AsyncLock(Handle, ABC):
         await self.lease.extend(seconds)
 
     async def __aenter__(self) -> Any:
-        return await self.acquire()
+        return self._held.enter(self._caller(), await self.acquire())
 
     async def __aexit__(
         self,
@@ -211,4 +225,6 @@ class AsyncLock(Handle, ABC):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self.lease.__aexit__(kind, error, traceback)
+        lease = self._entered(error)
+        if lease is not None:
+            await lease.__aexit__(kind, error, traceback)

@@ -8,11 +8,13 @@ import warnings
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import suppress
 from math import inf
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from locking.terms import (
+    MAX_LEASE,
     NO_HOOKS,
     SYSTEM_CLOCK,
     Clock,
@@ -20,47 +22,58 @@ from locking.terms import (
     LockError,
     LockLost,
     LockUnsupported,
+    lease_length,
 )
 
 
-class Held:
-    """The leases that a handle's threads or tasks hold, the latest of each last.
+class _Owned(list["LeaseState"]):
+    """The leases that one thread or task holds by one handle, the latest last."""
 
-    The handle keeps a lease alive, so that `handle.acquire()` followed by `handle.release()` works;
-    the lease knows its handle's record by a weak reference only, so that both end when the program
-    drops them.
-    """
-
-    __slots__ = ("__weakref__", "_by_owner", "_ref")
+    __slots__ = ("__weakref__", "entered")
 
     def __init__(self) -> None:
-        self._by_owner: dict[object, list[LeaseState]] = {}
-        self._ref = weakref.ref(self)
+        super().__init__()
+        self.entered: list[Any] = []
+        """The leases of its `with` blocks, the innermost last."""
+
+
+class Held:
+    """The leases that a handle's threads or tasks hold.
+
+    The handle keeps a lease alive, so that `handle.acquire()` followed by `handle.release()` works,
+    for as long as the thread or task that acquired it exists.  The lease refers to the record, and
+    to its owner, weakly, so that all of them end when the program drops them.
+    """
+
+    __slots__ = ("_by_owner",)
+
+    def __init__(self) -> None:
+        self._by_owner: weakref.WeakKeyDictionary[Any, _Owned] = weakref.WeakKeyDictionary()
 
     def add(self, owner: object, lease: LeaseState) -> None:
-        """Record a granted lease of a thread or task."""
-        lease.owner_key, lease._home = owner, self._ref
-        mine = self._by_owner.setdefault(owner, [])
-        if mine:
+        """Record a granted lease of the calling thread or task."""
+        mine = self._by_owner.get(owner)
+        if mine is None:  # only the owner itself adds its first one
+            mine = self._by_owner[owner] = _Owned()
+        elif mine:
             mine[:] = [each for each in mine if each.remaining() > 0]
         mine.append(lease)
-        self._by_owner[owner] = mine  # another thread may just have removed the empty list
+        lease._home = weakref.ref(mine)
 
     def latest(self, owner: object) -> Any:
         """Return the owner's latest lease that it has not released; None if there is none."""
         mine = self._by_owner.get(owner)
         return mine[-1] if mine else None
 
-    def remove(self, lease: LeaseState) -> None:
-        """Forget a released lease."""
-        owner = lease.owner_key
-        mine = self._by_owner.get(owner, [])
-        if lease in mine:
-            mine.remove(lease)
-        if not mine:
-            self._by_owner.pop(owner, None)
-            if mine:  # its owner has acquired again meanwhile
-                self._by_owner[owner] = mine
+    def enter(self, owner: object, lease: Any) -> Any:
+        """Record that a `with` block of the handle begins with a lease; return the lease."""
+        self._by_owner[owner].entered.append(lease)
+        return lease
+
+    def leave(self, owner: object) -> Any:
+        """Return the lease of the owner's innermost `with` block, which ends; None without one."""
+        mine = self._by_owner.get(owner)
+        return mine.entered.pop() if mine is not None and mine.entered else None
 
 
 def _nowhere() -> None:
@@ -107,8 +120,11 @@ class LeaseState:
 
     __slots__ = (
         "__weakref__", "_deadline", "_granted_at", "_guard", "_home", "_lost_reason", "_over",
-        "_released", "_releasing", "clock", "hooks", "name", "owner_key", "token",
+        "_released", "_releasing", "clock", "hooks", "name", "token",
     )  # fmt: skip
+
+    longest: ClassVar[float] = MAX_LEASE
+    """The longest lease in seconds that the server keeps."""
 
     def __init__(
         self,
@@ -137,12 +153,10 @@ class LeaseState:
         self._lost_reason = ""
         self._over: threading.Event | None = None
         self._guard = threading.Lock()
-        self._home: Callable[[], Held | None] = _nowhere
-        self.owner_key: object = None
-        """The thread or task that acquired it, once its handle has recorded it."""
+        self._home: Callable[[], _Owned | None] = _nowhere  # until its handle has recorded it
 
     def __del__(self) -> None:
-        if self.owner_key is None or self._releasing or self._lost_reason:
+        if self._home is _nowhere or self._releasing or self._lost_reason:
             return
         if not sys.is_finalizing():
             warnings.warn(
@@ -207,6 +221,10 @@ class LeaseState:
                     self._over.set()
             return self._over
 
+    def _extension(self, seconds: float) -> float:
+        """Return for how long to extend the lease; raises ValueError for a senseless length."""
+        return lease_length(seconds, self.longest)
+
     def _note_extension(self, ours: bool, deadline: float) -> None:
         if ours:
             self._deadline = deadline
@@ -223,7 +241,8 @@ class LeaseState:
             self._over.set()
         home = self._home()
         if home is not None:
-            home.remove(self)
+            with suppress(ValueError):  # another acquire has found it expired and removed it
+                home.remove(self)
         self.hooks.held(self.name, self.clock.monotonic() - self._granted_at)
         if self._lost_reason:
             raise LockLost(f"the lease of {self.name!r} is lost: {self._lost_reason}")
@@ -243,12 +262,14 @@ class Lease(LeaseState, ABC):
     def extend(self, seconds: float) -> None:
         """Set the lease to expire `seconds` from now; never re-create a lost lease.
 
-        A lease that is renewed keeps this length from then on.  Raises `LockLost` if another client
-        may hold the lock, `LockUnavailable` if the server does not answer (the earlier of the two
-        expiries then applies), `LockUnsupported` if a lease does not expire, ValueError for less
-        than 1 ms.
+        A lease that is renewed keeps this length from then on; `max_hold` still ends it.  Raises
+        `LockLost` if another client may hold the lock, `LockUnavailable` if the server does not
+        answer (the earlier of the two expiries then applies), `LockUnsupported` if a lease does not
+        expire, ValueError for less than 1 ms and for more than the server keeps; the lease is then
+        as before.
         """
         self.check()
+        seconds = self._extension(seconds)
         before, deadline = self._deadline, self.clock.monotonic() + seconds
         self._deadline = min(before, deadline)  # the server may shorten it before we know
         try:

@@ -1,4 +1,4 @@
-"""The shop in Django's admin: edit products and sales, view orders and mails."""
+"""The shop in Django's admin: edit products and sales, view orders."""
 
 from __future__ import annotations
 
@@ -14,14 +14,11 @@ from django.http import HttpRequest
 from django.utils.formats import date_format
 from django.utils.timezone import localtime
 
-from inventory.admin_retried import ReadOnly, Retried, StateFilter, WrittenByServices
+from inventory.admin_readonly import ReadOnly, WrittenByServices
 from shop import orders, payments
 from shop.audit.models import Alert
-from shop.background.models import Run
 from shop.catalogue.models import Product, Sale
 from shop.catalogue.sale_cache import why_closed
-from shop.catalogue.stock_chart import chart, stock_histories
-from shop.mails.models import Mail
 from shop.money import plain, to_major, to_minor
 from shop.orders.models import Order, OrderEvent, OrderLine
 from shop.payments.models import Payment, Refund
@@ -32,7 +29,7 @@ admin.site.site_title = "Flash sale"
 admin.site.index_title = "Catalogue, stock and orders"
 
 
-class PriceForm(forms.ModelForm):
+class PriceForm(forms.ModelForm):  # type: ignore[type-arg]
     """A form that shows a price in major units (999.00) and stores it in minor units."""
 
     priced: ClassVar[str]
@@ -86,7 +83,7 @@ def order_of(row: Any) -> Order:
 
 
 @admin.register(Product)
-class ProductAdmin(admin.ModelAdmin):
+class ProductAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     """Products."""
 
     form = ProductForm
@@ -102,23 +99,22 @@ class ProductAdmin(admin.ModelAdmin):
 
 
 @admin.register(Sale)
-class SaleAdmin(admin.ModelAdmin):
+class SaleAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     """Sales. Pausing is safe at any time: each purchase's transaction checks the sale."""
 
     form = SaleForm
 
-    list_display = ("product", "status", "stock", "sold_at", "limit", "window", "strategy")
+    list_display = ("product", "status", "stock", "sold_at", "limit", "window")
     list_per_page = 25
-    list_filter = ("paused", "strategy", "starts_at")
+    list_filter = ("paused", "starts_at")
     list_select_related = ("product", "item")
     search_fields = ("=id", "product__name", "=item__id")
     autocomplete_fields = ("product", "item")
     ordering = ("-id",)
     actions = ("pause", "resume")
     fieldsets = (
-        (None, {"fields": ("product", "item", "price", "currency", "limit")}),
+        (None, {"fields": ("product", "item", "price", "currency", "limit", "hold")}),
         ("Window", {"fields": ("starts_at", "ends_at", "paused")}),
-        ("How it is sold", {"fields": ("strategy", "hold")}),
         ("What comes back", {"fields": ("restock_cancelled", "restock_returned")}),
     )
 
@@ -126,14 +122,6 @@ class SaleAdmin(admin.ModelAdmin):
         """Add the database's time, which opens and ends sales."""
         sales: QuerySet[Sale] = super().get_queryset(request)
         return sales.annotate(now=Now())
-
-    def get_changelist_instance(self, request: HttpRequest) -> Any:
-        """Add the charts of the sales on the page, by one query."""
-        found = super().get_changelist_instance(request)
-        histories = stock_histories({sale.item_id for sale in found.result_list})
-        for sale in found.result_list:
-            sale.levels = histories.get(sale.item_id, [])
-        return found
 
     @admin.display(description="status")
     def status(self, sale: Any) -> str:
@@ -146,9 +134,9 @@ class SaleAdmin(admin.ModelAdmin):
         return plain(sale.price, sale.currency)
 
     @admin.display(description="stock", ordering="item__available")
-    def stock(self, sale: Any) -> str:
-        """Draw the stock since the item's first unit, and write what is left."""
-        return chart(sale, sale.levels)
+    def stock(self, sale: Sale) -> str:
+        """Write how many units are left, and of how many."""
+        return f"{sale.item.available} of {sale.item.total}"
 
     @admin.display(description="window", ordering="starts_at")
     def window(self, sale: Sale) -> str:
@@ -178,7 +166,7 @@ class SaleAdmin(admin.ModelAdmin):
         self.message_user(request, f"{count} sales are resumed.")
 
 
-class RowsInline(WrittenByServices, admin.TabularInline):
+class RowsInline(WrittenByServices, admin.TabularInline):  # type: ignore[type-arg]
     """Rows of an order that only services write."""
 
     extra = 0
@@ -226,6 +214,8 @@ class OrderAdmin(Amounts, ReadOnly):
         "=lines__reservation__key",
     )
     ordering = ("-id",)
+    fields = ("buyer", "money", "back", "status", "pay_before", "created")
+    readonly_fields = ("money", "back")
     inlines = (LinesInline, EventsInline, PaymentsInline)
     actions = ("fulfil",)
 
@@ -237,6 +227,11 @@ class OrderAdmin(Amounts, ReadOnly):
     def what(self, order: Order) -> str:
         """Return quantities and products."""
         return order.contents
+
+    @admin.display(description="refunded")
+    def back(self, order: Order) -> str:
+        """Write the amount given back."""
+        return plain(order.refunded, order.currency)
 
     def has_fulfil_permission(self, request: HttpRequest) -> bool:
         """Allow the action to users who may change orders."""
@@ -264,6 +259,11 @@ class RefundAdmin(Amounts, ReadOnly):
     list_select_related = ("payment__order",)
     search_fields = ("=id", "=payment__order__id", "=number", "=key")
     ordering = ("-id",)
+    fields = (
+        *("payment", "money", "reason", "state", "key", "number", "tries"),
+        *("created", "settled", "attempts", "not_before"),
+    )
+    readonly_fields = ("money",)
     actions = ("retry",)
 
     @admin.display(description="order")
@@ -286,17 +286,6 @@ class RefundAdmin(Amounts, ReadOnly):
             self.message_user(request, f"Refund {refund.pk} is {refund.state}.")
 
 
-@admin.register(Mail)
-class MailAdmin(Retried):
-    """Mails to buyers, and when they were sent."""
-
-    ended = "sent"
-    list_display = ("id", "order", "kind", "state", "attempts", "created", "sent", "error")
-    list_filter = (StateFilter, "kind")
-    search_fields = ("=id", "=order__id")
-    ordering = ("-id",)
-
-
 @admin.register(Alert)
 class AlertAdmin(ReadOnly):
     """Alerts of the audit, open ones first."""
@@ -310,19 +299,6 @@ class AlertAdmin(ReadOnly):
     def gone(self, alert: Alert) -> bool:
         """Return whether the last audit no longer found the problem."""
         return alert.closed is not None
-
-
-@admin.register(Run)
-class RunAdmin(ReadOnly):
-    """The last run of each Celery task."""
-
-    list_display = ("task", "last", "took", "result", "runs", "failures", "last_failure", "error")
-    ordering = ("task",)
-
-    @admin.display(description="took", ordering="seconds")
-    def took(self, run: Run) -> str:
-        """Write how long the last run took."""
-        return f"{run.seconds:.3f} s"
 
 
 @admin.register(LogEntry)

@@ -12,9 +12,9 @@ class ShopConfig(AppConfig):
     def ready(self) -> None:
         """Register checks and metrics; notify Celery of each commit that writes outbox messages."""
         from inventory import outbox
-        from shop import checks  # noqa: F401  # registers them
         from shop.background.notify import notify
-        from shop.metrics import names
+        from shop.operating import checks  # noqa: F401  # registers them
+        from shop.operating.metrics import names
 
         outbox.listeners.append(notify)
         names.declare()

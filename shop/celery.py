@@ -3,9 +3,10 @@
 from celery import Celery
 
 from shop import environment
+from shop.operating import safe_start
 
 environment.choose_settings()
-environment.refuse_unsafe_start()
+safe_start.refuse_unsafe_start()
 
 app = Celery("shop")
 app.config_from_object("shop.background.config")

@@ -8,10 +8,10 @@ from typing import Any, cast
 from uuid import uuid4
 
 import pytest
-from django.contrib.auth.models import User
 from django.test import Client
 
 from shop.accounts import tokens
+from shop.accounts.models import User
 from shop.catalogue.models import Sale
 from shop.catalogue.sales import open_sale
 from shop.payments.provider import provider

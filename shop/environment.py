@@ -8,12 +8,10 @@ the README's table with `VARIABLES`.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
 PROJECT: Path = Path(__file__).resolve().parent.parent
@@ -45,14 +43,20 @@ VARIABLES = (
     Variable("PSP_URL", "", "payment provider's address; required outside the demo"),
     Variable("PSP_KEY", "", "the shop's API key at the provider; required outside the demo"),
     Variable("PSP_WEBHOOK_SECRET", "", "verifies provider webhooks; required outside the demo"),
+    Variable("PSP_HTTPS", "1", "0: allow a PSP_URL with plain HTTP to another machine"),
     Variable("SHOP_DEMO", "0", "1: demo mode, with demo logins and unsafe strategies allowed"),
     Variable("SHOP_PORT", "8000", "the shop's port; if unset and taken, the next free one"),
     Variable("PUBLIC_URL", "", "the shop's public address, for links in mails; unset: the demo's"),
     Variable("SHOP_BIND", "127.0.0.1", "address that the shop listens on"),
     Variable("WEB_CONCURRENCY", "2", "web worker processes"),
     Variable("WEB_CONNECTIONS", "4000", "most client connections per web worker"),
+    Variable(
+        "WEB_READ_TIMEOUT", "10", "seconds for a request's head to arrive, and again for its body"
+    ),
     Variable("DB_POOL_SIZE", "16", "most database connections per process"),
     Variable("DB_POOL_MIN", "1", "database connections kept open per process"),
+    Variable("DB_COMMIT_SECONDS", "5", "seconds until an unconfirmed commit is unknown; 0: never"),
+    Variable("PGOPTIONS", "", "further settings of database sessions, such as -c lock_timeout=5s"),
     Variable("SHOP_CURRENCY", "CNY", "currency (ISO 4217) of products and sales that name none"),
     Variable("RATE_LIMIT", "20", "purchases per second per buyer and process; demo: no limit"),
     Variable("INVENTORY_MAX_BATCH", "256", "most purchases in one transaction"),
@@ -75,8 +79,8 @@ VARIABLES = (
     Variable("LOG_FORMAT", "", "`json` or `line`; unset: `json`, in the demo `line`"),
     Variable("LOG_LEVEL", "INFO", "level of the shop's own log lines"),
     Variable("OTEL_TRACES_EXPORTER", "", "`otlp` or `console`: record traces; unset: none"),
-    Variable("OTEL_BSP_MAX_QUEUE_SIZE", "16384", "spans that a process keeps until they are sent"),
-    Variable("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "2048", "spans that are sent at once"),
+    Variable("OTEL_TRACES_SAMPLER", "parentbased_traceidratio", "which requests are traced"),
+    Variable("OTEL_TRACES_SAMPLER_ARG", "0.01", "the sampler's argument: share of the requests"),
     Variable("SENTRY_DSN", "", "where errors are reported, without personal data; unset: nowhere"),
 )
 
@@ -87,13 +91,6 @@ def declare(*variables: Variable) -> tuple[Variable, ...]:
     """Add an app's variables to the table; return them."""
     _DEFAULTS.update({variable.name: variable.default for variable in variables})
     return variables
-
-
-# Only the operator knows these, so they have no default outside the demo.
-REQUIRED = (
-    *("DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL", "SECRET_KEY", "ALLOWED_HOSTS"),
-    *("PSP_URL", "PSP_KEY", "PSP_WEBHOOK_SECRET"),
-)
 
 
 def text(name: str) -> str:
@@ -151,6 +148,12 @@ def names(name: str) -> list[str]:
     return [part.strip() for part in text(name).split(",") if part.strip()]
 
 
+def hand_on(*names: str) -> None:
+    """Set variables to their defaults for a library that reads them itself."""
+    for name in names:
+        os.environ.setdefault(name, text(name))
+
+
 def choose_settings() -> None:
     """Set DJANGO_SETTINGS_MODULE unless it is set: the demo's if `SHOP_DEMO=1`, else the shop's.
 
@@ -165,50 +168,3 @@ def choose_settings() -> None:
             "Set SHOP_DEMO=0, or build the image with SHOP_TARGET=demo."
         )
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", DEMO_SETTINGS if demo else SETTINGS)
-
-
-OFFLINE_COMMANDS = frozenset(
-    {
-        *("help", "version", "check", "makemigrations", "makemessages", "compilemessages"),
-        *("collectstatic", "diffsettings", "startapp", "startproject", "findstatic", "test"),
-    }
-)
-"""Commands of `manage.py` that touch neither database nor Redis."""
-
-
-def refuse_unsafe_command(arguments: Sequence[str]) -> None:
-    """Stop a `manage.py` command that needs servers or secrets that are not set.
-
-    Args:
-        arguments: the command line, starting with the program's name.
-
-    Raises:
-        SystemExit: names all missing variables.
-    """
-    command = next((word for word in arguments[1:] if not word.startswith("-")), "help")
-    if command in OFFLINE_COMMANDS or {"-h", "--help", "--version"} & set(arguments):
-        return
-    try:
-        refuse_unsafe_start()
-    except ImproperlyConfigured as error:
-        raise SystemExit(f"error: {error}") from error
-
-
-def refuse_unsafe_start() -> None:
-    """Stop a production start that lacks a secret or a server address.
-
-    Every entry point that serves (`wsgi`, `celery`, `manage.py`) calls it, not the settings
-    module, which type checkers and editors import too.
-
-    Raises:
-        ImproperlyConfigured: names all missing variables.
-    """
-    named = os.environ.get("DJANGO_SETTINGS_MODULE", SETTINGS)
-    if (settings.SETTINGS_MODULE if settings.configured else named) != SETTINGS:
-        return  # settings that extend these decide for themselves
-    missing = [name for name in REQUIRED if not is_set(name)]
-    if missing:
-        raise ImproperlyConfigured(
-            f"These environment variables must be set: {', '.join(missing)}. "
-            "For a demo with everything built in, run `make demo`."
-        )

@@ -29,6 +29,7 @@ class Problem:
 PROBLEMS: dict[str, Problem] = {
     # the request
     "malformed": Problem(400, _("The request body is not valid JSON.")),
+    "unknown_host": Problem(400, _("This host name is not served here.")),
     "idempotency_key_missing": Problem(
         400,
         _("Send an Idempotency-Key header containing a UUID, and reuse it when you retry."),
@@ -66,7 +67,7 @@ PROBLEMS: dict[str, Problem] = {
     ),
     "busy": Problem(
         503,
-        _("The shop is overloaded, and nothing was ordered. Please try again in a few seconds."),
+        _("The shop is overloaded, and nothing was done. Please try again in a few seconds."),
         retry_after=1,
     ),
     "outcome_unknown": Problem(

@@ -8,7 +8,8 @@ from typing import Any
 
 import dj_database_url
 
-from shop import environment, logs
+from shop import environment
+from shop.operating import logs
 
 BASE_DIR = environment.PROJECT
 
@@ -27,12 +28,16 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "drf_spectacular_sidecar",  # only for its static files: the API documentation's page
     "inventory",
+    "shop.accounts",
     "shop",
 ]
 
+AUTH_USER_MODEL = "accounts.User"
+
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
-    "shop.headers.security_headers",
+    "shop.operating.headers.security_headers",
+    "serving.bodies.whole_bodies",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     # For pages: calls of the API pass them by (shop/api/handler.py).
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -78,7 +83,11 @@ if environment.is_set("DATABASE_URL"):
     DATABASES["default"]["OPTIONS"] = {
         # A web node that dies with its machine in the middle of a transaction ends no session: the
         # server would keep its row locks, and nobody could buy. Longer than a mail may take.
-        "options": "-c idle_in_transaction_session_timeout=15s",
+        # And behind a transaction whose commit waits for a standby (inventory/postgresql/base.py),
+        # others give up after a while. What the operator sets in PGOPTIONS comes last.
+        "options": "-c idle_in_transaction_session_timeout=15s -c lock_timeout=10s "
+        + environment.text("PGOPTIONS"),
+        "commit_within": environment.number("DB_COMMIT_SECONDS"),
         **DATABASES["default"].get("OPTIONS", {}),
         # One pool per process. processes x max_size must stay below the server's max_connections:
         # 2 web + 3 Celery + 1 beat = 6 x 16 = 96 < 200.
@@ -114,12 +123,6 @@ INVENTORY_MAX_WAIT = environment.number("INVENTORY_MAX_WAIT")
 
 # --- The shop -----------------------------------------------------------------------------------
 SHOP_RATE_LIMIT = environment.number("RATE_LIMIT")
-
-# Sales must not use strategies that oversell; the demo allows them.
-SHOP_ALLOW_UNSAFE_STRATEGIES = False
-
-# Orders' pages show no mails; the demo, without a mail server, shows them.
-SHOP_SHOW_MAILS = False
 
 CURRENCY = environment.text("SHOP_CURRENCY")
 

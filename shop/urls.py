@@ -3,7 +3,7 @@
 from django.contrib import admin
 from django.urls import include, path
 
-from shop import health
+from shop.operating import health
 
 urlpatterns = [
     # First, because it gets a thousand times as many requests as the others together.

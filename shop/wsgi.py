@@ -3,14 +3,15 @@
 from django.core.wsgi import get_wsgi_application
 
 from shop import environment
+from shop.operating import safe_start
 
 environment.choose_settings()
-environment.refuse_unsafe_start()
+safe_start.refuse_unsafe_start()
 
 _pages = get_wsgi_application()  # sets Django up, which what follows needs
 
-from shop import error_reports, tracing  # noqa: E402
 from shop.api.handler import ApiHandler  # noqa: E402
+from shop.operating import error_reports, tracing  # noqa: E402
 
 error_reports.start()
 tracing.start("web")

@@ -1,24 +1,100 @@
-"""The database engine ``inventory.postgresql``: Django's, with a liveness check at checkout.
+"""The database engine: Django's, with a check that a connection lives, a bound on the wait for a
+commit, and shares of its pool (`inventory.postgresql.shares`).
 
 When a PostgreSQL server dies or ends a session, it closes the socket, but the pool keeps the
 connection until a request fails on it: up to ``max_size`` failed requests per process. Django's
 ``CONN_HEALTH_CHECKS`` costs a round trip per checkout, and pauses for a second or more after the
 second dead connection. Reading the socket costs microseconds.
+
+A commit on a primary with synchronous standbys returns when a standby has it. If none comes, it
+waits forever: `statement_timeout` ends before that wait begins. The server's own ways to end it,
+`pg_cancel_backend` and `pg_terminate_backend`, make the transaction visible although no standby has
+it, so that a later reader is told of an order that the next failover loses. So the client gives up
+instead: it closes the connection, and the transaction stays undecided, with its locks, until a
+standby has it or the primary is deposed. Its outcome is unknown, and a retry with the same key
+finds it.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, ClassVar
 
+import psycopg
+from django.db import OperationalError
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.postgresql import base
-from psycopg import Connection, OperationalError
+from django.utils.functional import cached_property
+from psycopg.pq import TransactionStatus
+from psycopg_pool import ConnectionPool
 
 from inventory.feature_flags import feature_flags
 from inventory.metrics import metrics
+from inventory.postgresql.shares import Share, borrowing_from
+
+OPTION = "commit_within"
+"""In a database's OPTIONS: seconds to wait for the answer to a commit; 0: as long as it takes."""
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
-    """A Django connection that is never a dead connection of the pool."""
+    """A Django connection that is never a dead one of the pool, and waits for no commit forever.
+
+    It borrows from its thread's share of the pool.
+    """
+
+    def get_connection_params(self) -> dict[str, Any]:
+        """Return what psycopg needs, without the option of this engine."""
+        parameters: dict[str, Any] = super().get_connection_params()
+        parameters.pop(OPTION, None)
+        return parameters
+
+    def _commit(self) -> None:
+        with commit_bounded(self):
+            super()._commit()  # type: ignore[misc]  # missing in django-stubs
+
+    _connection_pools: ClassVar[dict[str, ConnectionPool[Any]]]
+
+    @cached_property  # until the next connection: Django asks for it eight times for each
+    def pool(self) -> ConnectionPool[Any] | None:
+        """The pool from which this thread borrows; None if there is none."""
+        share = borrowing_from.get()
+        if share is None or not self.settings_dict["OPTIONS"].get("pool"):
+            return self._djangos_pool()
+        return self._connection_pools.get(self._key(share)) or self._open(share)
+
+    def pools(self) -> list[ConnectionPool[Any]]:
+        """Return all pools of this process for this database: the shares', and Django's own."""
+        parts = f"{self.alias}/"
+        return [
+            pool
+            for key, pool in list(self._connection_pools.items())
+            if key == self.alias or key.startswith(parts)
+        ]
+
+    def close_pool(self) -> None:
+        """Close all pools of this process for this database."""
+        ours = self.pools()
+        for key, pool in list(self._connection_pools.items()):
+            if pool in ours:
+                del self._connection_pools[key]
+                pool.close()
+        self.__dict__.pop("pool", None)
+
+    def _djangos_pool(self) -> ConnectionPool[Any] | None:
+        pool: ConnectionPool[Any] | None = super().pool  # type: ignore[misc]  # not in the stubs
+        return pool
+
+    def _key(self, share: Share) -> str:
+        return f"{self.alias}/{share.name}"
+
+    def _open(self, share: Share) -> ConnectionPool[Any] | None:
+        # Django makes one pool per alias, from the settings of the connection that asks for it.
+        part = self.copy(self._key(share))
+        options = part.settings_dict["OPTIONS"]
+        options["pool"] = share.options(options["pool"])
+        return part._djangos_pool()
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
         """Take a connection from the pool; discard dead ones.
@@ -26,8 +102,9 @@ class DatabaseWrapper(base.DatabaseWrapper):
         Raises:
             psycopg.OperationalError: no connection can be made, or none became free in time.
         """
+        self.__dict__.pop("pool", None)
+        pool = self.pool
         connection = super().get_new_connection(conn_params)
-        pool = self.pool  # type: ignore[attr-defined]  # missing in django-stubs
         while pool and feature_flags().connections and not is_alive(connection):
             metrics.count("connections_dead")
             pool.putconn(connection)  # closed by now, so the pool replaces it
@@ -35,12 +112,41 @@ class DatabaseWrapper(base.DatabaseWrapper):
         return connection
 
 
-def is_alive(connection: Connection[Any]) -> bool:
+def is_alive(connection: psycopg.Connection[Any]) -> bool:
     """Return False if the server has closed an idle connection; never waits."""
     try:
         # The first read may return only the server's last message; the second finds the end.
         connection.pgconn.consume_input()
         connection.pgconn.consume_input()
-    except OperationalError:
+    except psycopg.OperationalError:
         return False
     return True
+
+
+@contextmanager
+def commit_bounded(wrapper: BaseDatabaseWrapper) -> Iterator[None]:
+    """Bound the wait for each answer of the server inside the block, which commits.
+
+    Args:
+        wrapper: Django's connection; its option says how long.
+
+    Raises:
+        OperationalError: the answer did not come in time; the connection is closed.
+    """
+    connection = wrapper.connection
+    seconds = wrapper.settings_dict["OPTIONS"].get(OPTION)
+    if not seconds or connection is None:
+        yield
+        return
+    # On the instance: it hides the method from the cursors that wait for their connection.
+    connection.wait = partial(type(connection).wait, connection, timeout=seconds)
+    try:
+        yield
+    except Exception as error:
+        if connection.info.transaction_status == TransactionStatus.ACTIVE:
+            connection.close()  # the answer may come yet, and it would be taken for the next one
+            text = f"no answer to the commit within {seconds:g} s"
+            raise OperationalError(text) from error
+        raise
+    finally:
+        del connection.wait

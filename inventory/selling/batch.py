@@ -183,11 +183,9 @@ def read_and_decide(
 
 def asked(purchases: Sequence[Purchase]) -> dict[str, str]:
     """Return the parameters of :data:`READ_BATCH`."""
-    return {
-        "buyers": sql.array(purchase.buyer for purchase in purchases),
-        "keys": sql.array(purchase.key.hex for purchase in purchases),
-        "scopes": sql.array(purchase.scope for purchase in purchases),
-    }
+    rows = [(each.buyer, each.key.hex, each.scope) for each in purchases]
+    buyers, keys, scopes = sql.arrays(rows)
+    return {"buyers": buyers, "keys": keys, "scopes": scopes}
 
 
 def known_and_used(
@@ -204,6 +202,16 @@ def known_and_used(
     return known, used
 
 
+def written(purchases: Sequence[Purchase]) -> dict[str, str]:
+    """Return the parameters of :data:`WRITE`."""
+    rows = [
+        (each.buyer, each.key.hex, each.scope, each.quantity, each.limit, each.hold.total_seconds())
+        for each in purchases
+    ]
+    names = ("buyers", "keys", "scopes", "quantities", "limits", "holds")
+    return dict(zip(names, sql.arrays(rows), strict=True))
+
+
 def insert(
     cursor: psycopg.ClientCursor, statement: Statement, decision: Decision, take: Mapping[str, Any]
 ) -> list[Granted]:
@@ -216,24 +224,13 @@ def insert(
         take: parameters of :data:`guard.TAKE`.
     """
     purchases = [ticket.request for ticket in decision.granted]
-    buyers = [purchase.buyer for purchase in purchases]
-    cursor.execute(
-        statement.for_rows(len(purchases)),
-        {
-            "buyers": sql.array(buyers),
-            "scopes": sql.array(purchase.scope for purchase in purchases),
-            "keys": sql.array(purchase.key.hex for purchase in purchases),
-            "quantities": sql.array(purchase.quantity for purchase in purchases),
-            "limits": sql.array(purchase.limit for purchase in purchases),
-            "holds": sql.array(purchase.hold.total_seconds() for purchase in purchases),
-            **take,
-        },
-    )
+    cursor.execute(statement.for_rows(len(purchases)), {**written(purchases), **take})
     row = cursor.fetchone()
     assert row is not None
     reservations, written_for, quotas = row
-    if quotas != len({(purchase.scope, purchase.buyer) for purchase in purchases}):
+    if quotas != len({(each.scope, each.buyer) for each in purchases}):
         raise LimitRaced("the buyer's limit is being used in another purchase")
+    buyers = [each.buyer for each in purchases]
     assert written_for == buyers, "INSERT ... SELECT ... ORDER BY kept another order"
     granted = []
     for ticket, reservation in zip(decision.granted, reservations, strict=True):

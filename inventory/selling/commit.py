@@ -1,4 +1,4 @@
-"""Commit a purchase's transaction; retry while the result is unknown.
+"""Commit a transaction that moves stock; retry a purchase while its result is unknown.
 
 A connection error while statements run means that nothing was written: an open transaction cannot
 commit itself. The same error at COMMIT leaves the result unknown: the server may have committed
@@ -8,12 +8,15 @@ before the connection failed (10 of 10 trials that cut off the reply).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from itertools import count
-from typing import TypeVar
+from contextvars import ContextVar
+from types import TracebackType
+from typing import Any
 
+import psycopg
 from django.db import (
+    DatabaseError,
     InterfaceError,
     InternalError,
     OperationalError,
@@ -21,13 +24,17 @@ from django.db import (
     connections,
     transaction,
 )
+from django.db.backends.signals import connection_created
+from django.dispatch import receiver
 from psycopg.errors import ReadOnlySqlTransaction
 from psycopg_pool import PoolTimeout
 
 from inventory.metrics import metrics
 from inventory.outcomes import Busy, OutcomeUnknown, StaleToken
+from inventory.postgresql.base import commit_bounded
 
-T = TypeVar("T")
+REFUSED = "IN001"
+"""The SQLSTATE by which the SQL function `inventory_require` ends a message before its COMMIT."""
 
 RETRY_FOR = 2.0
 """Seconds during which a transaction that wrote nothing is retried: a newer lock holder was
@@ -37,8 +44,12 @@ PAUSE = 0.05
 """Seconds between attempts, for a database that is starting."""
 
 
-class CommitUnknown(Exception):
+class CommitUnknown(OperationalError):
     """The connection failed at the commit; only the data can tell the result."""
+
+
+class Refused(Exception):
+    """A condition of the message that would have committed does not hold. Nothing was written."""
 
 
 class LimitRaced(Exception):
@@ -66,81 +77,135 @@ def committing() -> Iterator[None]:
         raise
 
 
-def commit_with_retry(attempt: Callable[[bool], T]) -> T:
-    """Run a purchase's transaction; retry if nothing was written or the result is unknown.
+def execute_and_commit(cursor: psycopg.ClientCursor, statements: Iterable[str]) -> None:
+    """Execute statements and COMMIT in one message, inside a block of `transaction.atomic()`.
 
-    There is always a second attempt, however long the first took, unless the first timed out
-    waiting for a connection.
+    The rows that they lock are locked for as long as the server needs, and for no round trip.
 
     Args:
-        attempt: the transaction, inside :func:`committing`. Its argument says whether to write
-            with the fencing token. It must look its keys up before it writes, so that it is safe
-            to repeat.
-
-    Returns:
-        The result of the first attempt that completed.
+        cursor: afterwards positioned at the result of the first statement.
+        statements: with their parameters filled in.
 
     Raises:
-        Busy: no attempt completed in time; nothing was written.
-        OutcomeUnknown: it may have been committed, and the database cannot be asked.
-        Exception: any other exception of ``attempt``; nothing was written.
+        Refused: a call of `inventory_require` failed; the transaction is still to be rolled back.
+        CommitUnknown: the connection failed.
     """
-    unknown = False
-    fenced = True
-    give_up = time.monotonic() + RETRY_FOR
-    for tries in count(1):
-        failure: Exception
-        try:
-            return attempt(fenced)
-        except CommitUnknown as error:
+    try:
+        with connection.wrap_database_errors, commit_bounded(connection):
+            cursor.execute(";".join([*statements, "COMMIT"]).encode())
+    except (OperationalError, InterfaceError) as error:
+        raise CommitUnknown(str(error)) from error
+    except DatabaseError as error:
+        if getattr(error.__cause__, "sqlstate", None) == REFUSED:
+            raise Refused from error
+        raise
+
+
+class Attempts:
+    """Attempts to make a purchase's transaction, until one completes.
+
+    Each is made inside the block of a loop, and must look its keys up before it writes, so that it
+    is safe to repeat::
+
+        for attempt in Attempts():
+            with attempt:
+                ...
+
+    There is always a second attempt, however long the first took, unless the first timed out
+    waiting for a connection. The block raises `Busy` if no attempt completed in time and nothing
+    was written, `OutcomeUnknown` if it may have been committed and the database cannot be asked,
+    and any other exception of the attempt; nothing was written then.
+
+    Attributes:
+        fenced: whether to write with the fencing token.
+    """
+
+    def __init__(self) -> None:
+        self.fenced = True
+        self._unknown = self._completed = False
+        self._made = 0
+        self._give_up = time.monotonic() + RETRY_FOR
+
+    def __iter__(self) -> Iterator[Attempts]:
+        while not self._completed:
+            self._made += 1
+            yield self
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool:
+        if error is None:
+            self._completed = True
+            return False
+        if not (isinstance(error, Busy) and self._unknown):
+            if not self._may_go_better(error):
+                return False
+            if self._in_time(error):
+                return True
+        if self._unknown:
+            raise OutcomeUnknown("the database could not be asked again") from error
+        raise Busy(_why_busy(error)) from error
+
+    def _in_time(self, error: BaseException) -> bool:
+        is_first = self._made == 1 and not _out_of_connections(error)
+        return is_first or time.monotonic() < self._give_up
+
+    def _may_go_better(self, error: BaseException) -> bool:
+        """Prepare another attempt, if the error allows one."""
+        if isinstance(error, CommitUnknown):
             # The next attempt finds a committed purchase by its key. It locks the row first,
             # and so waits for a commit that is still in progress.
             metrics.count("commit_unknown")
-            unknown, failure = True, error
+            self._unknown = True
             forget_connection()
-        except (OperationalError, InterfaceError, InternalError) as error:
-            if isinstance(error, InternalError) and not _is_standby(error):
-                raise
+        elif isinstance(error, (OperationalError, InterfaceError)) or _is_standby(error):
             metrics.count("tried_again")
-            failure = error
             forget_connection()
             time.sleep(PAUSE)
-        except LimitRaced as error:
+        elif isinstance(error, LimitRaced):
             metrics.count("limit_raced")
-            failure = error
-        except StaleToken as error:
+        elif isinstance(error, StaleToken):
             # A newer holder wrote while this one was paused. Nothing was written; go on without
             # the lock, which the newer holder has now.
             metrics.count("stale_token")
-            failure, fenced = error, False
-        except Busy as error:
-            if not unknown:
-                raise
-            failure = error
-            break
-        if time.monotonic() >= give_up and (tries > 1 or _out_of_connections(failure)):
-            break
-    if unknown:
-        raise OutcomeUnknown("the database could not be asked again") from failure
-    raise Busy(_why_busy(failure)) from failure
+            self.fenced = False
+        else:
+            return False
+        return True
 
 
-def _is_standby(error: InternalError) -> bool:
+def _is_standby(error: BaseException) -> bool:
     """Whether the server takes no writes: it was the primary until a moment ago."""
-    return isinstance(error.__cause__, ReadOnlySqlTransaction)
+    is_internal = isinstance(error, InternalError)
+    return is_internal and isinstance(error.__cause__, ReadOnlySqlTransaction)
 
 
-def _why_busy(failure: Exception) -> str:
-    if isinstance(failure, (LimitRaced, StaleToken)):
-        return str(failure)
-    if _out_of_connections(failure):
+def _why_busy(error: BaseException) -> str:
+    if isinstance(error, (LimitRaced, StaleToken)):
+        return str(error)
+    if _out_of_connections(error):
         return "no database connection became free"
     return "the database cannot be reached"
 
 
-def _out_of_connections(error: Exception) -> bool:
+def _out_of_connections(error: BaseException) -> bool:
     """Whether the pool had no free connection: this caller has already waited for one."""
     return isinstance(error.__cause__, PoolTimeout)
+
+
+_connected: ContextVar[bool] = ContextVar("connected", default=False)
+"""Whether this thread has connected since it last returned its connections to the pool."""
+
+
+@receiver(connection_created)
+def _note_connection(**_: Any) -> None:
+    _connected.set(True)
 
 
 def lend_connections() -> None:
@@ -149,11 +214,15 @@ def lend_connections() -> None:
     If requests kept a connection while they wait for a batch, the pool could run dry, and the
     leader would wait for a connection that only its own batch could free.
     """
-    # Only existing ones: naming the default connection would create it. `connections.all` does the
-    # same at three times the cost, for every request.
-    for alias in connections.settings:
-        existing = getattr(connections._connections, alias, None)  # type: ignore[attr-defined]
-        if existing and existing.connection is not None and not existing.in_atomic_block:
+    if not _connected.get():
+        return  # as most requests, which should not pay for a look at all of them
+    _connected.set(False)
+    for existing in connections.all(initialized_only=True):
+        if existing.connection is None:
+            continue
+        if existing.in_atomic_block:
+            _connected.set(True)
+        else:
             existing.close()
 
 

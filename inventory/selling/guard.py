@@ -71,10 +71,10 @@ WITH wanted AS (
     SELECT id, -units, %(reason)s FROM changed
 )
 SELECT array_agg(id), array_agg(available), array_agg(version),
-       1 / (count(*) = (SELECT count(*) FROM wanted))::int
+       inventory_require(count(*) = (SELECT count(*) FROM wanted))
 FROM changed
 """
-"""The same for several items, with a division by zero where too few units of any are left."""
+"""The same for several items; ends the message where too few units of any are left."""
 
 # At most the total: an item that was oversold, which only a demonstration can do, must not gain
 # units. The ledger records both movements, so a double return still fails at the commit.

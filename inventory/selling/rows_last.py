@@ -13,15 +13,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import LiteralString
 
-from django.db import DataError, InterfaceError, OperationalError, connection
-from psycopg.errors import DivisionByZero
+from django.db import connection
 
 from inventory import sql
 from inventory.inserts import Insert, Statement
 from inventory.models import Reservation
 from inventory.outcomes import Granted, Level, LimitReached, PurchaseTicket, SoldOut
 from inventory.selling import batch, guard
-from inventory.selling.commit import CommitUnknown
+from inventory.selling.commit import execute_and_commit
 from inventory.selling.guard import Reason
 from inventory.selling.rules import Decision, decide
 
@@ -49,9 +48,8 @@ WITH request AS (
         AS request (id, item, scope, buyer, key, quantity, allowed, hold, position)
 )"""
 
-# Like the guard, the limit fails by a division by zero, which ends the message before its COMMIT.
-# The items come first and the quotas second, as wherever both are locked, or two transactions could
-# wait for each other.
+# Like the guard, the limit ends the message before its COMMIT. The items come first and the quotas
+# second, as wherever both are locked, or two transactions could wait for each other.
 COUNT_AND_RESERVE = Statement(
     REQUEST
     + """, counted AS (
@@ -64,17 +62,14 @@ COUNT_AND_RESERVE = Statement(
         WHERE quota.used + excluded.used <= excluded.allowed
     RETURNING used
 )
-SELECT 1 / (count(*) = (SELECT count(DISTINCT (scope, buyer)) FROM request))::int FROM counted;
+SELECT inventory_require(count(*) = (SELECT count(DISTINCT (scope, buyer)) FROM request))
+FROM counted;
 """
     + REQUEST
     + """
 {reservation}""",
     reservation=Insert(Reservation, RESERVATION, source="request"),
 )
-
-
-class Refused(Exception):
-    """The guard or a limit refused; everything of the transaction is rolled back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +143,7 @@ def take_and_commit(granted: Sequence[Granted]) -> dict[int, Level]:
         The items' levels afterwards.
 
     Raises:
-        Refused: too few units are left, or a buyer would be over the limit.
+        commit.Refused: too few units are left, or a buyer would be over the limit.
         CommitUnknown: the connection failed.
     """
     purchases = [grant.purchase for grant in granted]
@@ -156,31 +151,19 @@ def take_and_commit(granted: Sequence[Granted]) -> dict[int, Level]:
     for purchase in purchases:
         units[purchase.item] += purchase.quantity
     parameters = {
-        "ids": sql.array(grant.reservation for grant in granted),
-        "items": sql.array(purchase.item for purchase in purchases),
-        "scopes": sql.array(purchase.scope for purchase in purchases),
-        "buyers": sql.array(purchase.buyer for purchase in purchases),
-        "keys": sql.array(purchase.key.hex for purchase in purchases),
-        "quantities": sql.array(purchase.quantity for purchase in purchases),
-        "limits": sql.array(purchase.limit for purchase in purchases),
-        "holds": sql.array(purchase.hold.total_seconds() for purchase in purchases),
+        "ids": sql.array([grant.reservation for grant in granted]),
+        "items": sql.array([purchase.item for purchase in purchases]),
+        **batch.written(purchases),
     }
     take = {"items": sql.array(units), "units": sql.array(units.values()), "reason": Reason.SALE}
-    texts = [guard.LOCK_ITEMS] if len(units) > 1 else []
-    try:
-        with connection.wrap_database_errors, sql.cursor() as cursor:
-            messages = [cursor.mogrify(text, take) for text in (*texts, guard.TAKE_OR_FAIL)]
-            messages.append(cursor.mogrify(COUNT_AND_RESERVE.for_rows(len(granted)), parameters))
-            cursor.execute(";".join([*messages, "COMMIT"]).encode())
-            for _ in texts:
-                cursor.nextset()
-            row = cursor.fetchone()
-    except DataError as error:
-        if isinstance(error.__cause__, DivisionByZero):
-            raise Refused from error
-        raise
-    except (OperationalError, InterfaceError) as error:
-        raise CommitUnknown(str(error)) from error
+    locks = [guard.LOCK_ITEMS] if len(units) > 1 else []
+    with sql.cursor() as cursor:
+        statements = [cursor.mogrify(text, take) for text in (*locks, guard.TAKE_OR_FAIL)]
+        statements.append(cursor.mogrify(COUNT_AND_RESERVE.for_rows(len(granted)), parameters))
+        execute_and_commit(cursor, statements)
+        for _ in locks:
+            cursor.nextset()
+        row = cursor.fetchone()
     assert row is not None
     items, available, versions, _ = row
     return dict(zip(items, map(Level, available, versions), strict=True))

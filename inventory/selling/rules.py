@@ -39,16 +39,13 @@ class Decision:
 
     Attributes:
         granted: tickets to write, in order of arrival, one per key.
+        units: to take from the stock for them.
         repeats: tickets that repeat a granted key, each with the granted ticket.
     """
 
     granted: list[PurchaseTicket] = field(default_factory=list)
     repeats: list[tuple[PurchaseTicket, PurchaseTicket]] = field(default_factory=list)
-
-    @property
-    def units(self) -> int:
-        """Units to take from the stock."""
-        return sum(ticket.request.quantity for ticket in self.granted)
+    units: int = 0
 
     def answer_repeats(self) -> None:
         """Answer repeated keys like their first ticket, which must be written and opened."""
@@ -108,4 +105,5 @@ def decide(
             taken_by[allowance] = taken_by.get(allowance, 0) + purchase.quantity
             first_of_key[identity] = ticket
             decision.granted.append(ticket)
+            decision.units += purchase.quantity
     return decision

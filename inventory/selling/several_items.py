@@ -2,15 +2,15 @@
 
 A transaction has a price however little it sells. Where a process sells many items of which none
 has a long queue, a transaction per item would cost each buyer most of that price. It is correct for
-the same reason as a cart (:mod:`inventory.selling.reserve_many`): the message that commits takes
+the same reason as a cart (:mod:`inventory.selling.cart`): the message that commits takes
 the units, by the guard's condition.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Sequence
-from typing import NamedTuple, cast
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from inventory import conf, failpoints
 from inventory.metrics import metrics
@@ -24,8 +24,9 @@ from inventory.outcomes import (
     fail,
 )
 from inventory.selling import batch, rows_last
-from inventory.selling.combiner import Combiner, Drain
 from inventory.selling.commit import CommitUnknown, committing, lend_connections
+from inventory.selling.hint import SoldOutItems
+from inventory.selling.queue import CombiningQueue, Turn
 from inventory.tracing import hooks
 
 FEW = 16
@@ -67,14 +68,12 @@ class SeveralItems:
     """The leaders of several items' queues queue in turn, and one of them sells for all.
 
     Args:
-        note: called with each item of which units were sold and its level, before any buyer gets
-            an answer.
+        sold_out: told of each item of which units were sold, before any buyer gets an answer.
     """
 
-    def __init__(self, note: Callable[[int, Level], None]) -> None:
-        self._note = note
-        self._leaders: Combiner[Sequence[PurchaseTicket], Unsold] = Combiner(
-            self._handle,
+    def __init__(self, sold_out: SoldOutItems) -> None:
+        self._sold_out = sold_out
+        self._leaders: CombiningQueue[Sequence[PurchaseTicket], Unsold] = CombiningQueue(
             max_batch=MOST_ITEMS,
             max_waiting=conf.MAX_WAITING.get(),
             max_wait=conf.MAX_WAIT.get(),
@@ -87,26 +86,30 @@ class SeveralItems:
             Busy: the queue of the leaders did not move in time; nothing was done.
             OutcomeUnknown: the request that sold for all was ended.
         """
-        return self._leaders.submit(on_granted, tickets)
+        turn = self._leaders.enter(on_granted, tickets)
+        if turn.leads:
+            with turn:
+                self._serve(on_granted, turn)
+        return turn.result()  # type: ignore[return-value]  # its leader has filled it in
 
-    def _handle(self, on_granted: Hashable, drain: Drain[Sequence[PurchaseTicket], Unsold]) -> None:
+    def _serve(self, on_granted: OnGranted, turn: Turn[Sequence[PurchaseTicket], Unsold]) -> None:
         # Without this, buyers who have just been answered would always be too late for this
         # transaction, and two halves of them would take turns.
         time.sleep(GATHER)
-        items = drain()
+        items = turn.drain()
         tickets = [ticket for each in items for ticket in each.request]
         metrics.observe("batch_size", len(tickets))
         unknown = False
         try:
             with hooks.batch(tickets):
-                levels = sell(tickets, cast("OnGranted", on_granted))
+                levels = sell(tickets, on_granted)
         except Exception as error:  # noqa: BLE001  # each item tries again and tells its own buyers
             unknown = isinstance(error, CommitUnknown)
             metrics.count("commit_unknown" if unknown else "batches_split")
             _forget_answers(tickets)
         else:
             for item, level in levels.items():
-                self._note(item, level)
+                self._sold_out.note(item, level)
         finally:
             lend_connections()
         for each in items:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from django.test import override_settings
 
-from inventory import services
+from inventory import conf, services
 from locking.tests.servers import Valkey
 
 
@@ -21,6 +21,13 @@ def _redis_url() -> Iterator[str]:
 def own_redis(_redis_url: str) -> Iterator[None]:
     """A private Redis: in the project's own, other items with the same ids may be sold out."""
     with override_settings(REDIS_URL=_redis_url):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def own_seller() -> Iterator[None]:
+    """The app's own seller, whatever sells in the project."""
+    with override_settings(INVENTORY_SELLER=conf.SELLER.default):
         yield
 
 

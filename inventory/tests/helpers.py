@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, LiteralString, TypeVar
 from uuid import UUID, uuid4
 
 import psycopg
@@ -21,8 +22,7 @@ from inventory import services
 from inventory.audit import Book, audit
 from inventory.inserts import Statement
 from inventory.models import Reservation
-from inventory.outcomes import Granted, Purchase
-from inventory.selling.strategies import CLASSES, DEFAULT
+from inventory.outcomes import Busy, Granted, Purchase
 from locking.tests.helpers import eventually
 
 T = TypeVar("T")
@@ -55,15 +55,28 @@ def open_nothing(granted: Sequence[Granted]) -> list[str]:
     return [f"opened {grant.reservation}" for grant in granted]
 
 
-SAFE = [name for name, strategy in CLASSES.items() if strategy.safe]
-"""Names of the strategies that must never oversell."""
+def insist(call: Callable[[], T]) -> T:
+    """Repeat a purchase while the shop is too busy for it, as its API asks of buyers.
 
-FAST = [name for name in SAFE if name != "redis_lock"]
+    A strategy whose buyers try again on their own may give up on a busy machine.
+    """
+    while True:
+        try:
+            return call()
+        except Busy:
+            time.sleep(0.01)
 
 
-def sell(purchase: Purchase, by: str = DEFAULT) -> Any:
+def sell(purchase: Purchase) -> Any:
     """Sell without opening an order."""
-    return services.reserve(purchase, open_nothing, by=by)
+    return services.reserve(purchase, open_nothing)
+
+
+def release(*reservations: int, **how: Any) -> list[services.Released]:
+    """Release reservations of a shop without orders; arguments as of `services.releasing`."""
+    with services.releasing(reservations, **how) as released:
+        pass
+    return released
 
 
 def at_once(calls: Sequence[Callable[[], T]]) -> list[Any]:
@@ -200,6 +213,14 @@ def outsider() -> Iterator[psycopg.Connection]:
         yield session
 
 
+@contextmanager
+def locked(table: LiteralString) -> Iterator[None]:
+    """Let every query on a table wait."""
+    with outsider() as session, session.transaction():
+        session.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")
+        yield
+
+
 def wait_until_blocked(sessions: int) -> None:
     """Wait until that many sessions of this database wait for a PostgreSQL lock."""
     waiting = (
@@ -210,10 +231,10 @@ def wait_until_blocked(sessions: int) -> None:
         eventually(lambda: session.execute(waiting).fetchone() == (sessions,))
 
 
-def sell_in_a_crowd(by: str, item: int, units: int, buyers: int, threads: int) -> None:
+def sell_in_a_crowd(item: int, units: int, buyers: int, threads: int) -> None:
     """Sell all units to concurrent buyers; every count is exact."""
     purchases = [new_purchase(item) for _ in range(buyers)]
-    answers = crowd(partial(sell, by=by), purchases, threads)
+    answers = crowd(lambda purchase: insist(partial(sell, purchase)), purchases, threads)
     assert kinds(answers) == {"Granted": units, "SoldOut": buyers - units}
     assert (book(item).available, book(item).held, reserved(item)) == (0, units, units)
     told = {answer.purchase.key for answer in answers if isinstance(answer, Granted)}

@@ -47,11 +47,14 @@ class Worker:
         self,
         purchases: Sequence[Purchase],
         *,
-        by: str = "combining",
         threads: int = 1,
         stop: str = "",
     ) -> None:
-        """Start selling; `kinds` counts the answers, unless `stop` names a point to stop at."""
+        """Start selling, by the seller that is set here now.
+
+        `kinds` counts the answers, unless `stop` names a point to stop at.
+        """
+        by = conf.SELLER.get()
         self.tell("sell", purchases=purchases, by=by, threads=threads, stop=stop)
 
     def go_on(self) -> None:

@@ -20,6 +20,7 @@ from inventory.tests.helpers import (
     open_nothing,
     outsider,
     problems,
+    release,
     sell,
 )
 
@@ -220,7 +221,7 @@ def test_the_audit_counts_what_is_left_of_a_confirmed_reservation(stock):
     with transaction.atomic():
         assert services.confirm(granted.reservation)
     confirmed = Reservation.State.CONFIRMED
-    services.release([granted.reservation], lambda _: None, was=confirmed, units=1)
+    release(granted.reservation, was=confirmed, units=1)
     assert (book(item).confirmed, book(item).available) == (2, 3)
     assert audit([item]).balanced
 

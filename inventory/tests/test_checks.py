@@ -15,9 +15,9 @@ from redis import Redis
 from inventory import conf
 from inventory.models import OutboxMessage, Reservation
 from inventory.redis import client
-from inventory.selling.strategies import strategy
+from inventory.selling.seller import Seller, seller
 from inventory.tests.helpers import more_fields
-from locking.tests.helpers import needs_gevent
+from locking.tests.needs import GEVENT, needs
 
 
 def found(**how: Any) -> list[str]:
@@ -60,6 +60,10 @@ def test_a_misspelt_setting_is_reported_with_the_right_name(settings):
         ("REDIS_URL", "redis+sentinel://host:26379"),
         ("REDIS_URL", "redis+ring://host:6379"),
         ("REDIS_URL", None),
+        ("INVENTORY_SELLER", "Seller"),
+        ("INVENTORY_SELLER", "inventory.selling.seller.Sellers"),
+        ("INVENTORY_SELLER", "inventory.selling.no_such_module.Seller"),
+        ("INVENTORY_SELLER", None),
     ],
 )
 def test_a_setting_that_cannot_be_is_told(settings, name, value):
@@ -146,7 +150,7 @@ print([each.id for each in check_gevent()])
 """
 
 
-@needs_gevent
+@needs(GEVENT)
 @pytest.mark.parametrize(("when", "told"), [("late", "['inventory.E008']"), ("never", "[]")])
 def test_a_psycopg_that_blocks_all_greenlets_is_told(when, told):
     done = subprocess.run(
@@ -169,10 +173,10 @@ def test_settings_for_one_machine_only_are_reported_before_a_deployment(settings
 
 
 def test_settings_are_read_when_they_are_used(settings):
-    before = strategy("combining"), client()
+    before = seller(), client()
     settings.INVENTORY_MAX_BATCH = 3
     settings.REDIS_URL = "redis://127.0.0.1:1/7"
-    assert strategy("combining") is not before[0]
+    assert seller() is not before[0]
     assert client() is not before[1]
     made = client()
     assert isinstance(made, Redis)
@@ -180,6 +184,12 @@ def test_settings_are_read_when_they_are_used(settings):
     assert conf.MAX_BATCH.get() == 3
 
 
-def test_an_unknown_strategy_is_reported_with_the_known_ones():
-    with pytest.raises(KeyError, match="combining"):
-        strategy("combinig")
+class Experiment(Seller):
+    """A seller of a project's own."""
+
+
+def test_the_seller_is_the_one_that_is_set(settings):
+    assert type(seller()) is Seller
+    settings.INVENTORY_SELLER = f"{__name__}.Experiment"
+    assert found() == []
+    assert type(seller()) is Experiment

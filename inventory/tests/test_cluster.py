@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from redis import RedisCluster
 
-from inventory.degradable_lock import ITEM_LOCK
+from inventory.item_lock import ITEM_LOCK
 from inventory.outcomes import Level
 from inventory.redis import Nodes, client, server
-from inventory.sold_out.hint import hint, register_of
+from inventory.selling.hint import hint, register_of
 from locking.tests.servers import free_port
 from locking.tests.topologies import cluster_url
 

@@ -13,10 +13,8 @@ from psycopg_pool import PoolTimeout
 from inventory.models import Reservation
 from inventory.outcomes import Busy, Granted, LimitReached, OutcomeUnknown, StaleToken
 from inventory.selling import batch, commit
-from inventory.selling.commit import CommitUnknown, LimitRaced, commit_with_retry
-from inventory.selling.strategies.guarded import Guard
-from inventory.selling.strategies.row_lock import RowLock
-from inventory.tests.helpers import at_once, book, kinds, new_purchase, open_nothing, sell
+from inventory.selling.commit import Attempts, CommitUnknown, LimitRaced
+from inventory.tests.helpers import at_once, book, kinds, new_purchase, sell
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -64,16 +62,24 @@ def attempts(clock: Clock, seconds: float, *steps: object) -> Callable[[bool], A
     return attempt
 
 
+def complete(transaction: Callable[[bool], Any]) -> Any:
+    """Return what the first attempt returns that completes."""
+    for attempt in Attempts():
+        with attempt:
+            result = transaction(attempt.fenced)
+    return result
+
+
 @pytest.mark.parametrize("seconds", [0.01, 60])
 @pytest.mark.parametrize("failure", [RACED, AWAY, UNKNOWN])
 def test_what_may_go_better_is_tried_again_however_long_it_took(failure, seconds, clock):
-    assert commit_with_retry(attempts(clock, seconds, failure, "sold")) == ("sold", True)
+    assert complete(attempts(clock, seconds, failure, "sold")) == ("sold", True)
 
 
 @pytest.mark.parametrize("seconds", [0.01, 60])
 def test_an_overtaken_attempt_is_made_again_without_its_token(seconds, clock):
     overtaken = attempts(clock, seconds, StaleToken("1 is older than 2"), "sold")
-    assert commit_with_retry(overtaken) == ("sold", False)
+    assert complete(overtaken) == ("sold", False)
 
 
 @pytest.mark.parametrize(
@@ -86,26 +92,26 @@ def test_an_overtaken_attempt_is_made_again_without_its_token(seconds, clock):
 )
 def test_an_attempt_that_never_ends_well_is_busy_with_its_own_reason(failure, reason, clock):
     with pytest.raises(Busy, match=reason) as busy:
-        commit_with_retry(attempts(clock, 0.1, failure))
+        complete(attempts(clock, 0.1, failure))
     assert busy.value.__cause__ is failure
     assert clock.now < commit.RETRY_FOR + 1
 
 
 def test_a_wait_in_vain_for_a_connection_is_not_repeated(clock):
     with pytest.raises(Busy):
-        commit_with_retry(attempts(clock, 5, no_connection()))
+        complete(attempts(clock, 5, no_connection()))
     assert clock.now < 10
 
 
 @pytest.mark.parametrize("then", [AWAY, UNKNOWN, RACED, Busy("overtaken"), no_connection()])
 def test_after_an_unknown_commit_overload_is_not_reported(then, clock):
     with pytest.raises(OutcomeUnknown):
-        commit_with_retry(attempts(clock, 1, UNKNOWN, then))
+        complete(attempts(clock, 1, UNKNOWN, then))
 
 
 def test_what_an_attempt_itself_raises_is_passed_on(clock):
     with pytest.raises(IntegrityError):
-        commit_with_retry(attempts(clock, 1, AWAY, IntegrityError()))
+        complete(attempts(clock, 1, AWAY, IntegrityError()))
 
 
 def test_a_server_that_has_become_a_standby_is_left_for_the_primary(stock, monkeypatch):
@@ -125,7 +131,7 @@ def test_a_server_that_has_become_a_standby_is_left_for_the_primary(stock, monke
 
 def test_other_errors_inside_the_server_are_passed_on(clock):
     with pytest.raises(InternalError):
-        commit_with_retry(attempts(clock, 0.01, InternalError("invalid page"), "sold"))
+        complete(attempts(clock, 0.01, InternalError("invalid page"), "sold"))
 
 
 def test_a_raced_limit_is_decided_anew(stock, monkeypatch):
@@ -164,33 +170,3 @@ def test_a_limit_that_is_used_up_at_another_item_meanwhile_is_told_as_reached(st
     mine = new_purchase(first, 1, scope=1, limit=1)
     assert sell(mine) == LimitReached(0)
     assert book(first).available == 1
-
-
-@pytest.mark.parametrize(
-    ("kind", "look_up", "nothing"),
-    [
-        (Guard, "inventory.selling.batch.known_and_used", ({}, {})),
-        (RowLock, "inventory.selling.strategies.single.find", None),
-    ],
-)
-def test_a_commit_that_ends_late_is_not_answered_as_sold_out(
-    kind, look_up, nothing, stock, monkeypatch
-):
-    """The first attempt's commit becomes visible only after the second has looked up the key."""
-    item = stock(1)
-    strategy, mine = kind(), new_purchase(item)
-    sell_once = strategy._sell_once
-    committed: list[object] = []
-
-    def commit_unseen(purchase, on_granted):
-        if not committed:
-            committed.append(sell_once(purchase, on_granted))
-            raise CommitUnknown("the answer was cut off")
-        with monkeypatch.context() as too_early:
-            too_early.setattr(look_up, lambda _: nothing)
-            return sell_once(purchase, on_granted)
-
-    monkeypatch.setattr(strategy, "_sell_once", commit_unseen)
-    answer = strategy.sell(mine, open_nothing)
-    assert isinstance(answer, Granted)
-    assert (answer.replayed, book(item).held) == (True, 1)

@@ -7,13 +7,12 @@ from functools import partial
 import pytest
 
 from inventory import services
-from inventory.degradable_lock import ITEM_LOCK
+from inventory.item_lock import ITEM_LOCK
 from inventory.metrics import metrics
 from inventory.models import Item
 from inventory.outcomes import Granted, PurchaseTicket, SoldOut, StaleToken
 from inventory.redis import client
 from inventory.selling import batch
-from inventory.selling.strategies import CLASSES
 from inventory.tests.helpers import (
     at_once,
     book,
@@ -30,7 +29,6 @@ from locking import LockLost
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-SAFE = [name for name, strategy in CLASSES.items() if strategy.safe and name != "redis_lock"]
 SHORT = 0.3
 """Lease of the killed process, in seconds: how long the others wait for it."""
 
@@ -131,15 +129,14 @@ def test_the_lock_is_given_back_after_the_commit_and_not_before(stock, monkeypat
 @pytest.mark.parametrize("lose", ["answer", "request"])
 def test_a_cut_at_the_commit_is_never_answered_as_a_failure(lose, stock):
     """Whether or not the server had committed, the buyer gets exactly one unit."""
+    item = stock(3)
+    mine = new_purchase(item)
     with proxy() as between, workers(1, port=between.port) as [shop]:
-        for n, by in enumerate(SAFE, 1):
-            item = stock(3)
-            mine = new_purchase(item)
-            between.lose = [lose]
-            shop.start([mine], by=by)
-            assert shop.kinds() == {"Granted": 1}, by
-            assert between.lost == n
-            assert (book(item).available, reserved(item)) == (2, 1), by
+        between.lose = [lose]
+        shop.start([mine])
+        assert shop.kinds() == {"Granted": 1}
+        assert between.lost == 1
+    assert (book(item).available, reserved(item)) == (2, 1)
 
 
 @pytest.mark.parametrize("lose", ["answer", "request"])
@@ -179,8 +176,7 @@ def test_a_database_that_was_never_there_is_busy_and_nothing_is_written(stock):
     assert (book(item).available, reserved(item)) == (3, 0)
 
 
-@pytest.mark.parametrize("by", SAFE)
-def test_a_session_terminated_in_the_middle_of_a_batch_is_tried_again(by, stock):
+def test_a_session_terminated_in_the_middle_of_a_batch_is_tried_again(stock):
     item = stock(5)
     terminated: list[bool] = []
 
@@ -196,7 +192,7 @@ def test_a_session_terminated_in_the_middle_of_a_batch_is_tried_again(by, stock)
         return open_nothing(granted)
 
     answers = at_once(
-        [partial(services.reserve, new_purchase(item), terminate_once, by=by) for _ in range(8)]
+        [partial(services.reserve, new_purchase(item), terminate_once) for _ in range(8)]
     )
     assert kinds(answers) == {"Granted": 5, "SoldOut": 3}
     assert (book(item).available, reserved(item)) == (0, 5)

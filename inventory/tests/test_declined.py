@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from inventory.outcomes import Declined, Granted, PurchaseTicket
-from inventory.selling.strategies.combining import Combining, QueueKey
+from inventory.selling.seller import QueueKey, Seller
 from inventory.tests.helpers import book, new_purchase, open_nothing
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -24,7 +24,7 @@ def decline(granted: Sequence[Granted]) -> list[str]:
 def test_a_declined_scope_takes_no_other_purchase_of_its_batch_with_it(stock):
     item = stock(10)
     tickets = [PurchaseTicket(new_purchase(item, scope=scope)) for scope in (1, CLOSED, 3, CLOSED)]
-    Combining.make()._sell_or_split(QueueKey(item, decline), tickets, None)
+    Seller()._sell_or_split(QueueKey(item, decline), tickets, None)
     for ticket in tickets:
         if ticket.request.scope == CLOSED:
             with pytest.raises(Declined):

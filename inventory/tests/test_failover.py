@@ -11,7 +11,7 @@ import redis
 
 from inventory.outcomes import Level
 from inventory.redis import Circuit, Server
-from inventory.sold_out.hint import LIFETIME, Hint
+from inventory.selling.hint import LIFETIME, Hint
 from locking.tests.servers import Valkey
 
 ITEM = 7

@@ -13,9 +13,9 @@ from inventory.metrics import metrics
 from inventory.outcomes import Granted, Level, SoldOut
 from inventory.redis import Circuit, client
 from inventory.selling import batch
-from inventory.sold_out.buyers import BuyersOfItem
-from inventory.sold_out.hint import LIFETIME, Hint, hint
-from inventory.tests.helpers import at_once, book, crowd, kinds, new_purchase, sell
+from inventory.selling.buyers import BuyersOfItem
+from inventory.selling.hint import LIFETIME, Hint, hint
+from inventory.tests.helpers import at_once, book, crowd, kinds, new_purchase, release, sell
 from inventory.tests.processes import workers
 from locking.tests.servers import free_port
 
@@ -105,7 +105,7 @@ def test_no_unit_is_had_before_the_older_hint_is_gone(stock, before_publishing):
 def test_no_released_unit_is_had_before_the_older_hint_is_gone(stock, before_publishing):
     granted = sell(new_purchase(stock(1)))
     before_publishing.clear()
-    services.release([granted.reservation], lambda _: None)
+    release(granted.reservation)
     assert [level and level.available for level in before_publishing] == [1]
 
 
@@ -220,7 +220,7 @@ def test_a_release_removes_the_hint_before_it_returns(stock):
     item = stock(1)
     granted = sell(new_purchase(item))
     assert sell(new_purchase(item)) == SoldOut(0)
-    services.release([granted.reservation], lambda released: None)
+    release(granted.reservation)
     assert isinstance(sell(new_purchase(item)), Granted)
     assert book(item).available == 0
 
@@ -281,7 +281,7 @@ def test_holders_are_read_once_for_each_time_the_item_runs_out(stock, django_ass
 
 
 def test_too_many_holders_are_not_remembered(stock, monkeypatch):
-    monkeypatch.setattr("inventory.sold_out.buyers.MOST_HOLDERS", 2)
+    monkeypatch.setattr("inventory.selling.buyers.MOST_HOLDERS", 2)
     item = stock(3)
     mine = [new_purchase(item, buyer) for buyer in (1, 2, 3)]
     for each in mine:

@@ -16,8 +16,8 @@ from inventory import services
 from inventory.models import Reservation
 from inventory.outcomes import PurchaseTicket
 from inventory.selling import several_items
-from inventory.selling.reserve_many import line_keys, reserve_many
-from inventory.sold_out.hint import hint
+from inventory.selling.cart import line_keys, reserve_many
+from inventory.selling.hint import hint
 from inventory.tests.helpers import at_once, book, new_purchase, open_nothing, sell
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -59,17 +59,15 @@ def reserve(item: int, buyer: int, quantity: int = 1) -> int:
 
 def release(reservations: Sequence[int], **how: object) -> list[services.Released]:
     """Release; the shop's part is three round trips."""
-
-    def follow(_: Sequence[services.Released]) -> None:
-        for _each in range(3):
+    with services.releasing(reservations, **how) as released:  # type: ignore[arg-type]
+        for _ in range(3):
             Reservation.objects.count()
-
-    return services.release(reservations, follow, **how)  # type: ignore[arg-type]
+    return released
 
 
 def test_a_cart_locks_its_items_in_the_message_that_commits(stock, tmp_path, monkeypatch):
     # This thread keeps the connection that is traced.
-    monkeypatch.setattr("inventory.selling.reserve_many.lend_connections", lambda: None)
+    monkeypatch.setattr("inventory.selling.cart.lend_connections", lambda: None)
     items = [stock(9), stock(9), stock(9)]
     keys = line_keys(uuid4(), 3)
     lines = [new_purchase(item, 1, key=key) for item, key in zip(items, keys, strict=True)]

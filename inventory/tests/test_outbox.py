@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
+from typing import Any
 
 import pytest
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import Value
 
 from inventory import outbox
@@ -128,6 +130,29 @@ def test_a_delivery_ends_after_its_time_and_not_within_a_message():
     assert not outbox.due()
 
 
+def test_a_delivery_handles_the_messages_of_its_queue_only():
+    with transaction.atomic():
+        outbox.emit("cause", "slow", queue="slow")
+        outbox.emit("cause", "quick")
+    handled: list[object] = []
+    for queue, expected in (("", ["quick"]), ("slow", ["quick", "slow"])):
+        assert outbox.due(queue)
+        assert outbox.upcoming(queue, 5) == expected[-1:]
+        assert outbox.deliver({"cause": handled.append}, queue=queue) == 1
+        assert handled == expected
+        assert not outbox.due(queue)
+
+
+def test_a_key_has_one_message_of_a_topic():
+    for keys in (["1", "2"], ["2", "3"]):
+        with transaction.atomic():
+            outbox.emit_once("cause", {key: f"about {key}" for key in keys})
+    with transaction.atomic():
+        outbox.emit_once("other cause", {"1": "another message"})
+    messages = OutboxMessage.objects.order_by("topic", "key").values_list("payload", flat=True)
+    assert list(messages) == ["about 1", "about 2", "about 3", "another message"]
+
+
 def test_a_message_that_failed_is_done_later():
     attempts: list[object] = []
 
@@ -216,4 +241,59 @@ def test_marking_it_done_before_the_effect_would_lose_it():
     OutboxMessage.objects.update(done="2020-01-01T00:00Z")  # and then the worker dies
     deliver()
     assert effects() == {}
+    assert outbox.pending() == 0
+
+
+# --- effects that must not be repeated -------------------------------------------------------
+
+
+def deliver_once(handle: Callable[[object], None], **how: Any) -> int:
+    return outbox.deliver({}, at_most_once={"cause": handle}, **how)
+
+
+def test_a_handler_that_is_called_at_most_once_is_called_after_the_commit():
+    seen = []
+
+    def handle(payload: object) -> None:
+        with outsider() as other:
+            [[done]] = other.execute("SELECT done FROM inventory_outboxmessage").fetchall()
+        seen.append((payload, done is not None, connection.in_atomic_block))
+
+    emit("one")
+    assert deliver_once(handle) == 1
+    assert seen == [("one", True, False)]
+    assert OutboxMessage.objects.get().attempts == 1
+
+
+def test_what_had_no_effect_for_certain_is_tried_again_and_dead_in_the_end(monkeypatch):
+    monkeypatch.setattr(outbox, "MOST_ATTEMPTS", 3)
+    asked = []
+
+    def refuse(payload: object) -> None:
+        asked.append(payload)
+        raise outbox.NoEffect from ConnectionRefusedError("no server")
+
+    emit("one")
+    for _ in range(5):
+        assert deliver_once(refuse) == 0
+        OutboxMessage.objects.update(not_before="2020-01-01T00:00Z")
+    message = OutboxMessage.objects.get()
+    assert (message.attempts, message.done, len(asked)) == (3, None, 3)
+    assert message.error == "ConnectionRefusedError: no server"
+    assert message.dead is not None
+
+
+def test_what_may_have_taken_effect_is_not_repeated_and_its_error_is_kept():
+    asked = []
+
+    def lose_the_answer(payload: object) -> None:
+        asked.append(payload)
+        raise TimeoutError("no answer")
+
+    emit("one", "two")
+    assert deliver_once(lose_the_answer) == 2
+    OutboxMessage.objects.update(not_before="2020-01-01T00:00Z")
+    assert deliver_once(lose_the_answer) == 0
+    assert asked == ["one", "two"]
+    assert {each.error for each in OutboxMessage.objects.all()} == {"TimeoutError: no answer"}
     assert outbox.pending() == 0

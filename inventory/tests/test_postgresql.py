@@ -6,11 +6,13 @@ import threading
 
 import psycopg
 import pytest
-from django.db import Error, connection
+from django.db import Error, connection, transaction
 
 from inventory.conf import FEATURE_FLAGS
 from inventory.metrics import metrics
+from inventory.models import Item
 from inventory.postgresql.base import is_alive
+from inventory.selling.commit import lend_connections
 from inventory.tests.helpers import TIMEOUT, at_once, outsider
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -90,3 +92,17 @@ def test_a_connection_that_the_server_ended_is_not_alive():
         assert not is_alive(session)
         with pytest.raises(psycopg.OperationalError):
             session.execute("SELECT 1")
+
+
+def test_a_connection_is_lent_each_time_and_not_inside_a_transaction():
+    for _ in range(2):
+        Item.objects.first()
+        assert connection.connection is not None
+        lend_connections()
+        assert connection.connection is None
+    with transaction.atomic():
+        Item.objects.first()
+        lend_connections()
+        assert connection.connection is not None
+    lend_connections()
+    assert connection.connection is None

@@ -10,11 +10,14 @@ from django.db import transaction
 from inventory import services
 from inventory.models import BuyerQuota, Item, Reservation, StockMovement
 from inventory.selling import guard
+from inventory.selling.seller import Seller
 from inventory.tests.helpers import (
     at_once,
     book,
     books_not_enforced,
     new_purchase,
+    open_nothing,
+    release,
     sell,
 )
 
@@ -27,10 +30,6 @@ def reserve(item: int, buyer: int = 1, quantity: int = 1) -> int:
     granted = sell(new_purchase(item, buyer, quantity))
     pk: int = granted.reservation
     return pk
-
-
-def release(*reservations: int, **how) -> list[services.Released]:
-    return services.release(reservations, lambda released: None, **how)
 
 
 def test_a_release_returns_units_and_allowance_exactly_once(stock):
@@ -55,8 +54,8 @@ def test_units_of_an_oversold_demonstration_come_back_only_as_far_as_there_ever_
     reserve(item, 1)
     with books_not_enforced():
         Item.objects.filter(pk=item).update(available=1)
-        # Bypasses the hint, which says sold out.
-        sell(new_purchase(item, 2), "guard")
+        # Another process's seller, which does not know yet that the item has sold out.
+        Seller().sell(new_purchase(item, 2), open_nothing)
         mine = list(Reservation.objects.values_list("pk", flat=True))
         assert len(release(*mine)) == 2
     assert Item.objects.get(pk=item).available == 1
@@ -74,7 +73,8 @@ def test_a_generator_of_reservations_is_released_whole(stock):
     """It can be read only once and is needed more often."""
     item = stock(7)
     mine = [reserve(item, n) for n in range(1, 8)]
-    released = services.release((pk for pk in mine), lambda rows: None)
+    with services.releasing(pk for pk in mine) as released:
+        pass
     assert sorted(each.reservation for each in released) == mine
     assert book(item).available == 7
 
@@ -98,13 +98,18 @@ def test_one_release_of_an_item_is_one_movement(stock):
 def test_what_the_shop_cannot_follow_is_not_released(stock):
     item = stock(5)
     mine = reserve(item)
-
-    def fail(released):
+    with pytest.raises(ValueError, match="no order"), services.releasing([mine]):
         raise ValueError("no order")
-
-    with pytest.raises(ValueError, match="no order"):
-        services.release([mine], fail)
     assert (book(item).held, BuyerQuota.objects.get(buyer=1).used) == (1, 1)
+
+
+def test_what_the_block_removes_is_not_released(stock):
+    item = stock(5)
+    mine, other = reserve(item, 1), reserve(item, 2)
+    with services.releasing([mine, other]) as released:
+        del released[0]
+    assert [each.reservation for each in released] == [other]
+    assert (book(item).available, book(item).held) == (4, 1)
 
 
 def test_a_confirmed_reservation_is_released_only_on_request(stock):
@@ -156,8 +161,8 @@ def test_a_restock_of_what_is_not_there_is_refused():
 
 
 def reclaim(*reservations: int) -> None:
-    with transaction.atomic():
-        services.reclaim(reservations, lambda: None)
+    with transaction.atomic(), services.reclaiming(reservations):
+        pass
 
 
 def test_a_part_that_is_given_back_is_available_and_the_rest_is_kept(stock):

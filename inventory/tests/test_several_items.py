@@ -23,9 +23,10 @@ from inventory.outcomes import (
     SoldOut,
 )
 from inventory.selling import guard, rows_last, several_items
-from inventory.selling.commit import CommitUnknown
+from inventory.selling.commit import CommitUnknown, Refused
 from inventory.selling.guard import NoSuchItem
-from inventory.sold_out.hint import hint
+from inventory.selling.hint import hint
+from inventory.selling.seller import Seller
 from inventory.tests.helpers import (
     TIMEOUT,
     at_once,
@@ -119,7 +120,7 @@ def test_without_the_guards_condition_two_transactions_would_oversell(stock, mon
         return open_nothing(granted)
 
     purchases = [new_purchase(item), new_purchase(other)]
-    with pytest.raises(rows_last.Refused):
+    with pytest.raises(Refused):
         together(purchases, open_while_another_buys)
     assert (book(item).held, book(other).held) == (1, 0)
     condition = " AND available >= units"
@@ -128,7 +129,7 @@ def test_without_the_guards_condition_two_transactions_would_oversell(stock, mon
     item = stock(1)
     with pytest.raises(Exception, match="available") as refused:
         together([new_purchase(item), new_purchase(other)], open_while_another_buys)
-    assert not isinstance(refused.value, rows_last.Refused)
+    assert not isinstance(refused.value, Refused)
     assert not problems(item)
 
 
@@ -203,7 +204,7 @@ def test_a_cut_off_commit_is_found_out_and_never_told_as_a_refusal(arrived, stoc
             take(granted)
         else:
             # Another process has sold the unit when this one asks again.
-            answers = at_once([partial(sell, new_purchase(item), "row_lock")])
+            answers = at_once([partial(Seller().sell, new_purchase(item), open_nothing)])
             assert kinds(answers) == {"Granted": 1}
         raise CommitUnknown("the answer was cut off")
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 
 from inventory.metrics import metrics
 from inventory.outcomes import Granted, Level, SoldOut
 from inventory.redis import client
-from inventory.selling.strategies import combining, strategy
-from inventory.selling.strategies.combining import Combining, Refusing
-from inventory.sold_out import hint as module
-from inventory.sold_out.hint import Hint, Sighting, hint, register_of
+from inventory.selling import hint as module
+from inventory.selling.hint import Hint, Refusing, Sighting, hint, register_of
+from inventory.selling.seller import Seller, seller
 from inventory.tests.helpers import new_purchase, sell
 
 ITEM = 2**40
@@ -39,14 +39,16 @@ def looks(monkeypatch) -> list[int]:
 def naps(monkeypatch) -> list[float]:
     """The pauses of those who add units."""
     seen: list[float] = []
-    monkeypatch.setattr("inventory.sold_out.hint.time.sleep", seen.append)
+    # The module's own name: other threads' pauses do not count and are not cut short.
+    own = SimpleNamespace(monotonic=time.monotonic, sleep=seen.append)
+    monkeypatch.setattr(module, "time", own)
     return seen
 
 
 @pytest.fixture
 def register() -> Hint:
     client().delete(register_of(ITEM))
-    strategy.cache_clear()
+    seller.cache_clear()
     return hint()
 
 
@@ -87,10 +89,10 @@ def test_one_request_asks_again_in_good_time_and_the_others_do_not_wait_for_it(s
         return look(self, item)
 
     monkeypatch.setattr(Hint, "look", slow)
-    monkeypatch.setattr(combining, "LOOK_AGAIN", module.LIFETIME)
-    seller = strategy("combining")
-    assert isinstance(seller, Combining)
-    seller._refusing[item].due = 0.0
+    monkeypatch.setattr(module, "LOOK_AGAIN", module.LIFETIME)
+    selling = seller()
+    assert isinstance(selling, Seller)
+    selling._sold_out._refusing[item].due = 0.0
     with ThreadPoolExecutor() as pool:
         asks = pool.submit(sell, new_purchase(item, 3))
         assert asked.wait(30)
@@ -102,7 +104,7 @@ def test_one_request_asks_again_in_good_time_and_the_others_do_not_wait_for_it(s
 
 def test_what_was_read_is_trusted_for_a_while_and_never_for_who_has_bought(monkeypatch):
     now = 100.0
-    monkeypatch.setattr("inventory.selling.strategies.combining.time.monotonic", lambda: now)
+    monkeypatch.setattr("inventory.selling.hint.time.monotonic", lambda: now)
     refusing = Refusing(Sighting(Level(0, 7), now + module.TRUST), frozenset({1}), now)
     assert [refusing.refuses(buyer) for buyer in (1, 2)] == [False, True]
     now += module.TRUST

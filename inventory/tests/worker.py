@@ -20,10 +20,10 @@ if not apps.ready:  # in the process that workers are forked from
     django.setup()
 
 from inventory import outbox, services
-from inventory.degradable_lock import ITEM_LOCK
+from inventory.item_lock import ITEM_LOCK
 from inventory.metrics import metrics
 from inventory.selling import batch
-from inventory.selling.strategies import strategy
+from inventory.selling.seller import seller
 from inventory.tests.helpers import crowd, open_nothing
 
 
@@ -39,7 +39,7 @@ class _Shop:
         self._pipe.recv()
 
     def sell(self, purchases: Sequence[Any], by: str, threads: int, stop: str) -> list[Any]:
-        """Sell; return the answers in any order."""
+        """Sell by the seller of that dotted path; return the answers in any order."""
 
         def on_granted(granted: Sequence[Any]) -> list[str]:
             if stop == "before_commit":
@@ -55,9 +55,10 @@ class _Shop:
             return sold
 
         def reserve(purchase: Any) -> Any:
-            return services.reserve(purchase, on_granted, by=by)
+            return services.reserve(purchase, on_granted)
 
-        with mock.patch.object(batch, "sell", sell_and_stop):
+        sold_by = override_settings(INVENTORY_SELLER=by)
+        with sold_by, mock.patch.object(batch, "sell", sell_and_stop):
             return crowd(reserve, purchases, threads)
 
     def metrics(self) -> dict[str, float]:
@@ -95,7 +96,7 @@ def serve(pipe: Connection, setup: dict[str, Any]) -> None:
     if "prepare" in setup:
         setup["prepare"]()
     override_settings(REDIS_URL=setup["redis"], **setup.get("override", {})).enable()
-    strategy("combining")  # load it before the race begins
+    seller()  # load it before the race begins
     ITEM_LOCK.lease = setup.get("lease", ITEM_LOCK.lease)
     shop = _Shop(pipe)
     pipe.send("ready")

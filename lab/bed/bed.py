@@ -12,6 +12,7 @@ from pathlib import Path
 from lab.bed import description as descriptions
 from lab.bed.description import SHOP, Description
 from lab.bed.network import joined, network
+from lab.bed.operator import Operator, on_duty
 from lab.bed.servers import patroni, pgbouncer, rabbitmq, redis, redis_cluster
 from lab.bed.servers.server import Place, log_tail
 from lab.stack import leftovers
@@ -72,11 +73,13 @@ class Bed:
         place: its hosts and files.
         servers: the embedded servers on that host, for what the bed has no server of its own.
         urls: of all servers, as the host `shop` reaches them.
+        operator: rebuilds standbys of PostgreSQL; None: there are none.
     """
 
     place: Place
     servers: EmbeddedServers
     urls: ServerUrls
+    operator: Operator | None = None
 
     @property
     def description(self) -> Description:
@@ -134,7 +137,9 @@ def started(
         for kind, ready in READINESS.items():
             if description.hosts_of(kind):
                 _wait(place, kind, ready)
-        yield Bed(place, servers, _urls(place, servers.urls))
+        watched = description.hosts_of("patroni")
+        operator = cleanup.enter_context(on_duty(hosts)) if watched else None
+        yield Bed(place, servers, _urls(place, servers.urls), operator)
 
 
 def _kill_all(hosts: Hosts) -> None:

@@ -19,13 +19,11 @@ import psutil
 
 from lab.bed.description import NETWORK, Description
 from lab.stack.errors import StackError
-from lab.stack.signals import shielded
+from lab.stack.signals import first_on_signals, shielded
 from loadtest.faults.fault import FaultFailed
 from loadtest.faults.hosts import DROP, PORT, SWITCH, Host, Hosts, ip
 
 CLONE_NEWNET = 0x40000000
-
-PATH = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
 
 NAME = re.compile(r"bed-(\d+)-(\d+)-\w+")
 
@@ -55,7 +53,9 @@ def network(description: Description) -> Iterator[Hosts]:
             _create(hosts)
         except FaultFailed as error:
             raise StackError(f"{NEEDED}: {error}.") from error
-        yield hosts
+        # Nothing on the hosts outlives them, so that nothing has to be stopped in order.
+        with first_on_signals(hosts.kill):
+            yield hosts
     finally:
         with shielded():
             for name in names.values():
@@ -66,7 +66,7 @@ def missing() -> str:
     """Return what this machine lacks for a bed; empty if nothing is known to be missing."""
     if sys.platform != "linux" or os.geteuid() != 0:
         return "this command does not run as root on Linux"
-    programs = [name for name in ("ip", "nft", "tc") if which(name, path=PATH) is None]
+    programs = [name for name in ("ip", "nft", "tc") if which(name) is None]
     return f"{' and '.join(programs)} cannot be found" if programs else ""
 
 

@@ -7,10 +7,10 @@ from uuid import UUID
 from django.http import HttpRequest
 from django.urls import path
 
-from shop import health
 from shop.api import schemas
 from shop.api.operations import Answer, Operation, Result
 from shop.api.schemas import Document
+from shop.operating import health
 
 
 class Nothing(Document):

@@ -12,10 +12,10 @@ INSERT INTO inventory_stockmovement (item_id, delta, reason)
 VALUES (%(item)s + %(number)s, %(units)s, 'restock');
 
 INSERT INTO shop_sale (id, product_id, item_id, price, currency, "limit", starts_at, ends_at, paused,
-                       hold, strategy, restock_cancelled, restock_returned)
+                       hold, restock_cancelled, restock_returned)
 VALUES (%(sale)s + %(number)s, %(product)s, %(item)s + %(number)s, 0, 'CNY', 1,
         now() - interval '2 days', now() - interval '1 day', false, interval '15 minutes',
-        'combining', true, true);
+        true, true);
 
 CREATE TEMPORARY TABLE sold ON COMMIT DROP AS
 SELECT %(first)s + %(number)s::bigint * %(size)s + place AS id, place / %(batch)s AS batch,

@@ -33,8 +33,8 @@ FILL = Path(__file__).with_name("fill.sql").read_bytes()
 
 BUYERS = """
 WITH buyer AS (
-    INSERT INTO auth_user (username, password, email, first_name, last_name, is_superuser, is_staff,
-                           is_active, date_joined)
+    INSERT INTO accounts_user (username, password, email, first_name, last_name, is_superuser,
+                               is_staff, is_active, date_joined)
     SELECT 'old-buyer-' || number, '!', 'old-buyer-' || number || '@example.com', '', '',
            false, false, true, now() FROM generate_series(1, %s) AS number
     RETURNING id

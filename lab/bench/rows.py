@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from inventory.selling.strategies import CLASSES
+from lab.strategies import CLASSES
 
 ENOUGH_STOCK = 10_000_000
 """Units: more than any row can sell, so that every request is a purchase."""

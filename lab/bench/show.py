@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 
 from rich import box
+from rich.console import RenderableType
 from rich.table import Table
 
 from lab.bench.observed import PLAIN
@@ -17,6 +19,17 @@ COLUMNS = (
     *("Web µs", "DB µs", "Redis µs"),
 )
 """Right answers per second; errors; units oversold; CPU time of each server per right answer."""
+
+
+def _table() -> Table:
+    """Return an empty table that is as narrow as its figures."""
+    return Table(
+        title="Medians over all rounds",
+        box=box.SIMPLE_HEAD,
+        padding=0,
+        pad_edge=False,
+        show_edge=False,
+    )
 
 
 def cells(each: Measured) -> tuple[str, ...]:
@@ -37,7 +50,7 @@ def cells(each: Measured) -> tuple[str, ...]:
 
 def table(measured: Sequence[Measured]) -> Table:
     """Return the table for a terminal."""
-    found = Table(title="Medians over all rounds", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    found = _table()
     for number, name in enumerate(COLUMNS):
         found.add_column(name, justify="right" if number else "left", no_wrap=True)
     for each in measured:
@@ -55,9 +68,25 @@ def markdown(measured: Sequence[Measured]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def from_markdown(lines: Iterable[str]) -> Iterator[RenderableType]:
+    """Yield Markdown's tables as narrow as a terminal needs them, and what stands between them."""
+    for is_table, group in groupby(lines, lambda line: line.startswith("|")):
+        if not is_table:
+            yield "\n".join(group)
+            continue
+        heads, _, *rows = ([cell.strip() for cell in line.split("|")[1:-1]] for line in group)
+        table = Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False, show_edge=False)
+        for number, head in enumerate(heads):
+            words = "\n".join(head.split()) if number else head
+            table.add_column(words, justify="right" if number else "left", vertical="bottom")
+        for row in rows:
+            table.add_row(*row)
+        yield table
+
+
 def observed(sold: Mapping[str, Sequence[Sold]]) -> Table:
     """Return what each way of watching the shop costs; ratios are medians of the rounds' ratios."""
-    found = Table(title="Medians over all rounds", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    found = _table()
     found.add_column("Watched by", no_wrap=True)
     for name in ("Per s", "Ratio", "CPU µs", "Ratio"):
         found.add_column(name, justify="right", no_wrap=True)

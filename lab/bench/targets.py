@@ -10,7 +10,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Protocol
 
-from django.contrib.auth.models import User
 from django.db import connection
 
 from inventory.audit import audit
@@ -23,8 +22,9 @@ from lab.demo.buyers import create_synthetic_buyers
 from lab.stack.embedded import ServerUrls
 from lab.stack.private import private_folder
 from lab.stack.stack import Stack
+from lab.strategies.choice import open_sale
+from shop.accounts.models import User
 from shop.catalogue.models import Sale
-from shop.catalogue.sales import open_sale
 from shop.orders.models import OrderLine
 
 BUYERS = 4000

@@ -9,7 +9,6 @@ from itertools import chain
 
 from django.conf import settings
 from django.contrib.auth import login
-from django.contrib.auth.models import User
 from django.contrib.sessions.backends.db import SessionStore
 from django.core.exceptions import ValidationError
 from django.db import DEFAULT_DB_ALIAS, connections
@@ -18,19 +17,23 @@ from msgspec.structs import asdict
 
 from inventory import services
 from inventory.models import Reservation
-from inventory.selling.strategies import CLASSES, DEFAULT
 from lab.demo import schemas
 from lab.demo.buyers import create_synthetic_buyers
 from lab.proof import deliveries, provider_ledger, snapshot, terms
+from lab.strategies import CLASSES, DEFAULT
+from lab.strategies.choice import chosen, open_sale
+from shop.accounts.models import User
+from shop.api.openapi import TAGS
 from shop.api.operations import JSON_LINES, Answer, Operation, Result
 from shop.catalogue.models import Sale
-from shop.catalogue.sales import open_sale
-from shop.metrics import files
+from shop.operating.metrics import files
 from shop.orders.models import Order
 from shop.payments.provider import PaymentUnknown
 from shop.refusals import Refusal
+from shop.shares import OPERATORS
 
 TAG = "Load tests"
+TAGS[TAG] = "For a load test of the demo: fresh sales, figures, snapshots."
 
 AFTER_SALE = {
     "show_sale": ("sale", "sale"),
@@ -64,6 +67,7 @@ def past_the_pool() -> Iterator[None]:
 @Operation(
     method="POST",
     tag="Buyers",
+    share=OPERATORS,
     body=schemas.BuyersWanted,
     answers={201: Answer(schemas.Tokens, "A token for each.")},
 )
@@ -75,6 +79,7 @@ def make_buyers(request: HttpRequest, *, body: schemas.BuyersWanted) -> Result:
 @Operation(
     method="POST",
     tag="Buyers",
+    share=OPERATORS,
     buyer=True,
     answers={201: Answer(schemas.Session, "The cookie to send with requests for pages.")},
 )
@@ -95,6 +100,7 @@ def make_session(request: HttpRequest, *, buyer: int) -> Result:
 @Operation(
     method="GET",
     tag=TAG,
+    share=OPERATORS,
     answers={200: Answer(schemas.Strategies, "All of them.")},
 )
 def list_strategies(request: HttpRequest) -> Result:
@@ -110,6 +116,7 @@ def list_strategies(request: HttpRequest) -> Result:
 @Operation(
     method="POST",
     tag=TAG,
+    share=OPERATORS,
     body=schemas.SaleWanted,
     answers={201: Answer(schemas.SaleMade, "Its ids.", AFTER_SALE)},
 )
@@ -134,6 +141,7 @@ def make_sale(request: HttpRequest, *, body: schemas.SaleWanted) -> Result:
 @Operation(
     method="POST",
     tag=TAG,
+    share=OPERATORS,
     body=schemas.UnitsAdded,
     answers={200: Answer(schemas.Level, "What is available now.")},
 )
@@ -149,6 +157,7 @@ def restock_sale(request: HttpRequest, sale: int, *, body: schemas.UnitsAdded) -
 @Operation(
     method="POST",
     tag=TAG,
+    share=OPERATORS,
     body=schemas.TermsWanted,
     answers={200: Answer(schemas.Terms, "The terms in force after it.")},
 )
@@ -167,6 +176,7 @@ def change_terms(request: HttpRequest, sale: int, *, body: schemas.TermsWanted) 
 @Operation(
     method="GET",
     tag=TAG,
+    share=OPERATORS,
     query=schemas.Beside,
     answers={200: Answer(schemas.Figures, "The figures.")},
 )
@@ -185,7 +195,7 @@ def _figures(sale: int, sales: list[int]) -> schemas.Figures:
     return schemas.Figures(
         sale=sale,
         item=found.item_id,
-        strategy=found.strategy,
+        strategy=chosen(sale),
         total=item.total,
         available=item.available,
         held=item.held,
@@ -204,6 +214,7 @@ def _figures(sale: int, sales: list[int]) -> schemas.Figures:
 @Operation(
     method="GET",
     tag=TAG,
+    share=OPERATORS,
     query=schemas.Beside,
     answers={200: Answer(str, "One line per row; the last says how many there were.")},
 )
@@ -221,6 +232,7 @@ def show_snapshot(request: HttpRequest, sale: int, *, query: schemas.Beside) -> 
 @Operation(
     method="GET",
     tag=TAG,
+    share=OPERATORS,
     query=schemas.Beside,
     answers={200: Answer(str, "One line per row; the last says how many there were.")},
 )
@@ -242,6 +254,7 @@ def show_ledger(request: HttpRequest, sale: int, *, query: schemas.Beside) -> Re
 @Operation(
     method="GET",
     tag=TAG,
+    share=OPERATORS,
     query=schemas.Beside,
     answers={200: Answer(str, "One line per mail; the last says how many there were.")},
 )

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from uuid import uuid4
 
-from django.contrib.auth.models import User
-
 from shop.accounts import tokens
+from shop.accounts.models import User
 
 
 def create_synthetic_buyers(count: int) -> list[str]:

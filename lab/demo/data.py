@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import uuid4
 
-from django.contrib.auth.models import User
-
 from lab.demo.buyers import create_synthetic_buyers
+from lab.strategies.choice import open_sale
 from shop import payments
 from shop.accounts import tokens
+from shop.accounts.models import User
 from shop.catalogue.models import Product, Sale
-from shop.catalogue.sales import database_time, open_sale
+from shop.catalogue.sales import database_time
 from shop.checkout.purchase import buy
 from shop.orders.models import Order
 from shop.payments.provider import PaymentUnknown
@@ -96,8 +96,8 @@ CATALOGUE = (
         slug="watch",
         name="Smart watch",
         name_zh="智能手表",
-        description="The sale opens in a few minutes. Watch the countdown and be quick.",
-        description_zh="几分钟后开抢，请留意倒计时，手快有手慢无。",
+        description="Heart rate, maps and music on your wrist. Fifty units, one per buyer.",
+        description_zh="心率、地图、音乐，一腕掌握。共五十只，每人限购一只。",
         list_price=129_900,
         price=59_900,
         stock=50,
@@ -108,8 +108,8 @@ CATALOGUE = (
         slug="lamp",
         name="Desk lamp",
         name_zh="台灯",
-        description="Sold with one row lock per purchase, to compare the strategies.",
-        description_zh="每笔购买使用一次行锁，便于对比各种售卖策略。",
+        description="Warm, dimmable light for late evenings. Up to two per buyer.",
+        description_zh="暖光可调，适合深夜阅读。每人最多可购两盏。",
         list_price=19_900,
         price=9_900,
         stock=200,
@@ -120,8 +120,8 @@ CATALOGUE = (
         slug="espresso",
         name="Espresso set",
         name_zh="意式咖啡套装",
-        description="Sold out within moments.",
-        description_zh="开售即售罄。",
+        description="A pot and two cups, for the hob.",
+        description_zh="摩卡壶一只，配两只杯子。",
         list_price=49_900,
         price=24_900,
         stock=5,
@@ -131,8 +131,8 @@ CATALOGUE = (
         slug="travel-mug",
         name="Travel mug",
         name_zh="随行杯",
-        description="This sale ended yesterday.",
-        description_zh="昨日活动，已结束。",
+        description="Keeps coffee hot on the way to work.",
+        description_zh="上班路上，咖啡不凉。",
         list_price=7_900,
         price=3_900,
         stock=100,

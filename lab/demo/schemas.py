@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import asdict
 
-from inventory.selling.strategies import CLASSES, DEFAULT
+from lab.strategies import CLASSES, DEFAULT
 from shop.api.schemas import Count, Document, Id, Request
 
 MOST_UNITS = 1_000_000

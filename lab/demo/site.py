@@ -6,7 +6,8 @@ from django.http import FileResponse, Http404, HttpRequest, HttpResponseBase, Ht
 from django.views.decorators.http import require_safe
 from django.views.static import serve
 
-from shop import environment, headers
+from shop import environment
+from shop.operating import headers
 
 SITE = environment.PROJECT / "site"
 

@@ -104,11 +104,6 @@ class Copy:
         Raises:
             Ended: by :meth:`end`.
         """
-        found = self._prove(profile, limit)
-        # A busy machine can break the promise about recovery (P12) too; only a bug does so twice.
-        return self._prove(profile, limit) if found == ("found", "P12") else found
-
-    def _prove(self, profile: Profile, limit: float) -> Found:
         file = self._run / "proof.json"
         file.unlink(missing_ok=True)
         command = ["manage.py", "prove", *profile.arguments, "--json", str(file)]

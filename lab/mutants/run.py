@@ -19,6 +19,7 @@ LIMITS: dict[Way, float] = {"tests": 300.0, "wide": 1500.0, "proof": 600.0}
 
 PACKAGES = {
     "inventory": ("inventory",),
+    "serving": ("serving", "shop/tests"),
     "shop": ("shop", "lab/psp"),
     "locking": ("locking", "lab/locks"),
 }

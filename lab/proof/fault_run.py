@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
+from lab.proof.ending import ending
 from lab.proof.plan import Plan
 from lab.proof.restock import Restocker
-from loadtest.faults import Chaos, Fault, Injected, Target
+from loadtest.faults import Chaos, Fault, Injected, Target, find
+from loadtest.faults.postgres_hosts import SETTLED
 from loadtest.orchestrator import RunFiles
 from loadtest.roles import MAIN
 from shop.catalogue.models import Sale
+
+LOOK = 0.5
+"""Seconds between two looks at the servers."""
 
 
 class FaultRun:
@@ -22,12 +28,16 @@ class FaultRun:
         plan: of the proof.
         target: what faults act on; None if nothing may be broken here.
         files: of the run.
+
+    Attributes:
+        unsettled: why the servers had not recovered at the end; empty if they had.
     """
 
     def __init__(self, plan: Plan, target: Target | None, files: RunFiles) -> None:
         self._plan, self._target, self._files = plan, target, files
         self._chaos: Chaos | None = None
         self._restockers: list[Restocker] = []
+        self.unsettled = ""
 
     @contextmanager
     def open(self, sales: Mapping[str, Sale]) -> Iterator[None]:
@@ -39,7 +49,7 @@ class FaultRun:
                     sales[role], units, self._files.path, tells=plan.restock_tells, most=most
                 )
                 restocker.start()
-                cleanup.callback(restocker.stop)
+                cleanup.push(self._ending(restocker.stop, restocker.abandon))
                 self._restockers.append(restocker)
             if plan.faults and self._target is not None:
                 target = replace(self._target, sale=sales[MAIN].pk)
@@ -51,8 +61,12 @@ class FaultRun:
                     self._files.faults,
                     times=0 if plan.minutes else plan.times,
                 )
-                cleanup.callback(self._chaos.stop)
+                cleanup.push(self._ending(self._chaos.stop, self._chaos.abandon))
             yield
+
+    def _ending(self, stop: Callable[[], None], abandon: Callable[[], None]) -> Callable[..., None]:
+        """Return an exit callback. Servers on this machine are healed before they are stopped."""
+        return ending(stop, abandon if self._plan.bed else stop)
 
     def begin(self) -> None:
         """Start to inject, once: the sale has opened."""
@@ -92,6 +106,22 @@ class FaultRun:
         """The faults that could not be injected or healed."""
         return self._chaos.failed if self._chaos else []
 
+    def wait_until_settled(self) -> None:
+        """Wait until the servers have recovered from all faults, for a while at most."""
+        deadline = time.monotonic() + SETTLED
+        while reason := self._unsettled():
+            if time.monotonic() > deadline:
+                self.unsettled = reason
+                return
+            time.sleep(LOOK)
+
+    def _unsettled(self) -> str:
+        """Return why a server has not recovered; empty if all have."""
+        if self._target is None:
+            return ""
+        reasons = {find(name).unsettled(self._target) for name in self._plan.faults}
+        return "; ".join(sorted(reasons - {""}))
+
     def shortcoming(self) -> str:
         """Why the faults prove nothing; empty if all happened as planned."""
         problems = [f"{each.fault}: {each.error}" for each in self.failed if not each.healed]
@@ -101,4 +131,7 @@ class FaultRun:
             problems += [
                 f"{each.fault}: {each.error}" for each in self.failed if each.fault in missing
             ]
-        return f"not injected: {'; '.join(problems)}" if problems else ""
+        shortcomings = [f"not injected: {'; '.join(problems)}"] if problems else []
+        if self.unsettled:
+            shortcomings.append(f"not recovered at the end: {self.unsettled}")
+        return "; ".join(shortcomings)

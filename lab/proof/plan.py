@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from inventory.selling.strategies import CLASSES
 from lab.proof.load_profile import LoadProfile
+from lab.strategies import CLASSES
 from loadtest.faults.chaos import BETWEEN
 from loadtest.orchestrator import RunPlan, refills_of
 from loadtest.roles import MAIN, OWN_ROLES, SaleTerms, roles_for, terms_of
 
-AFTERWARDS = 8.0
-"""Seconds that the buyers stay after the last fault: the 3 s that the shop may take to recover,
-and enough answers after them to judge the rate of good ones."""
+AFTERWARDS = 12.0
+"""Seconds that the buyers stay after the last fault: until the shop must have sold again on a slow
+machine too, and until there are enough answers to judge the rate of good ones."""
 
 DRAIN = 120
 """Seconds for the follow-up to come to rest."""

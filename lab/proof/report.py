@@ -18,8 +18,8 @@ def write_report(path: Path, plan: Plan, result: Result, files: RunFiles) -> Non
     facts: dict[str, Any] = run.facts(str(result.sale))
     if run.arrivals and result.late is not None:
         facts["buyers"] += f" ({result.late} late, {result.unstarted} never)"
-    facts["pace"] = result.pace()
+    facts["pace"] = result.pace
     if plan.left_out:
         facts["left out"] = ", ".join(plan.left_out)
-    story = Story(run.title, run.repeat, facts, result.reason)
+    story = Story(run.title, run.repeat, facts, result.reason, run.buyers)
     orchestrator.write_report(path, files, files.histories(), story, result.verdict)

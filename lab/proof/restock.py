@@ -67,6 +67,10 @@ class Restocker:
         self._thread.join()
         self._restocks.close()
 
+    def abandon(self) -> None:
+        """End without waiting: the shop is being removed."""
+        self._end.set()
+
     def _run(self) -> None:
         item = str(self._sale.item_id)
         try:

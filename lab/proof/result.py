@@ -10,6 +10,10 @@ from typing import Any
 from lab.proof.plan import Plan
 from loadtest.checker import Rate, Verdict
 from loadtest.faults import Injected
+from loadtest.report.headline import Speed, headline
+
+NEED_SERVERS = frozenset({"P10", "P12", "P13", "P19"})
+"""Properties that no shop can have while its servers stay broken."""
 
 
 @dataclass(slots=True)
@@ -20,8 +24,10 @@ class Result:
         verdict: of the checker; None if there was nothing to judge.
         reason: why there is no verdict.
         seconds: from the opening to the last accepted purchase.
-        rush: accepted purchases of those sent before the first buyer was told sold out, and
-            seconds from the opening to the last of their answers; None if nobody was told.
+        unsettled: why the servers had not recovered from the faults at the end; empty if they had.
+        rebuilt: what the bed's operator did, in sentences.
+        sold_out_after: seconds from the opening until the sale was sold out; 0 if it never was.
+        speed: of the answers while the sale was on; None if nothing was sold.
         operations: calls of the buyers.
         faults: what was injected, as in the fault log.
         recoveries: of each of these, seconds to the first ok; None if no buyer was served again.
@@ -40,7 +46,10 @@ class Result:
     verdict: Verdict | None
     seconds: float
     reason: str = ""
-    rush: tuple[int, float] | None = None
+    unsettled: str = ""
+    rebuilt: list[str] = field(default_factory=list)
+    sold_out_after: float = 0.0
+    speed: Speed | None = None
     operations: int = 0
     faults: list[Injected] = field(default_factory=list)
     recoveries: list[float | None] = field(default_factory=list)
@@ -70,28 +79,29 @@ class Result:
             return "unknown"
         if self.verdict.verdict == "pass" and self.reason:
             return "unknown"
+        failed = {each.id for each in self.verdict.properties if each.verdict == "fail"}
+        if self.unsettled and failed <= NEED_SERVERS:
+            return "unknown"
         return self.verdict.verdict
 
-    def rate(self) -> float:
-        """Orders accepted per second."""
-        orders = self.verdict.counts["orders"] if self.verdict else 0
-        return round(orders / self.seconds, 1) if self.seconds else 0.0
+    def headline(self, buyers: int) -> list[str]:
+        """Return the parts of the closing line."""
+        counts = self.verdict.counts if self.verdict else {}
+        return headline(self.outcome, buyers, counts, self.speed, len(self.faults))
 
+    @property
     def pace(self) -> str:
-        """How fast the shop sold: in the rush, if the sale sold out."""
-        if self.rush is None or not self.rush[1]:
-            return f"Sold in {self.seconds:.2f} s ({self.rate():,.0f} accepted per second)."
-        accepted, seconds = self.rush
-        return (
-            f"Sold out after {seconds:.2f} s: {accepted:,} accepted, "
-            f"{accepted / seconds:,.0f} per second."
-        )
+        """When the sale was sold out, or when the last purchase was accepted."""
+        if self.sold_out_after:
+            return f"sold out {self.sold_out_after:.2f} s after the opening"
+        return f"last purchase accepted {self.seconds:.2f} s after the opening"
 
     def to_json(self, plan: Plan) -> dict[str, Any]:
         """The result as ``prove --json`` writes it."""
         judged = self.verdict.to_json() if self.verdict else {"properties": [], "counts": {}}
         return {
             "verdict": self.outcome,
+            "headline": self.headline(plan.profile.buyers),
             "reason": self.reason,
             "strategy": plan.strategy,
             "seed": plan.profile.seed,
@@ -114,6 +124,8 @@ class Result:
             ],
             "not_injected": [fault.to_json() for fault in self.not_injected],
             "left_out": dict(plan.left_out),
+            "unsettled": self.unsettled,
+            "rebuilt": self.rebuilt,
             "operations": self.operations,
             "arrivals": plan.profile.arrivals,
             "late": self.late,
@@ -124,7 +136,8 @@ class Result:
             "problems": self.problems,
             "log": str(self.log) if self.log else None,
             "seconds": round(self.seconds, 2),
-            "rate": self.rate(),
+            "requests_per_second": round(self.speed.rate, 1) if self.speed else None,
+            "p99_ms": round(self.speed.p99, 1) if self.speed else None,
             "repeat": plan.repeat,
         }
 

@@ -8,10 +8,12 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 from lab.proof import direct, drain, provider
+from lab.proof.deadline import STALLED, Deadline
 from lab.proof.during import During
+from lab.proof.ending import ending
 from lab.proof.fault_run import FaultRun
 from lab.proof.judge import judge
-from lab.proof.load_profile import Load
+from lab.proof.load_profile import LONGEST, Load
 from lab.proof.plan import AFTERWARDS, Plan
 from lab.proof.progress import Progress
 from lab.proof.report import write_report
@@ -21,7 +23,9 @@ from lab.proof.sales import open_sales
 from lab.proof.server_errors import ServerErrors
 from lab.proof.tally import Tally
 from lab.proof.testbed import Testbed
+from lab.stack.signals import leave_if_asked
 from loadtest.demo_shop import DemoShop, ShopRefused
+from loadtest.faults import Fault
 from loadtest.orchestrator import Orchestrator, RunFiles, Schedule, ask_again, write_terms
 from loadtest.roles import MAIN, TIMED
 from loadtest.run import address_of
@@ -58,10 +62,21 @@ class Proof(Orchestrator):
         self._tally = Tally(folder)
         self._errors = ServerErrors(testbed.log)
         self._fault_run = FaultRun(plan, testbed.target, self._files)
+        self._deadline = Deadline()
+
+    def run(self) -> None:
+        """Plan the run and conduct it.
+
+        Raises:
+            Stalled: a step took too long; the shop cannot be judged.
+        """
+        with self._deadline:
+            super().run()
 
     def plan(self) -> None:
         """Open the sales."""
         plan = self._plan
+        self._say("opening the sales")
         self._sales = open_sales(plan)
         self._ids = [opened.sale.pk for opened in self._sales.values()]
         opens_in = (self._sales[MAIN].sale.starts_at - database_time()).total_seconds()
@@ -91,7 +106,7 @@ class Proof(Orchestrator):
                 cleanup.callback(client.stop)
             if self._schedule is not None:
                 self._schedule.start()
-                cleanup.callback(self._schedule.stop)
+                cleanup.push(ending(self._schedule.stop))
             yield
         self._totals = self._load.totals()
 
@@ -105,6 +120,7 @@ class Proof(Orchestrator):
         while self._load.running():
             since = time.monotonic() - self._opening
             self._look(since)
+            leave_if_asked()
             if since >= 0:
                 self._fault_run.begin()
             if self._plan.lasts and self._fault_run.is_over(since):
@@ -112,6 +128,7 @@ class Proof(Orchestrator):
                 if time.monotonic() >= end:
                     break
             time.sleep(LOOK)
+        self._say("ending the load")
 
     def drain(self) -> None:
         """Wait until every process serves and nothing is owed, and ask for some keys once more.
@@ -126,6 +143,8 @@ class Proof(Orchestrator):
             address = address_of(self._testbed.url)
             ask_again(self._files, self._files.histories(), address, self._plan.profile.seed)
             self._comes_to_rest()
+        self._say("waiting for the servers to recover")
+        self._fault_run.wait_until_settled()
 
     def judge(self) -> None:
         """Compare every answer with the database."""
@@ -135,13 +154,14 @@ class Proof(Orchestrator):
         injected = self._fault_run.injected
         during = [each for each in self._files.histories() if each != self._files.again]
         statistics = run_statistics(during, injected, str(self._ids[0]))
-        rush = statistics.rush
         self.result = Result(
             sale=self._ids[0],
             verdict=judged.verdict,
             seconds=max(statistics.last_sale / 1e9 - self._opening, 0.0),
-            rush=rush and (rush.accepted, max(rush.end / 1e9 - self._opening, 0.0)),
+            sold_out_after=max(statistics.sold_out / 1e9 - self._opening, 0.0),
+            speed=statistics.speed,
             reason=judged.reason or self._fault_run.shortcoming(),
+            unsettled=self._fault_run.unsettled,
             operations=statistics.operations,
             faults=injected,
             recoveries=statistics.recoveries,
@@ -187,6 +207,7 @@ class Proof(Orchestrator):
     def _look(self, since: float) -> None:
         fault = self._fault_run.look()
         self._errors.look()
+        self._begin("selling" if since >= 0 else "gathering the buyers", fault)
         self._tell(
             Progress(
                 "selling" if since >= 0 else "gathering the buyers",
@@ -200,5 +221,18 @@ class Proof(Orchestrator):
             )
         )
 
+    def _begin(self, phase: str, fault: Fault | None) -> None:
+        """Note the progress of the load: the beginning or end of a fault."""
+        run, plan = self._fault_run, self._plan
+        if not plan.faults:
+            self._deadline.begin(phase, STALLED + (60 * plan.minutes or LONGEST))
+            return
+        number = len(run.injected) + len(run.failed)
+        current = f"fault {number + 1}, {fault.name}" if fault else f"after {number} faults"
+        self._deadline.begin(f"{phase}, {current}")
+
     def _say(self, phase: str, seconds: float = 0.0, owed: int = 0) -> None:
-        self._tell(Progress(phase, seconds, owed=owed, calls=self._tally.look()))
+        self._deadline.begin(phase, STALLED + 60 * self._plan.minutes)
+        injected = len(self._fault_run.injected)
+        calls = self._tally.look()
+        self._tell(Progress(phase, seconds, owed=owed, calls=calls, injected=injected))

@@ -7,23 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
-from typing import NamedTuple
 
 from loadtest.checker.properties.recovery import RIGHTLY_REFUSED, WRITES
 from loadtest.faults.chaos import Injected
 from loadtest.history import NEVER, OK, operations
-
-
-class Rush(NamedTuple):
-    """What sold a sale out: the purchases sent before anybody was told that it is sold out.
-
-    Attributes:
-        accepted: how many of them there were.
-        end: the last of their answers, in ns of the monotonic clock.
-    """
-
-    accepted: int
-    end: int
+from loadtest.report.headline import Pace, Speed
 
 
 @dataclass(slots=True)
@@ -33,7 +21,9 @@ class RunStatistics:
     Attributes:
         operations: calls in the history.
         last_sale: when the last purchase was accepted, in ns of the monotonic clock; 0 if none was.
-        rush: of the main sale; None if that never sold out.
+        sold_out: when the main sale was sold out: the last answer to an accepted purchase that was
+            sent before a buyer heard "sold out", in ns; 0 if there was none.
+        speed: of the answers while the sale was on; None if nothing was sold.
         recoveries: of each fault, seconds to the next ok as P12 counts them: from its end, or from
             when a buyer then asked for units that were available; None if there was none.
         after_loss: of each fault that takes a server away, seconds from then to the end of the
@@ -42,7 +32,8 @@ class RunStatistics:
 
     operations: int = 0
     last_sale: int = 0
-    rush: Rush | None = None
+    sold_out: int = 0
+    speed: Speed | None = None
     recoveries: list[float | None] = field(default_factory=list)
     after_loss: list[float | None] = field(default_factory=list)
 
@@ -55,10 +46,11 @@ def run_statistics(
     Args:
         main: id of the main sale.
     """
-    seen, oks, asked, sold_out, accepted = RunStatistics(), [], [], NEVER, []
+    seen, pace, oks, asked, sold_out, accepted = RunStatistics(), Pace(), [], [], NEVER, []
     bought: list[tuple[int, int]] = []
     for call in operations(*histories):
         seen.operations += 1
+        pace.add(call)
         if call.op in WRITES and call.code not in RIGHTLY_REFUSED:
             asked.append(call.start)
         if call.outcome == OK and call.op in WRITES:
@@ -71,9 +63,9 @@ def run_statistics(
         if call.code == "sold_out" and call.sale == main:
             sold_out = min(sold_out, call.end)
     # Who was told "sold out" may hear it before the last buyers hear that they were in time.
-    rush = [end for start, end in accepted if start < sold_out != NEVER]
-    if rush:
-        seen.rush = Rush(len(rush), max(rush))
+    in_time = [end for start, end in accepted if start < sold_out != NEVER]
+    seen.sold_out = max(in_time, default=0)
+    seen.speed = pace.speed()
     asked.sort()
     for fault in injected:
         served, since = _first(oks, fault.end), _first(asked, fault.end)

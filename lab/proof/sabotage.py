@@ -1,4 +1,4 @@
-"""Bugs for negative controls: one function of the product, replaced when a process starts.
+"""Bugs for negative controls: a function or a number, replaced when a process starts.
 
 For what cannot be switched off in the database. `LAB_SABOTAGE` names one; only a negative control
 sets it, and only demo mode reads it.
@@ -18,13 +18,13 @@ class Sabotage:
     """A bug.
 
     Attributes:
-        module, name: of the function.
-        bug: makes the replacement of the function.
+        module, name: of the function or number.
+        bug: makes the replacement.
     """
 
     module: str
     name: str
-    bug: Callable[[Callable[..., Any]], Callable[..., Any]]
+    bug: Callable[[Any], Any]
 
 
 SHARE = 10
@@ -44,13 +44,13 @@ def strangers_order(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def wrong_address(original: Callable[..., Any]) -> Callable[..., Any]:
     """Address some mails to another buyer."""
-    from django.contrib.auth.models import User
+    from shop.accounts.models import User
 
-    def letter(mail: Any) -> Any:
-        written = original(mail)
-        if mail.order_id % SHARE:
+    def letter(kind: Any, order: Any) -> Any:
+        written = original(kind, order)
+        if order.pk % SHARE:
             return written
-        others = User.objects.exclude(pk=mail.order.buyer_id).exclude(email="")
+        others = User.objects.exclude(pk=order.buyer_id).exclude(email="")
         return replace(written, recipient=others.latest("pk").email)
 
     return letter
@@ -89,11 +89,12 @@ SABOTAGE: Mapping[str, Sabotage] = {
     "address": Sabotage("shop.mails.rendering", "letter", wrong_address),
     "left": Sabotage("shop.checkout.purchase", "_refusal", one_more_left),
     "busy": Sabotage("inventory.services", "reserve", busy_after_commit),
+    "lease": Sabotage("lab.strategies.redis_lock", "LEASE", lambda seconds: 6 * seconds),
 }
 
 
 def commit(name: str) -> None:
-    """Replace the function that a sabotage is about, in this process; no name: nothing.
+    """Replace what a sabotage is about, in this process; no name: nothing.
 
     Raises:
         KeyError: there is no such sabotage.

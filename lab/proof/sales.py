@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from lab.proof import terms
 from lab.proof.plan import Plan
+from lab.strategies.choice import open_sale
 from loadtest.checker.snapshot import Terms
 from loadtest.roles import MAIN, SaleTerms
 from shop.catalogue.models import Sale
-from shop.catalogue.sales import open_sale
 
 LASTS = timedelta(hours=3)
 """Less than a faulty clock is stepped by: a sale judged by it would be over, or not begun."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
+from rich import box
 from rich.console import Console, Group, RenderableType
 from rich.panel import Panel
 from rich.progress_bar import ProgressBar
@@ -15,23 +17,25 @@ from lab.proof.dashboard import SIGNS
 from lab.proof.plan import Plan
 from lab.proof.progress import Progress
 from lab.proof.result import Result
+from loadtest.checker import NAMES, Verdict
 from loadtest.checker.properties.recovery import KINDS as RATES
 from loadtest.checker.snapshot import Item
 from loadtest.faults import Injected
+from loadtest.report.headline import meanings, wrapped
 
 STYLES = {"pass": "bold green", "fail": "bold red", "unknown": "bold yellow"}
-WORDS = {
-    "pass": "PROVED",
-    "fail": "BROKEN",
-    "unknown": "COULD NOT BE JUDGED",
-}
+EXAMPLES = 3
+"""Violations shown of a property; the report has all."""
+
+WIDTH = 78
+"""Columns of a running proof's panel."""
 
 
 def progress(plan: Plan, now: Progress) -> RenderableType:
     """The state of a running proof."""
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim", no_wrap=True, min_width=7)
-    table.add_column(no_wrap=True)
+    table.add_column()
     table.add_row("now", _phase(plan, now))
     if now.item is not None:
         table.add_row("stock", _stock(now.item))
@@ -46,7 +50,7 @@ def progress(plan: Plan, now: Progress) -> RenderableType:
         title_align="left",
         subtitle_align="right",
         border_style="red" if now.fault else "cyan",
-        width=78,
+        width=WIDTH,
     )
 
 
@@ -69,7 +73,7 @@ def _stock(item: Item) -> RenderableType:
     sold = item.held + item.confirmed
     bar = Table.grid(padding=(0, 2))
     bar.add_row(
-        ProgressBar(total=item.total or 1, completed=sold, width=20),
+        ProgressBar(total=item.total or 1, completed=sold, width=12),
         Text.assemble(
             (f"{item.confirmed:,}", "green"),
             " paid ",
@@ -96,48 +100,97 @@ def _answers(now: Progress) -> Text:
 def _fault(now: Progress) -> Text:
     so_far = f"{now.injected} so far"
     if now.fault:
-        return Text.assemble((f"⚡ {now.fault}", "bold red"), (f"  {so_far}", "dim"))
+        return Text.assemble((now.fault, "bold red"), (f"  {so_far}", "dim"))
     return Text.assemble(("none now", "green"), (f"  {so_far}", "dim"))
 
 
 def result(console: Console, plan: Plan, came_out: Result) -> None:
-    """The verdict as a table, and its figures."""
-    outcome = came_out.outcome
-    table = Table(expand=False, show_lines=False)
-    table.add_column("")
+    """Print the closing line, the properties, the counts and the command that repeats the run."""
+    console.print()
+    for line in wrapped(came_out.headline(plan.profile.buyers), console.width):
+        console.print(Text(line, style=STYLES[came_out.outcome]))
+    for remark in _remarks(plan, came_out):
+        console.print(remark)
+    console.print()
+    if came_out.verdict is not None:
+        console.print(_properties(came_out.verdict))
+        for evidence in _evidence(came_out.verdict):
+            console.print(evidence)
+        console.print()
+        if plan.faults:
+            console.print(faults(plan, came_out))
+            console.print()
+            for name, what in plan.left_out.items():
+                console.print(Text(f"{name} was left out: it needs {what}.", style="yellow"))
+        console.print(_counts(plan, came_out))
+    for problem in _problems(came_out):
+        console.print(problem)
+    console.print()
+    # On one line, so that it can be copied.
+    console.print(Text(f"Again: {plan.repeat}", style="dim"), soft_wrap=True)
+
+
+def _table(**more: Any) -> Table:
+    return Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), **more)
+
+
+def _remarks(plan: Plan, came_out: Result) -> Iterator[Text]:
+    """Yield what the closing line needs to be understood."""
+    if came_out.reason:
+        yield Text(came_out.reason, style="yellow")
+    for done in came_out.rebuilt:
+        yield Text(done, style="yellow")
+    yield Text(f"{plan.of_run.title}. {_loop(plan, came_out)}.", style="dim")
+
+
+def _properties(verdict: Verdict) -> RenderableType:
+    table = _table()
+    table.add_column("", no_wrap=True)
     table.add_column("Property", no_wrap=True)
     table.add_column("Verdict", no_wrap=True)
     table.add_column("What was seen")
-    for finding in came_out.verdict.properties if came_out.verdict else []:
-        detail: RenderableType = Text(finding.detail)
+    for finding in verdict.properties:
+        word = Text(finding.verdict.upper(), style=STYLES[finding.verdict])
+        table.add_row(finding.id, finding.name, word, Text(finding.detail))
+    judged = {finding.id for finding in verdict.properties}
+    others = ", ".join(f"{each} {name}" for each, name in NAMES.items() if each not in judged)
+    if not others:
+        return table
+    return Group(table, Text(f"Not applicable to this run: {others}.", style="dim"))
+
+
+def _evidence(verdict: Verdict) -> Iterator[Text]:
+    """Yield some of what broke each property, over the whole width."""
+    for finding in verdict.properties:
         if finding.verdict != "pass" and finding.evidence:
-            shown = [Text(f"· {line}", style="red") for line in finding.evidence[:3]]
-            detail = Group(Text(finding.detail), *shown)
-        style = STYLES[finding.verdict]
-        table.add_row(finding.id, finding.name, Text(finding.verdict.upper(), style=style), detail)
-    console.print(table)
-    if plan.faults:
-        console.print(_faults(plan, came_out))
-    console.print(
-        Panel(
-            Group(*_summary(plan, came_out)),
-            title=Text(WORDS[outcome], style=STYLES[outcome]),
-            title_align="left",
-            border_style=STYLES[outcome],
-            expand=False,
-        )
-    )
-    # Outside the panel and on one line, so that it can be copied.
-    console.print(Text(f"Again: {plan.repeat}", style="dim"), soft_wrap=True)
+            yield Text(f"{finding.id} {finding.name}", style="bold red")
+            yield from (Text(f"· {line}", style="red") for line in finding.evidence[:EXAMPLES])
+
+
+def _counts(plan: Plan, came_out: Result) -> RenderableType:
+    """Return what was counted, and what each figure counts."""
+    assert came_out.verdict is not None
+    counts = came_out.verdict.counts
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column()
+    for number, meaning in meanings(counts):
+        table.add_row(f"{number:,}", meaning)
+    lost = counts["lost"]
+    if plan.bed or lost:
+        style = "bold red" if lost else "green"
+        table.add_row(Text(f"{lost:,}", style=style), Text("acknowledged orders lost", style=style))
+    speed = f"{came_out.speed.meaning} " if came_out.speed else ""
+    return Group(table, Text(f"{speed}{came_out.pace.capitalize()}.", style="dim"))
 
 
 def controls(
     names: Sequence[str], outcomes: Sequence[Outcome], current: Control | None, now: Progress | None
 ) -> RenderableType:
     """The negative controls so far: what was off, what had to turn red, and what did."""
-    table = Table(expand=False, title="Negative controls", title_justify="left")
+    table = _table(title="Negative controls", title_justify="left")
     for heading in ("Switched off", "Must turn red", "Turned red", ""):
-        table.add_column(heading)
+        table.add_column(heading, no_wrap=not heading)
     for each in outcomes:
         wanted = " or ".join(each.control.reddens) or "nothing"
         word, style = ("CAUGHT", "bold green") if each.caught else ("MISSED", "bold red")
@@ -154,36 +207,35 @@ def controls(
     )
 
 
-def _faults(plan: Plan, came_out: Result) -> Table:
+def faults(plan: Plan, came_out: Result) -> Table:
     """Which faults there were, how soon the shop sold again after each, and how well."""
-    table = Table(expand=False)
+    table = _table()
     table.add_column("Fault", no_wrap=True)
-    headings = ["Times", "First ok after", *(f"{kind} from 3 s" for kind in RATES)]
+    # The units stand in the headings, for the sake of 80 columns.
+    headings = ["Times", "First ok after (s)", *(f"{kind} once settled" for kind in RATES)]
     if plan.bed:
-        headings[1:1] = ["Sold after the loss", "Failed meanwhile"]
+        headings[1:1] = ["Sold after loss (s)", "Failed meanwhile"]
     if came_out.on_dashboard:
-        headings.append("On the dashboard after")
+        headings.append("On the dashboard after (s)")
     for heading in headings:
-        table.add_column(heading, justify="right")
+        # A word per line: at 80 columns rich would cut words instead.
+        table.add_column("\n".join(heading.split()), justify="right", vertical="bottom")
     figures = zip(came_out.faults, came_out.recoveries, came_out.after_loss, strict=True)
     found: dict[str, list[tuple[Injected, float | None, float | None]]] = {}
     for row in figures:
         found.setdefault(row[0].fault, []).append(row)
     for name in plan.faults:
         times = found.get(name, [])
-        faults = [fault for fault, *_ in times]
-        of_bed = [_longest(loss for *_, loss in times), _failed(came_out, faults)]
+        injected = [fault for fault, *_ in times]
+        of_bed = [_longest(loss for *_, loss in times), _failed(came_out, injected)]
         table.add_row(
             name,
             str(len(times)) if times else Text("0", style="yellow"),
             *(of_bed if plan.bed else []),
             _longest(wait for _, wait, _ in times),
-            *(_worst(came_out, kind, faults) for kind in RATES),
+            *(_worst(came_out, kind, injected) for kind in RATES),
             *_on_dashboard(came_out, name),
         )
-    for name, what in plan.left_out.items():
-        left_out = Text(f"{name} (left out: needs {what})", style="yellow")
-        table.add_row(left_out, "0", *("-" for _ in table.columns[2:]))
     return table
 
 
@@ -201,12 +253,12 @@ def _on_dashboard(came_out: Result, name: str) -> list[RenderableType]:
     known = [seconds for seconds in shown if seconds is not None]
     if len(known) < len(shown):
         return [Text("not seen", style="yellow") if name in SIGNS else "needs no sign"]
-    return [f"{max(known):.1f} s"]
+    return [f"{max(known):.1f}"]
 
 
 def _longest(waits: Iterable[float | None]) -> str:
     known = [wait for wait in waits if wait is not None]
-    return f"{max(known):.2f} s" if known else "-"
+    return f"{max(known):.2f}" if known else "-"
 
 
 def _failed(came_out: Result, faults: Sequence[Injected]) -> str:
@@ -215,7 +267,7 @@ def _failed(came_out: Result, faults: Sequence[Injected]) -> str:
     rates = [rate for each in during for rate in each.values()]
     if not rates:
         return "-"
-    return f"{sum(rate.bad for rate in rates)} of {sum(rate.answers for rate in rates)}"
+    return f"{sum(rate.bad for rate in rates)}/{sum(rate.answers for rate in rates)}"
 
 
 def _worst(came_out: Result, kind: str, faults: Sequence[Injected]) -> str:
@@ -223,41 +275,6 @@ def _worst(came_out: Result, kind: str, faults: Sequence[Injected]) -> str:
     rates = [rates[kind] for fault in faults if (rates := came_out.rates(fault))]
     known = [rate for rate in rates if rate.answers]
     return str(max(known, key=lambda rate: rate.bad / rate.answers)) if known else "-"
-
-
-def _summary(plan: Plan, came_out: Result) -> list[Text]:
-    if came_out.verdict is None:
-        return [Text(came_out.reason), *_problems(came_out)]
-    counts = came_out.verdict.counts
-    oversold = counts["oversold"]
-    sold = counts["held"] + counts["confirmed"]
-    reason = [Text(came_out.reason, style="yellow")] if came_out.reason else []
-    return [
-        *reason,
-        Text(
-            f"{plan.profile.buyers} buyers, {plan.stock} units, strategy {plan.strategy}: "
-            f"{counts['orders']} orders, {sold} units reserved, {counts['available']} left, "
-            f"{counts['sold_out']} told sold out."
-        ),
-        Text(
-            f"OVERSOLD by {oversold} units." if oversold else "Oversold: 0.",
-            style="bold red" if oversold else "green",
-        ),
-        *_lost(plan, counts["lost"]),
-        Text(
-            f"Answers by key: {counts['ok']} ok, {counts['fail']} refused, "
-            f"{counts['info']} unknown. {came_out.pace()}"
-        ),
-        Text(f"{_loop(plan, came_out)}.", style="dim"),
-        *_problems(came_out),
-    ]
-
-
-def _lost(plan: Plan, lost: int) -> list[Text]:
-    if not plan.bed and not lost:
-        return []
-    style = "bold red" if lost else "green"
-    return [Text(f"Acknowledged orders lost: {lost}.", style=style)]
 
 
 def _problems(came_out: Result) -> list[Text]:

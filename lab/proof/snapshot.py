@@ -11,9 +11,9 @@ from django.db import connection, transaction
 
 from lab.proof import terms
 from loadtest.checker import snapshot
-from shop.mails.models import Mail
+from shop.mails.rendering import Kind
 
-FOLLOW_UP = (str(Mail.Kind.CONFIRMATION),)
+FOLLOW_UP = (str(Kind.CONFIRMATION),)
 """What must have taken effect for every order."""
 
 ITEM = """
@@ -61,7 +61,7 @@ WHERE event.order_id IN (SELECT order_id FROM shop_orderline WHERE sale_id = ANY
 # The address is the one that the shop falls back to where a buyer has none.
 BUYERS = """
 SELECT id::text, COALESCE(NULLIF(email, ''), username || '@localhost')
-FROM auth_user
+FROM accounts_user
 WHERE id IN (SELECT buyer_id FROM shop_order JOIN shop_orderline ON order_id = shop_order.id
               WHERE sale_id = ANY(%s))
 """
@@ -69,11 +69,12 @@ MOVEMENTS = """
 SELECT id, item_id::text, delta, reason, COALESCE(token, 0)
 FROM inventory_stockmovement WHERE item_id IN (SELECT item_id FROM shop_sale WHERE id = ANY(%s))
 """
+# `key <> ''` lets PostgreSQL use the index of keys.
 EFFECTS = """
-SELECT shop_mail.order_id::text, kind, count(*)
-FROM shop_mail
-WHERE order_id IN (SELECT order_id FROM shop_orderline WHERE sale_id = ANY(%s))
-  AND sent IS NOT NULL GROUP BY 1, 2
+SELECT key, substr(topic, 7), count(*)
+FROM inventory_outboxmessage
+WHERE key IN (SELECT order_id::text FROM shop_orderline WHERE sale_id = ANY(%s))
+  AND key <> '' AND topic LIKE 'mails.%%' AND done IS NOT NULL GROUP BY 1, 2
 """
 # A message names its orders; it belongs to the sale if one of them does.
 OUTBOX = """
@@ -89,10 +90,12 @@ OWED = """
 WITH own AS (SELECT DISTINCT order_id AS id FROM shop_orderline WHERE sale_id = ANY(%s))
 SELECT
     (SELECT count(*) FROM own WHERE NOT EXISTS (
-        SELECT FROM shop_mail
-        WHERE order_id = own.id AND kind = 'confirmation' AND sent IS NOT NULL))
-    + (SELECT count(*) FROM shop_mail JOIN own ON own.id = order_id
-        WHERE kind <> 'confirmation' AND sent IS NULL AND dead IS NULL)
+        SELECT FROM inventory_outboxmessage
+        WHERE key = own.id::text AND key <> ''
+          AND topic = 'mails.confirmation' AND done IS NOT NULL))
+    + (SELECT count(*) FROM inventory_outboxmessage JOIN own ON own.id::text = key
+        WHERE key <> '' AND topic LIKE 'mails.%%' AND topic <> 'mails.confirmation'
+          AND done IS NULL AND dead IS NULL)
     + (SELECT count(*) FROM shop_order JOIN own USING (id)
         WHERE status = 'awaiting_payment' AND pay_before < now() + interval '5 seconds')
     + (SELECT count(*) FROM shop_payment JOIN own ON own.id = order_id WHERE state = 'pending')

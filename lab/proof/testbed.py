@@ -68,7 +68,7 @@ def plain(extra: Mapping[str, str] | None = None, also: Iterable[str] = ()) -> I
         if entry.has_private_servers():
             # Mails and secrets of a private shop end with it.
             own["SHOP_DATA"] = str(make_folder(folder / "data"))
-        with Stack(folder, _urls(), extra={**own, **(extra or {})}) as stack:
+        with Stack(folder, ServerUrls.of_environment(), extra={**own, **(extra or {})}) as stack:
             stack.start(*WITHOUT_LOAD, *also)
             settings.PSP_URL, settings.MAIL_FOLDER = stack.psp_url, stack.mail_folder
             yield Testbed(stack.url, stack, log=stack.supervisor.log_file("web"))
@@ -139,7 +139,3 @@ def _servers() -> EmbeddedServers:
             "Faults break the servers, so they need private ones: run `manage.py prove --fault …`."
         )
     return servers
-
-
-def _urls() -> ServerUrls:
-    return ServerUrls(*(environment.text(name) for name in entry.SERVER_VARIABLES))

@@ -35,7 +35,7 @@ def main() -> None:
         _prepare_database()
     except (ImproperlyConfigured, psycopg.Error) as error:
         raise SystemExit(f"error: {error}") from error
-    command = ["gunicorn", "-c", "python:lab.psp.serving", *sys.argv[1:], "lab.psp.wsgi"]
+    command = ["gunicorn", "-c", "python:lab.psp.gunicorn_settings", *sys.argv[1:], "lab.psp.wsgi"]
     os.execv(sys.executable, [sys.executable, "-m", *command])
 
 

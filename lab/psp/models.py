@@ -1,4 +1,4 @@
-"""The provider's tables. The ledger is authoritative; migration 0002 makes it append-only."""
+"""The provider's tables. The ledger is authoritative; its migration makes it append-only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The WSGI application: `gunicorn -c python:lab.psp.serving lab.psp.wsgi`."""
+"""The WSGI application: `gunicorn -c python:lab.psp.gunicorn_settings lab.psp.wsgi`."""
 
 import os
 

@@ -15,7 +15,6 @@ from msgspec import Meta, Struct
 
 from inventory import services
 from inventory.outcomes import Busy
-from inventory.selling.strategies import CLASSES, DEFAULT
 from lab.proof import terms
 from lab.proof.load_profile import LoadProfile
 from lab.proof.provider import misbehave
@@ -26,8 +25,9 @@ from lab.room.room import Room
 from lab.room.rush import Rush
 from lab.room.server import Refused
 from lab.stack.errors import StackError
+from lab.strategies import CLASSES, DEFAULT
+from lab.strategies.choice import choose, open_sale
 from shop.catalogue.models import Sale
-from shop.catalogue.sales import open_sale
 
 Id = Annotated[int, Meta(ge=1, le=2**63 - 1)]
 Units = Annotated[int, Meta(ge=1, le=100_000)]
@@ -185,11 +185,7 @@ class Actions:
         terms.change(wanted.sale, paused=wanted.paused)
 
     def _change_strategy(self, wanted: StrategyWanted) -> None:
-        sale = Sale.objects.get(pk=wanted.sale)
-        sale.strategy = wanted.strategy
-        sale.full_clean()
-        # Only this column: another click may change the others at this moment.
-        sale.save(update_fields=["strategy"])
+        choose(Sale.objects.get(pk=wanted.sale), wanted.strategy)
 
     def _inject(self, wanted: FaultWanted) -> None:
         if wanted.fault not in self._faults.offered():

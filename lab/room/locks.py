@@ -7,7 +7,7 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
-from inventory.degradable_lock import ITEM_LOCK
+from inventory.item_lock import ITEM_LOCK
 from locking import LockUnavailable
 from locking.backends.redis_status import status_of
 

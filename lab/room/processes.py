@@ -9,7 +9,7 @@ from typing import Any
 import psutil
 
 from inventory.metrics import SECONDS
-from shop.metrics import files
+from shop.operating.metrics import files
 
 ERRORS: tuple[type[Exception], ...] = (OSError, ValueError)
 """A file may be half deleted; the next reading finds the rest."""
@@ -19,7 +19,7 @@ WINDOW = 1.0
 
 ACCEPTED = {"granted"}
 REFUSED = {"sold_out", "limit_reached", "key_reused", "declined"}
-"""Outcomes of purchases, as `inventory.selling.measured` names them; `replayed` is neither. The
+"""Outcomes of purchases, as `inventory.metrics` names them; `replayed` is neither. The
 others count as failed: nothing is known to be wrong, but the buyer has to try again."""
 
 PERCENTILES = (0.5, 0.99)

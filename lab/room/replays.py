@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from inventory.models import Item
+from lab.strategies.choice import chosen
 from loadtest.orchestrator import RunFiles
 from loadtest.replay import Mark, compose, dump, first_beyond, read_served
 from loadtest.ui.runs import Runs
@@ -45,7 +46,7 @@ class Replays:
         recorded = RunFiles(files)
         histories = recorded.histories()
         found = Sale.objects.select_related("item").get(pk=sale)
-        item, title = found.item, f"{sale} · {found.strategy} · {title}"
+        item, title = found.item, f"{sale} · {chosen(sale)} · {title}"
         document = compose(
             histories,
             title=title,

@@ -10,18 +10,20 @@ from django.db import Error, connection
 
 from inventory.audit import audit
 from inventory.selling.commit import forget_connection
-from inventory.selling.strategies import CLASSES
+from lab.strategies import CLASSES, DEFAULT
 
 ERRORS: tuple[type[Exception], ...] = (Error,)
 
 SALES = """
-SELECT sale.id, item.id, product.name, product.name_zh, sale.strategy, sale.paused,
+SELECT sale.id, item.id, product.name, product.name_zh, coalesce(strategy.name, %(default)s),
+       sale.paused,
        item.total, item.available, item.reserved, item.fence,
        extract(epoch FROM sale.starts_at - now())::float,
        extract(epoch FROM sale.ends_at - now())::float
 FROM shop_sale AS sale
 JOIN inventory_item AS item ON item.id = sale.item_id
 JOIN shop_product AS product ON product.id = sale.product_id
+LEFT JOIN lab_salestrategy AS strategy ON strategy.sale_id = sale.id
 WHERE sale.id = ANY(%(sales)s)
    OR (cardinality(%(sales)s::bigint[]) = 0 AND sale.id = (SELECT max(id) FROM shop_sale))
 ORDER BY sale.id
@@ -29,13 +31,14 @@ ORDER BY sale.id
 """Rows by primary key only: it may run several times per second during a sale."""
 
 OWED = """
-SELECT (SELECT count(*) FROM inventory_outboxmessage WHERE done IS NULL AND dead IS NULL),
-       (SELECT count(*) FROM shop_mail WHERE sent IS NULL AND dead IS NULL)
+SELECT count(*) FILTER (WHERE queue = ''), count(*) FILTER (WHERE queue = 'mail')
+FROM inventory_outboxmessage WHERE done IS NULL AND dead IS NULL
 """
 
 RECENT = """
-SELECT sale.id, sale.strategy, item.total
+SELECT sale.id, coalesce(strategy.name, %(default)s), item.total
 FROM shop_sale AS sale JOIN inventory_item AS item ON item.id = sale.item_id
+LEFT JOIN lab_salestrategy AS strategy ON strategy.sale_id = sale.id
 ORDER BY sale.id DESC LIMIT 12
 """
 
@@ -83,7 +86,7 @@ class Stock:
 
     def _sales(self) -> list[dict[str, Any]]:
         with connection.cursor() as cursor:
-            cursor.execute(SALES, {"sales": list(self._watched())})
+            cursor.execute(SALES, {"sales": list(self._watched()), "default": DEFAULT})
             found = [dict(zip(COLUMNS, row, strict=True)) for row in cursor.fetchall()]
         for sale in found:
             kind = CLASSES.get(sale["strategy"])
@@ -111,7 +114,7 @@ class Stock:
         with connection.cursor() as cursor:
             cursor.execute(OWED)
             outbox, mails = cursor.fetchone()
-            cursor.execute(RECENT)
+            cursor.execute(RECENT, {"default": DEFAULT})
             recent = [
                 {"id": pk, "strategy": strategy, "total": total}
                 for pk, strategy, total in cursor.fetchall()

@@ -14,12 +14,12 @@ from django.templatetags.static import static
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from inventory.selling.strategies import CLASSES, DEFAULT
 from lab.room import tokens
 from lab.room.mixes import MIX_NAMES
 from lab.room.texts import BEHAVIOURS, texts
+from lab.strategies import CLASSES, DEFAULT
 from loadtest.replay import SCRIPTS
-from shop import headers
+from shop.operating import headers
 
 View = Callable[[HttpRequest], HttpResponse]
 

@@ -18,7 +18,6 @@ from django.core.management import call_command
 from django.db import Error, connection
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 from rich.text import Text
 
 from lab import environment
@@ -34,6 +33,7 @@ from lab.stack.under_clock import libfaketime, under_clock
 from lab.stack.watch import Watch
 from loadtest.fault_needs import DATABASE_PROXY, REDIS_PROXY
 from loadtest.faults import Target
+from loadtest.report.headline import wrapped
 
 LOCK = "demo.lock"
 WATCH_SECONDS = 0.5
@@ -121,7 +121,7 @@ class Demo:
     def _servers(self, between: ExitStack) -> tuple[ServerUrls, dict[str, Any]]:
         """Return the servers' URLs for the shop, and the parts of `Target` that are in between."""
         if not self.breakable or self.servers is None:
-            return ServerUrls(*(environment.text(name) for name in entry.SERVER_VARIABLES)), {}
+            return ServerUrls.of_environment(), {}
         needs = frozenset({REDIS_PROXY, DATABASE_PROXY})
         urls, controls = proxies.through_proxies(self.servers.urls, needs, between)
         parts: dict[str, Any] = {
@@ -187,37 +187,36 @@ class Demo:
             result: dict[str, Any] = json.loads((self.folder / FIRST_PROOF).read_text())
         except (FileNotFoundError, ValueError):  # no proof yet, or an interrupted one
             return None
-        return result if result["verdict"] == "pass" else None
+        return result if result["verdict"] == "pass" and "headline" in result else None
 
     def _recall(self, result: dict[str, Any]) -> None:
         made = datetime.fromtimestamp((self.folder / FIRST_PROOF).stat().st_mtime).astimezone()
-        counts = result["counts"]
-        self._done(
-            f"Proved on {made:%Y-%m-%d %H:%M}: {result['buyers']:,} buyers, "
-            f"{counts['orders']:,} orders for {counts['total']:,} units, "
-            f"{counts['oversold']:,} oversold"
-        )
+        self._done(f"The first proof, of {made:%Y-%m-%d %H:%M}:")
+        for line in wrapped(result["headline"], self.console.width - 2):
+            self.console.print(Text(f"  {line}", style="bold green"))
         repeat = Text(f"  Repeat: {result['repeat']}", style="dim")
         self.console.print(repeat, soft_wrap=True)
 
     def _show(self, stack: Stack, logins: Sequence[tuple[str, str]]) -> None:
-        table = Table(title="The shop is open", title_style="bold green", show_header=False)
-        table.add_column()
-        table.add_column(overflow="fold")  # truncated text cannot be copied
-        table.add_row("Shop", stack.url)
-        table.add_row("Admin", f"{stack.url}/admin/")
-        table.add_row("Control room", f"{stack.url}/room/")
-        table.add_row("Duel", f"{stack.url}/duel/")
-        table.add_row("API documentation", f"{stack.url}/api/docs")
-        table.add_row("Lock lab", f"{stack.url}/locks/")
-        table.add_row("Locust", stack.locust_url)
-        table.add_row("Payment provider", stack.psp_url)
-        for purpose, login in logins:
-            table.add_row(purpose, escape(login))
+        rows = [
+            ("Shop", stack.url),
+            ("Admin", f"{stack.url}/admin/"),
+            ("Control room", f"{stack.url}/room/"),
+            ("Duel", f"{stack.url}/duel/"),
+            ("API documentation", f"{stack.url}/api/docs"),
+            ("Lock lab", f"{stack.url}/locks/"),
+            ("Locust", stack.locust_url),
+            ("Payment provider", stack.psp_url),
+            *logins,
+        ]
         if self.servers is not None:
-            table.add_row("SQL", f"{sys.executable} manage.py dbshell")
-        table.add_row("Logs", str(stack.supervisor.logs))
-        self.console.print(table)
+            rows.append(("SQL", f"{sys.executable} manage.py dbshell"))
+        rows.append(("Logs", str(stack.supervisor.logs)))
+        self.console.print(Text("\nThe shop is open", style="bold green"))
+        for what, where in rows:
+            # Each on one line, however long it is, so that it can be copied.
+            line = Text.assemble((f"  {what:<20}", "dim"), where)
+            self.console.print(line, soft_wrap=True)
         self.console.print("Ctrl-C stops everything; the data is kept (`make reset` deletes it).")
 
     def _begin_to_watch(self, stack: Stack) -> list[Watch]:

@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO
+from typing import IO, Self
 
 from lab import environment
 from lab.stack import leftovers, postgres, valkey
@@ -42,6 +42,11 @@ class ServerUrls:
     redis: str
     broker: str
     psp: str = ""
+
+    @classmethod
+    def of_environment(cls) -> Self:
+        """Return the servers that this process uses."""
+        return cls(*map(environment.text, ("DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL")))
 
     def as_environment(self) -> dict[str, str]:
         """Return them by the names of their environment variables."""

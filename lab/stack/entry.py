@@ -23,6 +23,7 @@ from lab.stack.system_errors import (
     refuse_unusable,
     told_in_one_line,
 )
+from shop.operating.safe_start import OFFLINE_COMMANDS
 
 if TYPE_CHECKING:
     # Imported at run time only for embedded servers, which the production image does not have.
@@ -40,7 +41,7 @@ _bed: Bed | None = None
 _own = ExitStack()
 
 
-NEED_NO_SERVER = environment.OFFLINE_COMMANDS | {
+NEED_NO_SERVER = OFFLINE_COMMANDS | {
     *("lesson", "explore", "bench_locks", "lint_migrations", "reset", "soak", "mutants"),
 }
 """Commands that use neither database nor Redis, or manage the servers themselves."""
@@ -51,8 +52,8 @@ NEEDS_NO_SERVER = {"-h", "--help", "--version", "--redraw"}
 BREAKS_SERVERS = ("--fault", "--control")
 """Options of `prove` that break its servers, so that it needs private ones."""
 
-FILLS_SERVERS = {"bench", "compare", "duel", "prove", "scaling"}
-"""Commands that make thousands of purchases, which would flood a demo's mail folder."""
+FILLS_SERVERS = {"bench", "compare", "duel", "prove", "scaling", "walk"}
+"""Commands whose purchases would flood a demo's mail folder, or whose payments misbehave."""
 
 NEED_SCHEMA = {"audit", "create_sale", "seed"}
 """Commands that may be the first to use the demo's database."""
@@ -62,8 +63,8 @@ NEED_SCHEMA = {"audit", "create_sale", "seed"}
 def prepared(arguments: Sequence[str]) -> Iterator[None]:
     """Choose demo or production; fill in the embedded servers' addresses where none are set.
 
-    Without a configured database, and unless `SHOP_DEMO=0`, this is a demo. System errors end the
-    command with a one-line message.
+    Without a configured database, and unless `SHOP_DEMO=0`, this is a demo, except that
+    `check --deploy` is about production. System errors end the command with a one-line message.
 
     Args:
         arguments: the command line, starting with the program's name.
@@ -86,11 +87,12 @@ def _prepare(arguments: Sequence[str]) -> None:
             asked_or_free(variable)
     breaks = command == "prove" and any(word.startswith(BREAKS_SERVERS) for word in arguments)
     private = command in FILLS_SERVERS and not environment.is_set("DATABASE_URL")
+    deployment = command == "check" and "--deploy" in arguments
     if needs_servers and command == "prove" and (bed := _option(arguments, "--bed")):
         _use_bed(bed)
     elif needs_servers and (breaks or private):
         _use_private_servers(with_small_disk=breaks)
-    elif "SHOP_DEMO" not in os.environ and not environment.is_set("DATABASE_URL"):
+    elif not ("SHOP_DEMO" in os.environ or environment.is_set("DATABASE_URL") or deployment):
         os.environ["SHOP_DEMO"] = "1"
     environment.choose_settings()
     if not needs_servers or _private:

@@ -168,7 +168,9 @@ def _system_account() -> pwd.struct_passwd:
     except KeyError:
         pass  # created by the first start as root
     try:
-        command = ["useradd", "--system", "--shell", "/usr/sbin/nologin", SYSTEM_USER]
+        # A PATH may lack the folder of programs for root.
+        useradd = shutil.which("useradd", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin")
+        command = [useradd or "useradd", "--system", "--shell", "/usr/sbin/nologin", SYSTEM_USER]
         subprocess.run(command, check=True, capture_output=True)
     except (OSError, subprocess.CalledProcessError) as error:
         raise StackError(

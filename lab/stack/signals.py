@@ -5,11 +5,14 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+_asked: int | None = None
+"""The signal that asked this process to end."""
 
 
 def end_on_signals() -> None:
@@ -24,6 +27,39 @@ def end_on_signals() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, end)
     signal.signal(signal.SIGHUP, end)
+
+
+@contextmanager
+def first_on_signals(action: Callable[[], None]) -> Iterator[None]:
+    """Let these signals do something inside the block before their exception unwinds the stack."""
+    if threading.current_thread() is not threading.main_thread():  # gets no signals
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in ENDING}
+
+    def end(number: int, frame: FrameType | None) -> None:
+        global _asked
+        _asked = number
+        action()
+        signal.signal(number, before[signal.Signals(number)])
+        signal.raise_signal(number)
+
+    for number in ENDING:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def leave_if_asked() -> None:
+    """Raise `SystemExit` if one of these signals has come.
+
+    Its exception can get lost where it interrupts code that cleans up and fails at that.
+    """
+    if _asked is not None:
+        sys.exit(128 + _asked)
 
 
 @contextmanager

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
+from shutil import which
 
-FAKETIME = ("/usr/lib/*/faketime/libfaketimeMT.so.1", "/usr/local/lib/faketime/libfaketimeMT.so.1")
+LIBRARIES = ("lib/*/faketime/libfaketimeMT.so.1", "lib/faketime/libfaketimeMT.so.1")
+"""Next to the folder of the program: of Debian's package, and of `make install`."""
 
 
 @cache
 def libfaketime() -> Path | None:
-    """The library that steps a process's clock; None where it is not installed."""
-    found = (path for pattern in FAKETIME for path in Path("/").glob(pattern[1:]))
-    return next(found, None)
+    """The library that steps a process's clock; None where `faketime` is not on the PATH."""
+    program = which("faketime")
+    if program is None:
+        return None
+    prefix = Path(program).resolve().parent.parent
+    return next((path for each in LIBRARIES for path in prefix.glob(each)), None)
 
 
 def under_clock(clock: Path) -> dict[str, str]:

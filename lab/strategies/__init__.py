@@ -1,20 +1,32 @@
-"""Comparison strategies, correct and incorrect, for use beside the shop's own.
+"""Strategies: ways of selling, by name. What sells outside the lab is compared with others,
+correct and incorrect.
 
-To add one, add a module here and a line in ``COMPARISON``.
+To add one, add a module here and a line in `ALL`.
 """
 
-from inventory.selling.strategies.base import Strategy
+from __future__ import annotations
+
+from functools import cache
+
+from inventory import conf
 from lab.strategies.advisory import Advisory
+from lab.strategies.base import Strategy
 from lab.strategies.buckets import Buckets
+from lab.strategies.combining import Combining
 from lab.strategies.guard_orm import GuardOrm
+from lab.strategies.guarded import Guard
 from lab.strategies.naive import Naive
 from lab.strategies.preload import Preload
 from lab.strategies.redis_lock import RedisPyLock
+from lab.strategies.row_lock import RowLock
 from lab.strategies.unguarded import Unguarded
 from lab.strategies.unit_rows import UnitRows
 from lab.strategies.version import Version
 
-COMPARISON: tuple[type[Strategy], ...] = (
+ALL: tuple[type[Strategy], ...] = (
+    Combining,
+    Guard,
+    RowLock,
     Preload,
     GuardOrm,
     Advisory,
@@ -25,3 +37,28 @@ COMPARISON: tuple[type[Strategy], ...] = (
     Unguarded,
     Naive,
 )
+
+CLASSES: dict[str, type[Strategy]] = {kind.name: kind for kind in ALL}
+"""Strategies by name, the default first."""
+
+DEFAULT = Combining.name
+
+
+@cache
+def strategy(name: str) -> Strategy:
+    """Return the strategy of that name: one object per process, because some hold queues.
+
+    Raises:
+        KeyError: no strategy has that name.
+    """
+    if name not in CLASSES:
+        raise KeyError(f"no strategy is called {name!r}; there are {', '.join(CLASSES)}")
+    return CLASSES[name]()
+
+
+# Strategies keep the limits and the connection that they were created with.
+for _each in (conf.REDIS_URL, conf.MAX_BATCH, conf.MAX_WAITING, conf.MAX_WAIT):
+    _each.on_change(strategy.cache_clear)
+
+
+__all__ = ["CLASSES", "DEFAULT", "Strategy", "strategy"]

@@ -9,7 +9,7 @@ from django.db import connection
 
 from inventory.outcomes import Purchase
 from inventory.selling import guard
-from inventory.selling.strategies.single import SinglePurchase
+from lab.strategies.single import SinglePurchase
 
 # All programs share one space of 64-bit lock numbers; a hashed name avoids collisions with theirs.
 LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('inventory.item', %s))"

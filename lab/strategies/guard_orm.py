@@ -7,7 +7,7 @@ transaction with that row last.
 
 from inventory.outcomes import Purchase
 from inventory.selling import guard
-from inventory.selling.strategies.single import SinglePurchase
+from lab.strategies.single import SinglePurchase
 
 
 class GuardOrm(SinglePurchase):

@@ -8,8 +8,8 @@ READ COMMITTED a read locks nothing. ``guard`` fixes it.
 from inventory.models import Item, StockMovement
 from inventory.outcomes import Purchase
 from inventory.selling import guard
-from inventory.selling.strategies.single import SinglePurchase
 from lab.models import UnenforcedItem
+from lab.strategies.single import SinglePurchase
 
 
 class Naive(SinglePurchase):

@@ -14,8 +14,7 @@ Without Redis this strategy sells nothing, because every purchase passes the cou
 from __future__ import annotations
 
 import threading
-from collections.abc import Hashable, Sequence
-from typing import Self
+from collections.abc import Sequence
 
 from django.db import Error
 
@@ -32,43 +31,39 @@ from inventory.outcomes import (
     SoldOut,
 )
 from inventory.selling import guard
-from inventory.selling.combiner import Drain
+from inventory.selling.buyers import BuyersOfItem
 from inventory.selling.commit import forget_connection, lend_connections
-from inventory.selling.strategies.combining import Combining, QueueKey
-from inventory.sold_out.hint import Hint, hint
+from inventory.selling.queue import Turn
+from inventory.selling.seller import QueueKey, Seller
+from lab.strategies.base import Strategy
 from lab.strategies.redis_counter import Admission, Counter, counter
 
 LOADS = 3
 """How often a missing counter is loaded before the purchase is refused."""
 
 
-class Preload(Combining):
+class Preload(Seller, Strategy):
     """Ask the counter, then queue for the database.
 
     Args:
-        hint: the sold-out hints; they tell the counter that it is outdated.
-        counter: the counters.
+        counters: those of this process, unless a test has others.
     """
 
     name = "preload"
-    fenced = False
     summary = "Redis counter first, database later, repaired from it; nothing without Redis"
 
-    def __init__(self, hint: Hint, counter: Counter) -> None:
-        super().__init__(hint)
-        self._counter = counter
+    def __init__(self, counters: Counter | None = None) -> None:
+        super().__init__()
+        self._counter = counters or counter()
+        self._buyers = BuyersOfItem()
         self._loading = threading.Lock()
 
-    @classmethod
-    def make(cls) -> Self:  # noqa: D102
-        return cls(hint(), counter())
-
-    def sell(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:  # noqa: D102
+    def _refuse_or_queue(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:
         admission = self._admit(purchase)
         if admission.what == "refused" and not self._may_hold(purchase, admission.level):
             return SoldOut(max(admission.level.available, 0))
         try:
-            return super().sell(purchase, on_granted)
+            return super()._refuse_or_queue(purchase, on_granted)
         except OutcomeUnknown:
             raise  # the outcome of the ticket is unknown, too; it expires by itself
         except BaseException:
@@ -76,9 +71,8 @@ class Preload(Combining):
             self._counter.settle(purchase.item, 0, [(purchase, False)])
             raise
 
-    def _handle(self, name: Hashable, drain: Drain[Purchase, Outcome]) -> None:
-        assert isinstance(name, QueueKey)
-        self._sell(name, drain(), token=None)
+    def _serve(self, key: QueueKey, turn: Turn[Purchase, Outcome]) -> None:
+        self._sell(key, turn.drain(), token=None)
 
     def _committed(self, item: int, tickets: Sequence[PurchaseTicket], level: Level) -> None:
         super()._committed(item, tickets, level)

@@ -21,7 +21,7 @@ from redis import Redis, RedisCluster
 from inventory import conf
 from inventory.outcomes import Level, Purchase
 from inventory.redis import Circuit, circuit, client
-from inventory.sold_out.hint import register_of
+from inventory.selling.hint import register_of
 
 RELOAD = 3.0
 """Seconds for which a loaded counter is used; shorter than a hint's lifetime, so that a restock

@@ -11,7 +11,7 @@ from inventory.models import Item
 from inventory.outcomes import Busy, OnGranted, Outcome, Purchase
 from inventory.redis import client
 from inventory.selling import guard
-from inventory.selling.strategies.single import SinglePurchase
+from lab.strategies.single import SinglePurchase
 
 LEASE = 10.0
 """Seconds; many times as long as one purchase."""
@@ -30,7 +30,7 @@ class RedisPyLock(SinglePurchase):
     name = "redis_lock"
     summary = "redis-py's Lock around read-check-write, plus the guard"
 
-    def sell(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:  # noqa: D102
+    def _sell(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:
         lock = client().lock(
             f"redis_lock:{{{purchase.item}}}",
             timeout=LEASE,
@@ -44,7 +44,7 @@ class RedisPyLock(SinglePurchase):
             raise Busy("Redis cannot be reached") from error
         failpoints.hit(failpoints.LOCKED)
         try:
-            return super().sell(purchase, on_granted)
+            return super()._sell(purchase, on_granted)
         finally:
             try:
                 lock.release()

@@ -8,7 +8,7 @@ from random import random
 
 from inventory.outcomes import Busy, OnGranted, Outcome, Purchase
 from inventory.selling.commit import lend_connections
-from inventory.selling.strategies.single import SinglePurchase
+from lab.strategies.single import SinglePurchase
 
 RETRY_TIME = 5.0
 """Seconds of retries; less than a buyer's client waits for an answer."""

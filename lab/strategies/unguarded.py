@@ -12,8 +12,8 @@ from django.db.models.functions import Greatest
 from inventory.models import Item, StockMovement
 from inventory.outcomes import Purchase
 from inventory.selling import guard
-from inventory.selling.strategies.single import SinglePurchase
 from lab.models import UnenforcedItem
+from lab.strategies.single import SinglePurchase
 
 
 class Unguarded(SinglePurchase):

@@ -15,8 +15,8 @@ from inventory import sql
 from inventory.outcomes import Granted, Level, OnGranted, PurchaseTicket
 from inventory.selling import batch, guard
 from inventory.selling.batch import Written
-from inventory.selling.strategies.combining import Combining
 from lab.models import UnenforcedItem
+from lab.strategies.combining import Combining
 
 READ_ITEM: LiteralString = (
     "SELECT available, version, fence FROM inventory_item WHERE id = %(item)s"

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from django.contrib.auth.models import User
 from playwright.sync_api import Page, expect
 
 from lab.locks.tests.conftest import dropped_leases
@@ -20,6 +19,7 @@ from loadtest.replay import compose, find_marks
 from loadtest.report import Story, gather, write
 from loadtest.tests.planted_stock import PLANTS
 from loadtest.tests.test_replay import a_run
+from shop.accounts.models import User
 from shop.orders.models import Order
 from shop.tests.catalogue import a_sale, a_sold_out_sale, an_ended_sale, an_order, an_upcoming_sale
 

@@ -104,6 +104,18 @@ def test_the_shops_account_sells(server: Server) -> None:
     assert audited.returncode == 0, audited.stdout
 
 
+def test_the_shops_account_deactivates_users_which_revokes_their_tokens(server: Server) -> None:
+    with psycopg.connect(server.shop) as connection:
+        [user] = connection.execute(
+            "INSERT INTO accounts_user (username, password, first_name, last_name, email,"
+            " is_superuser, is_staff, is_active, date_joined)"
+            " VALUES ('ann', '!', '', '', '', false, false, true, now()) RETURNING id"
+        ).fetchall()[0]
+        connection.execute("UPDATE accounts_user SET is_active = false WHERE id = %s", [user])
+        found = connection.execute("SELECT buyer, number FROM accounts_tokengeneration").fetchall()
+    assert found == [(user, 1)]
+
+
 @pytest.mark.parametrize(
     "statement",
     [
@@ -111,6 +123,8 @@ def test_the_shops_account_sells(server: Server) -> None:
         "ALTER TABLE inventory_item DROP CONSTRAINT inventory_item_available_within_total",
         "DROP TABLE inventory_stockmovement",
         "TRUNCATE inventory_stockmovement",
+        "ALTER TABLE accounts_user DROP CONSTRAINT accounts_user_username_is_normal",
+        "DROP TRIGGER accounts_revoke_tokens ON accounts_user",
         "CREATE TABLE own (id int)",
         "SET session_replication_role = replica",
         "CREATE ROLE another SUPERUSER",

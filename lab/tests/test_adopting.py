@@ -229,7 +229,7 @@ def test_the_copied_tests_are_all_found_and_run_there(project):
 
 def test_the_guide_names_every_setting_and_its_default():
     guide = GUIDE.read_text()
-    for each in (conf.REDIS_URL, conf.MAX_BATCH, conf.MAX_WAITING, conf.MAX_WAIT):
+    for each in (conf.REDIS_URL, conf.MAX_BATCH, conf.MAX_WAITING, conf.MAX_WAIT, conf.SELLER):
         assert re.search(rf"`{each.name}` \| `{re.escape(str(each.default))}` \|", guide)
     [settings_step] = [step for step in steps() if "append=seats/settings.py" in step]
     [(*_, added)] = BLOCK.findall(settings_step)

@@ -7,11 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from lab import environment
+from lab.tests.needs import TOOLS_OF_CI
+from locking.tests.needs import needs
 
-pytest.importorskip("helm_python", reason="`make chart` installs Helm")
+pytestmark = needs(TOOLS_OF_CI)
 
 KUBERNETES = environment.PROJECT / "docker" / "kubernetes"
 

@@ -2,6 +2,7 @@
 
 import os
 import re
+import secrets
 import shlex
 import smtplib
 import subprocess
@@ -42,11 +43,11 @@ def production(tmp_path_factory):
             "SHOP_DEMO": "0",
             "SHOP_HTTPS": "1",
             "SHOP_DATA": str(tmp_path_factory.mktemp("data")),
-            "SECRET_KEY": "only-for-this-test",
+            "SECRET_KEY": secrets.token_hex(),
             "ALLOWED_HOSTS": "shop.example",
             "PSP_URL": "http://127.0.0.1:1",
             "PSP_KEY": "only-for-this-test",
-            "PSP_WEBHOOK_SECRET": "only-for-this-test",
+            "PSP_WEBHOOK_SECRET": secrets.token_hex(),
             **servers.urls.as_environment(),
         }
 
@@ -286,8 +287,8 @@ def test_new_env_fills_in_every_secret_and_leaves_a_file_that_is_there_alone(tmp
     values = dict(re.findall(r"^([A-Z_]+)=(.*)$", written, re.MULTILINE))
     empty = {name for name in SECRETS if not values[name]}
     assert empty == ({"PSP_URL"} if not arguments else set())
-    secrets = [value for value in values.values() if re.fullmatch("[0-9a-f]{64}", value)]
-    assert len(secrets) == len(set(secrets)) == 9
+    made = [value for value in values.values() if re.fullmatch("[0-9a-f]{64}", value)]
+    assert len(made) == len(set(made)) == 9
     assert (tmp_path / ".env").stat().st_mode & 0o077 == 0
     assert run([script], variables).returncode != 0
     assert (tmp_path / ".env").read_text() == written
@@ -325,7 +326,7 @@ def test_flower_starts_only_with_a_password(tmp_path):
 
 BLOCK = """
 import importlib.metadata, re, sys
-installed = {re.match(r"[\\w.-]+", line)[0].lower() for line in open("requirements-production.txt")
+installed = {re.match(r"[\\w.-]+", line)[0].lower() for line in open("requirements/production.txt")
              if re.match(r"[\\w.-]+==", line)} | {"aiosmtpd"}
 blocked = {module for module, found in importlib.metadata.packages_distributions().items()
            if not installed & {re.sub(r"[-_.]+", "-", each).lower() for each in found}}

@@ -9,7 +9,6 @@ from __future__ import annotations
 import http.client
 import json
 import re
-import subprocess
 import threading
 import urllib.parse
 import urllib.request
@@ -24,6 +23,8 @@ import pytest
 
 from lab.stack.ports import release
 from lab.tests.composed import Client, Shop, ask
+from lab.tests.needs import ENGINE
+from locking.tests.needs import require
 from shop.tests.processes import wait_for
 
 pytestmark = [pytest.mark.long, pytest.mark.docker_engine, pytest.mark.timeout(1800)]
@@ -106,13 +107,7 @@ class Traffic:
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
-    if subprocess.run(
-        ["sh", "-c", "docker info && docker compose version"], check=False, capture_output=True
-    ).returncode:
-        pytest.skip(
-            "there is no Docker engine with Compose v2; as root: .ci/docker-engine install && "
-            ".ci/docker-engine start && export $(.ci/docker-engine variables)"
-        )
+    require(ENGINE)
     shop = Shop(tmp_path_factory.mktemp("compose"))
     try:
         yield shop
@@ -260,7 +255,7 @@ def fail_and_reload_nginx(shop: Shop) -> None:
 
 def serve_the_product_alone(shop: Shop) -> None:
     """Serve the image without the lab over HTTPS, without the demo's provider."""
-    shop.set(SHOP_HTTPS=1, SHOP_DEMO=0, SHOP_TARGET="shop")
+    shop.set(SHOP_HTTPS=1, SHOP_DEMO=0, SHOP_TARGET="shop", PSP_HTTPS=0)
     shop.compose("up", "--build", "--detach", "--wait", *PRODUCT)
     wait_for(lambda: shop.ask("GET", "/healthz").status == 301, 60)
     buyer = shop.ask("GET", "/healthz", X_Forwarded_Proto="https")
@@ -277,7 +272,7 @@ def serve_the_product_alone(shop: Shop) -> None:
 
 def look_into_the_image(shop: Shop) -> None:
     """Check that the image has nothing that only tests, demo or load need."""
-    allowed = {"docker", "gunicorn.conf.py", "inventory", "locking", "manage.py", "shop"}
+    allowed = {"docker", "gunicorn.conf.py", "inventory", "locking", "manage.py", "serving", "shop"}
     assert set(shop.inside("web", "ls", "-A", "/shop").split()) == allowed | {"staticfiles"}
     tests = ("-name", "tests", "-o", "-name", "test_*", "-o", "-name", "conftest.py")
     assert shop.inside("web", "find", "/shop", *tests) == ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,10 @@ import yaml
 from inventory.metrics import metrics
 from lab import environment
 from lab.proof.dashboard import SIGNS
+from lab.tests.needs import PROMETHEUS
 from loadtest.faults import FAULTS
-from shop.metrics import state
+from locking.tests.needs import needs
+from shop.operating.metrics import state
 
 DOCKER = environment.PROJECT / "docker"
 RULES: dict[str, Any] = yaml.safe_load((DOCKER / "prometheus/rules.yml").read_text())
@@ -117,7 +118,7 @@ def test_prometheus_asks_the_exporter_and_grafana_asks_prometheus() -> None:
         assert services[name]["profiles"] == ["metrics"], name
 
 
-@pytest.mark.skipif(not shutil.which("promtool"), reason="promtool is not installed")
+@needs(PROMETHEUS)
 def test_promtool_accepts_the_rules_and_the_dashboards_queries(tmp_path: Path) -> None:
     recorded = [
         {"record": f"query:{number}", "expr": query.replace("$__rate_interval", "1m")}

@@ -64,9 +64,9 @@ def at_once(shop: str, requests: Sequence[bytes]) -> list[Answer]:
         for request in requests:
             one = socket.create_connection((address.hostname, address.port), 60)
             sockets.append(opened.enter_context(one))
-            one.sendall(request[:10])
+            one.sendall(request[:-1])
         for one, request in zip(sockets, requests, strict=True):
-            one.sendall(request[10:])
+            one.sendall(request[-1:])
         return [_answer(one) for one in sockets]
 
 

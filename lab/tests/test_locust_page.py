@@ -1,7 +1,6 @@
 """Locust's page in a real browser: form, figures and verdict."""
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -10,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 
 from lab import environment
 from lab.stack.embedded import private_servers
@@ -21,10 +20,10 @@ from lab.stack.tests.test_stack import migrate
 from loadtest.checker.snapshot import Terms, read
 from loadtest.history import FAIL, OK, operations
 from loadtest.roles import roles_for
-from shop.pages.tests.test_browser import ARGUMENTS, CHROMIUM
+from shop.tests.chromium import started as chromium_started
 from shop.tests.processes import wait_for
 
-pytestmark = [pytest.mark.browser, pytest.mark.long]
+pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.timeout(400)]
 
 USERS, STOCK = 60, 20
 
@@ -62,18 +61,13 @@ def locust(shop: Stack, folder: str, *arguments: str) -> Iterator[str]:
 
 @pytest.fixture
 def page() -> Iterator[Page]:
-    if not CHROMIUM:
-        reason = "there is no Chromium on the PATH; on Debian: apt-get install chromium"
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(reason)
     complaints: list[str] = []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+    with chromium_started() as browser:
         page = browser.new_page()
         page.set_default_timeout(60_000)
         expect.set_options(timeout=60_000)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         yield page
-        browser.close()
     assert complaints == []
 
 

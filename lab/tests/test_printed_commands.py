@@ -106,7 +106,7 @@ def test_the_readme_lists_every_variable_with_its_default_and_meaning():
 @pytest.mark.parametrize("page", ["README.md", *(f"docs/{p.name}" for p in DOCUMENTS)])
 def test_every_file_that_a_document_names_exists(page):
     text = (PROJECT / page).read_text(encoding="utf-8")
-    folders = r"(?:locking|inventory|shop|lab|loadtest|docs|docker|\.ci)/"
+    folders = r"(?:locking|inventory|serving|shop|lab|loadtest|docs|docker|\.ci)/"
     named = re.findall(rf"`({folders}[\w./-]*)", text)
     linked = re.findall(r"\]\((?!https?:|#)([^)#]+)[^)]*\)", text)
     missing = [name for name in named if not (PROJECT / name).exists()]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import shutil
 import subprocess
 import threading
 from collections import Counter
@@ -24,13 +23,15 @@ from lab.stack.private import private_folder
 from lab.stack.stack import Stack
 from lab.tests.composed import ask
 from lab.tests.managed import manage
+from lab.tests.needs import NGINX
 from loadtest import framing
+from locking.tests.needs import find, needs
 from shop.tests.processes import wait_for
 
 pytestmark = [
     pytest.mark.long,
     pytest.mark.timeout(900),
-    pytest.mark.skipif(not shutil.which("nginx", path="/usr/sbin:/usr/bin"), reason="needs nginx"),
+    needs(NGINX),
 ]
 
 NODES = 3
@@ -46,7 +47,7 @@ Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 def nginx(folder: Path, port: int, nodes: list[int]) -> Iterator[None]:
     """Run nginx with the shop's own configuration."""
     command = configure(folder, port, [f"127.0.0.1:{node}" for node in nodes])
-    program = shutil.which(command[0], path="/usr/sbin:/usr/bin") or command[0]
+    program = find(command[0]) or command[0]
     with (folder / "nginx.log").open("wb") as log:
         process = subprocess.Popen([program, *command[1:]], stderr=log)
     try:

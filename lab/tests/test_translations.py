@@ -9,6 +9,7 @@ from babel.messages.pofile import read_po
 from django.utils.translation import gettext, override
 
 import lab
+from shop.tests.buyer_words import INNER
 from shop.tests.test_translations import translations, used, values
 
 LAB = Path(lab.__file__).parent
@@ -20,6 +21,17 @@ with (CATALOGUE / "django.po").open("rb") as file:
 
 def test_the_catalogue_has_the_messages_that_are_used_and_no_others():
     assert used(LAB) == set(translations(CHINESE))
+
+
+def test_buyers_never_read_of_strategies_locks_or_ledgers():
+    buyers_pages = [LAB / "templates/lab/mails.html", *(LAB / "demo/templates").rglob("*.html")]
+    for page in buyers_pages:
+        texts = re.findall(r'translate "([^"]*)"', page.read_text())
+        assert texts
+        chinese = translations(CHINESE)
+        for text in texts:
+            assert not INNER.search(text)
+            assert not INNER.search("".join(chinese.get((None, (text,)), ())))
 
 
 def test_every_message_is_translated_with_the_same_values_and_as_the_site_says_it():

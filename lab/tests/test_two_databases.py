@@ -71,8 +71,8 @@ def copy_accounts(here: ServerUrls, there: ServerUrls) -> None:
     with (
         psycopg.connect(here.database) as one,
         psycopg.connect(there.database) as other,
-        one.cursor().copy("COPY auth_user TO STDOUT") as rows,
-        other.cursor().copy("COPY auth_user FROM STDIN") as copied,
+        one.cursor().copy("COPY accounts_user TO STDOUT") as rows,
+        other.cursor().copy("COPY accounts_user FROM STDIN") as copied,
     ):
         for row in rows:
             copied.write(row)

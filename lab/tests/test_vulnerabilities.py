@@ -14,8 +14,10 @@ from pathlib import Path
 import pytest
 
 from lab import environment
+from lab.tests.needs import TOOLS_OF_CI
+from locking.tests.needs import needs
 
-pytest.importorskip("pip_audit", reason="make .venv/.ci installs pip-audit")
+pytestmark = needs(TOOLS_OF_CI)
 
 FINDING = {
     "id": "GHSA-stand-in",

@@ -40,10 +40,10 @@ def judge(
     those that the run can say something about: leaving one out is a decision of the caller, while
     one that is asked for and cannot be judged is unknown, and so is then the whole. `enough` is
     what P13 asks for (`ok`, `sold_out`, `duplicate`, `info`); under faults at least one unknown
-    answer too. `recovery_seconds` is what P12 allows from a fault's end to the first ok,
-    `settled_seconds` the time after which it asks for 99 % of good answers. `expiry_seconds` is
-    what P16 allows from an order's deadline to its expiry, `refund_seconds` what P14 allows until
-    money is back.
+    answer too. `recovery_seconds` is what P12 allows from a fault's end to the first ok on a quick
+    machine, `settled_seconds` the time from that ok on after which it counts bad answers.
+    `expiry_seconds` is what P16 allows from an order's deadline to its expiry, `refund_seconds`
+    what P14 allows until money is back.
 
     Raises `HistoryError`, `SnapshotError`, `FaultLogError` for files that cannot be understood,
     `OSError` for those that cannot be read, `ValueError` for a property that does not exist.

@@ -59,15 +59,21 @@ class Finding:
 
 
 class Rate(NamedTuple):
-    """Answers of one kind, and how many of them were bad."""
+    """Answers of one kind, how many of them were bad, and how many of these were slow."""
 
     answers: int
     bad: int
+    slow: int = 0
 
     @property
     def too_many_bad(self) -> bool:
-        """True if more than 1 % were bad; a single bad answer never is too many."""
-        return self.bad > max(1, self.answers // 100)
+        """True if more than 1 % were bad at once; a single bad answer never is too many."""
+        return self.bad - self.slow > max(1, self.answers // 100)
+
+    @property
+    def too_many_slow(self) -> bool:
+        """True if more than 10 % were bad and slow, which a busy machine alone does not cause."""
+        return self.slow > max(1, self.answers // 10)
 
     def __str__(self) -> str:
         if not self.answers:

@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from loadtest.faults.catalogue import find
-from loadtest.faults.fault import Fault
+from loadtest.faults.fault import Fault, NotRecovered
 from loadtest.faults.processes import require_linux
 from loadtest.faults.target import Target
 
@@ -98,6 +98,7 @@ class Chaos:
         self._missing = dict.fromkeys(names, times) if times else None
         self._tries = dict.fromkeys(names, TRIES)
         self._end = threading.Event()
+        self._abandoned = False
         self._thread = threading.Thread(target=self._run, name="chaos", daemon=True)
 
     def start(self) -> None:
@@ -114,6 +115,11 @@ class Chaos:
         self.end()
         if self.started:
             self._thread.join()
+
+    def abandon(self) -> None:
+        """End without healing the current fault: what it acts on is being removed."""
+        self._abandoned = True
+        self.end()
 
     @property
     def started(self) -> bool:
@@ -137,6 +143,8 @@ class Chaos:
             begun = time.monotonic()
             injected = self._inject(find(name), random)
             self._note(injected)
+            if not injected.healed:
+                return  # the next fault would hit a shop that is still suffering from this one
             if self._missing is not None:
                 self._count(name, self._missing, failed=bool(injected.error))
             ended = time.monotonic()
@@ -160,8 +168,9 @@ class Chaos:
             self._end.wait(random.uniform(*fault.lasts))
         except Exception as error:  # noqa: BLE001  # any error is healed and reported
             errors.append(f"{type(error).__name__}: {error}")
+            healed = not isinstance(error, NotRecovered)
         finally:
-            if fault is not None and (problem := _heal(fault)):
+            if fault is not None and not self._abandoned and (problem := _heal(fault)):
                 errors.append(problem)
                 healed = False
             self.current = None

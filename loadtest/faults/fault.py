@@ -18,6 +18,10 @@ class FaultFailed(Exception):
     """The fault could not be injected or healed; the message says why."""
 
 
+class NotRecovered(FaultFailed):
+    """The target does not come back from a fault; another fault would show nothing."""
+
+
 class Fault(ABC):
     """One injection: created, injected, healed, discarded.
 
@@ -56,6 +60,11 @@ class Fault(ABC):
     @abstractmethod
     def heal(self) -> None:
         """Undo it, and return when the target works again; also after a failed injection."""
+
+    @classmethod
+    def unsettled(cls, target: Target) -> str:
+        """Return why the target has not recovered at the end of a run; empty if it has."""
+        return ""
 
 
 def wait_until(what: str, ready: Callable[[], bool], seconds: float = 60.0) -> None:

@@ -152,6 +152,11 @@ class Hosts:
         """Return the hosts named by a role and a number, such as web1 and web2."""
         return [each for each in self.hosts.values() if each.name.rstrip("0123456789") == role]
 
+    def kill(self) -> None:
+        """Kill all processes on all hosts, except this one."""
+        for each in self.hosts.values():
+            each.kill()
+
     # --- what may happen to them ---------------------------------------------------------------
 
     def power_off(self, name: str) -> list[int]:

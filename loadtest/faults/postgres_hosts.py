@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import urllib.error
 import urllib.request
 from random import Random
@@ -11,7 +12,7 @@ from typing import Any
 from loadtest.fault_needs import DISK, PATRONI
 from loadtest.faults.bed_fault import BedFault
 from loadtest.faults.disk import empty, fill
-from loadtest.faults.fault import FaultFailed, wait_until
+from loadtest.faults.fault import FaultFailed, NotRecovered, wait_until
 from loadtest.faults.hosts import Host, Hosts
 from loadtest.faults.target import Target
 
@@ -22,8 +23,15 @@ TIMEOUT = 1.0
 """Seconds to wait for an agent; its host may be cut off."""
 
 PROMOTED = 60
-SETTLED = 120
-"""Seconds; a former primary may have to be rewound, or made anew from its successor."""
+SETTLED = 180
+"""Seconds until every standby follows the primary. A former primary has to be rewound, and a
+standby that stands still is rebuilt only after a while (`lab/bed/operator.py`)."""
+
+MAX_LAG = 1 << 20
+"""Bytes that a standby may be behind."""
+
+POLL = 0.5
+"""Seconds between two looks at the cluster, each of which asks several agents."""
 
 
 class Agents:
@@ -32,12 +40,20 @@ class Agents:
     def __init__(self, hosts: Hosts) -> None:
         self.hosts = {each.name: each for each in hosts.with_role("db")}
 
-    def ask(self, host: Host, path: str) -> tuple[int, Any]:
-        """Return status and body of an agent's answer; (0, {}) if there is none."""
+    def ask(self, host: Host, path: str, given: object = None) -> tuple[int, Any]:
+        """Return status and body of an agent's answer; (0, {}) if there is none.
+
+        Args:
+            host: of the agent.
+            path: of its API.
+            given: body of a POST request; None: it is a GET request.
+        """
+        body = None if given is None else json.dumps(given).encode()
+        url = f"http://{host.address}:{API_PORT}{path}"
         try:
-            url = f"http://{host.address}:{API_PORT}{path}"
-            with urllib.request.urlopen(url, timeout=TIMEOUT) as answer:
-                return answer.status, json.load(answer)
+            with urllib.request.urlopen(url, body, timeout=TIMEOUT) as answer:
+                text = answer.read()
+                return answer.status, json.loads(text) if text.startswith(b"{") else {}
         except urllib.error.HTTPError as error:
             return error.code, {}
         except (OSError, ValueError):
@@ -59,22 +75,42 @@ class Agents:
         members = self.ask(asked, "/cluster")[1].get("members", [])
         return {each["name"]: each["role"] for each in members}
 
-    def settled(self) -> bool:
-        """Whether there is one primary, and all others follow it."""
+    def streaming(self, primary: Host) -> set[str]:
+        """Return the names of the standbys that receive the primary's log.
+
+        The primary's server says so itself. An agent calls its standby "running" without a lag
+        also when it receives nothing and nothing is written.
+        """
+        connected = self.ask(primary, "/patroni")[1].get("replication", [])
+        return {each["application_name"] for each in connected if each["state"] == "streaming"}
+
+    def unsettled(self) -> str:
+        """Return why the cluster is not whole; empty if all standbys follow one primary."""
         found = self.primaries()
         if len(found) != 1:
-            return False
-        members = self.ask(found[0], "/cluster")[1].get("members", [])
-        if len(members) != len(self.hosts):
-            return False
-        lines = {each.get("timeline") for each in members}
-        good = all(each["state"] in ("running", "streaming") for each in members)
+            return f"{len(found)} servers are primaries"
+        [primary] = found
+        if still := sorted(set(self.hosts) - {primary.name} - self.streaming(primary)):
+            return f"no log of {primary.name} reaches {' and '.join(still)}"
+        members = self.ask(primary, "/cluster")[1].get("members", [])
+        if len(members) != len(self.hosts) or len({each.get("timeline") for each in members}) != 1:
+            return "the agents do not agree on the members and their timeline"
         lags = [each.get("lag", 0) for each in members if each["role"] != "leader"]
-        if not good or len(lines) != 1 or any(lag == "unknown" or lag > 1 << 20 for lag in lags):
-            return False
-        status, configuration = self.ask(found[0], "/config")
+        if any(lag == "unknown" or lag > MAX_LAG for lag in lags):
+            return f"the standbys are behind by {lags} bytes"
+        status, configuration = self.ask(primary, "/config")
         synchronous = status == 200 and configuration.get("synchronous_mode")
-        return not synchronous or any(each["role"] == "sync_standby" for each in members)
+        if synchronous and not any(each["role"] == "sync_standby" for each in members):
+            return "no standby is synchronous"
+        return ""
+
+    def wait_until_settled(self, seconds: float = SETTLED) -> None:
+        """Wait until the cluster is whole. Raises `NotRecovered` with the reason: it is not."""
+        deadline = time.monotonic() + seconds
+        while problem := self.unsettled():
+            if time.monotonic() > deadline:
+                raise NotRecovered(f"PostgreSQL is not whole after {seconds:g} s: {problem}")
+            time.sleep(POLL)
 
 
 class _OfPatroni(BedFault):
@@ -86,6 +122,8 @@ class _OfPatroni(BedFault):
     def __init__(self, target: Target, random: Random) -> None:
         super().__init__(target, random)
         self.agents = Agents(self.hosts)
+        # Also after a fault of the web nodes: standbys can get lost on a busy machine alone.
+        self.agents.wait_until_settled()
         self.old = self.agents.primary()
         self.did["roles"] = self.agents.roles(self.old)
 
@@ -107,7 +145,11 @@ class _OfPatroni(BedFault):
     def heal(self) -> None:
         """Join everything again, and wait until all servers follow one primary."""
         super().heal()
-        wait_until("the standbys follow one primary", self.agents.settled, SETTLED)
+        self.agents.wait_until_settled()
+
+    @classmethod
+    def unsettled(cls, target: Target) -> str:
+        return Agents(Hosts.read(target.bed)).unsettled()
 
 
 class PostgresPrimaryLost(_OfPatroni):
@@ -162,7 +204,8 @@ class PostgresSplit(_OfPatroni):
     leaves_doubt = True
 
     def inject(self) -> None:  # noqa: D102
-        self.hosts.separate([self.old.name], self.others)
+        etcd = [each.name for each in self.hosts.with_role("etcd")]
+        self.hosts.separate([self.old.name], [*self.others, *etcd])
         self.lost()
         self.wait_for_promotion()
 

@@ -12,6 +12,7 @@ from loadtest.checker import snapshot
 from loadtest.checker.evidence import read_faults
 from loadtest.history import NEVER, OK, Operation, events, operations
 from loadtest.report.bins import Latencies, Timeline
+from loadtest.report.headline import Pace
 
 # Kinds of answers that are listed; a broken shop may produce thousands.
 _MOST_KINDS = 60
@@ -52,6 +53,7 @@ class Evidence:
         late: buyers of an open loop who began late, because every user was busy.
         delays: latencies from the intended time of the request; empty in a closed loop.
         answers: number of each (call, answer, outcome).
+        pace: the answers given while the sale was on.
     """
 
     start: int
@@ -63,6 +65,7 @@ class Evidence:
     answers: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     stock: list[Stock] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
+    pace: Pace = field(default_factory=Pace)
 
     @property
     def open_loop(self) -> bool:
@@ -97,6 +100,7 @@ def gather(
 
 
 def _count(evidence: Evidence, operation: Operation) -> None:
+    evidence.pace.add(operation)
     answer = str(operation.status) if operation.outcome == OK else operation.code
     kind = (operation.op, answer or str(operation.status or "no answer"), operation.outcome)
     known = kind in evidence.answers or len(evidence.answers) < _MOST_KINDS

@@ -16,6 +16,7 @@ from loadtest.checker import PASS, UNKNOWN, Verdict
 from loadtest.replay import dump, player_css, player_js
 from loadtest.report.charts import Charts, number
 from loadtest.report.gather import Evidence, Fault
+from loadtest.report.headline import headline, meanings
 from loadtest.report.meanings import CLOSED_LOOP, MEANINGS, OPEN_LOOP, SUMMARIES
 
 _HERE = Path(__file__).parent
@@ -34,12 +35,14 @@ class Story:
         repeat: the command that repeats it, with its seed.
         facts: further facts by name, such as strategy, buyers and stock.
         reason: why there is no verdict, or why a pass does not count.
+        buyers: that the run had; 0 if that is not known.
     """
 
     title: str
     repeat: str = ""
     facts: Mapping[str, object] = field(default_factory=dict)
     reason: str = ""
+    buyers: int = 0
 
 
 def write(
@@ -69,15 +72,20 @@ def render(
     outcome = verdict.verdict if verdict else UNKNOWN
     if outcome == PASS and story.reason:
         outcome = UNKNOWN
-    word, sentence = SUMMARIES[outcome]
+    counts = verdict.counts if verdict else {}
+    speed = evidence.pace.speed() if evidence else None
+    injected = sum(not fault.error for fault in evidence.faults) if evidence else 0
+    word, *seen = headline(outcome, story.buyers, counts, speed, injected)
     charts = Charts(evidence) if evidence else None
     template = _TEMPLATES.get_template("page.html")
     return template.render(
         story=story,
         outcome=outcome,
         word=word,
-        sentence=story.reason or sentence,
-        figures=_figures(verdict),
+        seen=" · ".join(seen),
+        sentence=story.reason or SUMMARIES[outcome][1],
+        counts=meanings(counts) if counts else [],
+        speed=speed.meaning if speed else "",
         loop=_loop(evidence),
         charts=charts.all() if charts else [],
         plot=(WIDTH, HEIGHT),
@@ -108,23 +116,6 @@ def _loop(evidence: Evidence | None) -> str:
         return CLOSED_LOOP
     late = f" {number(evidence.late)} of {number(evidence.delays.count)} requests began late."
     return OPEN_LOOP + late
-
-
-def _figures(verdict: Verdict | None) -> list[tuple[str, int, str]]:
-    """Return the figures in the head: name, value and mood."""
-    if verdict is None or not verdict.counts:
-        return []
-    counts = verdict.counts
-    oversold = counts["oversold"]
-    return [
-        ("oversold", oversold, "bad" if oversold else "good"),
-        ("reserved or sold", counts["held"] + counts["confirmed"], ""),
-        ("left", counts["available"], ""),
-        ("orders", counts["orders"], ""),
-        ("accepted", counts["ok"], ""),
-        ("refused", counts["fail"], ""),
-        ("unknown", counts["info"], ""),
-    ]
 
 
 def _faults(evidence: Evidence | None) -> list[tuple[str, ...]]:

@@ -61,7 +61,8 @@ def pay_until_paid(shopper: Shopper, order: str, random: Random) -> bool:
         answer = shopper.pay(order, expects=["payment_declined"])
         if answer.shown is not None and answer.shown.status != "awaiting_payment":
             return answer.shown.status in ("paid", "fulfilled")
-        if answer.shown is None and answer.code != "payment_declined" and not unknown(answer):
+        again = answer.code in ("payment_declined", "busy") or unknown(answer)
+        if answer.shown is None and not again:
             return False
         shopper.sleep(LONGEST_WAIT / 2 * (0.5 + random.random() / 2))
     return False

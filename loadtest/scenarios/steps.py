@@ -18,7 +18,7 @@ from loadtest.shopper import NOT_THEIRS, Shopper
 
 # How often a call without an answer is made again, and the pause before that in seconds.
 ATTEMPTS, PAUSE = 8, 0.5
-# A process may remember for a second whether units may come back.
+# A process may remember for a second what is left of a sale and whether units may come back.
 REMEMBERED = 1.3
 # Refusals that a lone buyer may provoke.
 REFUSALS = (
@@ -168,7 +168,7 @@ class Walk:
                 self.refund(bought)
 
     def pause(self, seconds: float = REMEMBERED) -> None:
-        """Wait; by default until no process remembers whether units may come back."""
+        """Wait; by default until no process remembers what was before."""
         self.buyers[0].sleep(seconds)
 
     def change_process(self) -> None:

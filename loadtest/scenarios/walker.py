@@ -69,6 +69,7 @@ def _sell_out(walk: Walk, sale: Sale) -> None:
     """Buy the last unit; ask again while it is sold out, unpaid and paid; take what comes back."""
     first, second, third = walk.random.sample(walk.buyers, 3)
     most = walk.buy(first, sale, sale.limit)
+    walk.pause()
     rest = walk.buy(second, sale, max(1, walk.look(sale)))
     if most is None or rest is None:
         return

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from typing import Any
@@ -33,7 +34,11 @@ class FakeOrder:
 
 @dataclass
 class FakeShop:
-    """The rules of the shop, one call at a time; `bug` names what is wrong with it."""
+    """The rules of the shop, one call at a time; `bug` names what is wrong with it.
+
+    The sale opens `opens_in` seconds after the first look at it, since a load takes its time to
+    start.
+    """
 
     stock: int = 10
     limit: int = 1
@@ -45,12 +50,15 @@ class FakeShop:
     def __post_init__(self) -> None:
         self.lock = threading.Lock()
         self.available = self.stock
-        self.opens = datetime.now(UTC) + timedelta(seconds=self.opens_in)
         self.by_key: dict[tuple[str, str], FakeOrder] = {}
         self.ids = count(1)
         self.buyers = count(1)
         self.requests = 0
         self.movements.append((self.stock, "restock"))
+
+    @cached_property
+    def opens(self) -> datetime:
+        return datetime.now(UTC) + timedelta(seconds=self.opens_in)
 
     def sale(self) -> tuple[int, dict[str, Any]]:
         return 200, {
@@ -68,7 +76,7 @@ class FakeShop:
     def order(self, buyer: str, key: str, quantity: int) -> tuple[int, dict[str, Any]]:
         with self.lock:
             self.requests += 1
-            if datetime.now(UTC) < self.opens:
+            if self.opens > datetime.now(UTC):
                 return 403, {"code": "not_started"}
             if (known := self.by_key.get((buyer, key))) and self.bug != "duplicate":
                 if known.quantity != quantity:

@@ -155,7 +155,7 @@ def test_a_request_larger_than_the_socket_takes_at_once_is_sent_whole() -> None:
     body = b"y" * 20_000_000
     with answering(reply) as port:
         requests = iter([request_bytes("POST", "/", "127.0.0.1", body=body)])
-        result = bench_client.run("127.0.0.1", port, requests, connections=1)
+        result = bench_client.run("127.0.0.1", port, requests, connections=1, timeout=60)
     assert result.statuses == {200: 1}
     assert seen.bodies == {body: 1}
 

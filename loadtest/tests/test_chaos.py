@@ -12,7 +12,7 @@ import pytest
 from loadtest.checker.evidence import Evidence
 from loadtest.fault_needs import CLOCK, DISK, FAILPOINTS
 from loadtest.faults import FAULTS, Chaos, Fault, FaultFailed, Target, chaos, draw, left_out
-from loadtest.faults.fault import wait_until
+from loadtest.faults.fault import NotRecovered, wait_until
 
 TARGET = Target("http://127.0.0.1:1", 0, "", "", "", "")
 
@@ -108,6 +108,35 @@ def test_a_fault_that_never_can_is_given_up(planted: type[Planted], tmp_path: Pa
     trouble.start()
     wait_until("it is through", lambda: trouble.done)
     assert (len(trouble.failed), trouble.injected) == (chaos.TRIES, [])
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_target_that_does_not_recover_gets_no_further_fault(
+    when: str, planted: type[Planted], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise NotRecovered("a standby stands still")
+
+    monkeypatch.setattr(planted, "inject" if when == "before" else "heal", fail)
+    trouble = Chaos(["planted"], TARGET, 3, tmp_path / "faults.log")
+    trouble.start()
+    wait_until("it is through", lambda: trouble.done)
+    [failed] = trouble.failed
+    assert (trouble.injected, failed.healed) == ([], False)
+    assert failed.error.endswith("NotRecovered: a standby stands still")
+
+
+def test_an_abandoned_fault_is_not_healed(
+    planted: type[Planted], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Healing starts servers, on hosts that are being removed."""
+    monkeypatch.setattr(planted, "lasts", (60.0, 60.0))
+    trouble = Chaos(["planted"], TARGET, 3, tmp_path / "faults.log")
+    trouble.start()
+    wait_until("it is on", lambda: planted.happened == ["injected"])
+    trouble.abandon()
+    wait_until("it is through", lambda: trouble.done)
+    assert planted.happened == ["injected"]
 
 
 def test_stopping_waits_for_nothing_but_the_healing(

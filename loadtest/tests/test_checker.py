@@ -193,3 +193,16 @@ def test_units_that_were_written_off_lower_the_total_and_the_ledger() -> None:
     assert judged(world, properties=["P2"]).verdict == PASS
     world.change(item, total=item.total + 1)
     assert judged(world, properties=["P2"]).verdict == FAIL
+
+
+@pytest.mark.parametrize(("more", "verdict"), [(1, PASS), (0, FAIL)])
+def test_a_key_that_was_answered_may_be_refused_for_another_purchase_only(
+    more: int, verdict: str
+) -> None:
+    world = sold_out_run(7)
+    order = world.order
+    asked = next(call.values for call, _ in world.calls("order") if call.values["key"] == order.key)
+    again = {name: asked[name] for name in ("key", "buyer", "sale", "item")}
+    quantity = order.quantity + more
+    world.later("order", 422, "idempotency_key_reused", **again, quantity=quantity)
+    assert judged(world)["P5"].verdict == verdict

@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from loadtest.checker import FAIL, NAMES, PASS, UNKNOWN
 from loadtest.checker import snapshot as s
 from loadtest.tests import planted_answers, planted_orders
 from loadtest.tests.busy_run import SEEDS, busy_run
+from loadtest.tests.simulated_order import clock
 from loadtest.tests.simulated_run import Simulation
 from loadtest.tests.simulated_world import ITEM, SALE, World
 from loadtest.tests.test_checker import judged
@@ -169,6 +171,17 @@ def test_what_takes_its_time_is_wrong_only_when_it_is_too_late(
     properties = [plant.partition(":")[0]]
     assert judged(world, properties=properties).verdict == FAIL
     assert judged(world, properties=properties, **{bound: 10**6}).verdict == verdict
+
+
+@pytest.mark.parametrize(("seconds", "verdict"), [(1, PASS), (2, FAIL)])
+def test_a_sale_may_be_shown_with_the_price_of_a_second_ago(seconds: int, verdict: str) -> None:
+    world = busy_run(1)
+    (first,) = [each for each in world.terms if each.sale == SALE]
+    changed = world.end + 10
+    after = {"asked": clock(changed), "done": clock(changed), "price": first.price + 1}
+    world.terms.append(replace(first, **after))
+    planted_answers.look(world, changed + seconds, "open", 3, amount=first.price)
+    assert judged(world, properties=["P14"])["P14"].verdict == verdict
 
 
 def test_what_came_back_in_part_may_have_come_back_wholly_at_any_time_later() -> None:

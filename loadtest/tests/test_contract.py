@@ -206,6 +206,43 @@ def test_for_a_second_a_process_may_remember_that_units_come_back(tmp_path: Path
     assert finding(tmp_path, soon).verdict == PASS
 
 
+def test_for_a_second_a_process_may_show_a_sale_as_it_was(tmp_path: Path) -> None:
+    before = {"shown": LOOKED | {"status": "open", "available": 1}, "told": {"available": 1}}
+    for step, after, verdict in (
+        ("last unit", SECOND, PASS),  # the same look, before the last unit was sold
+        ("sold out at the limit", SECOND, FAIL),  # sold four seconds ago
+    ):
+        calls: dict[str, dict[str, Any]] = {}
+        for name, values in RIGHT.items():
+            calls[name] = values
+            if name == step:
+                calls["stale look"] = RIGHT["look"] | before | {"after": after}
+        judged = finding(tmp_path, calls)
+        assert judged.verdict == verdict, judged
+
+
+def test_a_sale_is_never_shown_as_it_never_was(tmp_path: Path) -> None:
+    never = {"shown": LOOKED | {"status": "open", "available": 2}, "told": {"available": 2}}
+    calls = {name: RIGHT[name] for name in ("buy", "last unit")}
+    calls["look"] = RIGHT["look"] | never | {"after": SECOND}
+    judged = finding(tmp_path, calls)
+    assert judged.verdict == FAIL
+    assert "open, amount 100 EUR, available 1" in judged.detail
+
+
+def test_a_stale_look_says_nothing_of_what_is_so_now(tmp_path: Path) -> None:
+    before = {"shown": LOOKED | {"status": "open", "available": 1}, "told": {"available": 1}}
+    calls = {
+        "buy": RIGHT["buy"],
+        "last unit": RIGHT["last unit"],
+        "stale look": RIGHT["look"] | before | {"after": SECOND},
+        "sold out": RIGHT["sold out"] | {"after": 1},
+    }
+    assert finding(tmp_path, calls).verdict == PASS
+    calls["sold out"] |= {"told": ONE_LEFT}
+    assert finding(tmp_path, calls).verdict == FAIL
+
+
 def test_a_purchase_without_an_answer_may_have_happened_and_may_still_happen(
     tmp_path: Path,
 ) -> None:

@@ -18,6 +18,9 @@ from loadtest.history import INFO, OK, operations
 from loadtest.scenarios import MIXES
 from loadtest.tests.fake_shop import FakeShop, serving
 
+# A run ends when its buyers have finished, which takes a minute on a busy machine.
+pytestmark = pytest.mark.timeout(300)
+
 ROOT = Path(__file__).resolve().parents[2]
 # Without faults and a payment provider; the rest is what any run can be judged by.
 JUDGED = [f"P{number}" for number in range(1, 11)] + ["P13"]
@@ -38,7 +41,7 @@ def run_locust(url: str, folder: Path, *arguments: str) -> subprocess.CompletedP
             "--spawn-rate",
             "100",
         ),
-        *("--history", str(folder), "--seed", "7", "--until-done", "--run-time", "40s"),
+        *("--history", str(folder), "--seed", "7", "--until-done", "--run-time", "120s"),
         *arguments,
     ]
     if "--processes" in arguments:
@@ -48,7 +51,7 @@ def run_locust(url: str, folder: Path, *arguments: str) -> subprocess.CompletedP
         command += ["--master-port", port, "--master-bind-port", port]
     # From another folder, since Locust is given the file by its path.
     return subprocess.run(
-        command, capture_output=True, text=True, timeout=90, check=False, cwd=folder.parent
+        command, capture_output=True, text=True, timeout=240, check=False, cwd=folder.parent
     )
 
 
@@ -90,7 +93,7 @@ def test_several_processes_have_buyers_and_histories_of_their_own(tmp_path: Path
     assert len({each.buyer.split(".")[0] for each in calls}) == 2
     assert len({each.call for each in calls}) == len(calls)
     verdict = judged(shop, folder)
-    assert FAIL not in {each.verdict for each in verdict.properties}, verdict.to_json()
+    assert [each for each in verdict.properties if each.verdict == FAIL] == []
 
 
 @pytest.mark.parametrize(
@@ -121,7 +124,7 @@ def test_a_bug_in_the_shop_turns_its_property_red(
 @pytest.mark.long
 @pytest.mark.parametrize("mix", sorted(set(MIXES) - {"rush", "all"}))
 def test_every_mix_does_what_it_is_named_for(mix: str, tmp_path: Path) -> None:
-    opens_in = 5 if mix == "bots" else 2  # bots are there before it
+    opens_in = 10 if mix == "bots" else 2  # bots are there before it
     shop, folder = FakeShop(stock=40, limit=2, opens_in=opens_in), tmp_path / "history"
     with serving(shop) as url:
         done = run_locust(url, folder, "--mix", mix)
@@ -134,7 +137,7 @@ def test_every_mix_does_what_it_is_named_for(mix: str, tmp_path: Path) -> None:
     if mix == "bots":
         assert {"not_started", "limit_reached"} <= {each.code for each in calls}
     verdict = judged(shop, folder)
-    assert FAIL not in {each.verdict for each in verdict.properties}, verdict.to_json()
+    assert [each for each in verdict.properties if each.verdict == FAIL] == []
 
 
 def test_in_an_open_loop_buyers_come_at_times_of_their_own(tmp_path: Path) -> None:
@@ -154,7 +157,7 @@ def test_in_an_open_loop_buyers_come_at_times_of_their_own(tmp_path: Path) -> No
     # Sixty at a hundred a second; far from it only in one run of many millions.
     assert 0.2 < (dues[-1] - dues[0]) / 1e9 < 1.5
     verdict = judged(shop, folder)
-    assert FAIL not in {each.verdict for each in verdict.properties}, verdict.to_json()
+    assert [each for each in verdict.properties if each.verdict == FAIL] == []
 
 
 @pytest.mark.long

@@ -25,7 +25,7 @@ def main(path: str) -> int:
     if not judged.reason:
         judged = judge_run(folder, run["histories"], run["properties"])
     verdict, reason = judged
-    story = Story(run["title"], run["repeat"], run["facts"], reason)
+    story = Story(run["title"], run["repeat"], run["facts"], reason, run["buyers"])
     write_report(folder.report, folder, run["histories"], story, verdict)
     document = verdict.to_json() if verdict else {"verdict": UNKNOWN, "properties": []}
     (folder.path / "verdict.json").write_text(

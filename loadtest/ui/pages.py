@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from flask import Flask, Response, jsonify, request, send_file
 from locust.web import WebUI
@@ -31,6 +32,7 @@ def install(web_ui: WebUI, referee: Referee, reset: Reset, base: str = "") -> No
     assert app is not None
     # Keep the form's options in the order in which they were added.
     app.jinja_env.policies["json.dumps_kwargs"] = {"sort_keys": False}
+    app.before_request(_refuse_other_sites)
     _add_to_locusts_answers(app, referee, base)
     for path, view, method in (
         ("/correctness", _file("verdict.html"), "GET"),
@@ -83,6 +85,21 @@ def state(referee: Referee) -> dict[str, Any]:
         "purchases": figures.get("purchases", 0),
         "oversold": figures.get("oversold", 0),
     }
+
+
+def _refuse_other_sites() -> Response | None:
+    """Refuse POST requests that another site's page sends through a user's browser.
+
+    Locust itself allows every origin. Programs send neither header.
+    """
+    if request.method in {"GET", "HEAD", "OPTIONS"}:
+        return None
+    site, origin = request.headers.get("Sec-Fetch-Site"), request.headers.get("Origin")
+    if site is not None:
+        own = site in {"same-origin", "none"}
+    else:
+        own = origin is None or urlsplit(origin).netloc == request.host
+    return None if own else Response("Only Locust's own page may do this.", 403)
 
 
 def _add_to_locusts_answers(app: Flask, referee: Referee, base: str) -> None:

@@ -75,6 +75,7 @@ class Plan:
         facts = run.facts(self.sale) | ({"faults": self.fault} if self.faults else {})
         return {
             "title": run.title,
+            "buyers": run.buyers,
             "repeat": run.repeat,
             "properties": run.properties,
             "facts": facts,

@@ -83,6 +83,14 @@ def driver_of(client: object, *, asynchronous: bool) -> Driver | None:
     return found
 
 
+def address_of(pool: Any) -> str:
+    """Return where a pool of connections leads, in the same words in every process."""
+    place = pool.connection_kwargs
+    at = getattr(pool, "service_name", None) or place.get("path")
+    at = at or f"{place.get('host', 'localhost')}:{place.get('port', 6379)}"
+    return f"{at}/{place.get('db') or 0}"
+
+
 def close_with(owner: Any, method: str, close: Callable[[], Any]) -> None:
     """Call `close`, and await it if needed, whenever the owner's `method` is called.
 

@@ -28,12 +28,13 @@ class Sessions(Generic[Connection]):
     """
 
     def __init__(
-        self, connect: Callable[[], Connection], fileno: Callable[[Connection], int]
+        self, connect: Callable[[], Connection], fileno: Callable[[Connection], int], address: str
     ) -> None:
         """Store `connect`, which opens one autocommit connection; open nothing yet.
 
-        `fileno` returns the file number of a connection's socket.
+        `fileno` returns the file number of a connection's socket; `address` is the database's.
         """
+        self.address = address
         self._connect = connect
         self._fileno = fileno
         self._idle: list[Connection] = []

@@ -21,16 +21,19 @@ def readable(fileno: int) -> bool:
 
     An idle connection expects no answer, so readable means that the server has closed it.
     """
-    return watch(fileno)(0)
+    return bool(watch(fileno)(0))
 
 
-def watch(fileno: int) -> Callable[[float], bool]:
-    """Return a fast version of `readable` for one socket, which waits for the given seconds."""
+def watch(fileno: int) -> Callable[[float], object]:
+    """Return a fast version of `readable` for one socket, which waits for the given milliseconds.
+
+    What it returns is true if there is data to read.
+    """
     if not hasattr(select, "poll"):  # Windows
-        return lambda seconds: bool(select.select([fileno], [], [], seconds)[0])
+        return lambda ms: select.select([fileno], [], [], ms / 1000)[0]
     poll = select.poll()  # unlike select, not limited to the first 1,024 files of a process
     poll.register(fileno, select.POLLIN)
-    return lambda seconds: bool(poll.poll(seconds * 1000))
+    return poll.poll
 
 
 class Spinner:
@@ -46,7 +49,7 @@ class Spinner:
 
     __slots__ = ("_is_readable", "_left", "_rest")
 
-    def __init__(self, is_readable: Callable[[float], bool]) -> None:
+    def __init__(self, is_readable: Callable[[float], object]) -> None:
         self._is_readable = is_readable
         self._rest = 1
         self._left = 0

@@ -77,7 +77,9 @@ def postgres_sessions(url: str) -> Sessions[Connection]:
         connection.execute(f"SET client_connection_check_interval = {CLIENT_CHECK}")
         return connection
 
-    return Sessions(connect, lambda connection: connection.fileno())
+    place = psycopg.conninfo.conninfo_to_dict(url)
+    address = f"{place.get('host')}:{place.get('port')}/{place.get('dbname')}"
+    return Sessions(connect, lambda connection: connection.fileno(), address)
 
 
 def advisory_key(name: str) -> int:
@@ -194,6 +196,7 @@ class PostgresLock(WaitingLock):
         """Make a handle of the lock `name` on the server of `sessions`."""
         super().__init__(name, **options)
         self._sessions = sessions
+        self._address = sessions.address
 
     def _acquire(self, deadline: Deadline) -> Lease:
         connection = open_connection(self._sessions)
@@ -234,6 +237,8 @@ class AdvisoryLock(PostgresLock):
 
     Waiters get the lock in order of arrival.
     """
+
+    kind = "advisory"
 
     capabilities = Capabilities(
         fence=True,

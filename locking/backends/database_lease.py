@@ -25,6 +25,7 @@ from locking.backends._sessions import Sessions
 from locking.backends._waiting import Deadline, WaitingLock
 from locking.backends.database import Connection, advisory_key, borrowed_connection, scalar
 from locking.base import Capabilities, Lease, LockTimeout
+from locking.terms import lease_length
 
 logger = logging.getLogger(__name__)
 
@@ -105,9 +106,10 @@ class LeaseRowLock(WaitingLock):
     ) -> None:
         """Make a handle of the lock `name`, with leases of `lease` seconds."""
         super().__init__(name, **options)
-        self.lease_seconds = lease
+        self.lease_seconds = lease_length(lease)
         self.channel = f"lock_{advisory_key(name) & (2**64 - 1):x}"
         self._sessions = sessions
+        self._address = sessions.address
 
     def _acquire(self, deadline: Deadline) -> Lease:
         holder = uuid.uuid4()

@@ -32,6 +32,7 @@ from requests import RequestException
 
 from locking.backends._waiting import Deadline, WaitingLock
 from locking.base import Capabilities, Lease, LockTimeout, LockUnavailable
+from locking.terms import lease_length
 
 logger = logging.getLogger(__name__)
 
@@ -164,7 +165,8 @@ class EtcdLock(WaitingLock):
         """Make a handle of the lock `name`, with leases of `lease` seconds."""
         super().__init__(name, **options)
         self.client = client
-        self.lease_seconds = lease
+        self._address = client.base_url
+        self.lease_seconds = lease_length(lease)
         self.prefix = f"{ROOT}{quote(name, safe='')}/"
 
     def _acquire(self, deadline: Deadline) -> Lease:

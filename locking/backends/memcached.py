@@ -28,6 +28,7 @@ from pymemcache import MemcacheError, PooledClient
 
 from locking.backends._waiting import Deadline, WaitingLock
 from locking.base import Capabilities, Lease, LockUnavailable
+from locking.terms import lease_length
 
 logger = logging.getLogger(__name__)
 
@@ -35,8 +36,9 @@ TIMEOUT = 1.0  # s; a healthy memcached answers in microseconds
 MAX_PAUSE = 0.1  # s; between tries of a waiter
 # s; memcached's clock ticks once per second, so an expiry loses up to one.
 CLOCK_TICK = 1
-# s; lifetime of the counter; a new one starts higher.  memcached takes over 30 days as a timestamp.
-FENCE_LIFE = 7 * 86_400
+# s; memcached takes an expiry of more than 30 days as a date, which in 1970 is long past.
+MAX_LEASE = 30 * 86_400 - CLOCK_TICK
+FENCE_LIFE = 7 * 86_400  # s; lifetime of the counter; a new one starts higher
 ALREADY_EXPIRED = -1  # an expiry in the past deletes the item as soon as it is stored
 
 
@@ -61,6 +63,8 @@ class ItemLease(Lease):
     """A lease backed by an item with our value."""
 
     __slots__ = ("_lock", "_value")
+
+    longest = MAX_LEASE
 
     def __init__(self, lock: MemcachedLock, value: bytes, sent_at: float) -> None:
         """Create the lease of the item added by the command sent at `sent_at`."""
@@ -107,10 +111,11 @@ class MemcachedLock(WaitingLock):
     def __init__(
         self, client: PooledClient, name: str, *, lease: float = 10.0, **options: Any
     ) -> None:
-        """Make a handle of the lock `name`, with leases of `lease` seconds."""
+        """Make a handle of the lock `name`, with leases of `lease` seconds, less than 30 days."""
         super().__init__(name, **options)
         self.client = client
-        self.lease_seconds = lease
+        self._address = str(client.server)
+        self.lease_seconds = lease_length(lease, MAX_LEASE)
         self.key = item_key("lock", name)
         self.fence_key = item_key("fence", name)
 

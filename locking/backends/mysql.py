@@ -48,8 +48,9 @@ FAILURES = (pymysql.Error, OSError)
 def mysql_sessions(**parameters: Any) -> Sessions[Any]:
     """Return sessions on a server; `parameters` are those of `pymysql.connect`."""
     options = {"autocommit": True, "connect_timeout": CONNECT_TIMEOUT, **parameters}
+    address = options.get("unix_socket") or f"{options.get('host')}:{options.get('port')}"
     return Sessions(
-        lambda: pymysql.connect(**options), lambda connection: connection._sock.fileno()
+        lambda: pymysql.connect(**options), lambda connection: connection._sock.fileno(), address
     )
 
 
@@ -119,6 +120,7 @@ class MySQLLock(WaitingLock):
         """Make a handle of the lock `name` on the server of `sessions`."""
         super().__init__(name, **options)
         self.sessions = sessions
+        self._address = sessions.address
         self.key = lock_name(name)
 
     def _acquire(self, deadline: Deadline) -> Lease:

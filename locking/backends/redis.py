@@ -17,11 +17,10 @@ it has none.  Killed waiters, however many, delay the next living one by about a
 from __future__ import annotations
 
 import threading
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from redis.exceptions import RedisError
 
-from locking.backends.redis_cluster import ClusterTransport, transport_for
 from locking.backends.redis_handle import RedisHandle, RedisLockSettings, Remote
 from locking.backends.redis_lease import RedisLeaseState, ms, unavailable
 from locking.backends.redis_protocol import (
@@ -33,6 +32,7 @@ from locking.backends.redis_protocol import (
 from locking.backends.redis_transport import (
     NO_ANSWER,
     Wait,
+    transport_for,
 )
 from locking.base import Lease, Lock, LockError, LockTimeout, LockUnavailable, time_limit
 from locking.renewal import RENEWER, Renewal, Renewer
@@ -75,30 +75,24 @@ class BlockingRemote(Remote):
                 popped: bytes | None = self.transport.pop(wake_list, seconds)
                 return popped
             popped = self.transport.pop(wake_list, seconds, self.patience(give_up, seconds))
-        except NO_ANSWER:
-            return None
         except RedisError as error:
-            unavailable(self.name, error)
+            self.after_pop(error, give_up)
+            return None
         return popped
 
     def server(self) -> object:
         """Return what identifies the server for renewals: on a cluster, the node."""
-        if isinstance(self.transport, ClusterTransport):
-            try:
-                return self.transport.node_of(self.keys.all[0])
-            except RedisError:
-                return self.transport  # no node serves the slot at the moment
-        return self.transport
+        node_of = getattr(self.transport, "node_of", None)  # a cluster's transport has it
+        try:
+            return self.transport if node_of is None else node_of(self.keys.all[0])
+        except RedisError:
+            return self.transport  # no node serves the slot at the moment
 
 
 class RedisLease(RedisLeaseState, Lease):
     """A granted `RedisLock`; release it once per acquire if its thread acquired it again."""
 
-    __slots__ = ("_thread",)
-
-    def __init__(self, lock: RedisLock, holder: str) -> None:
-        super().__init__(lock, holder)
-        self._thread = threading.current_thread()
+    __slots__ = ()
 
     @property
     def server(self) -> object:
@@ -112,7 +106,7 @@ class RedisLease(RedisLeaseState, Lease):
 
     def extend(self, seconds: float) -> None:
         """Set the lease to expire `seconds` from now, and to be renewed for as long; as `Lease`."""
-        self.begin_extension(seconds)
+        self.begin_extension()
         try:
             super().extend(seconds)
         finally:
@@ -125,7 +119,7 @@ class RedisLease(RedisLeaseState, Lease):
     def renew(self) -> tuple[Renewal, float]:
         """Extend the lease if its owner still needs it; called by the renewal thread."""
         now, extensions = self.clock.monotonic(), self.extensions
-        seconds = self.renewal_seconds(now) if _is_alive(self._thread) else 0.0
+        seconds = self.renewal_seconds(now) if _is_alive(self.owner()) else 0.0
         if seconds <= 0:
             return self.skip_renewal(now)
         try:
@@ -137,7 +131,8 @@ class RedisLease(RedisLeaseState, Lease):
     def _release(self) -> bool:
         if self.is_inherited():
             return False
-        self._remote.renewer.cancel(self.holder)
+        if self._remote.renewed:
+            self._remote.renewer.cancel(self.holder)
         remote, args = self._remote, (self.holder, str(self.token), "")
         repeated, self.release_sent = self.release_sent, True
         if not repeated:
@@ -154,6 +149,14 @@ class RedisLease(RedisLeaseState, Lease):
     def _extend(self, seconds: float) -> bool:
         answer: int = self._remote.run(self._remote.scripts.renew, self.holder, ms(seconds), "1")
         return answer != 0
+
+
+class BlockingLockSettings(RedisLockSettings, total=False):
+    """The settings of the blocking locks; `RedisLock` has the defaults."""
+
+    replicas: int
+    replica_timeout: float
+    renewer: Renewer
 
 
 class RedisLock(RedisHandle, Lock):
@@ -190,14 +193,17 @@ class RedisLock(RedisHandle, Lock):
         self._reentrant = self.capabilities.reentrant
         self._wait: Wait = (replicas, round(replica_timeout * 1000)) if replicas else None
 
-    @property
-    def lease(self) -> RedisLease:
-        """The lease that this thread acquired last; raises `LockNotHeld` if it holds none."""
-        found: RedisLease = self._latest()
-        return found
+    if TYPE_CHECKING:
 
-    def __enter__(self) -> RedisLease:
-        return self.acquire()
+        @property
+        def lease(self) -> RedisLease:
+            """See `Lock.lease`."""
+
+        def __enter__(self) -> RedisLease: ...
+
+    def server_address(self) -> str:
+        """See `Handle.server_address`."""
+        return str(self.transport.address())
 
     def acquire(self, timeout: float | None = None, *, blocking: bool = True) -> RedisLease:
         """Wait for the lock for at most `timeout` seconds; None: no limit, 0: try once."""
@@ -208,9 +214,10 @@ class RedisLock(RedisHandle, Lock):
             held: RedisLease | None = self._held.latest(thread)
             if held is not None and held.count_reentry():
                 return held
-        began = self.clock.monotonic()
+        monotonic = self.remote.clock.monotonic
+        began = monotonic()
         holder = self.new_holder()
-        lease = RedisLease(self, holder)
+        lease = RedisLease(self, holder, thread)
         if self.renewed:
             self.renewer.register(holder, lease, began + self.lease_seconds / 3)
         try:
@@ -219,13 +226,13 @@ class RedisLock(RedisHandle, Lock):
                 grant = self._replicate(holder, grant, self._wait)
         except BaseException as error:
             self.renewer.cancel(holder)
-            self.hooks.waited(self.name, self.clock.monotonic() - began, False)
+            self.hooks.waited(self.name, monotonic() - began, False)
             if not isinstance(error, LockUnavailable | LockTimeout) or isinstance(error, LateGrant):
                 self._leave(holder, error)
             raise
         lease.begin(grant, self.max_hold)
         self._held.add(thread, lease)
-        self.hooks.waited(self.name, self.clock.monotonic() - began, True)
+        self.hooks.waited(self.name, monotonic() - began, True)
         return lease
 
     def owned(self) -> bool:
@@ -262,7 +269,8 @@ class RedisLock(RedisHandle, Lock):
         remote, holder = self.remote, lease.holder
         give_up = self.give_up_at(timeout)
         steps = self.acquire_steps(holder, timeout)
-        wake_list, note = self.keys.wake_list(holder), ""
+        wake_list = ""
+        note: str | None = None
         step = next(steps)
         try:
             while True:
@@ -273,7 +281,10 @@ class RedisLock(RedisHandle, Lock):
                     elif isinstance(step, Pause):
                         self.clock.sleep(step.seconds)
                     else:
-                        note = note or self._note_own_lease(lease, timeout)
+                        if not wake_list:
+                            wake_list, thread = self.keys.wake_list(holder), lease.owner()
+                            others = self.renewer.leases(lease.server)
+                            note = remote.note_own_lease(others, thread, timeout)
                         result = remote.pop(wake_list, step, give_up)
                 except LockUnavailable as error:
                     step = steps.throw(error)
@@ -283,15 +294,9 @@ class RedisLock(RedisHandle, Lock):
             grant: Grant = done.value
             return grant
         except LockTimeout as error:
-            if note.strip():
+            if note:
                 error.add_note(note)
             raise
-
-    def _note_own_lease(self, lease: RedisLease, timeout: float | None) -> str:
-        others = self.renewer.leases(lease.server)
-        if self.remote.own_lease_in_the_way(others, threading.current_thread()):
-            return self.refuse_to_wait_for_itself(timeout)
-        return " "  # looked for, and there is none
 
     def _replicate(self, holder: str, grant: Grant, wait: tuple[int, int]) -> Grant:
         """Wait until enough replicas have the grant, so that a failover keeps it."""
@@ -316,11 +321,11 @@ class RedisLock(RedisHandle, Lock):
         """Leave the queue, or release a lock granted meanwhile, after an interruption."""
         try:
             self.run(self.scripts.release, *self.abandon_args(holder))
-        except LockUnavailable as problem:
-            error.add_note(f"and then LockUnavailable: {problem}")
+        except LockError as problem:
+            error.add_note(f"and then {type(problem).__name__}: {problem}")
 
 
-def _is_alive(thread: threading.Thread) -> bool:
+def _is_alive(thread: threading.Thread | None) -> bool:
     # Not Thread.is_alive: it always returns True for the stand-in of a greenlet or of a foreign
     # thread, but gevent removes the stand-in from this list when the greenlet ends.
     return thread in threading.enumerate()

@@ -10,7 +10,7 @@ import contextlib
 import weakref
 from math import inf
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from redis.exceptions import RedisError
 
@@ -26,7 +26,10 @@ from locking.backends.redis_transport import NO_ANSWER
 from locking.backends.redis_transport_async import async_transport_for
 from locking.base import AsyncLock, LockError, LockTimeout, LockUnavailable, time_limit
 
-_HELD: weakref.WeakSet[AsyncRedisLease] = weakref.WeakSet()
+_HELD: weakref.WeakKeyDictionary[Any, weakref.WeakSet[AsyncRedisLease]] = (
+    weakref.WeakKeyDictionary()
+)
+"""The leases of each task.  Loops in several threads run at once, so a task sees its own only."""
 
 
 class AsyncRemote(Remote):
@@ -52,23 +55,21 @@ class AsyncRemote(Remote):
         patience = self.patience(give_up, seconds)
         try:
             popped: bytes | None = await self.transport.pop(wake_list, seconds, patience)
-        except NO_ANSWER:
-            return None
         except RedisError as error:
-            unavailable(self.name, error)
+            self.after_pop(error, give_up)
+            return None
         return popped
 
 
 class AsyncRedisLease(RedisLeaseState):
     """A granted `AsyncRedisLock`; the asyncio version of `RedisLease`."""
 
-    __slots__ = ("_ended", "_renewal_task", "_task")
+    __slots__ = ("_ended", "_renewal_task")
 
     def __init__(self, lock: AsyncRedisLock, holder: str) -> None:
-        super().__init__(lock, holder)
+        super().__init__(lock, holder, asyncio.current_task())
         self._ended = asyncio.Event()
         self._renewal_task: asyncio.Task[None] | None = None
-        self._task = asyncio.current_task()
 
     def start_renewing(self) -> None:
         """Start the renewal task, or start it again for another length of the lease."""
@@ -100,10 +101,11 @@ class AsyncRedisLease(RedisLeaseState):
         """Set the lease to expire `seconds` from now, and to be renewed for as long.
 
         It never re-creates a lost lease.  Raises `LockLost` if another client may hold the lock,
-        `LockUnavailable` if the server does not answer, ValueError for less than 1 ms.
+        `LockUnavailable` if the server does not answer, ValueError as `Lease.extend`.
         """
         self.check()
-        self.begin_extension(seconds)
+        seconds = self._extension(seconds)
+        self.begin_extension()
         remote, deadline = self._remote, self.clock.monotonic() + seconds
         self._deadline = min(self._deadline, deadline)  # as in `Lease.extend`
         try:
@@ -139,7 +141,8 @@ class AsyncRedisLease(RedisLeaseState):
     async def renew(self) -> float:
         """Renew the lease if its task still runs; return when to renew it again (monotonic)."""
         now, extensions = self.clock.monotonic(), self.extensions
-        has_ended = self._task is None or self._task.done()
+        task = self.owner()
+        has_ended = task is None or task.done()
         seconds = 0.0 if has_ended else self.renewal_seconds(now)
         if seconds <= 0:
             return self.skip_renewal(now)[1]
@@ -207,14 +210,13 @@ class AsyncRedisLock(RedisHandle, AsyncLock):
         super().__init__(async_transport_for(client), name, **settings)
         self._reentrant = self.capabilities.reentrant
 
-    @property
-    def lease(self) -> AsyncRedisLease:
-        """The lease that this task acquired last; raises `LockNotHeld` if it holds none."""
-        found: AsyncRedisLease = self._latest()
-        return found
+    if TYPE_CHECKING:
 
-    async def __aenter__(self) -> AsyncRedisLease:
-        return await self.acquire()
+        @property
+        def lease(self) -> AsyncRedisLease:
+            """See `AsyncLock.lease`."""
+
+        async def __aenter__(self) -> AsyncRedisLease: ...
 
     async def acquire(
         self, timeout: float | None = None, *, blocking: bool = True
@@ -244,7 +246,7 @@ class AsyncRedisLock(RedisHandle, AsyncLock):
         if self.renewed:
             lease.start_renewing()
         self._held.add(task, lease)
-        _HELD.add(lease)
+        _HELD.setdefault(task, weakref.WeakSet()).add(lease)
         self.hooks.waited(self.name, self.clock.monotonic() - began, True)
         return lease
 
@@ -286,7 +288,8 @@ class AsyncRedisLock(RedisHandle, AsyncLock):
         remote = self.remote
         give_up = self.give_up_at(timeout)
         steps = self.acquire_steps(holder, timeout)
-        wake_list, note = self.keys.wake_list(holder), ""
+        wake_list, task = self.keys.wake_list(holder), asyncio.current_task()
+        note: str | None = None
         step = next(steps)
         try:
             while True:
@@ -297,8 +300,7 @@ class AsyncRedisLock(RedisHandle, AsyncLock):
                     elif isinstance(step, Pause):
                         await asyncio.sleep(step.seconds)
                     else:
-                        if remote.own_lease_in_the_way(_HELD, asyncio.current_task()):
-                            note = self.refuse_to_wait_for_itself(timeout)
+                        note = remote.note_own_lease(_HELD.get(task, ()), task, timeout) or note
                         result = await remote.pop(wake_list, step, give_up)
                 except LockUnavailable as error:
                     step = steps.throw(error)
@@ -316,8 +318,8 @@ class AsyncRedisLock(RedisHandle, AsyncLock):
         """Leave the queue, or release a lock granted meanwhile, after a cancellation."""
         try:
             await self.run(self.scripts.release, *self.abandon_args(holder))
-        except LockUnavailable as problem:
-            error.add_note(f"and then LockUnavailable: {problem}")
+        except LockError as problem:
+            error.add_note(f"and then {type(problem).__name__}: {problem}")
 
 
 async def _renew_until_lost(reference: weakref.ref[AsyncRedisLease]) -> None:

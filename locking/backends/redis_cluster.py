@@ -1,4 +1,4 @@
-"""The transport on a cluster, and the choice of the transport for a client."""
+"""The transport on a cluster."""
 
 from __future__ import annotations
 
@@ -13,21 +13,19 @@ from redis.exceptions import (
     TryAgainError,
 )
 
-from locking.backends._drivers import Driver, driver_of, is_foreign, reject, translate
+from locking.backends._drivers import Driver, is_foreign, translate
 from locking.backends.redis_protocol import Script
 from locking.backends.redis_transport import (
     DEFAULT_TIMEOUT,
     NO_ANSWER,
-    NodeTransport,
     Transport,
     Wait,
+    transport_for,
     within,
 )
 
 MOVED = (MovedError, AskError, TryAgainError)
 """The errors of a cluster node that does not, or not yet, serve the key."""
-
-_CLIENTS: dict[str, Any] = {}
 
 
 class ClusterTransport:
@@ -56,6 +54,13 @@ class ClusterTransport:
             key, patience, lambda node: node.pop(key, seconds, patience)
         )
         return popped
+
+    def address(self) -> str:
+        """See `Transport.address`."""
+        # Of a client that has not connected yet, only the nodes that it was given are known.
+        given = vars(self._cluster).get("_nodes")
+        nodes = given or self._cluster.nodes_manager.startup_nodes.values()
+        return ",".join(sorted(f"{node.host}:{node.port}" for node in nodes))
 
     def node_of(self, key: str) -> Transport:
         """Return the transport of the node that serves the key, as far as is known."""
@@ -88,31 +93,3 @@ class ClusterTransport:
             if is_foreign(error):
                 raise translate(error) from error
             raise
-
-
-def transport_for(client: Any) -> Transport:
-    """Return the transport of a client, or of a URL; all locks on it share one.
-
-    It is an attribute of the client: a table with the clients as weak keys would keep them for
-    ever, because a cluster's transport refers to its client.
-    """
-    known: Transport | None = getattr(client, "_lock_transport", None)
-    if known is not None:
-        return known
-    if isinstance(client, str):
-        return transport_for(_client_at(client))
-    driver = driver_of(client, asynchronous=False)
-    if driver is None:
-        if not hasattr(client, "run") or not hasattr(client, "pop"):
-            reject(client)
-        transport: Transport = client
-        return transport
-    made = (ClusterTransport if driver.cluster else NodeTransport)(client, driver)
-    shared: Transport = vars(client).setdefault("_lock_transport", made)  # atomic
-    return shared
-
-
-def _client_at(url: str) -> Any:
-    from locking.redis_client import connect  # it imports this module
-
-    return _CLIENTS.get(url) or _CLIENTS.setdefault(url, connect(url))

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from math import inf
 from typing import Any, ClassVar, TypedDict
 
-from locking.backends.redis_lease import MIN_LEASE, RedisLeaseState, ms, text
+from redis.exceptions import RedisError
+
+from locking.backends.redis_lease import RedisLeaseState, ms, text, unavailable
 from locking.backends.redis_protocol import (
     MUTEX,
     TOKENS,
@@ -15,7 +18,9 @@ from locking.backends.redis_protocol import (
     Scripts,
     acquire_steps,
 )
+from locking.backends.redis_transport import NO_ANSWER
 from locking.base import NO_HOOKS, SYSTEM_CLOCK, Capabilities, Clock, Held, Hooks, LockError
+from locking.terms import lease_length
 
 logger = logging.getLogger(__name__)
 
@@ -61,15 +66,31 @@ class Remote:
         """Return whether there is time to send a command again that got no answer."""
         return give_up is None or self.clock.monotonic() < give_up
 
-    def own_lease_in_the_way(self, leases: Iterable[Any], owner: object) -> bool:
-        """Return whether the waiting thread or task itself holds the lock by another handle."""
-        return self.reentrant and any(
-            isinstance(lease, RedisLeaseState)
-            and lease.owner_key is owner
-            and lease.is_of(self.keys)
-            and lease.remaining() > 0
-            for lease in leases
-        )
+    def after_pop(self, error: RedisError, give_up: float | None) -> None:
+        """Let the next acquire step find out what a lost answer was, if there is time for one."""
+        if not (isinstance(error, NO_ANSWER) and self.may_repeat(give_up)):
+            unavailable(self.name, error)
+
+    def note_own_lease(
+        self, leases: Iterable[Any], owner: object, timeout: float | None
+    ) -> str | None:
+        """Return a note for a wait for a lease of the waiting thread or task; None if it has none.
+
+        Raises LockError if that lease never ends and the wait has no limit.
+        """
+        for lease in leases if self.reentrant else ():
+            if (
+                isinstance(lease, RedisLeaseState)
+                and lease.token is not None  # otherwise it waits as well
+                and lease.owner() is owner
+                and lease.is_of(self.keys)
+                and lease.remaining() > 0
+            ):
+                why = f"the caller itself holds {self.name!r} by another handle: use one handle"
+                if timeout is None and lease.never_ends():
+                    raise LockError(f"{why}; this call would wait for ever")
+                return why
+        return None
 
 
 class RedisHandle:
@@ -78,6 +99,7 @@ class RedisHandle:
     kind = "lock"
     """The prefix of the keys; locks of different kinds may have the same name."""
     scripts: Scripts = MUTEX
+    always_fair = False
     remote_class: ClassVar[type[Remote]] = Remote
     capabilities: ClassVar[Capabilities] = Capabilities(
         fence=True,
@@ -106,12 +128,11 @@ class RedisHandle:
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         """Store the settings; see `RedisLock`."""
-        if not lease >= MIN_LEASE or (max_hold is not None and not max_hold >= MIN_LEASE):
-            raise ValueError(
-                f"lease ({lease} s) and max_hold ({max_hold} s) must be above zero: at least 1 ms"
-            )
+        if self.always_fair and not fair:
+            raise ValueError(f"{type(self).__name__} has one queue for all: it is always fair")
         self.name = name
-        self.lease_seconds = lease if max_hold is None else min(lease, max_hold)
+        longest = inf if max_hold is None else lease_length(max_hold, inf)
+        self.lease_seconds = min(lease_length(lease), longest)
         self.max_hold = max_hold
         self.renewed = renew
         self.hooks = hooks
@@ -151,26 +172,16 @@ class RedisHandle:
             lease=self.lease_seconds,
             mode=self._mode,
             timeout=timeout,
-            monotonic=self.clock.monotonic,
+            monotonic=self.remote.clock.monotonic,
         )
 
     def give_up_at(self, timeout: float | None) -> float | None:
         """Return when no answer is awaited any more; None: the client's time-outs decide."""
-        return self.clock.monotonic() + timeout if timeout else None
+        return self.remote.clock.monotonic() + timeout if timeout else None
 
     def abandon_args(self, holder: str) -> tuple[str, str, str]:
         """Return the release script's arguments for a waiter that was interrupted."""
         return holder, "0", f"{self._mode}{ms(self.lease_seconds)}:{holder}"
-
-    def refuse_to_wait_for_itself(self, timeout: float | None) -> str:
-        """Return a note for a wait that only this very thread or task can end.
-
-        Raises LockError if the wait has no limit.
-        """
-        why = f"the caller itself holds {self.name!r} by another handle: use one handle"
-        if timeout is None:
-            raise LockError(f"{why}; this call would wait for ever")
-        return why
 
     def owners_in(self, values: list[bytes | str]) -> list[str]:
         """Return the owners in a list of "fence:token:owner"; a foreign value as it is."""

@@ -6,6 +6,8 @@ only send and receive.
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Callable
 from math import inf
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -14,12 +16,10 @@ from redis.exceptions import RedisError
 from locking.backends.redis_protocol import TOKENS, Grant, Keys
 from locking.base import LeaseState, LockError, LockUnavailable
 from locking.renewal import Renewal
+from locking.terms import MIN_LEASE
 
 if TYPE_CHECKING:
     from locking.backends.redis_handle import RedisHandle  # which imports this module
-
-MIN_LEASE = 0.001
-"""Seconds; the servers count in milliseconds."""
 
 
 class RedisLeaseState(LeaseState):
@@ -34,14 +34,16 @@ class RedisLeaseState(LeaseState):
         "_remote",
         "_seconds",
         "holder",
+        "owner",
         "release_sent",
     )
 
-    def __init__(self, lock: RedisHandle, holder: str) -> None:
-        """Create the state of an acquisition of `lock`, a handle of either kind."""
-        super().__init__(lock.name, clock=lock.clock, hooks=lock.hooks)
+    def __init__(self, lock: RedisHandle, holder: str, owner: object) -> None:
+        """Create the state of an acquisition of `lock` by `owner`, a thread or a task."""
+        super().__init__(lock.name, clock=lock.remote.clock, hooks=lock.hooks)
         self._remote: Any = lock.remote
         self.holder = holder
+        self.owner: Callable[[], Any] = weakref.ref(owner)
         self.release_sent = False
         """Whether the server may have executed a release whose answer we did not get."""
         self._seconds = lock.lease_seconds
@@ -62,6 +64,10 @@ class RedisLeaseState(LeaseState):
     def is_of(self, keys: Keys) -> bool:
         """Return whether it is a lease of the lock with these keys."""
         return self._keys is keys or self._keys.all == keys.all
+
+    def never_ends(self) -> bool:
+        """Return whether the lease is renewed for as long as its owner lives."""
+        return bool(self._remote.renewed) and self._max_until == inf
 
     # -- reentrancy, counted on the client only
 
@@ -124,10 +130,12 @@ class RedisLeaseState(LeaseState):
         """How often an `extend` has begun or ended: odd while one is under way."""
         return self._extensions
 
-    def begin_extension(self, seconds: float) -> None:
-        """Check and count an extension; call before sending it, and `end_extension` after it."""
-        if not seconds >= MIN_LEASE:
-            raise ValueError(f"a lease of {seconds} s is too short: at least {MIN_LEASE} s")
+    def _extension(self, seconds: float) -> float:
+        left = self._max_until - self.clock.monotonic()
+        return min(super()._extension(seconds), max(left, MIN_LEASE))
+
+    def begin_extension(self) -> None:
+        """Count an extension; call before sending it, and `end_extension` after it."""
         self._extensions += 1
 
     def end_extension(self) -> None:
@@ -156,10 +164,13 @@ class RedisLeaseState(LeaseState):
 def unavailable(name: str, error: RedisError) -> NoReturn:
     """Raise `LockUnavailable` for an error of the server or the connection.
 
-    Raises LockError for a semaphore with another number of permits.
+    Raises LockError for a semaphore with another number of permits, and for a key of the lock that
+    holds something else.
     """
     if str(error).startswith("PERMITS"):
         raise LockError(f"semaphore {name!r}: {error}") from error
+    if "WRONGTYPE" in str(error):
+        raise LockError(f"a key of lock {name!r} holds something else: {error}") from error
     raise LockUnavailable(f"the server of lock {name!r} did not answer: {error}") from error
 
 

@@ -210,6 +210,8 @@ def acquire_steps(
         try:
             message = yield max(0.001, min(SLICE, until_expiry, deadline - now))
         except LockUnavailable:
+            if monotonic() >= deadline:
+                raise  # the last try would wait for an answer once more
             message = None  # the next acquire step finds out
         now = monotonic()
         if message:

@@ -7,22 +7,18 @@ writer.  Leases, fencing tokens, renewal and wake-ups are those of `RedisLock` a
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
-from locking.backends.redis import RedisLock
+from locking.backends.redis import BlockingLockSettings, RedisLock
 from locking.backends.redis_async import AsyncRedisLock
-from locking.backends.redis_handle import RedisHandle
+from locking.backends.redis_handle import RedisHandle, RedisLockSettings
 from locking.backends.redis_protocol import SHARED
 
 
 class _Shared(RedisHandle):
     scripts = SHARED
+    always_fair = True
     role = ""
-
-    def __init__(self, *args: Any, **settings: Any) -> None:
-        if not settings.get("fair", True):
-            raise ValueError(f"{type(self).__name__} has one queue for all: it is always fair")
-        super().__init__(*args, **settings)
 
     def new_holder(self) -> str:
         return f"{self.role}-{super().new_holder()}"
@@ -36,6 +32,7 @@ class _Read(_Shared):
 class _Write(_Shared):
     kind = "rw"
     role = "w"
+    strength = 2  # excludes what the read lock excludes
 
 
 class _Semaphore(_Shared):
@@ -43,15 +40,22 @@ class _Semaphore(_Shared):
     capabilities = replace(RedisHandle.capabilities, reentrant=False)
 
     def __init__(
-        self, client: Any, name: str, permits: int, *, take: int = 1, **settings: Any
+        self,
+        client: Any,
+        name: str,
+        permits: int,
+        *,
+        take: int = 1,
+        **settings: Unpack[BlockingLockSettings],
     ) -> None:
         if permits < 1:
             raise ValueError(f"a semaphore needs at least one permit, not {permits}")
         if not 1 <= take <= permits:
             raise ValueError(f"an acquire takes from 1 to all {permits} permits, not {take}")
-        super().__init__(client, name, **settings)
+        plain: Any = settings  # `RedisHandle` knows fewer, but what follows it here is a lock
+        super().__init__(client, name, **plain)
         self.permits = permits
-        self.take = take
+        self.take = self.strength = take
         self.role = f"s{permits}" if take == 1 else f"s{permits}x{take}"
 
 
@@ -70,7 +74,7 @@ class RedisReadWriteLock:
     holds one and waits for the other waits for itself, which without a time-out raises LockError.
     """
 
-    def __init__(self, client: Any, name: str, **settings: Any) -> None:
+    def __init__(self, client: Any, name: str, **settings: Unpack[BlockingLockSettings]) -> None:
         self.read = RedisReadLock(client, name, **settings)
         self.write = RedisWriteLock(client, name, **settings)
 
@@ -96,10 +100,22 @@ class AsyncRedisWriteLock(_Write, AsyncRedisLock):
 class AsyncRedisReadWriteLock:
     """The asyncio version of `RedisReadWriteLock`; both kinds exclude each other."""
 
-    def __init__(self, client: Any, name: str, **settings: Any) -> None:
+    def __init__(self, client: Any, name: str, **settings: Unpack[RedisLockSettings]) -> None:
         self.read = AsyncRedisReadLock(client, name, **settings)
         self.write = AsyncRedisWriteLock(client, name, **settings)
 
 
 class AsyncRedisSemaphore(_Semaphore, AsyncRedisLock):
     """The asyncio version of `RedisSemaphore`; both kinds share the permits."""
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            client: Any,
+            name: str,
+            permits: int,
+            *,
+            take: int = 1,
+            **settings: Unpack[RedisLockSettings],
+        ) -> None: ...

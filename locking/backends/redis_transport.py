@@ -28,7 +28,15 @@ try:
 except ImportError:  # optional, encodes ten times as fast
     hiredis = None  # type: ignore[assignment]
 
-from locking.backends._drivers import Driver, close_with, is_foreign, translate
+from locking.backends._drivers import (
+    Driver,
+    address_of,
+    close_with,
+    driver_of,
+    is_foreign,
+    reject,
+    translate,
+)
 from locking.backends._sockets import Spinner, is_cooperative, watch
 from locking.backends.redis_protocol import Script
 
@@ -72,6 +80,9 @@ class Transport(Protocol):
         `patience` limits the seconds to wait for the answer beyond those.
         """
 
+    def address(self) -> str:
+        """Return where the server is, in the same words in every process."""
+
 
 def encode_command(*command: str) -> bytes:
     """Encode a command for the Redis protocol."""
@@ -111,7 +122,10 @@ def within(seconds: float, function: Callable[[], T]) -> T:
 
 
 class Link:
-    """A connection; whether it is readable, which means dead while idle; and a spinner."""
+    """A connection; whether it is readable, which means dead while idle; and a spinner.
+
+    `is_readable` waits for the given milliseconds.
+    """
 
     __slots__ = ("connection", "is_readable", "spinner")
 
@@ -120,7 +134,7 @@ class Link:
         # The one private attribute that is used; without it, a round trip takes longer.
         sock = getattr(connection, "_sock", None)
         if sock is None:
-            self.is_readable: Callable[[float], bool] = connection.can_read
+            self.is_readable: Callable[[float], object] = lambda ms: connection.can_read(ms / 1000)
         else:
             sock.settimeout(usual_timeout)
             self.is_readable = watch(sock.fileno())
@@ -259,6 +273,10 @@ class NodeTransport:
         else:
             link.connection.disconnect()
 
+    def address(self) -> str:
+        """See `Transport.address`."""
+        return address_of(self._pool)
+
     def forget_connections(self) -> None:
         """Drop the connections after a fork without closing them; they belong to the parent."""
         self._idle = []
@@ -270,8 +288,45 @@ class NodeTransport:
             link.connection.disconnect()
 
 
+_CLIENTS: dict[str, Any] = {}
+
+
+def transport_for(client: Any) -> Transport:
+    """Return the transport of a client, or of a URL; all locks on it share one.
+
+    It is an attribute of the client: a table with the clients as weak keys would keep them forever,
+    because a cluster's transport refers to its client.
+    """
+    known: Transport | None = getattr(client, "_lock_transport", None)
+    if known is not None:
+        return known
+    if isinstance(client, str):
+        return transport_for(_client_at(client))
+    driver = driver_of(client, asynchronous=False)
+    if driver is None:
+        if not hasattr(client, "run") or not hasattr(client, "pop"):
+            reject(client)
+        transport: Transport = client
+        return transport
+    made: Transport
+    if driver.cluster:
+        from locking.backends.redis_cluster import ClusterTransport  # it imports this module
+
+        made = ClusterTransport(client, driver)
+    else:
+        made = NodeTransport(client, driver)
+    shared: Transport = vars(client).setdefault("_lock_transport", made)  # atomic
+    return shared
+
+
+def _client_at(url: str) -> Any:
+    from locking.redis_client import connect  # it imports this module
+
+    return _CLIENTS.get(url) or _CLIENTS.setdefault(url, connect(url))
+
+
 def _await(link: Link, seconds: float) -> None:
-    if not link.is_readable(seconds):
+    if not link.is_readable(seconds * 1000):
         link.connection.disconnect()
         raise TimeoutError(f"no answer within {seconds:.3f} s")
 

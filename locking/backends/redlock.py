@@ -3,6 +3,7 @@
 Guarantees: clients can acquire and release while a minority of the servers is down.  Mutual
 exclusion holds as long as clocks run at about the same rate, no client is paused past its lease,
 and no server restarts without its data within a lease; keep such a server offline for one lease.
+All servers are asked at once, so that silent ones cost one time-out together.
 
 Limits: if one of these conditions fails, two clients may hold the lock, and there is *no fencing
 token* by which the guarded resource could notice, because counters on independent servers have no
@@ -16,6 +17,7 @@ distributed locking", 2016.
 from __future__ import annotations
 
 import logging
+import threading
 import uuid
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -26,8 +28,11 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 from redis.retry import Retry
 
+from locking.backends._drivers import address_of
 from locking.backends._waiting import Deadline, WaitingLock
+from locking.backends.redis_lease import text
 from locking.base import Capabilities, Lease, LockUnavailable
+from locking.terms import lease_length
 
 logger = logging.getLogger(__name__)
 
@@ -115,7 +120,8 @@ class RedLock(WaitingLock):
             raise ValueError("Redlock needs an odd number of servers, and at least three")
         self.clients = clients
         self.quorum = len(clients) // 2 + 1
-        self.lease_seconds = lease
+        self.lease_seconds = lease_length(lease)
+        self._address = ",".join(sorted(address_of(client.connection_pool) for client in clients))
         self.key = f"redlock:{name}"
 
     def _acquire(self, deadline: Deadline) -> Lease:
@@ -146,13 +152,26 @@ class RedLock(WaitingLock):
         self._ask(lambda client: client.eval(RELEASE, 1, self.key, value))
 
     def _ask(self, command: Callable[[redis.Redis], Any]) -> dict[int, Any]:
-        """Send a command to all servers; return the answers by server number."""
-        answers = {}
-        for server, client in enumerate(self.clients):
+        """Send a command to all servers at once; return the answers by server number."""
+        answers: dict[int, Any] = {}
+
+        def ask(server: int, client: redis.Redis) -> None:
             try:
                 answers[server] = command(client)
             except RedisError as error:
                 logger.debug("Redlock server %d of %r: %s", server, self.name, error)
+
+        asking = []
+        try:
+            for each in enumerate(self.clients):
+                thread = threading.Thread(target=ask, args=each, name="redlock", daemon=True)
+                thread.start()
+                asking.append(thread)
+            for thread in asking:
+                thread.join()
+        finally:  # an interrupted caller waits as well: its next command must not overtake this one
+            for thread in asking:
+                thread.join()
         return answers
 
     def _majority_of(self, agreed: int, answers: dict[int, Any]) -> bool:
@@ -171,7 +190,7 @@ class RedLock(WaitingLock):
         self._majority_of(0, answers)
         for value, servers in values.most_common(1):
             if servers >= self.quorum:
-                return str(value.decode().rpartition("|")[0])
+                return text(value).rpartition("|")[0]
         return None
 
     def force_release(self, reason: str) -> bool:

@@ -123,6 +123,7 @@ class ZooKeeperLock(WaitingLock):
         """Make a handle of the lock `name` in the session of `client`."""
         super().__init__(name, **options)
         self.client = client
+        self._address = str(sorted(client.hosts))
         self.path = f"{ROOT}/{quote(name, safe='')}"
 
     def session_seconds(self) -> float:

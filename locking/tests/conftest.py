@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import warnings
 from collections.abc import Iterator
 
@@ -12,21 +11,13 @@ from redis import Redis
 
 from locking.redis_client import connect
 from locking.tests import servers
-from locking.tests.servers import RedisLike, Server, Valkey
+from locking.tests.needs import require
+from locking.tests.servers import RedisLike, Valkey
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Name the marker here too, for a project that only copied this package."""
     config.addinivalue_line("markers", "long: starts heavy servers or takes long")
-
-
-def require(server: type[Server]) -> None:
-    """Skip where a server is not installed, and say how to get it; fail in CI."""
-    missing = server.missing()
-    if missing is not None:
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"CI must test this: {missing}")
-        pytest.skip(missing)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -76,7 +67,7 @@ def own_valkey() -> Iterator[Valkey]:
 def store_kind(request: pytest.FixtureRequest) -> type[RedisLike]:
     """Valkey or Redis proper."""
     kind: type[RedisLike] = request.param
-    require(kind)
+    require(kind.need)
     return kind
 
 

@@ -7,22 +7,18 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from typing import Any
 
-import pytest
 from redis import Redis
 
-from locking import Lease
 from locking.backends.redis import RedisLock
 from locking.backends.redis_transport import Transport
+from locking.base import LeaseState
 
 # A child of the test's process would inherit its connections and locks. These are forked from a
 # process that has imported what they need, but has no connection and runs no thread.
 PROCESSES = multiprocessing.get_context("forkserver")
 _imported = ["pytest"]
-
-needs_gevent = pytest.mark.skipif(find_spec("gevent") is None, reason="gevent is not installed")
 
 
 def import_before_forking(*modules: str) -> None:
@@ -31,7 +27,7 @@ def import_before_forking(*modules: str) -> None:
     PROCESSES.set_forkserver_preload(_imported)
 
 
-def eventually(condition: Callable[[], Any], within: float = 10.0) -> Any:
+def eventually(condition: Callable[[], Any], within: float = 60.0) -> Any:
     """Wait until the condition is true; fail the test if it does not become so."""
     give_up = time.monotonic() + within
     while not (value := condition()):
@@ -68,7 +64,7 @@ def lock_on(client: Redis, name: str = "phone", **options: Any) -> RedisLock:
     return RedisLock(client, name, **options)
 
 
-def fence(lease: Lease) -> int:
+def fence(lease: LeaseState) -> int:
     assert lease.token is not None
     return lease.token
 

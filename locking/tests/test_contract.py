@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import inf
+from math import inf, nan
 
 import pytest
 
@@ -133,6 +133,15 @@ def test_an_extension_moves_the_end(time):
     assert lease.remaining() == 30
     lease.extend(1)
     assert lease.remaining() == 1
+
+
+@pytest.mark.parametrize("seconds", [0, -1, 0.0009, nan, inf, 1e300])
+def test_an_extension_to_a_senseless_length_changes_nothing(time, seconds):
+    lease = lease_of(time)
+    with pytest.raises(ValueError, match="at least 1 ms"):
+        lease.extend(seconds)
+    assert lease.remaining() == 10
+    lease.release()
 
 
 def test_an_extension_that_is_refused_is_a_loss(time):

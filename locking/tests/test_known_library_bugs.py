@@ -108,7 +108,7 @@ def test_python_redis_lock_timeout_does_not_end_under_repeated_wake_ups(valkey: 
         began = time.monotonic()
         with pytest.raises(LockTimeout):
             lock.acquire(timeout=0.3)
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - began < 20
         assert next(pops) > 2
 
 

@@ -203,6 +203,30 @@ def test_extend_moves_the_end_of_the_lease(store_server):
     run(store_server, scenario)
 
 
+def test_an_extension_does_not_exceed_max_hold(store_server):
+    async def scenario(client: Redis) -> None:
+        async with await AsyncRedisLock(client, "phone", max_hold=20).acquire() as lease:
+            await lease.extend(90)
+            assert 19 < lease.remaining() <= 20
+            assert await client.pttl("lock:{phone}") <= 20_000
+            for seconds in (0, float("inf")):
+                with pytest.raises(ValueError, match="at least 1 ms"):
+                    await lease.extend(seconds)
+            lease.check()
+
+    run(store_server, scenario)
+
+
+def test_a_foreign_key_at_the_name_of_a_tasks_lock_is_not_overwritten(store_server):
+    async def scenario(client: Redis) -> None:
+        await client.hset("lock:{phone}", "size", "6")
+        with pytest.raises(LockError, match="holds something else"):
+            await AsyncRedisLock(client, "phone").acquire(timeout=0.2)
+        assert await client.hgetall("lock:{phone}") == {b"size": b"6"}
+
+    run(store_server, scenario)
+
+
 def test_an_unreachable_server_raises_lock_unavailable():
     async def scenario() -> None:
         client = connect_async(f"redis://127.0.0.1:{free_port()}/0")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from math import inf, nan
 
 import pytest
 
@@ -59,7 +60,10 @@ def test_extend_moves_the_end_and_never_revives_a_lost_lease(store):
     assert not store.exists("lock:{phone}")
 
 
-@pytest.mark.parametrize(("lease", "max_hold"), [(0, None), (-1, None), (10, 0)])
+@pytest.mark.parametrize(
+    ("lease", "max_hold"),
+    [(0, None), (-1, None), (10, 0), (inf, None), (nan, None), (10, nan), (1e300, None)],
+)
 def test_a_lease_without_length_is_refused(store, lease, max_hold):
     with pytest.raises(ValueError, match="above zero"):
         lock_on(store, lease=lease, max_hold=max_hold)

@@ -7,7 +7,7 @@ import time
 import pytest
 import redis
 
-from locking import LockLost, LockTimeout, LockUnavailable
+from locking import LockError, LockLost, LockTimeout, LockUnavailable
 from locking.backends.redis import RedisLock
 from locking.redis_client import connect
 from locking.tests.helpers import Task, eventually, fence, lock_on
@@ -147,3 +147,16 @@ def test_only_one_of_many_threads_is_inside_whatever_their_modes(store, modes):
     assert len(worst) == 400
     assert max(worst) == 1
     assert store.keys() == [b"lock:{phone}:fence"]
+
+
+@pytest.mark.parametrize("fair", [True, False])
+@pytest.mark.parametrize("timeout", [0, 0.2])
+def test_a_foreign_key_at_the_locks_name_is_not_overwritten(store, fair, timeout):
+    store.hset("lock:{phone}", "size", "6")
+    lock = lock_on(store, fair=fair)
+    for call in (lambda: lock.acquire(timeout=timeout), lock.owner):
+        with pytest.raises(LockError, match="holds something else"):
+            call()
+    assert store.hgetall("lock:{phone}") == {b"size": b"6"}
+    store.delete("lock:{phone}")
+    lock.acquire(timeout=0).release()

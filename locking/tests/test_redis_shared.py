@@ -7,7 +7,13 @@ import time
 import pytest
 
 from locking import LockError, LockLost, LockTimeout
-from locking.backends.redis_shared import RedisReadWriteLock, RedisSemaphore
+from locking.backends.redis_shared import (
+    AsyncRedisReadWriteLock,
+    AsyncRedisSemaphore,
+    RedisReadWriteLock,
+    RedisSemaphore,
+    RedisWriteLock,
+)
 from locking.redis_client import connect
 from locking.tests.helpers import Task, eventually, process
 
@@ -216,6 +222,27 @@ def test_a_thread_that_holds_one_lock_of_a_pair_does_not_get_the_other(store, he
 def test_a_semaphore_without_permits_is_refused(store):
     with pytest.raises(ValueError, match="at least one permit"):
         RedisSemaphore(store, "pool", 0)
+
+
+def test_a_foreign_key_at_the_locks_name_is_no_silent_server(store):
+    store.set("rw:{phone}", "something else")
+    with pytest.raises(LockError, match="holds something else"):
+        RedisReadWriteLock(store, "phone").read.acquire(timeout=0.2)
+    assert store.get("rw:{phone}") == b"something else"
+
+
+def test_misspelt_settings_are_refused(store):
+    """By the type checker as well: it would report a comment without use."""
+    for make in (
+        lambda: RedisSemaphore(store, "pool", 2, lesae=3),  # type: ignore[call-arg]
+        lambda: RedisReadWriteLock(store, "pool", lesae=3),  # type: ignore[call-arg]
+        lambda: RedisWriteLock(store, "pool", lesae=3),  # type: ignore[call-arg]
+        lambda: AsyncRedisSemaphore(store, "pool", 2, lesae=3),  # type: ignore[call-arg]
+        lambda: AsyncRedisReadWriteLock(store, "pool", lesae=3),  # type: ignore[call-arg]
+        lambda: AsyncRedisSemaphore(store, "pool", 2, replicas=1),  # type: ignore[call-arg]
+    ):
+        with pytest.raises(TypeError):
+            make()
 
 
 def test_a_shared_lock_is_always_fair_and_says_so(store):

@@ -19,7 +19,8 @@ from locking.base import Clock
 from locking.ordered import acquire_all
 from locking.queue import DelayQueue
 from locking.redis_client import connect
-from locking.tests.helpers import Task, eventually, fence, needs_gevent
+from locking.tests.helpers import Task, eventually, fence
+from locking.tests.needs import GEVENT, needs
 from locking.tests.servers import Valkey
 from locking.tests.topologies import Primary, Replica, SentinelServer, cluster_url, in_sync
 
@@ -201,7 +202,7 @@ def test_a_server_error_raises_lock_unavailable_and_leaves_nothing(own_valkey: V
         lock.acquire(timeout=5).release()
 
 
-GEVENT = """
+WITH_GEVENT = """
     from gevent import monkey
     monkey.patch_all()
     import sys, gevent, threading, time
@@ -210,12 +211,12 @@ GEVENT = """
     from locking.redis_client import connect
 
     client = connect(sys.argv[1])
-    lock = RedisLock(client, "phone", lease=0.5)
+    lock = RedisLock(client, "phone", lease=1)
     inside = entered = ticks = 0
 
     def enter():
         global inside, entered
-        with lock.acquire(timeout=20):
+        with lock.acquire(timeout=90):
             inside += 1
             assert inside == 1, inside
             gevent.sleep(0)
@@ -233,7 +234,7 @@ GEVENT = """
         jobs = [gevent.spawn(enter) for _ in range(50)]
         while lock.waiters() < 50:
             gevent.sleep(0.01)
-        assert not lease.lost.wait(1.0)       # renewed past its lease, and nobody blocked the hub
+        assert not lease.lost.wait(2.0)       # renewed past its lease, and nobody blocked the hub
         assert ticks > 20, ticks
     gevent.joinall(jobs, raise_error=True)
     assert entered == 50
@@ -253,22 +254,24 @@ GEVENT = """
 """
 
 
-@needs_gevent
+@needs(GEVENT)
 def test_greenlets_exclude_each_other_and_never_block_the_hub(valkey: Redis, valkey_server: Valkey):
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", textwrap.dedent(GEVENT), valkey_server.endpoint],
+        [sys.executable, "-W", "error", "-c", textwrap.dedent(WITH_GEVENT), valkey_server.endpoint],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=110,
         check=False,
     )
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
 
 
-@needs_gevent
+@needs(GEVENT)
 def test_a_handle_made_before_gevent_patched_works_after_it(valkey: Redis, valkey_server: Valkey):
     """As in gunicorn with `--preload`: imported in the master, patched in the worker."""
-    late = GEVENT.replace("    from gevent import monkey\n    monkey.patch_all()\n", "").replace(
+    late = WITH_GEVENT.replace(
+        "    from gevent import monkey\n    monkey.patch_all()\n", ""
+    ).replace(
         "    inside = entered",
         "    from gevent import monkey\n    monkey.patch_all()\n    inside = entered",
         1,
@@ -277,7 +280,7 @@ def test_a_handle_made_before_gevent_patched_works_after_it(valkey: Redis, valke
         [sys.executable, "-c", textwrap.dedent(late), valkey_server.endpoint],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=110,
         check=False,
     )
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr

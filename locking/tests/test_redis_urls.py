@@ -21,8 +21,8 @@ from locking.backends.redis_async import AsyncRedisLock
 from locking.queue import DelayQueue
 from locking.redis_client import connect, connect_async
 from locking.tests import certificates, servers
-from locking.tests.conftest import require
 from locking.tests.helpers import Task, eventually
+from locking.tests.needs import programs, require
 from locking.tests.servers import Valkey, free_port
 from locking.tests.topologies import (
     SLOTS,
@@ -122,6 +122,7 @@ def test_the_credentials_and_the_query_of_a_url_with_sentinels():
 class TlsServer(servers.Redis):
     """Redis with TLS only; a cluster of one, if asked for."""
 
+    need = programs("Redis with TLS", "redis-server", "openssl", package="redis-server openssl")
     cluster = False
 
     def prepare(self) -> None:
@@ -150,13 +151,13 @@ class TlsClusterNode(TlsServer):
 
 
 def test_tls():
-    require(TlsServer)
+    require(TlsServer.need)
     with TlsServer() as server:
         use(server.endpoint)
 
 
 def test_tls_on_a_cluster():
-    require(TlsServer)
+    require(TlsServer.need)
     with TlsClusterNode() as server:
         with Redis.from_url(server.endpoint) as client:
             client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, SLOTS - 1)

@@ -214,6 +214,16 @@ def test_a_renewal_does_not_exceed_max_hold(store: Redis):
     assert lease.lost.reason == "the lease ran out"
 
 
+def test_an_extension_does_not_exceed_max_hold(store: Redis):
+    lease = redis_lease(store, renewer := Manual(), max_hold=20)
+    renewer.now += 5
+    lease.extend(90)
+    assert lease.remaining() == 15
+    assert store.pttl("lock:{phone}") <= 15_000
+    lease.extend(3)
+    assert lease.remaining() == 3
+
+
 def test_the_lease_of_a_dead_thread_is_not_renewed(store: Redis):
     renewer = Manual()
     lease = Task(lambda: redis_lease(store, renewer)).result()

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 from locking.backends._sockets import MAX_SKIPPED, Spinner, is_cooperative
-from locking.tests.helpers import needs_gevent
+from locking.tests.needs import GEVENT, needs
 
 
 class Answer:
@@ -59,7 +59,7 @@ def test_a_suspended_spinner_skips_many_commands():
     assert looks(spinner, answer, 10) == 10
 
 
-@needs_gevent
+@needs(GEVENT)
 def test_a_greenlet_does_not_spin():
     with socket.socket() as plain:
         assert not is_cooperative(plain)

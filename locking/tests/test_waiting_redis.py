@@ -304,6 +304,41 @@ def test_no_answer_is_awaited_past_the_deadline(own_valkey: Valkey):
     client.close()
 
 
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_one_answer_is_awaited_past_the_deadline_and_not_two(
+    own_valkey: Valkey, monkeypatch, asynchronous: bool
+):
+    """The server stops while the client waits in its last slice."""
+    monkeypatch.setattr("locking.backends.redis_handle.ANSWER_GRACE", 1.0)
+    client = connect(own_valkey.endpoint, timeout=30)
+    held = RedisLock(client, "phone", renew=False, lease=60)
+    lease = held.acquire()
+
+    def acquire() -> None:
+        RedisLock(client, "phone").acquire(timeout=0.3)
+
+    async def acquire_in_task() -> None:
+        async with connect_async(own_valkey.endpoint, timeout=30) as other:
+            await AsyncRedisLock(other, "phone").acquire(timeout=0.3)
+
+    def waits() -> float:
+        began = time.monotonic()
+        with pytest.raises(LockUnavailable):
+            asyncio.run(acquire_in_task()) if asynchronous else acquire()
+        return time.monotonic() - began
+
+    waiting = Task(waits)
+    eventually(lambda: held.waiters() == 1)
+    assert own_valkey.process is not None
+    own_valkey.process.send_signal(signal.SIGSTOP)
+    try:
+        assert waiting.result(within=10) < 0.3 + 1.0 + 0.6
+    finally:
+        own_valkey.process.send_signal(signal.SIGCONT)
+    lease.release()
+    client.close()
+
+
 def test_an_unreachable_server_is_not_waited_for():
     lock = RedisLock(connect(f"redis://127.0.0.1:{free_port()}"), "phone")
     with pytest.raises(LockUnavailable):

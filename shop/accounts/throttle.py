@@ -4,6 +4,9 @@ Likewise the mails that let someone choose a new password.
 Counted per user name and not per address, because behind a proxy all buyers may share one, and
 guessers have many. The price: a stranger can keep a buyer from signing in for some minutes.
 Existing sessions and tokens go on. While Redis does not answer, nothing is counted.
+
+An account's name is the normal form that is counted, so each account has its own count, whatever
+spelling is typed: no other account's success resets it.
 """
 
 from __future__ import annotations
@@ -13,11 +16,12 @@ from typing import Any
 
 from django.contrib.auth.backends import ModelBackend
 from django.contrib.auth.forms import AuthenticationForm
-from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.http import HttpRequest
 
 from inventory.redis import circuit, client
+from shop.accounts.models import User
+from shop.accounts.usernames import normal
 from shop.refusals import PROBLEMS
 
 ATTEMPTS = 10
@@ -47,7 +51,7 @@ no count is left without an end."""
 
 def _key(username: str, kind: str = "login") -> str:
     # Hashed, since people type passwords into this field.
-    return f"{kind}:{hashlib.sha256(username.casefold().encode()).hexdigest()}"
+    return f"{kind}:{hashlib.sha256(normal(username).encode()).hexdigest()}"
 
 
 def _attempts(key: str, window: int) -> int:
@@ -89,9 +93,9 @@ class ThrottledBackend(ModelBackend):
             return None
         if _attempts(_key(username), WINDOW) > ATTEMPTS:
             raise PermissionDenied
-        user = super().authenticate(request, username, password, **more)
+        user = super().authenticate(request, normal(username), password, **more)
         if user is not None:
-            forget(username)
+            forget(user.get_username())
         return user
 
 

@@ -2,33 +2,47 @@
 
 A purchase spends more CPU time in sessions, cookies, languages, signals and URL patterns, none of
 which it uses, than in the database. So calls of the API go past Django's handler and its
-middleware. What they do need of it is here: the route, the security headers, and the database
-connection's return to the pool. Errors are answered and logged by the operation itself.
+middleware. What they do need of it is here: the route, the host names that are served, the
+security headers, and the database connection's return to the pool. Errors are answered and logged
+by the operation itself.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from http import HTTPStatus
 from io import BytesIO
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.conf import settings
+from django.core.exceptions import DisallowedHost
 from django.core.handlers.wsgi import WSGIRequest
-from django.http import HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.middleware.security import SecurityMiddleware
-from django.urls import get_resolver
+from django.urls import URLPattern, URLResolver, get_resolver
 from django.utils.functional import cached_property
 
 from inventory.metrics import metrics
 from inventory.selling.commit import lend_connections
-from shop import headers, logs
-from shop.api.routes import API, RouteTable, routes
+from shop import shares
+from shop.api.operations import Operation
+from shop.api.problems import Reply, problem
+from shop.operating import headers, logs
+from shop.shares import Serving
+
+API = "/api/v1/"
+"""Where the API's paths begin."""
 
 Environ = dict[str, Any]
+View = Callable[..., HttpResponseBase]
 Application = Callable[[Environ, Callable[..., Any]], Iterable[bytes]]
+
+_NUMBER = "<int:"
+_LONGEST = 19
+"""Digits of the largest id; Django's pattern has no bound, but there is no such object."""
 
 _STATUS_LINES = {status.value: f"{status.value} {status.phrase}" for status in HTTPStatus}
 
@@ -63,41 +77,73 @@ class ApiHandler:
         self._pages = pages
         self._routes = RouteTable(routes(get_resolver().url_patterns))
         self._headers = _security_headers()
+        self._headers_but_cache = [each for each in self._headers if each[0] != "Cache-Control"]
         self._https_only = settings.SECURE_SSL_REDIRECT
+        forwarded = settings.USE_X_FORWARDED_HOST
+        self._host_header = "HTTP_X_FORWARDED_HOST" if forwarded else "HTTP_HOST"
+        # Django's judgement takes 5 µs, and a sale's calls name the same few hosts.
+        self._serves_name = lru_cache(maxsize=100)(_serves_name)
 
     def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
         """Answer one request."""
         logs.begin_request(environ)
         if not environ["PATH_INFO"].startswith(API):
-            return self._pages(environ, start_response)
+            return self._page(environ, start_response)
         try:
-            response = self.respond(ApiRequest(environ))
+            reply = self.respond(ApiRequest(environ))
         finally:
             # As at the end of every request of Django's; what an answer streams takes another.
             lend_connections()
-        if response is None:
-            return self._pages(environ, start_response)
-        sent = [*response.items(), *self._headers]
-        start_response(_STATUS_LINES[response.status_code], sent)
+        if reply is None:
+            return self._page(environ, start_response)
+        if isinstance(reply, Reply):
+            more = self._headers_but_cache if reply.cached else self._headers
+            start_response(_STATUS_LINES[reply.status], [*reply.headers, *more])
+            return (reply.body,)
+        start_response(_STATUS_LINES[reply.status_code], [*reply.items(), *self._headers])
         # The server closes what is streamed, by which Django gives its connection back.
-        return response if response.streaming else (response.content,)  # type: ignore[attr-defined]
+        return reply
 
-    def respond(self, request: WSGIRequest) -> HttpResponseBase | None:
+    def _page(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
+        with Serving(shares.of_page(environ)):
+            return self._pages(environ, start_response)
+
+    def respond(self, request: WSGIRequest) -> Reply | HttpResponseBase | None:
         """Answer a call of the API.
 
         Returns:
-            The response; None if Django is to answer: there is no such path, or the call came by
-            plain HTTP where only HTTPS is served.
+            The reply, or a response that is streamed; None if Django is to answer: there is no
+            such path, or the call came by plain HTTP where only HTTPS is served.
         """
+        host = request.META.get(self._host_header)
+        if not (_serves(request) if host is None else self._serves_name(host)):
+            return problem(request, "unknown_host")
         found = self._routes.find(request.path_info)
         if found is None or (self._https_only and not request.is_secure()):
             return None
-        view, ids = found
+        route, ids = found
         start = time.perf_counter()
-        response = view(request, **ids)
+        with Serving(route.operation.share):
+            reply: Reply | HttpResponseBase = route.view.call(request, **ids)  # type: ignore[attr-defined]
         seconds = time.perf_counter() - start
-        metrics.observe("api_seconds", seconds, view.__name__, str(response.status_code))
-        return response
+        status = reply.status if isinstance(reply, Reply) else reply.status_code
+        metrics.observe("api_seconds", seconds, route.view.__name__, str(status))
+        return reply
+
+
+def _serves(request: HttpRequest) -> bool:
+    """Return whether ``ALLOWED_HOSTS`` has the host that a request is for."""
+    try:
+        request.get_host()
+    except DisallowedHost:
+        return False
+    return True
+
+
+def _serves_name(host: str) -> bool:
+    request = HttpRequest()
+    request.META["HTTP_HOST"] = host
+    return _serves(request)
 
 
 def _security_headers() -> list[tuple[str, str]]:
@@ -109,3 +155,52 @@ def _security_headers() -> list[tuple[str, str]]:
     SecurityMiddleware(lambda _: response)(request)
     del response.headers["Content-Type"]
     return [*response.headers.items(), *headers.ALL_CALLS.items()]
+
+
+class Route(NamedTuple):
+    """An operation's path as the URLconf writes it, its view, and its description."""
+
+    path: str
+    view: View
+    operation: Operation
+
+
+def routes(patterns: Iterable[Any], prefix: str = "/") -> Iterator[Route]:
+    """Return the operations that URL patterns lead to, whose paths have fixed words and numbers."""
+    for each in patterns:
+        path = prefix + str(each.pattern)
+        if isinstance(each, URLResolver):
+            yield from routes(each.url_patterns, path)
+        elif isinstance(each, URLPattern) and hasattr(each.callback, "operation"):
+            yield Route(path, each.callback, each.callback.operation)
+
+
+class RouteTable:
+    """Finds the route of a path, in a tenth of the time of Django's regular expressions.
+
+    Args:
+        found: the routes; a variable part of a path is a whole number.
+    """
+
+    def __init__(self, found: Iterable[Route]) -> None:
+        self._routes: dict[tuple[str, ...], tuple[Route, tuple[str, ...]]] = {}
+        for route in found:
+            parts = route.path.split("/")
+            shape = tuple(_NUMBER if part.startswith(_NUMBER) else part for part in parts)
+            names = tuple(part[len(_NUMBER) : -1] for part in parts if part.startswith(_NUMBER))
+            self._routes[shape] = (route, names)
+
+    def find(self, path: str) -> tuple[Route, dict[str, int]] | None:
+        """Return a path's route and the numbers in it, by name; None if there is no such route."""
+        shape, numbers = [], []
+        for part in path.split("/"):
+            if part.isdecimal() and len(part) <= _LONGEST:
+                shape.append(_NUMBER)
+                numbers.append(int(part))
+            else:
+                shape.append(part)
+        found = self._routes.get(tuple(shape))
+        if found is None:
+            return None
+        route, names = found
+        return route, dict(zip(names, numbers, strict=True))

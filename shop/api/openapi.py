@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
+from http import HTTPStatus
 from typing import Any
 
 import msgspec
@@ -12,8 +13,8 @@ from django.urls import get_resolver
 from django.utils.translation import override
 
 from shop.api import problems
+from shop.api.handler import routes
 from shop.api.operations import JSON_LINES, Answer, Operation
-from shop.api.routes import routes
 from shop.api.schemas import Id, Key, Problem, Request
 from shop.refusals import PROBLEMS
 
@@ -30,7 +31,14 @@ INFO = {
         Every refusal is a problem (RFC 9457) with a stable `code`; its text follows
         `Accept-Language` (English or Chinese). A method that a path does not have is answered with
         405 `method_not_allowed`. Amounts are integers in the currency's minor unit. A body is read
-        as JSON, whatever its `Content-Type` says.
+        as JSON, whatever its `Content-Type` says, and a call whose body is shorter than its
+        `Content-Length` is not executed.
+
+        The web server itself answers some requests before the API sees them, with a short HTML
+        page: 400 for invalid HTTP or a missing `Host`, 414 for a request line of more than 4,094
+        bytes, 417 for an unknown `Expect`, 431 for a header of more than 8,190 bytes or more than
+        100 headers, 501 for an unknown `Transfer-Encoding`. It closes connections whose requests do
+        not arrive within seconds.
 
         **Retrying.** Make a UUID for each purchase, send it as `Idempotency-Key`, and send the same
         one when you ask again. However often it is asked, a purchase happens at most once: after a
@@ -46,8 +54,9 @@ TAGS = {
     "Orders": "From the purchase to the refund.",
     "Buyers": "Who buys.",
     "Payments": "Between the payment provider and the shop; not for buyers.",
-    "Load tests": "For a load test of the demo: fresh sales, figures, snapshots.",
 }
+"""Tags with their descriptions, in the document's order. Another app may add its own; those that no
+routed operation uses are left out."""
 
 BUYER = {
     "type": "http",
@@ -67,17 +76,33 @@ RETRY_AFTER = {
     "schema": {"type": "integer", "minimum": 1},
 }
 
+CACHE_CONTROL = {
+    "description": "For how many seconds any cache may repeat the answer.",
+    "schema": {"type": "string", "examples": ["public, max-age=1"]},
+}
+
+HTML: Json = {"text/html": {"schema": {"type": "string"}}}
+
+SERVERS_OWN = {
+    "414": {"description": "The request line is too long.", "content": HTML},
+    "431": {"description": "A header is too long, or there are too many.", "content": HTML},
+}
+"""What the web server answers before the API sees the request, in addition to 400."""
+
 
 def document() -> Json:
     """Describe every operation that a URL leads to."""
     routed = list(routes(get_resolver().url_patterns))
     schemas = _Schemas([kind for _, _, operation in routed for kind in _types(operation)])
     codes = [_codes(path, operation) for path, _, operation in routed]
+    used = {operation.tag for _, _, operation in routed}
     return {
         "openapi": "3.1.0",
         "info": INFO,
         "servers": [{"url": "/", "description": "this shop"}],
-        "tags": [{"name": name, "description": text} for name, text in TAGS.items()],
+        "tags": [
+            {"name": name, "description": text} for name, text in TAGS.items() if name in used
+        ],
         "paths": {
             _template(path): {operation.method.lower(): _operation(path, view, operation, schemas)}
             for path, view, operation in routed
@@ -85,8 +110,9 @@ def document() -> Json:
         "components": {
             "securitySchemes": {"buyer": BUYER},
             "parameters": {"Language": LANGUAGE},
-            "headers": {"RetryAfter": RETRY_AFTER},
-            "responses": {
+            "headers": {"RetryAfter": RETRY_AFTER, "CacheControl": CACHE_CONTROL},
+            "responses": SERVERS_OWN
+            | {
                 _name(together): _refusals(together)
                 for each in codes
                 for together in _by_status(each).values()
@@ -112,7 +138,8 @@ class _Schemas:
             each["description"] = inspect.cleandoc(each.get("description", ""))
 
     def __getitem__(self, kind: Any) -> Json:
-        return self._found[kind]
+        found: Json = self._found[kind]
+        return found
 
 
 def _types(operation: Operation) -> Iterator[Any]:
@@ -140,11 +167,15 @@ def _operation(
         "security": [{"buyer": []}] if operation.buyer else [],
         "parameters": list(_parameters(path, operation, schemas)),
         "responses": {
-            **{str(s): _good(answer, schemas) for s, answer in operation.answers.items()},
+            **{
+                str(status): _good(answer, schemas, operation.max_age)
+                for status, answer in operation.answers.items()
+            },
             **{
                 str(status): {"$ref": f"#/components/responses/{_name(codes)}"}
                 for status, codes in _by_status(_codes(path, operation)).items()
             },
+            **{status: {"$ref": f"#/components/responses/{status}"} for status in SERVERS_OWN},
         },
     }
     if body := operation.body or operation.signed_body:
@@ -181,12 +212,14 @@ def _header(name: str, required: bool, schema: Json) -> Json:
     return {"name": name, "in": "header", "required": required, "schema": schema}
 
 
-def _good(answer: Answer, schemas: _Schemas) -> Json:
+def _good(answer: Answer, schemas: _Schemas, max_age: int) -> Json:
     media_type = JSON_LINES if answer.content is str else "application/json"
     found: Json = {
         "description": answer.meaning,
         "content": {media_type: {"schema": schemas[answer.content]}},
     }
+    if max_age:
+        found["headers"] = {"Cache-Control": {"$ref": "#/components/headers/CacheControl"}}
     if answer.links:
         found["links"] = {
             name: {
@@ -200,16 +233,18 @@ def _good(answer: Answer, schemas: _Schemas) -> Json:
 
 def _codes(path: str, operation: Operation) -> list[str]:
     """Every code that an operation may be refused with, in the order of ``PROBLEMS``."""
-    found = {*operation.problems, "internal_error"}
-    found.add("busy" if operation.method == "GET" else "outcome_unknown")
+    found = {*operation.problems, "internal_error", "unknown_host"}
+    found.add("busy" if operation.only_reads else "outcome_unknown")
     if operation.buyer:
-        found.add("unauthorized")
+        found |= {"unauthorized", "busy"}
     if operation.limited:
         found.add("rate_limited")
     if operation.key:
         found.add("idempotency_key_missing")
+    if operation.method == "POST":
+        found |= {"malformed", "too_large"}
     if operation.body:
-        found |= {"malformed", "too_large", "invalid_request", *operation.body.codes.values()}
+        found |= {"invalid_request", *operation.body.codes.values()}
     if operation.query:
         found.add("invalid_request")
     if _ids(path):
@@ -248,6 +283,8 @@ def _refusals(codes: tuple[str, ...]) -> Json:
             }
         },
     }
+    if PROBLEMS[codes[0]].status == HTTPStatus.BAD_REQUEST:
+        found["content"] |= HTML
     if any(PROBLEMS[code].retry_after is not None for code in codes):
         found["headers"] = {"Retry-After": {"$ref": "#/components/headers/RetryAfter"}}
     return found

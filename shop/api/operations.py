@@ -7,24 +7,40 @@ OpenAPI document is generated from it (`shop/api/openapi.py`), so the two cannot
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import wraps
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
+from uuid import UUID
 
 import msgspec
 from django.db import InterfaceError, OperationalError
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.http import HttpRequest, HttpResponseBase
 
-from shop.api import requests
-from shop.api.problems import answer, problem
+from inventory.postgresql.shares import Share
+from serving.bodies import BodyIncomplete, whole_body
+from shop.accounts import tokens
+from shop.accounts.revocation import Unreadable
+from shop.api.problems import Reply, problem
+from shop.api.schemas import Request
 from shop.checkout.rate_limit import limiter
 from shop.refusals import Refusal
+from shop.shares import READERS
 
 log = logging.getLogger(__name__)
 
 LARGEST_ID = 2**63 - 1
 JSON_LINES = "application/x-ndjson"
+
+LARGEST_BODY = 16 * 1024
+"""Bytes. The largest real request has a few hundred."""
+
+B = TypeVar("B")
+
+# msgspec names the member in its message: "… missing required field `quantity`" or
+# "Expected `int`, got `str` - at `$.lines[0].quantity`".
+MEMBER = re.compile(r"required field `(\w+)`|\.(\w+)(?:\[\d+\])*`$")
 
 Result = HttpResponseBase | tuple[int, Any]
 """What an operation's function returns: a status and a document, or a whole response."""
@@ -69,6 +85,9 @@ class Operation:
         signed_body: type of a body that is passed on as it came, since it is signed.
         query: type of the query string; passed on decoded as ``query``.
         headers: further request headers, with what they mean.
+        share: what it may use, so that it lets no other kind of request wait.
+        max_age: seconds for which any cache may repeat a good answer, which is the same for all;
+            0: none may.
     """
 
     method: Literal["GET", "POST"]
@@ -78,62 +97,85 @@ class Operation:
     buyer: bool = False
     limited: bool = False
     key: Literal["required", "optional"] | None = None
-    body: type[requests.Request] | None = None
+    body: type[Request] | None = None
     signed_body: type | None = None
     query: type | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
+    share: Share = READERS
+    max_age: int = 0
 
     def __call__(self, function: Callable[..., Result]) -> Callable[..., HttpResponseBase]:
-        """Make the view."""
+        """Make the view; its attribute `call` is what our own handler calls."""
         read = self._reader()
 
-        @wraps(function)
-        def view(request: HttpRequest, **ids: int) -> HttpResponseBase:
+        def call(request: HttpRequest, **ids: int) -> Reply | HttpResponseBase:
             if request.method != self.method:
-                response = problem(request, "method_not_allowed")
-                response.headers["Allow"] = self.method
-                return response
+                reply = problem(request, "method_not_allowed")
+                reply.headers.append(("Allow", self.method))
+                return reply
             try:
-                if any(number > LARGEST_ID for number in ids.values()):
+                if ids and max(ids.values()) > LARGEST_ID:
                     raise Refusal("not_found")
-                return _response(function(request, **ids, **read(request)))
+                result = function(request, **ids, **read(request))
+                if isinstance(result, HttpResponseBase):
+                    return result
+                status, document = result
+                reply = Reply.of(status, encode(document), "application/json")
+                if self.max_age:
+                    reply.headers.append(("Cache-Control", f"public, max-age={self.max_age}"))
+                    reply.cached = True
+                return reply
             except Refusal as refusal:
                 return problem(request, refusal.code, detail=refusal.detail, **refusal.more)
             except (OperationalError, InterfaceError):
                 # A read did not happen. A write may have: its caller must look.
                 log.exception("the database failed in %s", request.path)
-                return problem(request, "busy" if self.method == "GET" else "outcome_unknown")
+                return problem(request, "busy" if self.only_reads else "outcome_unknown")
             except Exception:
                 log.exception("failed: %s %s", self.method, request.path)
                 return problem(request, "internal_error")
 
+        @wraps(function)
+        def view(request: HttpRequest, **ids: int) -> HttpResponseBase:
+            reply = call(request, **ids)
+            return reply.response() if isinstance(reply, Reply) else reply
+
+        view.call = call  # type: ignore[attr-defined]
         view.operation = self  # type: ignore[attr-defined]
         view.csrf_exempt = True  # type: ignore[attr-defined]  # Django's decorator adds a call
         return view
+
+    @property
+    def only_reads(self) -> bool:
+        """Whether it changes nothing."""
+        return self.method == "GET" or self.share is READERS
 
     def _reader(self) -> Arguments:
         """Make the function that reads a request's arguments."""
         body: Callable[[HttpRequest], Any] | None = None
         query: Callable[[HttpRequest], Any] | None = None
         if self.body:
-            body = requests.BodyReader(self.body).read
+            body = BodyReader(self.body).read
         if self.query:
-            query = requests.QueryReader(self.query).read
+            query = QueryReader(self.query).read
 
         def read(request: HttpRequest) -> dict[str, Any]:
             found: dict[str, Any] = {}
             if self.buyer:
-                found["buyer"] = requests.buyer(request)
+                found["buyer"] = buyer_of(request)
             if self.limited and not limiter().allows(found["buyer"]):
                 raise Refusal("rate_limited")
             if self.key:
-                found["key"] = requests.idempotency_key(request)
+                found["key"] = idempotency_key(request)
                 if self.key == "required" and found["key"] is None:
                     raise Refusal("idempotency_key_missing")
             if body is not None:
                 found["body"] = body(request)
-            if self.signed_body:
-                found["body"] = requests.raw_body(request)
+            elif self.method == "POST":
+                # An incomplete request is not executed, even if its body is not used.
+                raw = raw_body(request)
+                if self.signed_body:
+                    found["body"] = raw
             if query is not None:
                 found["query"] = query(request)
             return found
@@ -141,9 +183,120 @@ class Operation:
         return read
 
 
-def _response(result: Result) -> HttpResponseBase:
-    if isinstance(result, HttpResponseBase):
-        return result
-    status, document = result
-    response: HttpResponse = answer(encode(document), status, "application/json")
-    return response
+def buyer_of(request: HttpRequest) -> int:
+    """Return the buyer who asks, from the bearer token.
+
+    Raises:
+        Refusal: 401 without a valid one; 503 while it cannot be known whether it was revoked.
+    """
+    scheme, _, token = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
+    if scheme.lower() != "bearer":
+        raise Refusal("unauthorized")
+    try:
+        return tokens.verify(token.strip())
+    except tokens.BadToken:
+        raise Refusal("unauthorized") from None
+    except Unreadable:
+        raise Refusal("busy") from None
+
+
+def idempotency_key(request: HttpRequest) -> UUID | None:
+    """Return the request's key; None if it has none.
+
+    Raises:
+        Refusal: 400 if it is no UUID in the usual form.
+    """
+    text = request.META.get("HTTP_IDEMPOTENCY_KEY")
+    if text is None:
+        return None
+    # msgspec reads the form without hyphens too.
+    if len(text) != len("00000000-0000-0000-0000-000000000000"):
+        raise Refusal("idempotency_key_missing")
+    try:
+        key: UUID = msgspec.convert(text, UUID)
+    except msgspec.ValidationError:
+        raise Refusal("idempotency_key_missing") from None
+    return key
+
+
+def raw_body(request: HttpRequest) -> bytes:
+    """Return the request's body as it came.
+
+    Raises:
+        Refusal: 413 if it is too large, 400 if it ends early or comes without its length.
+    """
+    length = request.META.get("CONTENT_LENGTH") or "0"
+    if not length.isdecimal() or int(length) > LARGEST_BODY:
+        raise Refusal("too_large")
+    try:
+        return whole_body(request)
+    except BodyIncomplete as error:
+        raise Refusal("malformed", detail=str(error)) from None
+
+
+class BodyReader(Generic[B]):
+    """Reads the JSON bodies of one operation.
+
+    Args:
+        kind: what they contain.
+    """
+
+    def __init__(self, kind: type[B]) -> None:
+        self.kind = kind
+        self._decode: Callable[[bytes], B] = msgspec.json.Decoder(kind).decode
+        self._codes = kind.codes if issubclass(kind, Request) else {}
+
+    def read(self, request: HttpRequest) -> B:
+        """Decode a request's body.
+
+        Raises:
+            Refusal: 413 if it is too large, 400 if it is not whole or no JSON, 422 if it is not
+                what the schema says.
+        """
+        raw = raw_body(request) or b"{}"
+        try:
+            return self._decode(raw)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return self._read_slowly(raw)
+
+    def _read_slowly(self, raw: bytes) -> B:
+        """Decode as JSON Schema does, to which 1.0 is an integer, or say what is wrong."""
+        try:
+            document = ANY_JSON.decode(raw)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            raise Refusal("malformed") from None
+        try:
+            return msgspec.convert(document, self.kind)
+        except msgspec.ValidationError as error:
+            found = MEMBER.search(str(error))
+            member = (found[1] or found[2]) if found else ""
+            code = self._codes.get(member, "invalid_request")
+            raise Refusal(code, detail=str(error)) from None
+
+
+class QueryReader(Generic[B]):
+    """Reads the query strings of one operation; each parameter is a list, separated by commas."""
+
+    def __init__(self, kind: type[B]) -> None:
+        self.kind = kind
+
+    def read(self, request: HttpRequest) -> B:
+        """Decode a request's query string.
+
+        Raises:
+            Refusal: 422 if it is not what the schema says.
+        """
+        texts = request.GET.dict()
+        lists = {name: text.split(",") if text else [] for name, text in texts.items()}
+        try:
+            return msgspec.convert(lists, self.kind, strict=False)
+        except msgspec.ValidationError as error:
+            raise Refusal("invalid_request", detail=str(error)) from None
+
+
+def _number(text: str) -> Any:
+    value = float(text)
+    return int(value) if value.is_integer() else value
+
+
+ANY_JSON = msgspec.json.Decoder(float_hook=_number)

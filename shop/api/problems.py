@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 
 import msgspec
@@ -13,7 +14,36 @@ from shop.api.schemas import Problem
 from shop.refusals import MAY_COME_BACK, PROBLEMS
 
 
-def problem(request: HttpRequest, code: str, *, detail: str = "", **more: int) -> HttpResponse:
+@dataclass(slots=True)
+class Reply:
+    """An answer of the API. Django's response, with its own types of everything, costs 10 µs more.
+
+    Attributes:
+        status: of HTTP.
+        headers: names and values, in the order in which they are sent.
+        cached: whether `headers` has a `Cache-Control` of its own.
+    """
+
+    status: int
+    body: bytes
+    headers: list[tuple[str, str]]
+    cached: bool = False
+
+    @classmethod
+    def of(cls, status: int, body: bytes, content_type: str) -> Reply:
+        """Make a reply with its Content-Length, without which it would be sent in chunks."""
+        length = str(len(body))
+        return cls(status, body, [("Content-Type", content_type), ("Content-Length", length)])
+
+    def response(self) -> HttpResponse:
+        """Return it as Django's response, for a call that went through Django's handler."""
+        response = HttpResponse(self.body, status=self.status, headers=dict(self.headers))
+        # Django would log each of thousands of refusals, which are outcomes rather than errors.
+        response._has_been_logged = True  # type: ignore[attr-defined]
+        return response
+
+
+def problem(request: HttpRequest, code: str, *, detail: str = "", **more: int) -> Reply:
     """Answer with a code, in the client's language.
 
     Args:
@@ -24,18 +54,10 @@ def problem(request: HttpRequest, code: str, *, detail: str = "", **more: int) -
     """
     # No middleware has found the language: only a refusal pays for it.
     body = _body(code, _language(request), detail, tuple(more.items()))
-    response = answer(body, PROBLEMS[code].status, "application/problem+json")
-    # Django would log each of thousands of refusals, which are outcomes rather than errors.
-    response._has_been_logged = True  # type: ignore[attr-defined]
+    reply = Reply.of(PROBLEMS[code].status, body, "application/problem+json")
     if (seconds := PROBLEMS[code].retry_after) is not None:
-        response.headers["Retry-After"] = str(seconds)
-    return response
-
-
-def answer(body: bytes, status: int, content_type: str) -> HttpResponse:
-    """Build a response with its Content-Length, without which it is sent in chunks."""
-    headers = {"Content-Type": content_type, "Content-Length": str(len(body))}
-    return HttpResponse(body, status=status, headers=headers)
+        reply.headers.append(("Retry-After", str(seconds)))
+    return reply
 
 
 def document(code: str, *, language: str = "en", detail: str = "", **more: int) -> Problem:

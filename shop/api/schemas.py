@@ -11,7 +11,7 @@ from uuid import UUID
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from inventory.selling.reserve_many import MOST_LINES
+from inventory.selling.cart import MOST_LINES
 from shop.checkout.purchase import MOST_UNITS
 from shop.money import Money
 from shop.orders.states import Status
@@ -86,10 +86,16 @@ class Cart(Request):
 
 
 class Part(Request):
-    """A part of an order. Without a quantity: all of it."""
+    """A part of an order, or all of it.
+
+    An empty object, like a call without a body, means all of it: older clients rely on that.
+    """
 
     codes: ClassVar[dict[str, str]] = {"quantity": "invalid_quantity"}
-    also: ClassVar[dict[str, Any]] = {"dependentRequired": {"sale": ["quantity"]}}
+    also: ClassVar[dict[str, Any]] = {
+        "dependentRequired": {"sale": ["quantity"]},
+        "not": {"required": ["all", "quantity"]},
+    }
 
     quantity: Units | UnsetType = UNSET
     sale: (
@@ -97,10 +103,17 @@ class Part(Request):
         | UnsetType
     ) = UNSET
 
+    all: (
+        Annotated[bool, Meta(description="All of the order.", extra_json_schema={"const": True})]
+        | UnsetType
+    ) = UNSET
+
     def __post_init__(self) -> None:
-        """Refuse a line without a quantity: it would give back the whole order."""
+        """Refuse contradictions, and a line alone: it would return the whole order."""
         if self.sale is not UNSET and self.quantity is UNSET:
             raise ValueError("Object missing required field `quantity`")
+        if self.all is False or (self.all is True and self.quantity is not UNSET):
+            raise ValueError("`all` must be true, and without `quantity`")
 
 
 class Credentials(Request):
@@ -129,7 +142,7 @@ class Sale(Document):
         str,
         Meta(extra_json_schema={"enum": ["not_started", "open", "sold_out", "paused", "ended"]}),
     ]
-    available: Annotated[Count, Meta(description="Units left at this moment.")]
+    available: Annotated[Count, Meta(description="Units left a moment ago.")]
     may_come_back: Annotated[
         bool,
         Meta(
@@ -137,7 +150,13 @@ class Sale(Document):
             "when the time to pay has passed."
         ),
     ]
-    server_time: Annotated[Moment, Meta(description="Count down by this, not by your own clock.")]
+    server_time: Annotated[
+        Moment,
+        Meta(
+            description="When this was answered. Count down by the latest that you have seen, and "
+            "not by your own clock: a cache may answer with one of a second ago."
+        ),
+    ]
 
 
 class OrderLine(Document):

@@ -5,21 +5,24 @@ from __future__ import annotations
 from uuid import UUID
 
 from django.contrib.auth import authenticate
+from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest
 from msgspec import UNSET
 
-from inventory import failpoints, services
-from inventory.models import Item
+from inventory import failpoints
+from inventory.outcomes import Busy, OutcomeUnknown
 from shop.accounts import throttle, tokens
 from shop.api import schemas
 from shop.api.operations import Answer, Operation, Result
-from shop.catalogue.sale_cache import NoSuchSale, sale_cache
+from shop.catalogue.sale_cache import NoSuchSale
+from shop.catalogue.stock_cache import stock_cache
 from shop.checkout import order_actions
 from shop.checkout.purchase import Bought, Wanted, buy, check_out
 from shop.money import Money
 from shop.orders import Opened, Part
 from shop.orders.models import Order
 from shop.refusals import Refusal
+from shop.shares import ORDERS, PURCHASES
 
 AFTER_ORDER = {
     "show_order": ("order", "id"),
@@ -45,6 +48,7 @@ NOT_SOLD = (
 @Operation(
     method="POST",
     tag="Orders",
+    share=PURCHASES,
     buyer=True,
     limited=True,
     key="required",
@@ -65,6 +69,7 @@ def place_order(
 @Operation(
     method="POST",
     tag="Orders",
+    share=PURCHASES,
     buyer=True,
     limited=True,
     key="required",
@@ -87,30 +92,32 @@ def place_cart(request: HttpRequest, *, buyer: int, key: UUID, body: schemas.Car
     method="GET",
     tag="Sales",
     answers={200: Answer(schemas.Sale, "The sale.", {"place_order": ("sale", "id")})},
+    max_age=1,
 )
 def show_sale(request: HttpRequest, sale: int) -> Result:
     """Show a sale.
 
     Its window, price and limit, what is available, and the server's time, by which alone the window
-    is judged.
+    is judged. What is shown may be a second old, and another one behind a cache.
     """
     try:
-        notice = sale_cache().refresh(sale)
+        stock = stock_cache().get(sale)
     except NoSuchSale:
         raise Refusal("not_found") from None
-    available = Item.objects.values_list("available", flat=True).get(pk=notice.item)
-    status = notice.closed() or ("open" if available else "sold_out")
+    except (Busy, OutcomeUnknown) as error:
+        raise Refusal("busy") from error
+    cached, status = stock.sale, stock.status
     return 200, schemas.Sale(
         id=sale,
-        item=notice.item,
-        price=Money(notice.price, notice.currency),
-        limit=notice.limit,
-        starts_at=notice.starts_at,
-        ends_at=notice.ends_at,
+        item=cached.item,
+        price=Money(cached.price, cached.currency),
+        limit=cached.limit,
+        starts_at=cached.starts_at,
+        ends_at=cached.ends_at,
         status=status,
-        available=available,
-        may_come_back=status == "sold_out" and services.may_come_back(notice.item),
-        server_time=notice.now(),
+        available=stock.available,
+        may_come_back=stock.held and status == "sold_out",
+        server_time=cached.now(),
     )
 
 
@@ -131,11 +138,12 @@ def show_order(request: HttpRequest, order: int, *, buyer: int) -> Result:
 @Operation(
     method="POST",
     tag="Orders",
+    share=ORDERS,
     buyer=True,
     answers=CHANGED,
     problems=(
         *("order_expired", "order_cancelled", "order_refund_pending", "order_refunded"),
-        "payment_declined",
+        *("payment_declined", "busy"),
     ),
 )
 def pay_order(request: HttpRequest, order: int, *, buyer: int) -> Result:
@@ -150,13 +158,14 @@ def pay_order(request: HttpRequest, order: int, *, buyer: int) -> Result:
 @Operation(
     method="POST",
     tag="Orders",
+    share=ORDERS,
     buyer=True,
     key="optional",
     body=schemas.Part,
     answers=CHANGED,
     problems=(
         *("order_paid", "order_expired", "order_fulfilled", "order_refund_pending"),
-        *("order_refunded", "order_cancelled", "idempotency_key_reused"),
+        *("order_refunded", "order_cancelled", "idempotency_key_reused", "busy"),
     ),
 )
 def cancel_order(
@@ -164,8 +173,9 @@ def cancel_order(
 ) -> Result:
     """Cancel an order that is not paid, or a part of it.
 
-    The units are for sale again, if the sale wants that. Cancelling all of it twice is cancelling
-    once; a part needs an `Idempotency-Key`. What a payment under way takes goes back by itself.
+    `{"all": true}` cancels all of it, and so does a call without a body. The units are for sale
+    again, if the sale wants that. Cancelling all of it twice is cancelling once; a part needs an
+    `Idempotency-Key`. What a payment under way takes goes back by itself.
     """
     found = _own_order(order, buyer)
     return 200, order_document(order_actions.cancel(found, _part(body, key)))
@@ -174,13 +184,14 @@ def cancel_order(
 @Operation(
     method="POST",
     tag="Orders",
+    share=ORDERS,
     buyer=True,
     key="optional",
     body=schemas.Part,
     answers=CHANGED,
     problems=(
         *("order_awaiting_payment", "order_expired", "order_cancelled", "order_fulfilled"),
-        *("order_refund_pending", "order_refunded", "idempotency_key_reused"),
+        *("order_refund_pending", "order_refunded", "idempotency_key_reused", "busy"),
     ),
 )
 def refund_order(
@@ -188,8 +199,9 @@ def refund_order(
 ) -> Result:
     """Return a paid order for a refund, or a part of it.
 
-    The units are for sale again, if the sale wants that. Returning all of it twice is returning
-    once; a part needs an `Idempotency-Key`. After a 503, the same call finds out what became of it.
+    `{"all": true}` returns all of it, and so does a call without a body. The units are for sale
+    again, if the sale wants that. Returning all of it twice is returning once; a part needs an
+    `Idempotency-Key`. After a 503, the same call finds out what became of it.
     """
     found = _own_order(order, buyer)
     return 200, order_document(order_actions.refund(found, _part(body, key)))
@@ -205,14 +217,18 @@ def refund_order(
 def make_token(request: HttpRequest, *, body: schemas.Credentials) -> Result:
     """Exchange a user name and a password for a buyer token.
 
-    For the `Authorization` header of the other calls. It ends by itself and cannot be revoked
-    before.
+    For the `Authorization` header of the other calls. It ends by itself, or within a minute after
+    the account is deactivated or deleted or gets a new password.
     """
     user = authenticate(request, username=body.username, password=body.password)
     if user is None:
         throttled = throttle.is_throttled(body.username)
         raise Refusal(throttle.CODE if throttled else "wrong_credentials")
-    return 201, schemas.Token(token=tokens.issue(user.pk), expires_in=tokens.LIFETIME)
+    try:
+        token = tokens.issue_to(user)
+    except tokens.BadToken:
+        raise Refusal("wrong_credentials") from None
+    return 201, schemas.Token(token=token, expires_in=tokens.LIFETIME)
 
 
 def order_document(order: Order | Opened) -> schemas.Order:
@@ -246,9 +262,12 @@ def _bought(bought: Bought) -> Result:
 
 def _own_order(order: int, buyer: int) -> Order:
     # Another buyer's order is not found, rather than forbidden: ids are not to be counted.
-    found = (
-        Order.objects.filter(pk=order, buyer=buyer).prefetch_related("lines__reservation").first()
-    )
+    own = Order.objects.filter(pk=order, buyer=buyer).prefetch_related("lines__reservation")
+    try:
+        found = own.first()
+    except (OperationalError, InterfaceError) as error:
+        # Whatever was asked for, it has not begun.
+        raise Refusal("busy") from error
     if found is None:
         raise Refusal("not_found")
     return found

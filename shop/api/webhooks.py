@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+from django.db import DataError
 from django.http import HttpRequest
 
 from shop.api import schemas
@@ -11,6 +12,7 @@ from shop.api.operations import Answer, Operation, Result
 from shop.payments import webhooks
 from shop.payments.provider_events import NotYet
 from shop.refusals import Refusal
+from shop.shares import ORDERS
 
 log = logging.getLogger(__name__)
 
@@ -18,13 +20,14 @@ log = logging.getLogger(__name__)
 @Operation(
     method="POST",
     tag="Payments",
+    share=ORDERS,
     signed_body=webhooks.Event,
     headers={
         "PSP-Signature": "`t=`, the seconds since 1970, then `,v1=` and the HMAC-SHA256, in "
         "hexadecimal, of those seconds, a point and the raw body under the webhook secret."
     },
     answers={200: Answer(schemas.Received, "Its effect is committed, now or earlier.")},
-    problems=("bad_signature", "not_yet", "invalid_request", "malformed", "too_large"),
+    problems=("bad_signature", "not_yet", "invalid_request"),
 )
 def receive_webhook(request: HttpRequest, *, body: bytes) -> Result:
     """Take news of the payment provider.
@@ -38,6 +41,10 @@ def receive_webhook(request: HttpRequest, *, body: bytes) -> Result:
         raise Refusal("bad_signature") from None
     except NotYet:
         raise Refusal("not_yet") from None
+    except DataError as error:
+        # A text contains NUL or is longer than its column.
+        log.warning("the payment provider's event cannot be stored: %s", error)
+        raise Refusal("malformed", detail="A text contains NUL or is too long.") from None
     except ValueError:
         log.exception("the payment provider's event cannot be understood: %r", body)
         raise Refusal("invalid_request") from None

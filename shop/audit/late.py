@@ -9,14 +9,14 @@ from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
 from inventory.models import OutboxMessage, Reservation
-from shop.mails.models import Mail
+from shop.mails import sending
 from shop.payments.models import Payment, Refund
 
 HOLDS = timedelta(minutes=1)
 """The sweep runs every five seconds."""
 
 FOLLOW_UPS = timedelta(minutes=5)
-"""Messages and mails are handled within seconds or put off; those put off are not counted."""
+"""Messages are handled within seconds or put off; those put off are not counted."""
 
 MONEY = timedelta(minutes=15)
 """A provider may be unreachable for a while; after this long an operator should look."""
@@ -39,11 +39,13 @@ def work(items: list[int] | None = None) -> list[str]:
         ),
     }
     if items is None:
+        messages, mail = OutboxMessage.objects.filter(done=None), Q(queue=sending.QUEUE)
+        waiting = messages.filter(dead=None, not_before__lt=Now() - FOLLOW_UPS)
         counts |= {
-            "{} messages of the outbox are dead": _dead(OutboxMessage.objects.filter(done=None)),
-            "{} messages of the outbox wait": _waiting(OutboxMessage.objects.filter(done=None)),
-            "{} mails are dead": _dead(Mail.objects.filter(sent=None)),
-            "{} mails wait": _waiting(Mail.objects.filter(sent=None)),
+            "{} messages of the outbox are dead": messages.filter(~mail, dead__isnull=False),
+            "{} messages of the outbox wait": waiting.filter(~mail),
+            "{} mails are dead": messages.filter(mail, dead__isnull=False),
+            "{} mails wait": waiting.filter(mail),
         }
     found = ((sentence, rows.count()) for sentence, rows in counts.items())
     return [sentence.format(count) for sentence, count in found if count]
@@ -63,11 +65,3 @@ def _of(rows: QuerySet[Any], items: list[int] | None, path: str) -> QuerySet[Any
         return rows
     lines = f"{path}order__lines__reservation__item__in"
     return rows.filter(Q(**{lines: items})).distinct()
-
-
-def _dead(rows: QuerySet[Any]) -> QuerySet[Any]:
-    return rows.filter(dead__isnull=False)
-
-
-def _waiting(rows: QuerySet[Any]) -> QuerySet[Any]:
-    return rows.filter(dead=None, not_before__lt=Now() - FOLLOW_UPS)

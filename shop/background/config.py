@@ -19,18 +19,28 @@ task_serializer = result_serializer = "json"
 accept_content = ["json"]  # never pickle: a broker that others can write to runs code
 timezone = "UTC"
 
-# The state of tasks is in a table (shop/background/task_log.py): one row per task, shown in the
-# admin. A result backend would store a key for each of a million runs.
+# Metrics and log lines say how tasks ended. A result backend would store a key for each of a
+# million runs.
 task_ignore_result = True
 # The backend that stores nothing may be shared. Else each thread that sends a task makes one, which
 # took 3 % of a busy web process.
 result_backend_thread_safe = True
 
-# --- Queues -------------------------------------------------------------------------------------
+# --- Tasks --------------------------------------------------------------------------------------
+# Each task with its queue and the seconds between its sweeps. The sweeps make follow-up certain;
+# notifications (shop/background/notify.py) make it fast.
+TASKS = (
+    ("shop.expire_due", "expiry", 1.0),
+    ("shop.expire_orders", "expiry", 5.0),
+    ("shop.settle_payments", "payments", 2.0),
+    ("shop.follow_up", "followup", 2.0),
+    ("shop.send_mails", "mail", 5.0),
+    ("shop.audit", "books", 120.0),
+)
 # One queue per urgency, so that each may have its own workers: unpaid units that other buyers wait
 # for; money, which needs the provider; the follow-up of orders; mails, because a mail server may
 # hang; and the audit, which reads everything.
-QUEUES = ("expiry", "payments", "followup", "mail", "books")
+QUEUES = tuple(dict.fromkeys(queue for _, queue, _ in TASKS))
 # On RabbitMQ, a quorum queue survives the loss of a node; on a single server it is a durable queue.
 # A worker then prefetches for each queue by itself. The type of an existing queue cannot change.
 QUEUE_ARGUMENTS = {} if ON_REDIS else {"x-queue-type": "quorum"}
@@ -40,35 +50,17 @@ task_default_queue = "followup"
 # A RabbitMQ node that has lost the others accepts messages without ever confirming them.
 CONFIRM_TIMEOUT = 2.0
 task_routes = {
-    task: {"queue": queue, "confirm_timeout": CONFIRM_TIMEOUT}
-    for task, queue in {
-        "shop.expire_due": "expiry",
-        "shop.expire_orders": "expiry",
-        "shop.follow_up": "followup",
-        "shop.settle_payments": "payments",
-        "shop.send_mails": "mail",
-        "shop.audit": "books",
-    }.items()
+    task: {"queue": queue, "confirm_timeout": CONFIRM_TIMEOUT} for task, queue, _ in TASKS
 }
-
-# --- The schedule -------------------------------------------------------------------------------
-# The sweeps make follow-up certain; notifications (shop/background/notify.py) make it fast.
 # A sweep that no worker has taken when the next one is sent is dropped. On RabbitMQ, only a retry
 # gives beat a new connection for a lost one, to the next node of the URL.
 beat_schedule = {
-    name: {
+    task: {
         "task": task,
         "schedule": seconds,
         "options": {"expires": max(5.0, 2 * seconds), "retry": not ON_REDIS},
     }
-    for name, task, seconds in (
-        ("expire what is due", "shop.expire_due", 1.0),
-        ("sweep unpaid orders", "shop.expire_orders", 5.0),
-        ("follow up", "shop.follow_up", 2.0),
-        ("settle payments", "shop.settle_payments", 2.0),
-        ("send mails", "shop.send_mails", 5.0),
-        ("compare everything", "shop.audit", 120.0),
-    )
+    for task, _, seconds in TASKS
 }
 beat_scheduler = "shop.background.beat:OneBeat"
 beat_max_loop_interval = 5  # seconds until a standby beat notices that the active one is gone

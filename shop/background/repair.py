@@ -7,19 +7,18 @@ traces are needed.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import Q
 from django.db.models.functions import Now
 
+from inventory import outbox
 from inventory.models import OutboxMessage
 from shop import orders
 from shop.audit import money
 from shop.background import follow_up
-from shop.mails.models import Mail
 from shop.payments import provider_calls, recovery
 from shop.payments.models import Payment, Refund
-from shop.payments.provider import PaymentUnknown, provider
+from shop.payments.provider import PaymentUnknown, ask_provider
 
 
 def repair() -> Iterator[str]:
@@ -27,13 +26,9 @@ def repair() -> Iterator[str]:
     yield f"released {orders.expire()} reservations past their deadline"
     yield from _ask_about_pending()
     yield from _ask_about_disputed()
-    yield from _wake("messages", OutboxMessage.objects.filter(done=None))
-    yield from _wake("mails", Mail.objects.filter(sent=None))
+    yield from _wake()
     follow_up.follow_up()
-    yield (
-        f"{OutboxMessage.objects.filter(done=None).count()} messages and "
-        f"{Mail.objects.filter(sent=None).count()} mails are not done yet"
-    )
+    yield f"{outbox.pending()} messages are not done yet"
 
 
 def _ask_about_pending() -> Iterator[str]:
@@ -50,15 +45,14 @@ def _ask_about_disputed() -> Iterator[str]:
     """Record what the provider knows and the shop has missed."""
     try:
         for order in money.disputed():
-            for intent in provider().find(order):
+            for intent in ask_provider().find(order):
                 provider_calls.record(intent)
             yield f"recorded the provider's state of order {order}"
     except PaymentUnknown as error:
         yield f"the provider does not answer; its ledger was not compared ({error})"
 
 
-def _wake(what: str, rows: QuerySet[Any]) -> Iterator[str]:
-    asleep = rows.filter(not_before__gt=Now()) | rows.filter(dead__isnull=False)
-    count = asleep.update(dead=None, attempts=0, not_before=Now())
-    if count:
-        yield f"made {count} {what} due that were put off or dead"
+def _wake() -> Iterator[str]:
+    asleep = Q(not_before__gt=Now()) | Q(dead__isnull=False)
+    if count := outbox.retry(OutboxMessage.objects.filter(asleep)):
+        yield f"made {count} messages due that were put off or dead"

@@ -1,14 +1,13 @@
 """Celery's tasks. Each does a bounded amount of the work that the database lists.
 
 Tasks carry no data, so a task may be lost, duplicated or run by several workers at once. A failed
-sweep is not retried: the next one follows within seconds. A message or mail that fails within it
-has its own attempts and pauses (``inventory/outbox.py``).
+sweep is not retried: the next one follows within seconds. A message that fails within it has its
+own attempts and pauses (`inventory/outbox.py`).
 """
 
 from __future__ import annotations
 
 import logging
-import time
 
 from celery import Task
 from celery.signals import worker_process_init
@@ -17,17 +16,20 @@ from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
 from inventory import outbox
-from shop import error_reports, orders, tracing
+from shop import orders
 from shop.audit import alerts, examine
-from shop.background import expiry, task_log
+from shop.background import expiry
 from shop.background import follow_up as followup
+from shop.background.observed import observe_tasks
 from shop.celery import app
-from shop.metrics import files
+from shop.mails import sending
+from shop.operating import error_reports, tracing
+from shop.operating.metrics import files
 from shop.payments import recovery
 
 log = logging.getLogger(__name__)
 
-task_log.watch()
+observe_tasks()
 
 
 @worker_process_init.connect
@@ -45,9 +47,9 @@ task: a backlog must not delay the release of unpaid units."""
 
 @app.task(name="shop.follow_up")
 def follow_up() -> int:
-    """Deliver the outbox; return the number of messages done."""
+    """Deliver the outbox without its mails; return the number of messages done."""
     done = followup.deliver(SLICE)
-    if done:
+    if outbox.due(sending.QUEUE):
         _ask_for(send_mails)
     if done and outbox.due():
         _ask_for(follow_up)
@@ -56,14 +58,8 @@ def follow_up() -> int:
 
 @app.task(name="shop.send_mails")
 def send_mails() -> int:
-    """Send mails that are owed; return their number."""
-    sent = 0
-    end = time.monotonic() + SLICE
-    while time.monotonic() < end and (some := followup.send_mails()):
-        sent += some
-    if sent:
-        _ask_for(send_mails)
-    return sent
+    """Send mails of the outbox; return their number."""
+    return _go_on(send_mails, sending.send_mails(SLICE))
 
 
 @app.task(name="shop.settle_payments")
@@ -75,19 +71,13 @@ def settle_payments() -> int:
 @app.task(name="shop.expire_due")
 def expire_due() -> int:
     """Expire the due orders of the delay queue; return their number."""
-    expired = expiry.expire_due(SLICE)
-    if expired:
-        _ask_for(expire_due)
-    return expired
+    return _go_on(expire_due, expiry.expire_due(SLICE))
 
 
 @app.task(name="shop.expire_orders")
 def expire_orders() -> int:
     """Expire all orders past their deadline; return their number."""
-    expired = orders.expire(SLICE)
-    if expired:
-        _ask_for(expire_orders)
-    return expired
+    return _go_on(expire_orders, orders.expire(SLICE))
 
 
 @app.task(
@@ -104,6 +94,13 @@ def audit() -> int:
     Unlike the sweeps it runs rarely, so it is retried while the database is unreachable.
     """
     return alerts.raise_alerts(examine())
+
+
+def _go_on(task: Task, done: int) -> int:
+    """Ask for a task again if it has done something; return how much."""
+    if done:
+        _ask_for(task)
+    return done
 
 
 def _ask_for(task: Task) -> None:

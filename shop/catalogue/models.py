@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from django.conf import settings
-from django.core.exceptions import ValidationError
 from django.core.validators import MinValueValidator
 from django.db import models
 from django.db.models import F, Q
@@ -14,27 +12,9 @@ from django.urls import reverse
 from django.utils.translation import get_language
 
 from inventory.models import Item
-from inventory.selling.strategies import CLASSES, DEFAULT
 from shop.money import check_currency, default_currency, plain
 
 CURRENCY = "^[A-Z]{3}$"
-
-
-def strategy_choices() -> list[tuple[str, str]]:
-    """Return the choices for a sale's strategy; a function keeps them out of migrations."""
-    return [(name, f"{name}: {kind.summary}") for name, kind in CLASSES.items()]
-
-
-def check_strategy(name: str) -> None:
-    """Refuse a strategy that is unknown, or that oversells outside demo mode.
-
-    Raises:
-        ValidationError: with the reason.
-    """
-    if name not in CLASSES:
-        raise ValidationError(f"There is no strategy {name!r}; there are {', '.join(CLASSES)}.")
-    if not CLASSES[name].safe and not settings.SHOP_ALLOW_UNSAFE_STRATEGIES:
-        raise ValidationError(f"The strategy {name!r} oversells; it is for demonstrations only.")
 
 
 class Product(models.Model):
@@ -88,10 +68,6 @@ class Sale(models.Model):
     hold = models.DurationField(
         default=timedelta(minutes=15), help_text="time to pay, before the units go back"
     )
-    strategy = models.CharField(
-        max_length=20, choices=strategy_choices, default=DEFAULT, validators=[check_strategy]
-    )
-
     restock_cancelled = models.BooleanField(
         default=True,
         help_text="units of cancelled orders are sold again; otherwise they are written off",

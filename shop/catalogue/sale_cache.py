@@ -27,7 +27,7 @@ MOST_AT_ONCE = 1_000
 """Sales that are read again in one query."""
 
 READ = """
-SELECT now(), id, item_id, price, currency, "limit", starts_at, ends_at, paused, hold, strategy
+SELECT now(), id, item_id, price, currency, "limit", starts_at, ends_at, paused, hold
 FROM shop_sale WHERE id = ANY(%s)
 """
 
@@ -73,7 +73,6 @@ class CachedSale:
     ends_at: datetime
     paused: bool
     hold: timedelta
-    strategy: str
     clock: datetime
 
     def now(self) -> datetime:

@@ -1,13 +1,14 @@
-"""Create sales."""
+"""Create sales, and read them."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
 
 from django.db import connection, transaction
+from django.db.models import Case, Exists, OuterRef, Value, When
 
 from inventory import services
-from inventory.selling.strategies import DEFAULT
+from inventory.models import Reservation
 from shop.catalogue.models import Product, Sale
 from shop.money import default_currency
 
@@ -27,7 +28,6 @@ def open_sale(
     limit: int,
     currency: str | None = None,
     product: Product | None = None,
-    strategy: str = DEFAULT,
     starts_in: timedelta = timedelta(0),
     lasts: timedelta = timedelta(days=1),
     hold: timedelta = timedelta(minutes=15),
@@ -42,7 +42,6 @@ def open_sale(
         limit: units per buyer.
         currency: ISO 4217 code; the shop's own if None.
         product: the product; the phone if None.
-        strategy: name of the strategy.
         starts_in: from now, by the database's clock.
         lasts: duration from the start.
         hold: time to pay.
@@ -63,7 +62,6 @@ def open_sale(
             price=price,
             currency=currency or default_currency(),
             limit=limit,
-            strategy=strategy,
             starts_at=starts_at,
             ends_at=starts_at + lasts,
             hold=hold,
@@ -73,6 +71,15 @@ def open_sale(
         sale.full_clean()
         sale.save()
     return sale
+
+
+def held() -> Case:
+    """Return an expression: is a sale's item sold out, and are some of its units unpaid?
+
+    Unpaid units may become available again. They are only looked for where none are left.
+    """
+    unpaid = Reservation.objects.filter(item=OuterRef("item"), state=Reservation.State.HELD)
+    return Case(When(item__available=0, then=Exists(unpaid)), default=Value(False))
 
 
 def database_time() -> datetime:

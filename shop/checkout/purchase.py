@@ -1,7 +1,7 @@
 """Buy: from a parsed request to an order or a refusal.
 
-Used by the API and the pages' forms. A single purchase is a cart of one line, except that its
-sale's strategy sells it, in one batch with other buyers' purchases.
+Used by the API and the pages' forms. A single purchase is a cart of one line, except that it is
+sold in one batch with other buyers' purchases.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from django.contrib.auth.models import User
 from django.db import IntegrityError, InterfaceError, OperationalError
 
 from inventory import services
@@ -24,11 +23,12 @@ from inventory.outcomes import (
     Purchase,
     SoldOut,
 )
+from inventory.selling.cart import MOST_LINES, LineRefused, line_keys
 from inventory.selling.guard import NoSuchItem
-from inventory.selling.reserve_many import MOST_LINES, LineRefused, line_keys
-from shop import tracing
+from shop.accounts.models import User
 from shop.catalogue.sale_cache import CachedSale, NoSuchSale, sale_cache
 from shop.checkout.availability_cache import availability_cache
+from shop.operating import tracing
 from shop.orders import Opened, open_cart, open_orders
 from shop.orders.models import Order
 from shop.refusals import Refusal
@@ -82,7 +82,7 @@ def buy(sale: int, buyer: int, key: UUID, quantity: int) -> Bought:
     if (closed := cached.closed()) is not None:
         return _replay_or_refuse([purchase], Refusal(closed))
     try:
-        outcome = services.reserve(purchase, open_orders, by=cached.strategy)
+        outcome = services.reserve(purchase, open_orders)
     except NOT_SOLD as error:
         raise _not_sold(error, buyer) from error
     if not isinstance(outcome, Granted):

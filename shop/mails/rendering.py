@@ -11,15 +11,24 @@ from typing import Any
 
 from django.conf import settings
 from django.core.mail import EmailMultiAlternatives
+from django.db.models import TextChoices
 from django.template.loader import render_to_string
 from django.utils.functional import Promise
 from django.utils.translation import gettext, override
 from django.utils.translation import gettext_lazy as _
 
-from shop.mails.models import Mail
 from shop.orders.models import Order
 
-Kind = Mail.Kind
+
+class Kind(TextChoices):
+    """The occasion of a mail."""
+
+    CONFIRMATION = "confirmation", "order received"
+    EXPIRED = "expired", "order expired"
+    PAID = "paid", "payment received"
+    REFUNDED = "refunded", "money given back"
+    TOO_LATE = "money_owed", "paid too late or too much"
+
 
 TONES = {
     Kind.CONFIRMATION: "accent",
@@ -72,10 +81,9 @@ class Letter:
     html: str
 
 
-def letter(mail: Mail) -> Letter:
+def letter(kind: Kind, order: Order) -> Letter:
     """Write a mail from the current state of its order."""
-    order = mail.order
-    context = _context(Kind(mail.kind), order)
+    context = _context(kind, order)
     return Letter(
         recipient=order.buyer.email or f"{order.buyer.username}@localhost",
         # A pasted product name may contain a line break, which a header cannot.
@@ -85,19 +93,19 @@ def letter(mail: Mail) -> Letter:
     )
 
 
-def message(mail: Mail) -> EmailMultiAlternatives:
+def message(kind: Kind, order: Order) -> EmailMultiAlternatives:
     """Build a mail to send.
 
-    Its Message-ID derives from its row, so that mail programs show it once even if it is sent
-    twice.
+    Its Message-ID derives from its kind and order, so that mail programs show it once even if it is
+    sent twice.
     """
-    written = letter(mail)
+    written = letter(kind, order)
     ready = EmailMultiAlternatives(
         written.subject,
         written.text,
         settings.DEFAULT_FROM_EMAIL,
         [written.recipient],
-        headers={"Message-ID": f"<{mail.kind}.{mail.order_id}@flash-sale>"},
+        headers={"Message-ID": f"<{kind}.{order.pk}@flash-sale>"},
     )
     ready.attach_alternative(written.html, "text/html")
     return ready

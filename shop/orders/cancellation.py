@@ -7,7 +7,6 @@ import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
-from uuid import UUID
 
 from django.db import InterfaceError, OperationalError
 from django.db.models import F
@@ -17,14 +16,23 @@ from inventory.models import Reservation
 from shop.orders import states
 from shop.orders.models import Order, OrderEvent, OrderLine
 from shop.orders.order_lock import order_lock
-from shop.orders.partial import Part, has_left, once, written_off
-from shop.orders.transitions import WrongState, note, orders_of, take
+from shop.orders.partial import (
+    NoSuchPart,
+    Part,
+    has_left,
+    line_of,
+    note_part,
+    was_given_back,
+    written_off,
+)
+from shop.orders.transitions import WrongState, lock, orders_of, take
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 HELD = Reservation.State.HELD
+Kind = OrderEvent.Kind
 Status = Order.Status
 
 
@@ -42,7 +50,7 @@ def cancel(order: Order, part: Part | None = None) -> Order:
         if part is None:
             _cancel_all(order)
         else:
-            once(order, part, OrderEvent.Kind.PART_CANCELLED, _cancel_part)
+            _cancel_part(order, part)
     order.refresh_from_db()
     return order
 
@@ -50,37 +58,31 @@ def cancel(order: Order, part: Part | None = None) -> Order:
 def _cancel_all(order: Order) -> None:
     lines = list(order.lines.select_related("sale"))
     gone = written_off(lines, "restock_cancelled")
-    released = services.release(
-        [line.pk for line in lines],
-        lambda _: take(states.CANCEL, [order.pk]),
-        was=HELD,
-        written_off=gone,
-    )
+    with services.releasing([line.pk for line in lines], was=HELD, written_off=gone) as released:
+        if released:
+            take(states.CANCEL, [order.pk])
     order.refresh_from_db()
     if not released and order.status != Status.CANCELLED:
         raise WrongState(order.status)
 
 
-def _cancel_part(order: Order, line: OrderLine, quantity: int, key: UUID) -> bool:
-    def follow(released: Sequence[services.Released]) -> None:
-        # This locks the order's row and so makes the remaining units certain.
-        worth = line.price * quantity
-        waiting = Order.objects.filter(pk=order.pk, status=Status.AWAITING_PAYMENT)
-        if not waiting.update(amount=F("amount") - worth):
-            raise WrongState(Order.objects.values_list("status", flat=True).get(pk=order.pk))
-        note(
-            order.pk,
-            OrderEvent.Kind.PART_CANCELLED,
-            amount=worth,
-            quantity=quantity,
-            line=line.pk,
-            key=key,
-        )
-        if not has_left(order, released, HELD):
-            take(states.CANCEL, [order.pk])
-
+def _cancel_part(order: Order, part: Part) -> None:
+    line = line_of(order, part)
     gone = written_off([line], "restock_cancelled")
-    return bool(services.release([line.pk], follow, was=HELD, units=quantity, written_off=gone))
+    with services.releasing([line.pk], was=HELD, units=part.quantity, written_off=gone) as released:
+        status = lock(order.pk)
+        if was_given_back(part, Kind.PART_CANCELLED, line):
+            released.clear()
+        elif not released:
+            raise NoSuchPart
+        elif status != Status.AWAITING_PAYMENT:
+            raise WrongState(status)
+        else:
+            worth = line.price * part.quantity
+            Order.objects.filter(pk=order.pk).update(amount=F("amount") - worth)
+            note_part(order.pk, Kind.PART_CANCELLED, part, line)
+            if not has_left(order, released, HELD):
+                take(states.CANCEL, [order.pk])
 
 
 def expire(seconds: float = math.inf) -> int:
@@ -130,9 +132,7 @@ def expire_those(orders: Iterable[int]) -> int:
 def _expire(due: Sequence[int]) -> int:
     """Release due reservations and the others of their orders: an order expires as a whole."""
     together = OrderLine.objects.filter(order__lines__in=due).values_list("pk", flat=True)
-    released = services.release({*due, *together}, _expire_orders, was=HELD)
-    return len(orders_of(released))
-
-
-def _expire_orders(released: Sequence[services.Released]) -> None:
-    take(states.EXPIRE, orders_of(released))
+    with services.releasing({*due, *together}, was=HELD) as released:
+        expired = orders_of(released)
+        take(states.EXPIRE, expired)
+    return len(expired)

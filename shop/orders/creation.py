@@ -12,7 +12,7 @@ from django.db import connection
 
 from inventory import outbox, sql
 from inventory.inserts import Insert, Statement
-from inventory.outcomes import Declined, Granted, Purchase
+from inventory.outcomes import Declined, Granted
 from inventory.tracing import hooks
 from shop.catalogue.models import Sale
 from shop.orders.models import Order, OrderLine
@@ -90,32 +90,29 @@ def open_orders(granted: Sequence[Granted]) -> list[Opened]:
     Raises:
         Declined: some of the sales are not open.
     """
+    rows = [
+        (grant.reservation, each.scope, each.buyer, each.quantity, each.hold.total_seconds())
+        for grant in granted
+        for each in [grant.purchase]
+    ]
     with connection.wrap_database_errors, sql.cursor() as cursor:
         row = cursor.execute(
             OPEN_ORDERS.for_rows(len(granted)),
-            [
-                sql.array(grant.reservation for grant in granted),
-                sql.array(grant.purchase.scope for grant in granted),
-                sql.array(grant.purchase.buyer for grant in granted),
-                sql.array(grant.purchase.quantity for grant in granted),
-                sql.array(grant.purchase.hold.total_seconds() for grant in granted),
-                hooks.parent() or None,
-            ],
+            [*sql.arrays(rows), hooks.parent() or None],
         ).fetchone()
     assert row is not None
     ids, reservations, amounts, currencies, now = row
-    rows = zip(ids or (), amounts or (), currencies or (), strict=True)
-    opened = dict(zip(reservations or (), rows, strict=True))
+    values = zip(ids or (), amounts or (), currencies or (), strict=True)
+    opened = dict(zip(reservations or (), values, strict=True))
     if len(opened) < len(granted):
         closed = {g.purchase.scope for g in granted if g.reservation not in opened}
         raise Declined(closed)
     outbox.announce()
-    return [_opened(grant.purchase, opened[grant.reservation], now) for grant in granted]
-
-
-def _opened(purchase: Purchase, row: tuple[int, int, str], now: datetime) -> Opened:
-    pk, amount, currency = row
-    return Opened(pk, purchase.scope, purchase.quantity, amount, currency, now + purchase.hold, now)
+    return [
+        Opened(pk, each.scope, each.quantity, amount, currency, now + each.hold, now)
+        for grant in granted
+        for each, (pk, amount, currency) in [(grant.purchase, opened[grant.reservation])]
+    ]
 
 
 def open_cart(granted: Sequence[Granted]) -> list[int]:

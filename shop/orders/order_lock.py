@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from inventory.degradable_lock import DegradableLock
+from inventory.item_lock import DegradableLock
 from inventory.selling.commit import lend_connections
 
 # The lease exceeds the longest answer of the provider. The timeout lets a second click wait for the

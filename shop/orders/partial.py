@@ -6,15 +6,14 @@ only the key distinguishes a repeated request from a new one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
-
-from django.db import IntegrityError
 
 from inventory.models import Reservation
 from inventory.services import Released
 from shop.orders.models import Order, OrderEvent, OrderLine
+from shop.orders.transitions import note
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,31 +39,39 @@ class KeyReused(Exception):
     """The key belongs to another part of this order."""
 
 
-GiveBack = Callable[[Order, OrderLine, int, UUID], bool]
-"""Gives units of a line back and writes the event with the key, in one transaction; returns False
-if the line has too few units in the required state."""
-
-
-def once(order: Order, part: Part, kind: OrderEvent.Kind, give_back: GiveBack) -> None:
-    """Return a part, unless that was done under its key before.
+def line_of(order: Order, part: Part) -> OrderLine:
+    """Return the line that a part belongs to.
 
     Raises:
-        NoSuchPart: there is no such line, or it has fewer units.
-        KeyReused: the key belongs to another part.
-        WrongState: the order's state does not allow it.
+        NoSuchPart: there is none, or the part does not say which.
     """
-    line = _line(order, part)
-    if _done(order, part, kind, line):
-        return
-    try:
-        given = give_back(order, line, part.quantity, part.key)
-    except IntegrityError:
-        # Two requests with one key raced and the other one committed.
-        if not _done(order, part, kind, line):
-            raise
-        return
-    if not given and not _done(order, part, kind, line):
+    lines = order.lines.select_related("sale")
+    if part.sale is not None:
+        lines = lines.filter(sale=part.sale)
+    found = list(lines[:2])
+    if len(found) != 1:
         raise NoSuchPart
+    return found[0]
+
+
+def was_given_back(part: Part, kind: OrderEvent.Kind, line: OrderLine) -> bool:
+    """Whether a part was given back under its key before; the order's row must be locked.
+
+    Raises:
+        KeyReused: the key belongs to another part.
+    """
+    event = OrderEvent.objects.filter(order=line.order_id, key=part.key).first()
+    if event is None:
+        return False
+    if (event.kind, event.line_id, event.quantity) != (kind, line.pk, part.quantity):
+        raise KeyReused
+    return True
+
+
+def note_part(order: int, kind: OrderEvent.Kind, part: Part, line: OrderLine) -> None:
+    """Record that a part was given back, under its key."""
+    worth = line.price * part.quantity
+    note(order, kind, amount=worth, quantity=part.quantity, line=line.pk, key=part.key)
 
 
 def written_off(lines: Iterable[OrderLine], rule: str) -> list[int]:
@@ -84,22 +91,3 @@ def has_left(order: Order, released: Sequence[Released], state: Reservation.Stat
         return True
     others = Reservation.objects.filter(orderline__order=order, state=state)
     return others.exclude(pk__in=[each.reservation for each in released]).exists()
-
-
-def _line(order: Order, part: Part) -> OrderLine:
-    lines = order.lines.select_related("sale")
-    if part.sale is not None:
-        lines = lines.filter(sale=part.sale)
-    found = list(lines[:2])
-    if len(found) != 1:
-        raise NoSuchPart
-    return found[0]
-
-
-def _done(order: Order, part: Part, kind: OrderEvent.Kind, line: OrderLine) -> bool:
-    event = OrderEvent.objects.filter(order=order, key=part.key).first()
-    if event is None:
-        return False
-    if (event.kind, event.line_id, event.quantity) != (kind, line.pk, part.quantity):
-        raise KeyReused
-    return True

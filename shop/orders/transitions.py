@@ -37,6 +37,12 @@ def topic(event: str) -> str:
     return f"orders.{event}"
 
 
+def lock(order: int) -> str:
+    """Lock an order's row until the transaction ends; return its status."""
+    rows = Order.objects.select_for_update(no_key=True).filter(pk=order)
+    return rows.values_list("status", flat=True).get()
+
+
 def take(step: Step, orders: Sequence[int]) -> None:
     """Take a step with orders, all of which must be in its first state.
 

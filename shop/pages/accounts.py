@@ -7,7 +7,7 @@ from uuid import uuid4
 from django.conf import settings
 from django.contrib.auth import login
 from django.contrib.auth.decorators import login_required
-from django.contrib.auth.views import LoginView, RedirectURLMixin
+from django.contrib.auth.views import LoginView, RedirectURLMixin, redirect_to_login
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render, resolve_url
 from django.views.decorators.cache import never_cache
@@ -27,7 +27,7 @@ class SignIn(LoginView):
     extra_context = {"can_reset": bool(settings.PUBLIC_URL)}
 
 
-class SignUp(RedirectURLMixin, FormView):
+class SignUp(RedirectURLMixin, FormView):  # type: ignore[type-arg]
     """Create an account and sign in."""
 
     form_class = SignUpForm
@@ -47,5 +47,8 @@ def account(request: HttpRequest) -> HttpResponse:
     """Show the account; POST creates a buyer token and shows it."""
     token = ""
     if request.method == "POST" and request.user.is_authenticated:
-        token = tokens.issue(request.user.pk)
+        try:
+            token = tokens.issue_to(request.user)
+        except tokens.BadToken:  # deactivated just now, or a new password
+            return redirect_to_login(request.path)
     return render(request, "shop/account.html", {"token": token, "key": uuid4()})

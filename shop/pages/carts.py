@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
-from inventory.selling.reserve_many import MOST_LINES
+from inventory.selling.cart import MOST_LINES
 from shop.catalogue.models import Sale
 from shop.checkout.purchase import Wanted, check_out
 from shop.orders.models import Order

@@ -11,8 +11,8 @@ from django.shortcuts import render
 from django.views.decorators.cache import cache_control
 from django.views.decorators.http import condition, require_safe
 
-from shop import headers
 from shop.api.openapi import document
+from shop.operating import headers
 from shop.refusals import PROBLEMS
 
 

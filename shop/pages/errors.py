@@ -9,15 +9,15 @@ from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 from django.views import defaults
 
+from shop.api.handler import API
 from shop.api.problems import problem
-from shop.api.routes import API
 from shop.refusals import PROBLEMS
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Answer 404: a page, or a problem for a call of the API."""
     if request.path_info.startswith(API):
-        return problem(request, "not_found")
+        return problem(request, "not_found").response()
     return defaults.page_not_found(request, exception)
 
 
@@ -26,7 +26,7 @@ def server_error(request: HttpRequest) -> HttpResponse:
     away = isinstance(sys.exc_info()[1], OperationalError | InterfaceError)
     status = 503 if away else 500
     if request.path_info.startswith(API):
-        return problem(request, "busy" if away else "internal_error")
+        return problem(request, "busy" if away else "internal_error").response()
     response = HttpResponse(render_to_string(f"{status}.html"), status=status)
     if away:
         response.headers["Retry-After"] = str(PROBLEMS["busy"].retry_after)

@@ -3,9 +3,10 @@
 from typing import Any
 
 from django import forms
-from django.contrib.auth.forms import UserCreationForm, UsernameField
-from django.contrib.auth.models import User
+from django.contrib.auth.forms import UserCreationForm
 
+from shop.accounts.forms import NormalUsernameField
+from shop.accounts.models import User
 from shop.checkout.purchase import MOST_UNITS
 
 
@@ -32,11 +33,11 @@ class PartForm(BuyForm):
     sale = forms.IntegerField(min_value=1)
 
 
-class SignUpForm(UserCreationForm):
+class SignUpForm(UserCreationForm):  # type: ignore[type-arg]
     """A new buyer. The address, for the confirmation mail, is optional."""
 
     class Meta:
         model = User
         fields: Any = ("username", "email")
-        field_classes: Any = {"username": UsernameField}
+        field_classes: Any = {"username": NormalUsernameField}
         widgets: Any = {"email": forms.EmailInput(attrs={"autocomplete": "email"})}

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import Case, Exists, OuterRef, QuerySet, Value, When
+from django.db.models import Case, QuerySet, Value, When
 from django.db.models.functions import Now
 
-from inventory.models import Reservation
 from shop.catalogue.models import Sale
 from shop.catalogue.sale_cache import why_closed
+from shop.catalogue.sales import held
 
 MOST_SHOWN = 24
 """Sales on the home page; load tests leave hundreds behind."""
@@ -115,12 +115,7 @@ def shelves() -> list[Shelf]:
 
 
 def _offers(sales: QuerySet[Sale]) -> Iterable[Offer]:
-    held = Reservation.objects.filter(item=OuterRef("item"), state=Reservation.State.HELD)
-    # Only computed for sold-out items; the others do not need it.
-    sold_out = When(item__available=0, then=Exists(held))
-    rows = sales.select_related("product", "item").annotate(
-        now=Now(), held=Case(sold_out, default=Value(False))
-    )
+    rows = sales.select_related("product", "item").annotate(now=Now(), held=held())
     return (Offer(sale, sale.now, sale.held) for sale in rows)
 
 

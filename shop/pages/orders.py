@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from uuid import uuid4
 
-from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
@@ -55,7 +54,6 @@ def order(request: HttpRequest, order: int) -> HttpResponse:
         "now": now,
         "under_way": status == Order.Status.AWAITING_PAYMENT and under_way,
         "key": uuid4(),
-        "shows_mails": settings.SHOP_SHOW_MAILS,
     }
     return render(request, "shop/order.html", context)
 

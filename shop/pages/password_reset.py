@@ -11,7 +11,6 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth import views
 from django.contrib.auth.forms import PasswordResetForm, SetPasswordForm
-from django.contrib.auth.models import User
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
@@ -20,7 +19,9 @@ from django.views.generic.base import TemplateResponseMixin
 
 from inventory import outbox
 from shop.accounts import throttle
+from shop.accounts.models import User
 from shop.mails.password_reset import TOPIC
+from shop.mails.sending import QUEUE
 
 
 class AskForm(PasswordResetForm):
@@ -33,7 +34,7 @@ class AskForm(PasswordResetForm):
             return
         with transaction.atomic():
             for user in self.get_users(address):
-                outbox.emit(TOPIC, {"user": user.pk})
+                outbox.emit(TOPIC, {"user": user.pk}, queue=QUEUE)
 
 
 class _Page(TemplateResponseMixin, View):

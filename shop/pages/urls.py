@@ -4,7 +4,7 @@ from django.contrib.auth.views import LogoutView
 from django.urls import path
 from django.views.i18n import set_language
 
-from shop.pages import accounts, carts, docs, icon, mails, orders, password_reset, sales
+from shop.pages import accounts, carts, docs, icon, orders, password_reset, sales
 
 urlpatterns = [
     path("", sales.home, name="home"),
@@ -16,8 +16,6 @@ urlpatterns = [
     path("orders/<int:order>/payment/", orders.pay, name="pay"),
     path("orders/<int:order>/cancel/", orders.cancel, name="cancel"),
     path("orders/<int:order>/refund/", orders.refund, name="refund"),
-    path("orders/<int:order>/mails/", mails.about, name="mails"),
-    path("orders/<int:order>/mails/<slug:kind>/", mails.one, name="mail"),
     path("sign-in/", accounts.SignIn.as_view(), name="sign-in"),
     path("sign-up/", accounts.SignUp.as_view(), name="sign-up"),
     # Named as Django's views name each other.

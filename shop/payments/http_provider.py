@@ -16,7 +16,6 @@ import urllib3
 from django.conf import settings
 
 from inventory.metrics import metrics
-from inventory.selling.commit import lend_connections
 from shop.payments.provider import (
     Intent,
     PaymentDeclined,
@@ -151,8 +150,6 @@ def _call(kind: type[T], method: str, path: str, *, key: str = "", body: Any = N
 
 
 def _ask(kind: type[T], method: str, path: str, *, key: str, body: Any) -> T:
-    # The wait needs no database connection: lend it to others.
-    lend_connections()
     deadline = time.monotonic() + LONGEST
     try:
         answer = _client().request(

@@ -58,7 +58,7 @@ class Payment(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.amount} for order {self.order_id}: {self.state}"
+        return f"payment {self.pk} of order {self.order_id}: {self.state}"
 
 
 class Refund(models.Model):
@@ -110,7 +110,7 @@ class Refund(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.amount} back ({self.get_reason_display()}): {self.state}"
+        return f"refund {self.pk} ({self.get_reason_display()}): {self.state}"
 
     @property
     def provider_key(self) -> str:

@@ -1,9 +1,9 @@
 """Call the provider and record its answers.
 
-Calls are made outside transactions, so that no row is locked while the provider answers. Each call
-was recorded before (see `shop/payments/models.py`): after a crash at any point, it can be repeated
-under the same key. All but the two `record` functions raise `PaymentUnknown` if no definite answer
-comes.
+Calls are made outside transactions and without a connection, so that no row is locked and no other
+request waits while the provider answers. Each call was recorded before (see
+`shop/payments/models.py`): after a crash at any point, it can be repeated under the same key. All
+but the two `record` functions raise `PaymentUnknown` if no definite answer comes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from django.db import transaction
 
 from shop.payments import provider_events, settlement
 from shop.payments.models import Payment, Refund
-from shop.payments.provider import Intent, PaymentDeclined, PaymentUnknown, provider
+from shop.payments.provider import Intent, PaymentDeclined, PaymentUnknown, ask_provider
 
 
 def advance(payment: Payment) -> None:
@@ -29,7 +29,7 @@ def charge(payment: Payment) -> None:
         return
     if intent.status == "requires_capture":
         try:
-            intent = provider().capture(intent.id, key=f"{payment.key}-capture")
+            intent = ask_provider().capture(intent.id, key=f"{payment.key}-capture")
         except PaymentDeclined:
             # Refused, or an earlier call was first: the payment's state tells which.
             intent = _look(payment)
@@ -48,7 +48,7 @@ def give_up(payment: Payment) -> None:
         return
     if intent.status == "requires_capture":
         try:
-            intent = provider().cancel(intent.id, key=f"{payment.key}-cancel")
+            intent = ask_provider().cancel(intent.id, key=f"{payment.key}-cancel")
         except PaymentDeclined:
             # A concurrent capture was first.
             intent = _look(payment)
@@ -59,7 +59,9 @@ def give_back(refund: Refund) -> None:
     """Refund money, or get the result of an earlier attempt."""
     payment = refund.payment
     try:
-        answer = provider().refund(payment.intent, amount=refund.amount, key=refund.provider_key)
+        answer = ask_provider().refund(
+            payment.intent, amount=refund.amount, key=refund.provider_key
+        )
     except PaymentDeclined:
         with transaction.atomic():
             settlement.bounced(refund)
@@ -100,10 +102,11 @@ def _intent(payment: Payment) -> Intent:
     """Return the provider's payment; create it there first if necessary."""
     if payment.intent:
         return _look(payment)
-    intent = provider().create_intent(
-        order=payment.order_id,
+    order = payment.order  # read before the call, which has no connection
+    intent = ask_provider().create_intent(
+        order=order.pk,
         amount=payment.amount,
-        currency=payment.order.currency,
+        currency=order.currency,
         key=payment.key,
     )
     Payment.objects.filter(pk=payment.pk, intent="").update(intent=intent.id)
@@ -113,7 +116,7 @@ def _intent(payment: Payment) -> Intent:
 
 def _look(payment: Payment) -> Intent:
     # A repeated key gets the first answer; this gets the current state.
-    for intent in provider().find(payment.order_id):
+    for intent in ask_provider().find(payment.order_id):
         if intent.id == payment.intent:
             return intent
     raise PaymentUnknown(f"the provider has lost {payment.intent}")

@@ -15,6 +15,7 @@ from django.db import transaction
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
+from inventory import outbox
 from shop.orders.models import Order
 from shop.payments import provider_calls
 from shop.payments.models import Payment, Refund
@@ -23,8 +24,7 @@ from shop.payments.provider import PaymentUnknown
 log = logging.getLogger(__name__)
 
 FIRST_PAUSE = timedelta(seconds=5)
-LONGEST_PAUSE = timedelta(minutes=10)
-"""A call without an answer is repeated after 5 s, 10 s, 20 s …, at most 10 minutes."""
+"""A call without an answer is repeated after 5 s, 10 s, 20 s …, bounded like the outbox's."""
 
 Row = TypeVar("Row", Payment, Refund)
 
@@ -70,7 +70,7 @@ def _next(kind: type[Row], due: Q) -> Row | None:
         locked = pending.select_for_update(skip_locked=True, of=("self",), no_key=True)
         row = locked.order_by("not_before").first()
         if row is not None:
-            pause = min(FIRST_PAUSE * 2 ** min(row.attempts, 10), LONGEST_PAUSE)
+            pause = outbox.pause_after(row.attempts + 1, FIRST_PAUSE)
             kind.objects.filter(pk=row.pk).update(
                 attempts=F("attempts") + 1, not_before=Now() + pause
             )

@@ -6,23 +6,29 @@ the order: repeated requests find that one refund and get its answer.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from uuid import UUID
-
 from django.db.models import F
 from django.db.models.functions import Now
 
 from inventory import services
 from inventory.models import Reservation
 from shop.orders import states
-from shop.orders.models import Order, OrderEvent, OrderLine
+from shop.orders.models import Order, OrderEvent
 from shop.orders.order_lock import order_lock
-from shop.orders.partial import Part, has_left, once, written_off
-from shop.orders.transitions import WrongState, note, take
+from shop.orders.partial import (
+    NoSuchPart,
+    Part,
+    has_left,
+    line_of,
+    note_part,
+    was_given_back,
+    written_off,
+)
+from shop.orders.transitions import WrongState, lock, take
 from shop.payments import provider_calls
 from shop.payments.models import Payment, Refund
 from shop.payments.settlement import finish, owe
 
+Kind = OrderEvent.Kind
 CONFIRMED = Reservation.State.CONFIRMED
 RETURNED = frozenset({Order.Status.REFUND_PENDING, Order.Status.REFUNDED})
 Status = Order.Status
@@ -45,7 +51,7 @@ def refund(order: Order, part: Part | None = None) -> Order:
         if part is None:
             _return_all(order)
         else:
-            once(order, part, OrderEvent.Kind.PART_RETURNED, _return_part)
+            _return_part(order, part)
         _give_back_money(order)
     order.refresh_from_db()
     return order
@@ -76,43 +82,33 @@ def _return_all(order: Order) -> None:
 
 def _release_all(order: Order) -> bool:
     lines = list(order.lines.select_related("sale"))
-    released = services.release(
-        [line.pk for line in lines],
-        lambda _: _follow_return(order),
-        was=CONFIRMED,
-        written_off=written_off(lines, "restock_returned"),
-    )
+    gone = written_off(lines, "restock_returned")
+    ids = [line.pk for line in lines]
+    with services.releasing(ids, was=CONFIRMED, written_off=gone) as released:
+        if released:
+            _follow_return(order)
     return bool(released)
 
 
-def _return_part(order: Order, line: OrderLine, quantity: int, key: UUID) -> bool:
-    def follow(released: Sequence[services.Released]) -> None:
-        # Locks the order and checks that it is still paid.
-        if not Order.objects.filter(pk=order.pk, status=Status.PAID).update(status=Status.PAID):
-            raise WrongState(Order.objects.values_list("status", flat=True).get(pk=order.pk))
-        worth = line.price * quantity
-        note(
-            order.pk,
-            OrderEvent.Kind.PART_RETURNED,
-            amount=worth,
-            quantity=quantity,
-            line=line.pk,
-            key=key,
-        )
-        if has_left(order, released, CONFIRMED):
-            _owe(order, worth, f"order-{order.pk}-{key}")
+def _return_part(order: Order, part: Part) -> None:
+    line = line_of(order, part)
+    gone = written_off([line], "restock_returned")
+    with services.releasing(
+        [line.pk], was=CONFIRMED, units=part.quantity, written_off=gone
+    ) as released:
+        status = lock(order.pk)
+        if was_given_back(part, Kind.PART_RETURNED, line):
+            released.clear()
+        elif not released:
+            raise NoSuchPart
+        elif status != Status.PAID:
+            raise WrongState(status)
         else:
-            _follow_return(order)
-
-    return bool(
-        services.release(
-            [line.pk],
-            follow,
-            was=CONFIRMED,
-            units=quantity,
-            written_off=written_off([line], "restock_returned"),
-        )
-    )
+            note_part(order.pk, Kind.PART_RETURNED, part, line)
+            if has_left(order, released, CONFIRMED):
+                _owe(order, line.price * part.quantity, f"order-{order.pk}-{part.key}")
+            else:
+                _follow_return(order)
 
 
 def _follow_return(order: Order) -> None:

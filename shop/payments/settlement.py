@@ -115,8 +115,8 @@ def _take_again(order: int) -> bool:
     if status != Status.EXPIRED:
         return False
     try:
-        with transaction.atomic():
-            services.reclaim(_wanted_to_the_end(order), lambda: take(states.PAY_LATE, [order]))
+        with transaction.atomic(), services.reclaiming(_wanted_to_the_end(order)):
+            take(states.PAY_LATE, [order])
     except services.OutOfReach:
         return False
     return True

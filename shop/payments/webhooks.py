@@ -45,10 +45,15 @@ EFFECTS: Mapping[str, Callable[[Any], None]] = {
 class Event(Struct, frozen=True):
     """An event of the payment provider. Types and members unknown to the shop are ignored."""
 
+    # The lengths are those of the columns, which refuse more.
     id: Annotated[
-        str, Meta(description="The provider's own; an event of the same id takes effect once.")
+        str,
+        Meta(
+            description="The provider's own; an event of the same id takes effect once.",
+            extra_json_schema={"maxLength": 100},
+        ),
     ]
-    type: Annotated[str, Meta(examples=[*EFFECTS])]
+    type: Annotated[str, Meta(examples=[*EFFECTS], extra_json_schema={"maxLength": 60})]
     data: Annotated[dict[str, Any], Meta(description="The payment or refund after it.")]
 
 
@@ -66,6 +71,7 @@ def receive(body: bytes, signature: str) -> None:
     Raises:
         NotFromProvider: the signature is wrong or old; nothing was read.
         ValueError: it is signed but cannot be parsed.
+        DataError: it is signed but cannot be stored.
         provider_events.NotYet: it is about something unknown here; nothing was written.
     """
     verify(body, signature)
@@ -101,4 +107,4 @@ def verify(body: bytes, signature: str) -> None:
 def _remember(pk: str, kind: str) -> bool:
     with connection.cursor() as cursor:
         cursor.execute(REMEMBER, [pk, kind])
-        return cursor.rowcount == 1
+        return bool(cursor.rowcount == 1)

@@ -4,8 +4,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
-from django.contrib.auth.models import User
-
+from shop.accounts.models import User
 from shop.catalogue.models import Sale
 from shop.catalogue.sales import open_sale
 from shop.checkout.purchase import buy

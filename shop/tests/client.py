@@ -10,10 +10,12 @@ from django.http.response import HttpResponseBase
 from django.test.client import ClientHandler
 
 from shop.api.handler import ApiHandler
+from shop.api.problems import Reply
+from shop.shares import Serving, of_page
 
 
 @cache
-def _api(root_urlconf: str, https_only: bool) -> ApiHandler:
+def _api(root_urlconf: str, https_only: bool, hosts: tuple[str, ...]) -> ApiHandler:
     return ApiHandler(WSGIHandler())
 
 
@@ -22,7 +24,12 @@ def install() -> None:
     to_django = ClientHandler.get_response
 
     def get_response(self: ClientHandler, request: WSGIRequest) -> HttpResponseBase:
-        api = _api(settings.ROOT_URLCONF, settings.SECURE_SSL_REDIRECT)
-        return api.respond(request) or to_django(self, request)
+        hosts = tuple(settings.ALLOWED_HOSTS)
+        api = _api(settings.ROOT_URLCONF, settings.SECURE_SSL_REDIRECT, hosts)
+        answer = api.respond(request)
+        if answer is None:
+            with Serving(of_page(request.META)):
+                return to_django(self, request)
+        return answer.response() if isinstance(answer, Reply) else answer
 
     ClientHandler.get_response = get_response  # type: ignore[method-assign, assignment]

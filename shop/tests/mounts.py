@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
-import pytest
+from locking.tests.needs import Need, find, require
 
 MOUNT = 'mount -t tmpfs -o "$1" none "$2" && shift 2 && exec "$@"'
 
@@ -19,7 +19,7 @@ ENDED = ("timeout", "--signal", "INT", "--kill-after", "30", "45")
 def run_on(
     folder: Path, options: str, command: Sequence[str], variables: Mapping[str, str], cwd: Path
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command with a tmpfs mounted at a folder; skip the test if mounting is impossible.
+    """Run a command with a tmpfs mounted at a folder.
 
     Args:
         folder: where to mount; must exist.
@@ -28,10 +28,11 @@ def run_on(
         variables: its environment.
         cwd: its working folder.
     """
+    require(MOUNTS)
     # Cleared of the settings of sudo and of the tests' servers.
     clean = ["env", "-i", *(f"{name}={value}" for name, value in variables.items())]
     mounted = ["unshare", "--mount", "sh", "-c", MOUNT, "sh", options, str(folder)]
-    done = subprocess.run(
+    return subprocess.run(
         [*_root(), *mounted, *_ourselves(), *clean, *ENDED, *command],
         cwd=cwd,
         capture_output=True,
@@ -39,18 +40,30 @@ def run_on(
         check=False,
         timeout=90,
     )
-    if "unshare:" in done.stderr or "mount:" in done.stderr:
-        pytest.skip(f"no file system can be mounted here: {done.stderr.strip()}")
-    return done
+
+
+@cache
+def _can_mount() -> bool:
+    """Try it: a container may refuse it to root, and sudo may ask for a password."""
+    programs = ["unshare", "mount", *(["sudo", "setpriv"] if os.geteuid() else [])]
+    if not all(map(find, programs)):
+        return False
+    mounted = ["unshare", "--mount", "sh", "-c", MOUNT, "sh", "ro", "/tmp", "true"]
+    return not subprocess.run([*_root(), *mounted], capture_output=True, check=False).returncode
+
+
+MOUNTS = Need(
+    "a file system of its own",
+    "Linux, the right to mount (root, or sudo without a password), apt-get install util-linux",
+    _can_mount,
+)
 
 
 def _root() -> list[str]:
     """Return the prefix for a command that needs root."""
     if os.geteuid() == 0:
         return []
-    if shutil.which("sudo") and not subprocess.run(["sudo", "-n", "true"], check=False).returncode:
-        return ["sudo", "-n"]
-    pytest.skip("only root may mount a file system, and sudo asks for a password")
+    return ["sudo", "-n"]
 
 
 def _ourselves() -> list[str]:

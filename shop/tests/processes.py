@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 
-def wait_for(condition: Callable[[], object], seconds: float = 30) -> None:
+def wait_for(condition: Callable[[], object], seconds: float = 90) -> None:
     """Return when `condition()` is true; fail the test after `seconds`."""
     deadline = time.monotonic() + seconds
     while not condition():

@@ -47,16 +47,16 @@ class FakeProvider(Provider):
         self._lock = threading.RLock()
 
     def create_intent(self, *, order: int, amount: int, currency: str, key: str) -> Intent:
-        return self._once("create", key, lambda: self._create(order, amount, currency))
+        return self._once("create", key, lambda: self._create(order, amount, currency))  # type: ignore[no-any-return]
 
     def capture(self, intent: str, *, key: str) -> Intent:
-        return self._once("capture", key, lambda: self._capture(intent))
+        return self._once("capture", key, lambda: self._capture(intent))  # type: ignore[no-any-return]
 
     def cancel(self, intent: str, *, key: str) -> Intent:
-        return self._once("cancel", key, lambda: self._cancel(intent))
+        return self._once("cancel", key, lambda: self._cancel(intent))  # type: ignore[no-any-return]
 
     def refund(self, intent: str, *, amount: int, key: str) -> ProviderRefund:
-        return self._once("refund", key, lambda: self._refund(intent, amount))
+        return self._once("refund", key, lambda: self._refund(intent, amount))  # type: ignore[no-any-return]
 
     def find(self, order: int) -> list[Intent]:
         self.before("find")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import socket
 import subprocess
 from collections.abc import Mapping
-from pathlib import Path
 
-from locking.tests.servers import Server, find, free_port
+from locking.tests.needs import find, programs
+from locking.tests.servers import Server, free_port
 from shop.tests.processes import wait_for
 
 # Debian's command switches to the system's user and folders; this program does not.
@@ -18,8 +18,7 @@ class RabbitMQ(Server):
     """``with RabbitMQ() as rabbit: rabbit.endpoint``."""
 
     name = "rabbitmq"
-    program = PROGRAM
-    package = "rabbitmq-server"
+    need = programs("RabbitMQ", "rabbitmq-server", "epmd", package="rabbitmq-server")
 
     def prepare(self) -> None:
         """Write the configuration and start an epmd, which RabbitMQ would leave running."""
@@ -90,8 +89,3 @@ class RabbitMQ(Server):
             self._epmd.kill()
             self._epmd.wait()
         super().remove()
-
-
-def missing() -> str | None:
-    """Return how to install it; None if it is installed."""
-    return None if Path(PROGRAM).exists() else "apt-get install rabbitmq-server"

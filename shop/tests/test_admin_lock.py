@@ -9,14 +9,15 @@ from contextlib import contextmanager
 
 import pytest
 from django.contrib.admin.models import LogEntry
-from django.contrib.auth.models import Permission, User
+from django.contrib.auth.models import Permission
 from django.urls import reverse
 
-from inventory.degradable_lock import ITEM_LOCK, DegradableLock
+from inventory.item_lock import ITEM_LOCK, DegradableLock
 from inventory.models import Item
 from locking import LockLost
 from locking.backends.redis_status import status_of
 from locking.tests.helpers import eventually
+from shop.accounts.models import User
 from shop.tests.catalogue import a_buyer, a_sale, an_order
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -4,11 +4,13 @@ import os
 import re
 import subprocess
 import sys
+from hashlib import sha256
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
 from shop import environment
+from shop.operating import safe_start
 
 
 def manage(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -41,7 +43,7 @@ def test_every_variable_stands_once_in_the_table_and_is_read_somewhere():
 def test_production_names_everything_that_is_missing_at_once():
     result = manage("migrate", SHOP_DEMO="0")
     assert result.returncode == 1
-    for name in environment.REQUIRED:
+    for name in safe_start.REQUIRED:
         assert name in result.stderr
     assert "Traceback" not in result.stderr
 
@@ -52,32 +54,123 @@ def test_a_real_database_means_production_unless_the_demo_is_asked_for():
     assert "SECRET_KEY" in result.stderr
 
 
-@pytest.mark.parametrize("module", ["shop.wsgi", "shop.celery"])
-def test_no_process_serves_production_without_its_settings(module):
-    start = f"import {module} as m; getattr(m, 'app', None) and m.app.WorkController()"
-    result = subprocess.run(
-        [sys.executable, "-c", start],
+@pytest.mark.parametrize(("given", "limit"), [("", "10s"), ("-c lock_timeout=5s", "5s")])
+def test_sessions_have_the_shops_time_outs_unless_the_operator_gives_others(given, limit):
+    show = """
+import django
+django.setup()
+from django.db import connection
+with connection.cursor() as cursor:
+    for name in ("lock_timeout", "idle_in_transaction_session_timeout"):
+        cursor.execute(f"SHOW {name}")
+        print(*cursor.fetchone())
+"""
+    names = {"PGOPTIONS": given, "DJANGO_SETTINGS_MODULE": "shop.tests.settings"}
+    said = subprocess.check_output(
+        [sys.executable, "-c", show], env={**os.environ, **names}, text=True, timeout=60
+    )
+    assert said.split() == [limit, "15s"]
+
+
+PRODUCTION = {
+    "SHOP_DEMO": "0",
+    "SECRET_KEY": sha256(b"signs nothing").hexdigest(),
+    "ALLOWED_HOSTS": "shop.example",
+    "DATABASE_URL": "postgresql://shop@127.0.0.1:1/shop",
+    "REDIS_URL": "redis://127.0.0.1:1/0",
+    "CELERY_BROKER_URL": "redis://127.0.0.1:1/1",
+    "PSP_URL": "https://psp.example",
+    "PSP_KEY": "opens nothing",
+    "PSP_WEBHOOK_SECRET": sha256(b"verifies nothing").hexdigest(),
+}
+
+STARTS = {
+    "wsgi": "import shop.wsgi",
+    "celery": "import shop.celery as m; m.app.WorkController()",
+    "manage": "import sys, manage; sys.argv = ['manage.py', 'migrate']; manage.main()",
+    "check": ("import sys, manage; sys.argv = ['manage.py', 'check', '--deploy']; manage.main()"),
+}
+
+
+def start(how: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Start a process of production with only these variables set."""
+    return subprocess.run(
+        [sys.executable, "-c", STARTS[how]],
         cwd=environment.PROJECT,
-        env={"PATH": os.environ["PATH"]},
+        env={"PATH": os.environ["PATH"], **variables},
         capture_output=True,
         text=True,
         check=False,
         timeout=60,
     )
-    assert "These environment variables must be set" in result.stderr
 
 
-def test_production_passes_djangos_own_deployment_checks():
-    result = manage(
-        *("check", "--deploy", "--fail-level", "WARNING"),
-        SHOP_DEMO="0",
-        SECRET_KEY="q8Zt2Lk5Vw9Xr3Ny7Bm1Cd4Fg6Hj0Pa-s_uEoIiTzR5Y2W8Q1x",
-        ALLOWED_HOSTS="shop.example",
-        DATABASE_URL="postgresql://shop@127.0.0.1:1/shop",
-        REDIS_URL="redis://127.0.0.1:1/0",
-        CELERY_BROKER_URL="redis://127.0.0.1:1/1",
-    )
+@pytest.mark.parametrize("how", STARTS)
+def test_no_process_starts_production_without_its_settings(how: str) -> None:
+    done = start(how, SHOP_DEMO="0")
+    assert done.returncode != 0
+    assert "These environment variables must be set" in done.stderr
+    for name in safe_start.REQUIRED:
+        assert name in done.stderr
+
+
+UNSAFE = [
+    ("SECRET_KEY", "short"),
+    ("SECRET_KEY", "ab" * 40),
+    ("SECRET_KEY", "django-insecure-" + PRODUCTION["SECRET_KEY"]),
+    ("PSP_WEBHOOK_SECRET", "x"),
+    ("PSP_WEBHOOK_SECRET", "x" * 64),
+    ("ALLOWED_HOSTS", "*"),
+    ("ALLOWED_HOSTS", "shop.example, *"),
+    ("PSP_URL", "http://psp.example"),
+    ("PSP_URL", "psp.example"),
+    ("PSP_URL", "http://127.0.0.1.example"),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), UNSAFE)
+def test_production_refuses_to_start_with_an_unsafe_value(name: str, value: str) -> None:
+    done = start("wsgi", **{**PRODUCTION, name: value})
+    assert done.returncode != 0
+    assert f"ImproperlyConfigured: {name} " in done.stderr
+
+
+@pytest.mark.parametrize("how", STARTS)
+def test_every_way_to_start_names_all_unsafe_values_at_once(how: str) -> None:
+    done = start(how, **{**PRODUCTION, **dict(UNSAFE)})
+    assert done.returncode != 0
+    for name in dict(UNSAFE):
+        assert f"{name} must" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {},
+        {"PSP_URL": "http://psp.example", "PSP_HTTPS": "0"},
+        {"PSP_URL": "http://127.0.0.1:9000"},
+        {"PSP_URL": "http://[::1]:9000"},
+        {"PSP_URL": "http://localhost:9000"},
+        {"SECRET_KEY": "0123456789abcdef" * 4},
+    ],
+)
+def test_production_starts_with_safe_values_and_plain_http_to_the_provider_on_purpose(
+    variables: dict[str, str],
+) -> None:
+    done = start("wsgi", **{**PRODUCTION, **variables})
+    assert done.returncode == 0, done.stderr
+
+
+def test_production_passes_djangos_own_deployment_checks() -> None:
+    result = manage("check", "--deploy", "--fail-level", "WARNING", **PRODUCTION)
     assert result.returncode == 0, result.stderr
+
+
+def test_a_check_of_the_deployment_without_any_settings_is_one_of_production() -> None:
+    result = manage("check", "--deploy")
+    assert result.returncode == 1
+    assert "SECRET_KEY" in result.stderr
+    assert manage("check").returncode == 0
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,8 @@ import pytest
 from django.core.exceptions import ValidationError
 from django.core.management import call_command
 from django.core.management.base import CommandError
-from django.db import connection
-from django.db.migrations.executor import MigrationExecutor
 
-from shop.catalogue.models import Product, Sale
-from shop.catalogue.sales import open_sale
+from shop.catalogue.models import Sale
 from shop.checkout.purchase import Wanted, check_out
 from shop.money import display, plain, to_major, to_minor
 from shop.orders.models import Order
@@ -74,23 +71,3 @@ def test_create_sale_takes_a_price_as_people_write_it():
     assert Sale.objects.get().price == 950
     with pytest.raises(CommandError, match="--price"):
         call_command("create_sale", "--price", "0.001")
-
-
-@pytest.mark.django_db(transaction=True)
-def test_amounts_of_before_are_converted_and_back():
-    sale = open_sale(stock=5, price=1250, limit=5)
-    order = an_order(sale, quantity=2)
-    executor = MigrationExecutor(connection)
-    newest = [node for node in executor.loader.graph.leaf_nodes() if node[0] == "shop"]
-    try:
-        executor.migrate([("shop", "0008_alerts")])
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT price, amount FROM shop_sale, shop_order")
-            assert cursor.fetchone() == (Decimal("12.50"), Decimal("25.00"))
-    finally:
-        executor = MigrationExecutor(connection)
-        executor.migrate(newest)
-    order.refresh_from_db()
-    assert (order.amount, order.refunded, order.currency) == (2500, 0, "CNY")
-    assert Sale.objects.get(pk=sale.pk).price == 1250
-    assert Product.objects.get().list_price == 199_900

@@ -15,6 +15,7 @@ from django.utils.translation import gettext, ngettext, override, pgettext
 from django.utils.translation.template import templatize
 
 import shop
+from shop.tests.buyer_words import INNER
 
 SHOP = Path(shop.__file__).parent
 CATALOGUE = SHOP / "locale/zh_Hans/LC_MESSAGES"
@@ -76,6 +77,11 @@ def test_a_message_is_translated_with_the_same_values(key, texts):
     for text in texts:
         assert re.search(r"[\u4e00-\u9fff]", text)
         assert all(values(text) == values(original) for original in ids)
+
+
+def test_buyers_never_read_of_strategies_locks_or_ledgers():
+    for (_, ids), texts in translations(CHINESE).items():
+        assert not [text for text in (*ids, *texts) if INNER.search(text)]
 
 
 def test_no_translation_waits_to_be_reviewed():

@@ -1,4 +1,10 @@
-"""PostgreSQL under Patroni, with etcd on the same hosts, and HAProxy as the way to the primary."""
+"""PostgreSQL under Patroni, with etcd on hosts of its own, and HAProxy as the way to the primary.
+
+An agent of Patroni 3.0 may read etcd from one member alone, and it takes the leader's key without
+a comparison once its lease has ended. With a member on its own host, a primary that is cut off goes
+on reading there that it is the leader, and when it is back it takes the key from its successor:
+orders that the successor has confirmed are lost, and both have written the same timeline.
+"""
 
 from __future__ import annotations
 
@@ -63,8 +69,9 @@ def etcd(place: Place, host: Host) -> None:
         *("--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers),
         "--initial-cluster",
         ",".join(f"{name}=http://{address}:{PEERS}" for name, address in members.items()),
-        # The defaults, given because Patroni's times depend on them.
-        *("--heartbeat-interval", "100", "--election-timeout", "1000", "--log-level", "error"),
+        # Three times the defaults: no fault concerns etcd, and on a busy machine an election would
+        # make Patroni's primary step down.
+        *("--heartbeat-interval", "300", "--election-timeout", "3000", "--log-level", "error"),
     ]
     place.add(host, "etcd", command)
 
@@ -106,7 +113,13 @@ def _configuration(place: Place, host: Host, folder: Path) -> dict[str, Any]:
                 # Else a new primary confirms alone until a standby follows it. If the old one then
                 # gets the lease back, these commits are lost.
                 "synchronous_mode_strict": bool(place.description.options["synchronous"]),
-                "postgresql": {"use_pg_rewind": True, "parameters": SETTINGS},
+                "postgresql": {
+                    "use_pg_rewind": True,
+                    # A primary that diverged and cannot be rewound is rebuilt from the new one.
+                    "remove_data_directory_on_rewind_failure": True,
+                    "remove_data_directory_on_diverged_timelines": True,
+                    "parameters": SETTINGS,
+                },
             },
             "initdb": [{"encoding": "UTF8"}, {"locale": "C.UTF-8"}, "data-checksums"],
         },
@@ -116,6 +129,8 @@ def _configuration(place: Place, host: Host, folder: Path) -> dict[str, Any]:
             "data_dir": str(folder / "data"),
             "bin_dir": str(_programs()),
             "pgpass": str(folder / "pgpass"),
+            # A standby is copied at once; otherwise the copy waits for minutes for a checkpoint.
+            "basebackup": {"checkpoint": "fast"},
             "authentication": {
                 "superuser": {"username": USER, "password": secret},
                 "replication": {"username": "replicator", "password": secret},
@@ -125,7 +140,6 @@ def _configuration(place: Place, host: Host, folder: Path) -> dict[str, Any]:
                 "host all all all scram-sha-256",
             ],
         },
-        # A primary that diverged and cannot be rewound is made anew from the new one.
         "log": {"level": "INFO"},
     }
 
@@ -140,14 +154,19 @@ def front(place: Place, host: Host) -> None:
 
 
 def url(place: Place, database: str = DATABASE) -> str:
-    """Return the URL of the primary, by way of HAProxy."""
+    """Return the URL of the primary, through HAProxy.
+
+    HAProxy notices after up to 1.5 s that a primary has become a standby. Until then that server
+    shows commits which no other has and which it is about to lose, so the client refuses standbys.
+    """
     [address] = place.addresses("database-front")
-    return f"postgresql://{USER}:{password(place)}@{address}:{PORT}/{database}"
+    only_primary = "target_session_attrs=read-write"
+    return f"postgresql://{USER}:{password(place)}@{address}:{PORT}/{database}?{only_primary}"
 
 
 def ready(place: Place) -> bool:
     """Whether all servers follow a primary that can be reached; creates the shop's database."""
-    if not Agents(place.hosts).settled():
+    if Agents(place.hosts).unsettled():
         return False
     with (
         suppress(psycopg.OperationalError),
@@ -156,8 +175,9 @@ def ready(place: Place) -> bool:
         known = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE])
         if known.fetchone() is None:
             connection.execute(f"CREATE DATABASE {DATABASE}")
-            # As the shop's connections set it, which PgBouncer does not pass on.
+            # As the shop's connections set them, which PgBouncer does not pass on.
             connection.execute(f"ALTER ROLE {USER} SET idle_in_transaction_session_timeout = '15s'")
+            connection.execute(f"ALTER ROLE {USER} SET lock_timeout = '10s'")
         return True
     return False
 

@@ -52,5 +52,9 @@ def pgbouncer(place: Place, host: Host) -> None:
 
 
 def url(place: Place) -> str:
-    """Return the URL of the shop's database, by way of PgBouncer."""
-    return patroni.url(place).replace(f":{patroni.PORT}/", f":{PORT}/")
+    """Return the URL of the shop's database, through PgBouncer.
+
+    Without `target_session_attrs`: PgBouncer answers that question from its first connection.
+    """
+    own, _, _ = patroni.url(place).partition("?")
+    return own.replace(f":{patroni.PORT}/", f":{PORT}/")

@@ -1,12 +1,13 @@
-"""Tests that make hosts are skipped where that is not allowed, which on CI counts as failed."""
+"""Tests with the mark `hosts` need the means to make them."""
 
 from __future__ import annotations
 
 import pytest
 
-from lab.bed.network import NEEDED, missing
+from lab.tests.needs import HOSTS
+from locking.tests.needs import require
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    if item.get_closest_marker("hosts") and (lacking := missing()):
-        pytest.skip(f"{NEEDED}: {lacking}")
+    if item.get_closest_marker("hosts"):
+        require(HOSTS)

@@ -11,12 +11,15 @@ from typing import Any
 import pytest
 
 from lab import environment
+from lab.tests.needs import of_bed
+from locking.tests.needs import require
 
 pytestmark = [pytest.mark.long, pytest.mark.hosts, pytest.mark.timeout(400)]
 
 
 def prove(tmp_path: Path, bed: str, fault: str) -> tuple[int, dict[str, Any]]:
     """Return exit code and result of a proof on a bed."""
+    require(*of_bed(bed))
     out = tmp_path / "result.json"
     command = [sys.executable, "manage.py", "prove", "--bed", bed, "--fault", fault]
     command += ["--buyers", "20", "--stock", "200", "--seed", "7", "--json", str(out)]

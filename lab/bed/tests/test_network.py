@@ -14,6 +14,7 @@ import pytest
 from lab.bed import network as networks
 from lab.bed.description import Description
 from lab.bed.network import network, remove_abandoned
+from loadtest.faults import hosts as hosts_module
 from loadtest.faults.fault import FaultFailed, wait_until
 from loadtest.faults.hosts import Hosts, ip
 
@@ -127,6 +128,7 @@ def test_without_the_right_to_make_hosts_the_error_says_what_is_needed(monkeypat
         return ""
 
     monkeypatch.setattr(networks, "ip", refused)
+    monkeypatch.setattr(hosts_module, "ip", refused)
     with (
         pytest.raises(networks.StackError, match=r"needs Linux, root.*Permission denied"),
         network(BED),

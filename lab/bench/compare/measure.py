@@ -17,7 +17,6 @@ from django.db import connection
 
 from inventory.audit import audit
 from inventory.models import Item
-from inventory.selling.strategies import CLASSES
 from lab.bench.run import purchases
 from lab.bench.targets import BUYERS
 from lab.proof.load_profile import LoadProfile
@@ -25,10 +24,11 @@ from lab.proof.plan import Plan
 from lab.proof.run import Proof
 from lab.proof.testbed import Testbed
 from lab.stack.errors import StackError
+from lab.strategies import CLASSES
+from lab.strategies.choice import open_sale
 from loadtest import bench_client
 from loadtest.faults.redis import RedisPaused
 from shop.catalogue.models import Sale
-from shop.catalogue.sales import open_sale
 
 ENOUGH = 1_000_000
 """Units and limit per buyer that do not end a measurement."""

@@ -141,7 +141,7 @@ def page(rows: Sequence[Row], command: str, about: str, scale: dict[str, Any]) -
     lines = [
         "# Selling strategies, compared",
         "",
-        "Every strategy of `inventory/selling/strategies/` and `lab/strategies/`, in one shop on",
+        "Every strategy of `lab/strategies/`, in one shop on",
         "one machine, under the same load, faults and checker. The command below writes this page;",
         "its text is in `lab/bench/compare/notes.md`.",
         "",

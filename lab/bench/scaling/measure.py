@@ -172,7 +172,7 @@ def _load(stack: Stack, setup: Setup, tokens: list[str], seconds: float) -> Poin
 
 
 def _open_sale() -> Sale:
-    return open_sale(stock=ENOUGH_STOCK, price=99_900, limit=ENOUGH_STOCK, strategy="combining")
+    return open_sale(stock=ENOUGH_STOCK, price=99_900, limit=ENOUGH_STOCK)
 
 
 class _Spread:

@@ -7,10 +7,10 @@ from xml.etree import ElementTree
 
 from django.core.management import call_command
 
-from inventory.selling.strategies import CLASSES
 from lab import environment
 from lab.bench.compare import report
 from lab.management.commands.compare import JSON, NOTES
+from lab.strategies import CLASSES
 
 
 def row(name: str, **sold: Any) -> report.Row:

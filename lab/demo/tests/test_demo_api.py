@@ -27,6 +27,12 @@ def test_the_demo_makes_buyers_who_can_buy(ann, sale):
         assert ann.buy(sale, authorization=f"Bearer {token}").status_code == 201
 
 
+def test_the_demos_document_has_the_load_tests_calls(client):
+    document = client.get("/api/v1/openapi.json").json()
+    assert document["tags"][-1]["name"] == "Load tests"
+    assert document["paths"]["/api/v1/demo/sales"]["post"]["tags"] == ["Load tests"]
+
+
 @pytest.mark.parametrize("count", [0, -1, 20_001, 10**30, True, "1", None, 1.5, []], ids=repr)
 def test_a_number_of_buyers_that_is_none_is_refused(count, ann):
     refused(ann.call("POST", "demo/buyers", {"count": count}), 422, "invalid_request")

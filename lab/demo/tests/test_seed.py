@@ -1,6 +1,7 @@
 """The demo's catalogue: there, complete, and the same however often it is filled in."""
 
 import json
+import re
 from datetime import timedelta
 from io import StringIO
 
@@ -9,9 +10,11 @@ from django.contrib.auth import authenticate
 from django.core.management import call_command
 
 from inventory.audit import audit
+from lab.demo.data import CATALOGUE
 from shop.catalogue.models import Product, Sale
 from shop.orders.models import Order
 from shop.pages import offers
+from shop.tests.buyer_words import INNER
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -39,6 +42,15 @@ def test_the_catalogue_has_a_sale_in_every_state():
         "espresso": "sold_out",
         "travel-mug": "ended",
     }
+
+
+@pytest.mark.parametrize("entry", CATALOGUE, ids=lambda entry: entry.slug)
+def test_a_product_says_nothing_of_how_or_whether_it_is_sold(entry):
+    # The description stays the same while the sale opens, sells out and ends.
+    moments = re.compile(r"opens?\b|minutes|moments|yesterday|ended|sold out|开抢|售罄|昨日|结束")
+    for text in (entry.name, entry.name_zh, entry.description, entry.description_zh):
+        assert not INNER.search(text)
+        assert not moments.search(text)
 
 
 def test_the_classic_is_ten_phones_at_999_instead_of_1999():

@@ -10,7 +10,7 @@ from rich.console import Console
 from lab.locks.exercises.catalogue import SHOP, Exercise, exercise
 from lab.locks.exercises.run import run
 from lab.locks.lessons import LESSONS, Lesson
-from lab.locks.simulator.timeline import print_timeline
+from lab.locks.simulator.timeline import print_prose, print_timeline
 
 PASSED, BROKEN, UNUSABLE = 0, 1, 2
 
@@ -33,7 +33,7 @@ def run_exercise(lesson: Lesson, options: argparse.Namespace, console: Console) 
     """Do what the options ask for; return the exit code."""
     found = exercise(lesson)
     if options.hint:
-        console.out(found.hint, highlight=False)
+        print_prose(console, found.hint)
     if options.solution:
         console.out(found.solution.read_text(encoding="utf-8"), end="", highlight=False)
     if options.start is not None:
@@ -47,7 +47,8 @@ def _start(found: Exercise, path: Path, console: Console) -> int:
             file.write(found.start.read_text(encoding="utf-8"))
     except OSError as problem:
         return _refuse(f"{path}: {problem.strerror}")
-    console.out(f"{found.task}\nEdit {path}, then: {command(found.lesson, f'--mine {path}')}")
+    print_prose(console, found.task)
+    console.out(f"Edit {path}, then: {command(found.lesson, f'--mine {path}')}", highlight=False)
     return PASSED
 
 
@@ -65,9 +66,11 @@ def _judge(found: Exercise, path: Path, console: Console) -> int:
         console.out(praise(found.lesson, verdict.tried), highlight=False)
         return PASSED
     console.print(f"\n{verdict.wrong}\n", style="bold red", highlight=False, markup=False)
-    console.out(f"{verdict.how}\n", highlight=False)
+    print_prose(console, verdict.how)
+    console.print()
     print_timeline(console, list(verdict.rows))
-    console.out(f"\n{found.task} A hint: {command(found.lesson, '--hint')}", highlight=False)
+    console.print()
+    print_prose(console, f"{found.task} A hint: {command(found.lesson, '--hint')}")
     return BROKEN
 
 

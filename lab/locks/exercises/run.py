@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import tempfile
@@ -17,6 +18,10 @@ from lab.locks.simulator.timeline import Row
 ROOT = Path(__file__).resolve().parents[3]
 
 SECONDS = 10
+"""Of CPU time, which does not depend on how busy the machine is."""
+
+PATIENCE = 6
+"""How many times as long the process may take by the clock, if it computes nothing."""
 
 LARGEST_FILE = 64 * 1024
 
@@ -42,7 +47,7 @@ class Verdict:
 
 
 def run(exercise: Exercise, source: str, filename: str, *, seconds: int = SECONDS) -> Verdict:
-    """Judge a file in a process of its own, which gets `seconds`."""
+    """Judge a file in a process of its own, which gets `seconds` of CPU time."""
     if len(source.encode()) > LARGEST_FILE:
         return Verdict(error=f"{filename}: larger than {LARGEST_FILE >> 10} KB")
     words = ["-B", "-m", judge.__name__, exercise.lesson.slug, filename, str(seconds)]
@@ -55,12 +60,15 @@ def run(exercise: Exercise, source: str, filename: str, *, seconds: int = SECOND
                 cwd=folder,
                 env={"PYTHONPATH": str(ROOT), "PYTHONUTF8": "1"},
                 encoding="utf-8",
-                timeout=seconds,
+                timeout=PATIENCE * seconds,
                 check=False,
             )
+            out_of_time = -done.returncode in (signal.SIGKILL, signal.SIGXCPU)
         except subprocess.TimeoutExpired:
-            why = f"not searched within {seconds} s; is there a loop in it that never ends?"
-            return Verdict(error=f"{filename}: {why}")
+            out_of_time = True
+    if out_of_time:
+        why = f"not searched within {seconds} s; is there a loop in it that never ends?"
+        return Verdict(error=f"{filename}: {why}")
     if done.returncode or not done.stdout:
         return Verdict(error=f"{filename}: it ended its process (exit code {done.returncode})")
     values = json.loads(done.stdout)

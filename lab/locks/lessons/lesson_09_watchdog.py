@@ -65,6 +65,7 @@ class WatchdogLock:
         self._release = client.register_script(RELEASE)
         self._renew = client.register_script(RENEW)
         self._stop = threading.Event()
+        self._watchdog: threading.Thread | None = None
 
     def acquire(self, timeout: float = 0.0) -> bool:
         """Wait for at most `timeout` seconds; return whether the lock was taken."""
@@ -89,9 +90,16 @@ class WatchdogLock:
         return float(answer) / 1000
 
     def _watch(self) -> bool:
+        self._end_watch()
         self._stop.clear()
-        threading.Thread(target=self._keep_renewing, daemon=True).start()
+        self._watchdog = threading.Thread(target=self._keep_renewing, daemon=True)
+        self._watchdog.start()
         return True
+
+    def _end_watch(self) -> None:
+        if self._watchdog is not None:
+            self._stop.set()
+            self._watchdog.join()
 
     def _keep_renewing(self) -> None:
         while not self._stop.wait(self._lease / 3):
@@ -100,7 +108,7 @@ class WatchdogLock:
 
     def release(self) -> None:
         """Release one hold, and the lock with the last; stops the watchdog first."""
-        self._stop.set()
+        self._end_watch()
         count = self._release(keys=[self._name, self._channel], args=self._arguments)
         if count > 0:
             self._watch()

@@ -14,6 +14,8 @@ from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
 
 from lab.locks.exercises import cli as exercises
 from lab.locks.exercises.catalogue import SHOP
@@ -28,7 +30,14 @@ from lab.locks.simulator.history import Kind
 from lab.locks.simulator.lesson_report import Report, as_values, reports, violations_json
 from lab.locks.simulator.schedule import FAULTS, Act, Schedule, to_json
 from lab.locks.simulator.simulation import Run
-from lab.locks.simulator.timeline import Row, as_json, as_mermaid, print_timeline, rows
+from lab.locks.simulator.timeline import (
+    Row,
+    as_json,
+    as_mermaid,
+    print_prose,
+    print_timeline,
+    rows,
+)
 
 PROVED, BROKEN, UNUSABLE = 0, 1, 2
 
@@ -116,13 +125,17 @@ def _list(console: Console, *, as_values_too: bool) -> int:
             ]
         )
         return PROVED
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column()
     for lesson in LESSONS:
-        console.print(f"[bold]{lesson.number:>2}  {lesson.slug:<18}[/bold] {lesson.title}")
+        table.add_row(str(lesson.number), lesson.slug, Text(lesson.title), style="bold")
         for played in reports(lesson):
             scenario = played.scenario
-            wrong = scenario.wrong or "cannot go wrong"
-            line = f"    {scenario.slug:<18} {scenario.title} → {wrong}"
-            console.out(line, style="dim", highlight=False)
+            line = f"{scenario.title} → {scenario.wrong or 'cannot go wrong'}"
+            table.add_row("", f"  {scenario.slug}", Text(line), style="dim")
+    console.print(table)
     console.print("\nName a lesson or its number to see it.  With --start FILE, mend it yourself.")
     console.print("Exercises about the shop: " + ", ".join(one.slug for one in SHOP))
     return PROVED
@@ -131,16 +144,20 @@ def _list(console: Console, *, as_values_too: bool) -> int:
 def _show(console: Console, played: list[Report]) -> None:
     lesson = played[0].scenario.lesson
     console.print()
-    console.out(lesson.docstring, highlight=False)
+    print_prose(console, lesson.docstring)
     for one in played:
         scenario = one.scenario
-        console.rule(f"{scenario.slug}: {scenario.title}")
-        console.out(f"{one.how}\n", highlight=False)
+        console.print()
+        console.print(Text(f"{scenario.slug}: {scenario.title}", style="bold underline"))
+        print_prose(console, one.how)
+        console.print()
         print_timeline(console, one.broken_rows())
         if scenario.wrong is None:
-            console.out(f"\n{scenario.change}", highlight=False)
+            console.print()
+            print_prose(console, scenario.change)
             continue
-        console.out(f"\nFixed by {one.mended_title}.\n{scenario.change}", highlight=False)
+        console.print()
+        print_prose(console, f"Fixed by {one.mended_title}. {scenario.change}")
         console.print("The same schedule on that lock:\n")
         print_timeline(console, one.mended_rows())
         others = [str(v.wrong) for v in one.mended.violations]

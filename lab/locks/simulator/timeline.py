@@ -222,11 +222,16 @@ def as_table(lines: list[Row]) -> Table:
 
 
 def print_timeline(console: Console, lines: list[Row]) -> None:
-    """Return coloured text for a terminal, plain text elsewhere."""
-    if console.is_terminal:
-        console.print(as_table(lines))
-    else:
-        console.out(as_text(lines), highlight=False)
+    """Print the timeline at the console's width, with long commands on several lines."""
+    console.print(as_table(lines))
+
+
+def print_prose(console: Console, text: str) -> None:
+    """Print paragraphs at the console's width, whatever the width they were written at."""
+    for number, paragraph in enumerate(text.strip().split("\n\n")):
+        if number:
+            console.print()
+        console.print(" ".join(paragraph.split()), highlight=False, markup=False)
 
 
 def as_mermaid(lines: list[Row]) -> str:

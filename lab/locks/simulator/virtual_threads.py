@@ -192,7 +192,7 @@ class VirtualThread:
 class RunningThread:
     """The object that `current_thread` returns in a simulated thread."""
 
-    __slots__ = ("_thread",)
+    __slots__ = ("__weakref__", "_thread")
 
     def __init__(self, thread: Thread) -> None:
         self._thread = thread

@@ -1,6 +1,6 @@
 """No schedule of a sample breaks the production locks; the mutants of the locks fail here.
 
-The full search is `explore`; continuous integration runs it for longer.
+The full search is `explore`; `.ci/nightly` runs it for longer.
 """
 
 from __future__ import annotations

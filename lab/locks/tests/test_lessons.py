@@ -26,6 +26,7 @@ from lab.locks.lessons.lesson_08_token_lua import TokenLuaLock
 from lab.locks.lessons.lesson_09_watchdog import WatchdogLock
 from lab.locks.lessons.lesson_10_redlock import RedlockLock
 from lab.locks.lessons.lesson_14_memcached_add import MemcachedAddLock
+from locking.tests.needs import needs
 from locking.tests.other_servers import Memcached
 from locking.tests.servers import Postgres
 
@@ -193,6 +194,7 @@ def test_the_unique_index_lets_a_refund_happen_once(postgres):
     assert sorted(results) == [False] * 7 + [True]
 
 
+@needs(Memcached.need)
 def test_the_memcached_lock_lets_one_in_at_a_time():
     from pymemcache.client.base import Client
 

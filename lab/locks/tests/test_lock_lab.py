@@ -7,7 +7,6 @@ from random import Random
 
 import pytest
 from babel.messages.pofile import read_po
-from django.contrib.auth.models import User
 from django.utils.translation import override
 from playwright.sync_api import expect
 
@@ -17,6 +16,7 @@ from lab.locks.pages.texts import SCRIPT
 from lab.locks.simulator.moves import LONGEST, Impossible, parse, write
 from lab.locks.simulator.position import position, shown_moves
 from lab.locks.simulator.scenarios import of, scenarios
+from shop.accounts.models import User
 from shop.pages.tests.test_browser import chromium, open_page
 from shop.tests.catalogue import a_buyer
 

@@ -18,6 +18,7 @@ from locking.backends.redis_shared import RedisReadLock, RedisSemaphore, RedisWr
 # A client that crashes in the simulation drops its lease.
 pytestmark = [
     pytest.mark.long,
+    pytest.mark.nightly,
     pytest.mark.usefixtures("dropped_leases"),
     pytest.mark.filterwarnings("ignore:the lease of lock:ResourceWarning"),
 ]
@@ -110,7 +111,7 @@ class GrantsForEver(RedisLock):
         MUTEX,
         acquire=changed(
             MUTEX.acquire,
-            ("digits .. ':' .. ARGV[1], 'PX', ARGV[2])", "digits .. ':' .. ARGV[1])"),
+            ("ARGV[1], 'PX', ARGV[2], 'NX')", "ARGV[1], 'NX')"),
         ),
     )
 

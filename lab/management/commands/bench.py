@@ -18,7 +18,6 @@ from lab.bench.rows import Row, rows
 from lab.bench.run import Bench, Measured, machine, ratios
 from lab.proof import testbed
 from lab.proof.load_profile import LoadFailed
-from lab.stack import entry
 from lab.stack.embedded import ServerUrls
 from lab.stack.errors import StackError
 from lab.stack.private import private_folder
@@ -112,11 +111,11 @@ def _measure(console: Console, wanted: list[Row], options: dict[str, Any]) -> li
     for server in sorted({row.server for row in wanted}, key=str):
         if lacking := targets.missing(server):
             console.print(
-                f"{server} is left out: it needs {', '.join(lacking)} (requirements-dev.txt; "
+                f"{server} is left out: it needs {', '.join(lacking)} (requirements/dev.txt; "
                 "`make .venv/.dev` installs them)."
             )
             wanted = [row for row in wanted if row.server != server]
-    urls = ServerUrls(*(environment.text(name) for name in entry.SERVER_VARIABLES))
+    urls = ServerUrls.of_environment()
     try:
         with ExitStack() as cleanup, console.status("") as status:
             servers = (row.server for row in wanted)
@@ -170,7 +169,7 @@ def _recording(console: Console, options: dict[str, Any]) -> None:
 
 
 def _viewers(console: Console, options: dict[str, Any]) -> None:
-    urls = ServerUrls(*(environment.text(name) for name in entry.SERVER_VARIABLES))
+    urls = ServerUrls.of_environment()
     try:
         with (
             private_folder() as folder,
@@ -193,7 +192,7 @@ def _viewers(console: Console, options: dict[str, Any]) -> None:
 
 
 def _observed(console: Console, options: dict[str, Any]) -> None:
-    urls = ServerUrls(*(environment.text(name) for name in entry.SERVER_VARIABLES))
+    urls = ServerUrls.of_environment()
     try:
         with ExitStack() as cleanup:
             status = cleanup.enter_context(console.status("Starting the shops …"))
@@ -213,7 +212,7 @@ def _observed(console: Console, options: dict[str, Any]) -> None:
         raise CommandError(str(error)) from error
     console.print(show.observed(sold))
     if observed.TRACES not in sold:
-        console.print("Traces: not measured; install requirements-telemetry.txt.")
+        console.print("Traces: not measured; install requirements/telemetry.txt.")
 
 
 def _show(

@@ -14,7 +14,6 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from rich.console import Console
 
-from inventory.selling.strategies import CLASSES
 from lab import environment
 from lab.bench.compare import measure, report
 from lab.bench.compare.measure import Compared, Scale
@@ -22,6 +21,7 @@ from lab.bench.run import machine
 from lab.proof import testbed
 from lab.proof.load_profile import LoadFailed
 from lab.stack.errors import StackError
+from lab.strategies import CLASSES
 from loadtest import open_files
 from loadtest.faults import FAULTS, left_out
 

@@ -19,9 +19,9 @@ from rich.columns import Columns
 from rich.console import Console
 from rich.live import Live
 
-from inventory.selling.strategies import CLASSES, DEFAULT
 from lab.management.commands.prove import EXIT_CODES, at_least_one
 from lab.proof import show, testbed
+from lab.proof.lines import Lines
 from lab.proof.load_profile import LoadFailed
 from lab.proof.plan import Plan
 from lab.proof.progress import Progress
@@ -29,6 +29,7 @@ from lab.proof.result import Result
 from lab.proof.testbed import Testbed
 from lab.room.duel import fight, folders, plans
 from lab.stack.errors import StackError
+from lab.strategies import CLASSES, DEFAULT
 
 UNSAFE = "naive"
 
@@ -81,7 +82,11 @@ Opened = Callable[[int, int], None]
 
 @contextmanager
 def _table(console: Console, sides: list[Plan]) -> Iterator[tuple[Tell, Opened]]:
-    """Show both sides' progress beside each other, or below on a narrow terminal."""
+    """Show both sides' progress beside each other, below on a narrow terminal, or in lines."""
+    if not console.is_terminal:
+        lines = [Lines(console, plan, plan.strategy) for plan in sides]
+        yield lambda number, progress: lines[number](progress), lambda number, sale: None
+        return
     now = [Progress("starting the shop") for _ in sides]
     with Live(console=console, transient=True, refresh_per_second=4) as live:
 

@@ -19,11 +19,11 @@ from django.core.management.base import BaseCommand, CommandError
 from rich.console import Console
 from rich.live import Live
 
-from inventory.selling.strategies import CLASSES, DEFAULT
 from lab.bed import description
 from lab.bed.shop import shop_on
 from lab.proof import controls, show, testbed
 from lab.proof.dashboard import Prometheus, prometheus
+from lab.proof.lines import Lines, say, step
 from lab.proof.load_profile import LoadFailed, LoadProfile
 from lab.proof.plan import Plan
 from lab.proof.progress import Progress
@@ -33,6 +33,8 @@ from lab.proof.testbed import Testbed
 from lab.stack import entry
 from lab.stack.errors import StackError
 from lab.stack.private import private_folder
+from lab.stack.signals import leave_if_asked
+from lab.strategies import CLASSES, DEFAULT
 from loadtest.faults import BED_FAULTS, FAULTS, left_out
 from loadtest.scenarios import MIXES
 
@@ -154,12 +156,15 @@ class Command(BaseCommand):
                 _watcher(console, where, watched=options["dashboard"]) as watcher,
             ):
                 result = _prove(console, plan, where, folder, report)
+                if (bed := entry.bed()) is not None and bed.operator is not None:
+                    result.rebuilt = bed.operator.done
                 if watcher is not None:
                     result.on_dashboard = watcher.seen(result.faults)
                 if not options["jsonl"] and result.log:
                     # The folder is deleted. The log of a shop that was already running stays.
                     result.log = where.log if where.stack is None else None
         except (LoadFailed, StackError, OSError) as error:
+            leave_if_asked()
             result = Result(0, None, 0.0, str(error))
         show.result(console, plan, result)
         if options["json"]:
@@ -180,9 +185,15 @@ def _control(console: Console, options: dict[str, Any]) -> NoReturn:
     try:
         call_command("migrate", verbosity=0)
         with Live(console=console, refresh_per_second=4) as live:
+            last = ("", "")
 
             def tell(control: controls.Control | None, now: Progress | None) -> None:
+                nonlocal last
                 live.update(show.controls(names, outcomes, control, now), refresh=True)
+                current = (control.name if control else "", now.phase if now else "")
+                if not console.is_terminal and current != last and control and now:
+                    say(console, f"{control.name}: {now.phase}")
+                last = current
 
             tell(None, None)
             for outcome in controls.run(names, seed, CONTROL_BUYERS, tell):
@@ -235,11 +246,16 @@ def _plan(console: Console, options: dict[str, Any]) -> Plan:
 def _prove(
     console: Console, plan: Plan, where: Testbed, folder: Path, report: Path | None
 ) -> Result:
+    if not console.is_terminal:
+        return _run(Proof(plan, where, folder, Lines(console, plan), report))
     with Live(console=console, transient=True, refresh_per_second=4) as live:
-        proof = Proof(
-            plan, where, folder, lambda now: live.update(show.progress(plan, now)), report
+        return _run(
+            Proof(plan, where, folder, lambda now: live.update(show.progress(plan, now)), report)
         )
-        proof.run()
+
+
+def _run(proof: Proof) -> Result:
+    proof.run()
     return proof.result
 
 
@@ -250,9 +266,10 @@ def _testbed(console: Console, plan: Plan, *, watched: bool) -> Iterator[Testbed
     if url and not plan.faults and not watched:
         yield testbed.running(url)
         return
-    call_command("migrate", verbosity=0)
+    with step(console, "Migrating the database", "The database is migrated"):
+        call_command("migrate", verbosity=0)
     with ExitStack() as cleanup:
-        with console.status("Starting the shop …"):
+        with step(console, "Starting the shop", "The shop is started"):
             also = ("exporter",) if watched else ()
             if (bed := entry.bed()) is not None:
                 shop = shop_on(bed)

@@ -12,11 +12,11 @@ from django.core.management.base import BaseCommand
 from rich.console import Console
 
 from lab import environment
+from lab.bench import show
 from lab.bench.run import machine
 from lab.bench.scaling import report
 from lab.bench.scaling.fit import check, fit
 from lab.bench.scaling.measure import SETUPS, Point, measure
-from lab.stack import entry
 from lab.stack.embedded import ServerUrls
 
 RESULT = environment.PROJECT / "docs" / "scaling.json"
@@ -39,7 +39,7 @@ class Command(BaseCommand):
         console = Console()
         if not options["redraw"]:
             call_command("migrate", verbosity=0)
-            urls = ServerUrls(*(environment.text(name) for name in entry.SERVER_VARIABLES))
+            urls = ServerUrls.of_environment()
             with console.status("") as status:
                 points = measure(urls, SETUPS, options["seconds"], options["rounds"], status.update)
             document = {"points": [each.to_json() for each in points], "machine": machine()}
@@ -51,11 +51,10 @@ class Command(BaseCommand):
             costs = fit(points, cores)
             checked = check(costs, points, cores)
         console.print(costs)
-        for line in (*report.checked_table(checked), *report.lock_table(costs)):
-            print(line)
-        print(f"One node: {report.node_capacity(costs):,.0f} purchases per second.")
+        for table in (report.checked_table(checked), report.lock_table(costs)):
+            console.print(*show.from_markdown(table), "", sep="\n")
+        console.print(f"One node: {report.node_capacity(costs):,.0f} purchases per second.")
         with console.status("Simulating up to 100 nodes …"):
             found = report.series(costs)
-        for line in report.series_tables(found):
-            print(line)
+        console.print(*show.from_markdown(report.series_tables(found)), sep="\n")
         options["json"].with_suffix(".svg").write_text(report.chart(found))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from inventory.selling.strategies import DEFAULT
+from lab.strategies import DEFAULT
 
 DRAIN = 8.0
 """Seconds for the follow-up. A healthy shop needs one or two; with the outbox off it never ends."""

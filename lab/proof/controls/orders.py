@@ -114,7 +114,9 @@ ORDER_CONTROLS = (
         "the mail after a payment, though it is marked as sent",
         ("P19",),
         mix="payers",
-        before=_trigger("INSERT", "shop_mail", "NEW.sent := now();", "NEW.kind = 'paid'"),
+        before=_trigger(
+            "INSERT", "inventory_outboxmessage", "NEW.done := now();", "NEW.topic = 'mails.paid'"
+        ),
         after=_UNDONE,
     ),
     Control(

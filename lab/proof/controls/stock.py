@@ -15,10 +15,17 @@ STOCK_CONTROLS = (
         mix="doubles",
         strategy="guard",
         limit=5,
+        units=1,
         before=(
             "ALTER TABLE inventory_reservation DROP CONSTRAINT inventory_reservation_one_per_key",
+            # On a busy machine the second request of a key might always find the first one's.
+            """CREATE FUNCTION linger() RETURNS trigger LANGUAGE plpgsql AS
+               'BEGIN PERFORM pg_sleep(0.1); RETURN NEW; END'""",
+            """CREATE TRIGGER linger BEFORE INSERT ON inventory_reservation
+               FOR EACH ROW EXECUTE FUNCTION linger()""",
         ),
         after=(
+            "DROP FUNCTION linger CASCADE",
             """ALTER TABLE inventory_reservation
                ADD CONSTRAINT inventory_reservation_one_per_key UNIQUE (buyer, key)""",
         ),
@@ -110,6 +117,7 @@ STOCK_CONTROLS = (
         "a lease shorter than the buyers' time-outs, while its holder is killed",
         ("P12",),
         strategy="redis_lock",
+        sabotage="lease",
         units=10,
         faults=("web-killed-before-commit",),
     ),
@@ -123,7 +131,8 @@ STOCK_CONTROLS = (
         # A busy shop uses up its dead connections within a second or two; a quiet one fails for
         # as long as it takes to use each of a full pool once.
         buyers=1,
-        environment=(("DB_POOL_MIN", "16"),),
+        # Of which purchases have 30.
+        environment=(("DB_POOL_MIN", "80"), ("DB_POOL_SIZE", "80")),
     ),
     Control(
         "durability",

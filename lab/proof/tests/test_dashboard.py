@@ -12,7 +12,9 @@ from prometheus_client import CollectorRegistry, Counter, start_http_server
 
 from lab.proof.dashboard import Prometheus, prometheus
 from lab.stack.errors import StackError
+from lab.tests.needs import PROMETHEUS
 from loadtest.faults import Injected
+from locking.tests.needs import require
 from shop.tests.processes import wait_for
 
 pytestmark = pytest.mark.long
@@ -26,8 +28,7 @@ def counter() -> Counter:
 
 @pytest.fixture
 def watcher(counter: Counter, tmp_path: Path) -> Iterator[Prometheus]:
-    if not shutil.which("prometheus"):
-        pytest.skip("prometheus is not installed: apt-get install prometheus")
+    require(PROMETHEUS)
     registry = CollectorRegistry()
     registry.register(counter)
     server, thread = start_http_server(0, "127.0.0.1", registry)

@@ -8,17 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
 from django.core.mail import EmailMessage, get_connection
+from django.db import transaction
 
 from lab.proof import deliveries
 from lab.tests.mail_server import mail_server
 from loadtest.checker import snapshot
 from loadtest.checker.snapshot import Delivery
+from shop.accounts.models import User
 from shop.background.follow_up import follow_up
-from shop.mails.models import Mail
+from shop.mails import sending
+from shop.mails.rendering import Kind
 from shop.orders.models import Order
 from shop.tests.catalogue import a_sale, an_order
+from shop.tests.mails import mail
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -67,10 +70,12 @@ def test_a_mail_that_was_sent_is_read_from_the_server_with_buyer_order_and_amoun
 def test_a_mail_sent_twice_is_delivered_twice_and_one_only_marked_as_sent_never(port: int) -> None:
     order, other = an_order_of("ann"), an_order_of("bob")
     follow_up()
-    Mail.objects.filter(order=order).update(sent=None)
+    mail(order).update(done=None)
     follow_up()
     assert len(delivered(order)) == 2
-    Mail.objects.create(order=other, kind="paid", sent=order.created)
+    with transaction.atomic():
+        sending.owe(Kind.PAID, [other.pk])
+    mail(other, "paid").update(done=other.created)
     assert [each.name for each in delivered(other)] == ["confirmation"]
 
 

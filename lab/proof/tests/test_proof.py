@@ -11,7 +11,7 @@ from inventory.models import Item
 from lab.models import UnenforcedItem
 from lab.proof import controls
 from lab.proof.restock import Restocker
-from lab.proof.run_statistics import Rush, run_statistics
+from lab.proof.run_statistics import run_statistics
 from lab.proof.sabotage import SABOTAGE
 from lab.proof.tally import Tally
 from loadtest.faults import FAULTS, Injected
@@ -55,8 +55,8 @@ def test_run_statistics_find_how_soon_the_shop_sold_again(tmp_path: Path) -> Non
     between = Injected("x", 0, ends["c#1"] + 1)
     seen = run_statistics([recorder.path], [before, between, after], "7")
     assert (seen.operations, seen.last_sale) == (4, ends["c#4"])
-    assert seen.rush == Rush(accepted=1, end=ends["c#1"])
-    assert run_statistics([recorder.path], [], "8").rush is None
+    assert seen.sold_out == ends["c#1"]
+    assert run_statistics([recorder.path], [], "8").sold_out == 0
     first, second, third = seen.recoveries
     # Nobody asked for a second after the first fault, which the shop is not blamed for.
     assert (first is not None and first < 1, third) == (True, None)
@@ -64,7 +64,7 @@ def test_run_statistics_find_how_soon_the_shop_sold_again(tmp_path: Path) -> Non
     assert 0 <= second < 1
 
 
-def test_the_rush_ends_with_the_last_answer_to_who_came_in_time(tmp_path: Path) -> None:
+def test_a_sale_is_sold_out_with_the_last_answer_to_who_came_in_time(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path / "a.jsonl")
     recorder.invoke("c#1", "order", client="c", buyer="c", key="c#1", quantity=1, sale="7")
     call(recorder, 2, "order", 201, "2")
@@ -73,7 +73,7 @@ def test_the_rush_ends_with_the_last_answer_to_who_came_in_time(tmp_path: Path) 
     call(recorder, 4, "order", 201, "4")  # a unit that came back
     recorder.close()
     ends = {each.call: each.end for each in operations(recorder.path)}
-    assert run_statistics([recorder.path], [], "7").rush == Rush(accepted=2, end=ends["c#1"])
+    assert run_statistics([recorder.path], [], "7").sold_out == ends["c#1"]
 
 
 @pytest.mark.django_db(transaction=True)

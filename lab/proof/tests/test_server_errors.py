@@ -14,7 +14,7 @@ from lab.proof.result import Result
 from lab.proof.server_errors import MOST, ServerErrors
 
 FAILED = """\
-2026-11-21 10:00:00,{ms} ERROR 17 shop.api.requests: failed: POST /api/v1/sales/1/orders
+2026-11-21 10:00:00,{ms} ERROR 17 shop.api.operations: failed: POST /api/v1/sales/1/orders
 Traceback (most recent call last):
   File "a.py", line 1, in execute
     run()

@@ -8,16 +8,16 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from django.contrib.auth.models import User
 from django.db import connection
 
 from lab.proof import snapshot, terms
 from loadtest.checker import snapshot as rows
 from shop import orders
+from shop.accounts.models import User
 from shop.background.follow_up import follow_up
-from shop.mails.models import Mail
 from shop.orders.models import Order
 from shop.tests.catalogue import a_buyer, a_sale, an_order
+from shop.tests.mails import mail
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -82,8 +82,8 @@ def test_what_expires_before_the_final_read_is_owed_until_its_mail_is_sent() -> 
     assert snapshot.owed([brief.pk]) == 1, "the message about it"
     follow_up()
     assert snapshot.owed([brief.pk]) == 0
-    mail = Mail.objects.filter(order=order, kind="expired")
-    mail.update(sent=None)
+    expired = mail(order, "expired")
+    expired.update(done=None)
     assert snapshot.owed([brief.pk]) == 1, "the mail"
-    mail.update(dead=Order.objects.get(pk=order.pk).created)
+    expired.update(dead=Order.objects.get(pk=order.pk).created)
     assert snapshot.owed([brief.pk]) == 0, "nobody tries it again"

@@ -1,9 +1,18 @@
-"""The provider's tables."""
+"""The tables of the demo's payment provider, whose ledger is append-only."""
 
+from pathlib import Path
+
+from django.db import migrations, models
 import django.db.models.deletion
 import django.db.models.functions.datetime
 import lab.psp.models
-from django.db import migrations, models
+
+SQL = Path(__file__).with_name("0001_ledger.sql").read_text(encoding="utf-8")
+UNDO = """
+DROP TRIGGER psp_ledger_frozen ON psp_ledgerline;
+DROP TRIGGER psp_ledger_book ON psp_ledgerline;
+DROP FUNCTION psp_ledger_is_append_only, psp_book;
+"""
 
 
 class Migration(migrations.Migration):
@@ -15,6 +24,13 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.CreateModel(
+            name='FaultConfiguration',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('settings', models.JSONField()),
+            ],
+        ),
+        migrations.CreateModel(
             name='IdempotencyKey',
             fields=[
                 ('key', models.CharField(max_length=255, primary_key=True, serialize=False)),
@@ -22,13 +38,6 @@ class Migration(migrations.Migration):
                 ('status', models.SmallIntegerField(null=True)),
                 ('answer', models.JSONField(null=True)),
                 ('created', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-            ],
-        ),
-        migrations.CreateModel(
-            name='Misconduct',
-            fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('settings', models.JSONField()),
             ],
         ),
         migrations.CreateModel(
@@ -51,6 +60,7 @@ class Migration(migrations.Migration):
                 ('id', models.CharField(default=lab.psp.models.intent_id, max_length=40, primary_key=True, serialize=False)),
                 ('order', models.BigIntegerField(db_index=True)),
                 ('amount', models.BigIntegerField()),
+                ('currency', models.CharField(max_length=3)),
                 ('status', models.CharField(choices=[('requires_capture', 'Requires Capture'), ('processing', 'Processing'), ('captured', 'Captured'), ('failed', 'Failed'), ('cancelled', 'Cancelled')], default='requires_capture', max_length=16)),
                 ('captured', models.BigIntegerField(db_default=0)),
                 ('refunded', models.BigIntegerField(db_default=0)),
@@ -104,4 +114,5 @@ class Migration(migrations.Migration):
             model_name='ledgerline',
             constraint=models.CheckConstraint(condition=models.Q(models.Q(('operation', 'capture'), ('refund', None)), models.Q(('operation', 'refund'), ('refund__isnull', False)), _connector='OR'), name='psp_ledger_refund_named'),
         ),
+        migrations.RunSQL(SQL, UNDO),
     ]

@@ -184,3 +184,25 @@ def test_a_signed_event_that_cannot_be_understood_is_refused_and_not_remembered(
     settings.PSP_WEBHOOK_SECRET = SECRET
     assert post(body) == 422
     assert not WebhookEvent.objects.exists()
+
+
+def about(pk: str) -> bytes:
+    """Write an event about a payment of this id."""
+    return event("evt_1").replace(b"pi_1", pk.encode())
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        event("evt\0"),
+        event("e" * 101),
+        event("evt_1", "payout\0paid"),
+        event("evt_1", "p" * 61),
+        about("pi\\u0000"),
+    ],
+    ids=["NUL in id", "long id", "NUL in type", "long type", "NUL in a payment's id"],
+)
+def test_a_signed_event_that_no_table_can_hold_is_malformed(transactional_db, settings, body):
+    settings.PSP_WEBHOOK_SECRET = SECRET
+    assert post(body) == 400
+    assert not WebhookEvent.objects.exists()

@@ -8,12 +8,12 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
-from django.contrib.auth.models import User
 from playwright.sync_api import Page, expect
 
 from lab.room.__main__ import serving
 from lab.room.server import RoomServer
 from loadtest.faults.ports import free_port
+from shop.accounts.models import User
 from shop.pages.tests.test_browser import chromium
 
 __all__ = ["chromium"]

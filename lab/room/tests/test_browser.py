@@ -8,6 +8,7 @@ from playwright.sync_api import Page, expect
 
 from inventory.models import Item
 from lab.models import UnenforcedItem
+from lab.strategies.choice import choose
 from loadtest.faults.ports import free_port
 from shop.checkout.purchase import buy
 from shop.tests.catalogue import a_buyer, a_sale
@@ -90,7 +91,8 @@ def test_the_room_shows_a_sale_its_buttons_work_and_an_oversell_is_red(open_page
 def test_the_duel_shows_both_sales_with_a_red_bar_a_verdict_and_a_report_each(
     open_page, room, monkeypatch
 ):
-    naive, safe = a_sale(stock=10, strategy="naive"), a_sale(stock=10)
+    naive, safe = a_sale(stock=10), a_sale(stock=10)
+    choose(naive, "naive")
     page = open_page("/duel/")
     sides = [{"strategy": "naive", "sale": naive.pk}, {"strategy": "combining", "sale": safe.pk}]
     duel = {"run": 1, "going": True, "sides": sides}

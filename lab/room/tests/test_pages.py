@@ -5,7 +5,6 @@ import re
 from pathlib import Path
 
 import pytest
-from django.contrib.auth.models import User
 from django.contrib.staticfiles import finders
 from django.test import Client
 
@@ -14,7 +13,8 @@ from lab.room import tokens
 from lab.room.texts import EVENTS, FAULTS, LACKS
 from loadtest.faults import FAULTS as KNOWN_FAULTS
 from loadtest.replay import SCRIPTS
-from shop.headers import PAGES
+from shop.accounts.models import User
+from shop.operating.headers import PAGES
 
 pytestmark = pytest.mark.django_db
 

@@ -5,16 +5,17 @@ from uuid import uuid4
 import pytest
 
 from inventory import services
-from inventory.degradable_lock import ITEM_LOCK
+from inventory.item_lock import ITEM_LOCK
 from inventory.redis import circuit, client
 from lab.models import UnenforcedItem
 from lab.room import locks, stock
 from lab.room.processes import Counted, Processes, percentile, rates
 from lab.room.room import HISTORY, Room, curves
+from lab.strategies.choice import choose
 from loadtest.faults.ports import free_port
 from shop.catalogue.models import Sale
 from shop.checkout.purchase import buy
-from shop.metrics import files
+from shop.operating.metrics import files
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -78,7 +79,8 @@ def test_changes_become_events_once(sale_of, ann):
     look(room)
     buy(sale.pk, ann.user.pk, uuid4(), 2)
     services.restock(sale.item_id, 4)
-    Sale.objects.filter(pk=sale.pk).update(paused=True, strategy="guard")
+    Sale.objects.filter(pk=sale.pk).update(paused=True)
+    choose(sale, "guard")
     look(room)
     services.restock(sale.item_id, 1)
     look(room)

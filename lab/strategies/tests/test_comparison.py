@@ -12,13 +12,14 @@ from inventory.models import Item
 from inventory.tests.helpers import (
     TIMEOUT,
     at_once,
+    book,
     crowd,
     kinds,
     new_purchase,
     problems,
-    sell,
     sell_in_a_crowd,
 )
+from lab.strategies.tests.helpers import sell
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -26,6 +27,9 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(
     ("by", "units", "buyers", "threads"),
     [
+        ("combining", 2000, 5000, 250),
+        ("guard", 100, 250, 16),
+        ("row_lock", 100, 250, 16),
         ("preload", 1000, 2500, 250),
         ("advisory", 100, 250, 16),
         ("version", 60, 150, 8),
@@ -33,11 +37,20 @@ pytestmark = pytest.mark.django_db(transaction=True)
         ("buckets", 100, 250, 16),
         ("redis_lock", 20, 40, 8),
     ],
+    indirect=["by"],
 )
 def test_many_threads_on_one_item_leave_exactly_none_and_that_many_reservations(
     by, units, buyers, threads, stock
 ):
-    sell_in_a_crowd(by, stock(units), units, buyers, threads)
+    sell_in_a_crowd(stock(units), units, buyers, threads)
+
+
+def test_row_lock_sells_to_one_of_two_concurrent_buyers(stock):
+    """The second one waits for the row before it checks, so `naive`'s race cannot happen."""
+    item = stock(1)
+    answers = at_once([partial(sell, new_purchase(item), "row_lock") for _ in range(2)])
+    assert kinds(answers) == {"Granted": 1, "SoldOut": 1}
+    assert book(item).available == 0
 
 
 def race_between_check_and_write(monkeypatch):

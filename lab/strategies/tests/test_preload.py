@@ -12,8 +12,6 @@ from inventory import services
 from inventory.outcomes import Busy, Granted, Level, SoldOut
 from inventory.redis import Circuit, client
 from inventory.selling import batch
-from inventory.sold_out.hint import hint
-from inventory.tests import helpers
 from inventory.tests.helpers import (
     at_once,
     book,
@@ -22,17 +20,22 @@ from inventory.tests.helpers import (
     kinds,
     new_purchase,
     open_nothing,
+    release,
+    sell,
 )
 from inventory.tests.processes import workers
 from lab.strategies import redis_counter
 from lab.strategies.preload import Preload
 from lab.strategies.redis_counter import Counter, counter
+from lab.strategies.tests.helpers import path_of
 from locking.tests.servers import free_port
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-sell = partial(helpers.sell, by="preload")
+@pytest.fixture(autouse=True)
+def sold_by_preload(settings) -> None:
+    settings.INVENTORY_SELLER = path_of("preload")
 
 
 def left(item: int) -> int:
@@ -77,13 +80,13 @@ def test_a_purchase_that_fails_gives_its_ticket_back(stock):
         raise RuntimeError("no order today")
 
     with pytest.raises(RuntimeError):
-        services.reserve(new_purchase(item), cannot, by="preload")
+        services.reserve(new_purchase(item), cannot)
     assert (left(item), tickets(item)) == (1, 0)
 
 
 def test_without_redis_nothing_is_sold(stock):
     nowhere = redis.Redis(port=free_port(), socket_connect_timeout=0.1)
-    shop = Preload(hint(), Counter(nowhere, Circuit()))
+    shop = Preload(Counter(nowhere, Circuit()))
     item = stock(1)
     with pytest.raises(Busy):
         shop.sell(new_purchase(item), open_nothing)
@@ -125,7 +128,7 @@ def test_units_on_the_tickets_of_a_dead_process_are_sold_nevertheless(stock):
     item = stock(3)
     sell(new_purchase(item))
     with workers(1) as [shop]:
-        shop.start([new_purchase(item)], by="preload", stop="before_commit")
+        shop.start([new_purchase(item)], stop="before_commit")
         assert shop.hear() == "before_commit"
         shop.kill()
     assert (left(item), tickets(item), book(item).available) == (1, 1, 2)
@@ -170,7 +173,7 @@ def test_what_is_released_can_be_bought_at_once(stock):
     item = stock(1)
     first = sell(new_purchase(item))
     assert sell(new_purchase(item)) == SoldOut(0)
-    services.release([first.reservation], lambda released: None)
+    release(first.reservation)
     assert isinstance(sell(new_purchase(item)), Granted)
 
 
@@ -178,7 +181,7 @@ def test_processes_share_the_counter_and_sell_exactly_the_stock(stock):
     item = stock(100)
     with workers(2) as shops:
         for shop in shops:
-            shop.start([new_purchase(item) for _ in range(120)], by="preload", threads=20)
+            shop.start([new_purchase(item) for _ in range(120)], threads=20)
         told = sum((shop.kinds() for shop in shops), start=kinds([]))
     assert told == {"Granted": 100, "SoldOut": 140}
     assert (book(item).available, left(item)) == (0, 0)

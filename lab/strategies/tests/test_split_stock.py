@@ -18,12 +18,13 @@ from inventory.tests.helpers import (
     new_purchase,
     outsider,
     problems,
+    release,
     reserved,
-    sell,
     wait_until_blocked,
 )
 from lab.models import StockBucket, StockUnit
 from lab.strategies import retrying, unit_rows
+from lab.strategies.tests.helpers import sell
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -103,7 +104,7 @@ def test_only_a_shelf_of_a_large_stock_is_put_out(stock, monkeypatch):
 def test_what_came_back_is_put_out_when_the_rows_are_used_up(stock):
     item = stock(2)
     first, second = (sell(new_purchase(item), "unit_rows") for _ in range(2))
-    services.release([first.reservation, second.reservation], lambda released: None)
+    release(first.reservation, second.reservation)
     services.restock(item, 1)
     answers = [sell(new_purchase(item), "unit_rows") for _ in range(4)]
     assert kinds(answers) == {"Granted": 3, "SoldOut": 1}
@@ -160,7 +161,7 @@ def test_scattered_units_are_sold_to_a_buyer_who_wants_all_of_them(stock):
 def test_what_came_back_is_dealt_out_before_anybody_is_refused(stock):
     item = stock(1)
     first = sell(new_purchase(item), "buckets")
-    services.release([first.reservation], lambda released: None)
+    release(first.reservation)
     services.restock(item, 8)
     answers = at_once([partial(sell, new_purchase(item), "buckets") for _ in range(12)])
     assert kinds(answers) == {"Granted": 9, "SoldOut": 3}

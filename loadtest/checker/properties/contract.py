@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import groupby
 
 import msgspec
@@ -20,7 +20,8 @@ from loadtest.history import CONNECTION_REFUSED, FAIL, INFO, Operation, Told
 _NOT_LOOKED_AT = ("busy", "rate_limited", CONNECTION_REFUSED)
 # Calls that change nothing.
 _READS = ("look", "read")
-# A process remembers for a second whether units may come back (ns, with a quarter for its query).
+# A process remembers for a second what is left of a sale and whether units may come back (ns, with
+# a quarter for its query).
 _REMEMBERED = 1_250_000_000
 # No request is under way any longer after this; clients wait for 10 s (ns).
 _LONGEST = 30_000_000_000
@@ -70,7 +71,8 @@ class _Walked:
     def __init__(self, contract: Contract, faults: bool) -> None:
         self._contract, self._faults = contract, faults
         self._states = {State()}
-        self._waited: dict[str, deque[tuple[int, frozenset[bool]]]] = {}
+        # What the shop may have held of late, and since when.
+        self._past: deque[tuple[int, frozenset[State]]] = deque([(0, frozenset(self._states))])
         self._walk = ""
         self.answers = self.walks = 0
 
@@ -105,19 +107,22 @@ class _Walked:
             self._settle(states, call.end)
             return None
         self.answers += 1
-        waited = {sale: self._recently(sale, call.start) for sale in self._contract.terms}
+        recent = self._recently(call.start)
+        waited = {sale: self._waited(sale, recent) for sale in self._contract.terms}
+        # A sale is shown as it stood a moment ago; everything else is answered by what is so.
+        past = call.op == "look" and len(recent) > 1
         following, allowed = set(), set()
-        for state in states:
+        for state in self._may_be(call.start, frozenset().union(*recent)) if past else states:
             for answer in self._contract.possible(state, call, waited):
                 if answer.fits(call):
                     following.add(answer.learn(call))
                 allowed.add(spoken(answer))
         if not following:
             return sorted(allowed)
-        self._settle(following, call.end)
+        self._settle(states if past else following, call.end)
         return None
 
-    def _may_be(self, now: int, states: set[State]) -> set[State]:
+    def _may_be(self, now: int, states: Collection[State]) -> set[State]:
         """The states with and without what is under way having happened."""
         found: set[State] = set()
         new = [_without_old(state, now) for state in states]
@@ -139,18 +144,18 @@ class _Walked:
         if len(states) > _MOST:
             raise _GivenUp
         self._states = states
-        for sale in self._contract.terms:
-            waiting = frozenset().union(*(state.waiting(sale) for state in states))
-            history = self._waited.setdefault(sale, deque([(0, frozenset({False}))]))
-            if history[-1][1] != waiting:
-                history.append((now, waiting))
+        if self._past[-1][1] != states:
+            self._past.append((now, frozenset(states)))
 
-    def _recently(self, sale: str, now: int) -> frozenset[bool]:
+    def _recently(self, now: int) -> list[frozenset[State]]:
+        """What the shop may have held while a process remembers it, the latest last."""
+        while len(self._past) > 1 and self._past[1][0] < now - _REMEMBERED:
+            self._past.popleft()
+        return [states for _, states in self._past]
+
+    def _waited(self, sale: str, recent: list[frozenset[State]]) -> frozenset[bool]:
         """What a process may remember of whether units of a sale may come back."""
-        history = self._waited.get(sale, deque([(0, frozenset({False}))]))
-        while len(history) > 1 and history[1][0] < now - _REMEMBERED:
-            history.popleft()
-        values = frozenset().union(*(waiting for _, waiting in history))
+        values = frozenset().union(*(each.waiting(sale) for states in recent for each in states))
         # While the database is unreachable, nothing is promised.
         return values | {False} if self._faults else values
 

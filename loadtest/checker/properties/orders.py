@@ -119,13 +119,15 @@ def _duplicates(evidence: Evidence) -> Iterator[str]:
         """
     ):
         yield f"key {key} was answered with order {promised} and has order {found}"
-    # A confirmation is final: the same key, sent again, is answered with the same order.
+    # A confirmation is final: the same purchase, sent again, is answered with the same order.
     for key, order, code in evidence.rows(
         """
         SELECT call.key, purchase.order_id, call.code
         FROM call JOIN purchase ON purchase.key = call.key
         WHERE call.op = 'order' AND call.outcome = 'fail'
             AND call.status IN (403, 404, 409, 410, 422) AND call.start > purchase.answered
+            AND NOT (call.code = 'idempotency_key_reused'
+                     AND (call.quantity <> purchase.quantity OR call.sale <> purchase.sale))
         """
     ):
         yield f"key {key} was refused ({code}) after it had been answered with order {order}"

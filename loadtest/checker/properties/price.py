@@ -9,6 +9,9 @@ from loadtest.checker.properties.finding import judged, moment, unknown
 from loadtest.checker.properties.told import untold
 from loadtest.checker.verdict import PASS, Finding
 
+# A process shows a sale as it was a second ago (µs).
+_REMEMBERED = 1_000_000
+
 
 def price(evidence: Evidence) -> Finding:
     """P14: lines cost what the sale's terms say, and money moved as the orders demand."""
@@ -93,20 +96,21 @@ def _wrong_parts(evidence: Evidence) -> Iterator[str]:
 def _wrong_answers(evidence: Evidence) -> Iterator[str]:
     """A new order shows its whole amount; later answers, one that it had, less what was cancelled.
 
-    So with what was given back, and with a sale's price.
+    So with what was given back, and with a sale's price, which may be one of a second ago.
     """
     for sale, amount, currency, start, end in evidence.rows(
         """
         SELECT id, amount, shown, since_then, until_then FROM (
             SELECT sale.id, call.amount, call.currency AS shown, sale.currency,
-                   call.start / 1000 + skew.low AS since_then,
+                   call.start / 1000 + skew.low - ? AS since_then,
                    call."end" / 1000 + skew.high AS until_then
             FROM call JOIN sale ON sale.snapshot = 0 AND sale.id = call.sale CROSS JOIN skew
             WHERE op = 'look' AND call.amount IS NOT NULL
         ) WHERE (currency <> '' AND shown <> currency) OR NOT EXISTS (
             SELECT 1 FROM possible WHERE possible.sale = id AND price = amount
                 AND since <= until_then AND until >= since_then)
-        """
+        """,
+        _REMEMBERED,
     ):
         yield (
             f"sale {sale} was shown with a price of {amount} {currency} between {moment(start)} "

@@ -6,6 +6,14 @@ from loadtest.checker.evidence import Evidence
 from loadtest.checker.properties.finding import unknown
 from loadtest.checker.verdict import PASS, Finding
 
+COUNTED = {
+    "ok": "purchases accepted",
+    "sold_out": "answers “sold out”",
+    "duplicate": "purchases accepted again on a retry",
+    "info": "purchases unknown",
+}
+"""What P13 counts; a purchase is a key with all its retries, an answer one request."""
+
 
 def not_vacuous(evidence: Evidence) -> Finding:
     """P13: enough answers were ok, sold_out and repeated, and unknown if the faults make some so.
@@ -19,8 +27,8 @@ def not_vacuous(evidence: Evidence) -> Finding:
         "duplicate": evidence.value("SELECT count(*) FROM purchase WHERE oks > 1"),
         "info": evidence.value("SELECT count(*) FROM purchase WHERE outcome = 'info'"),
     }
-    figures = ", ".join(f"{number} {what}" for what, number in seen.items())
-    missing = [what for what, wanted in evidence.enough.items() if seen[what] < wanted]
+    figures = ", ".join(f"{number} {COUNTED[what]}" for what, number in seen.items())
+    missing = [COUNTED[what] for what, wanted in evidence.enough.items() if seen[what] < wanted]
     if missing:
         return unknown("P13", f"too few {', '.join(missing)} to mean anything: {figures}")
     errors = evidence.value("SELECT count(*) FROM call WHERE status = 500")

@@ -13,8 +13,12 @@ if not known[1] and redis.call('EXISTS', KEYS[3]) == 0 then
   local fence = math.max(tonumber(known[2] or 0) + 1, clock[1] * 1000000 + clock[2])
   local digits = string.format('%.0f', fence)
   redis.call('SET', KEYS[2], digits, 'PX', FENCE_TTL_MS)
-  redis.call('SET', KEYS[1], digits .. ':' .. ARGV[1], 'PX', ARGV[2])
-  return {fence}
+  if redis.call('SET', KEYS[1], digits .. ':' .. ARGV[1], 'PX', ARGV[2], 'NX') then
+    return {fence}
+  end
+end
+if not known[1] and redis.call('EXISTS', KEYS[1]) == 1 then -- MGET passes over other types
+  return redis.error_reply('WRONGTYPE ' .. KEYS[1] .. ' holds no string')
 end
 
 -- @common

@@ -13,7 +13,7 @@ import pytest
 from locking.base import Lock, LockUnavailable
 from locking.tests.conformance.backends import ALL, Backend
 from locking.tests.conformance.clients import ANSWER_TIMEOUT, Client
-from locking.tests.conftest import require
+from locking.tests.needs import require
 from locking.tests.servers import Server
 
 
@@ -22,7 +22,7 @@ def when_up(call: Callable[..., Any], *arguments: Any) -> Any:
 
     A lock allows that both for acquire and for release.
     """
-    end = time.monotonic() + ANSWER_TIMEOUT
+    end = time.monotonic() + 3 * ANSWER_TIMEOUT
     while True:
         try:
             return call(*arguments)
@@ -61,8 +61,7 @@ EACH = [
 @pytest.fixture(scope="session", params=EACH)
 def deployment(request: pytest.FixtureRequest) -> Iterator[Deployment]:
     kind: type[Backend] = request.param
-    for server in kind.servers:
-        require(server)
+    require(*(server.need for server in kind.servers))
     with ExitStack() as running:
         deployment = Deployment(kind, [running.enter_context(server()) for server in kind.servers])
         running.callback(deployment.here.close)
@@ -104,9 +103,9 @@ def until_in_line(deployment: Deployment, lock: Lock) -> Callable[[int], None]:
     """Wait until so many clients wait for the lock."""
 
     def wait(count: int) -> None:
-        if deployment.here.in_line(lock) is None:
+        if when_up(deployment.here.in_line, lock) is None:
             time.sleep(0.2)  # nobody can know; the clients have at least begun
         else:
-            eventually(lambda: deployment.here.in_line(lock) == count)
+            eventually(lambda: when_up(deployment.here.in_line, lock) == count)
 
     return wait

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack
+from math import inf
 from typing import Any
 
 import psycopg
 import pytest
+import redis
 
 from locking.base import LockLost, LockTimeout, LockUnavailable
 from locking.tests import servers
@@ -25,15 +28,14 @@ from locking.tests.conformance.backends import (
     ZooKeeper,
 )
 from locking.tests.conformance.conftest import Deployment, eventually
-from locking.tests.conftest import require
 from locking.tests.helpers import Task
+from locking.tests.needs import require
 
 INSERT = "INSERT INTO work VALUES (%s)"
 
 
 def deploy(kind: type[Backend]) -> Iterator[Deployment]:
-    for server in kind.servers:
-        require(server)
+    require(*(server.need for server in kind.servers))
     with ExitStack() as running:
         deployment = Deployment(kind, [running.enter_context(server()) for server in kind.servers])
         running.callback(deployment.here.close)
@@ -228,6 +230,61 @@ def test_a_memcached_lock_that_was_evicted_is_lost_and_not_made_again(
     assert later.token is not None
     assert later.token > lease.token
     later.release()
+
+
+@pytest.mark.parametrize("seconds", [31 * 86_400, 30 * 86_400])
+def test_memcached_takes_no_lease_for_a_date(
+    memcached: Deployment, name: str, seconds: float
+) -> None:
+    """An expiry of more than 30 days is a date to it, in 1970, and so the item is gone at once."""
+    with pytest.raises(ValueError, match="at most 2591999 s"):
+        memcached.here.lock(name, lease=seconds)
+    with memcached.here.lock(name, lease=30 * 86_400 - 1).acquire(0) as lease:
+        for senseless in (seconds, 0):
+            with pytest.raises(ValueError, match="at most 2591999 s"):
+                lease.extend(senseless)
+        lease.extend(30 * 86_400 - 1)
+        with pytest.raises(LockTimeout):
+            memcached.here.lock(name).acquire(0)
+
+
+def test_redlock_knows_the_holder_also_where_its_clients_decode(
+    redlock: Deployment, name: str
+) -> None:
+    from locking.backends.redlock import RedLock
+
+    clients = [redis.Redis.from_url(url, decode_responses=True) for url in redlock.endpoints]
+    lock = RedLock(clients, name, owner="me")
+    with lock:
+        assert lock.locked()
+        assert lock.owner() == "me"
+    assert not lock.locked()
+    with pytest.raises(ValueError, match="at least 1 ms"):
+        RedLock(clients, name, lease=inf)
+    for client in clients:
+        client.close()
+
+
+def test_redlock_waits_for_its_silent_servers_together(
+    redlock: Deployment, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("locking.backends.redlock.TIMEOUT", 0.5)
+    here = RedlockOnValkey(redlock.endpoints)
+    here.lock(name).acquire(0).release()
+    stopped = [server.process for server in redlock.servers[:2]]
+    try:
+        for process in stopped:
+            assert process is not None
+            process.send_signal(signal.SIGSTOP)
+        began = time.monotonic()
+        lease = here.lock(name).acquire(0)
+        assert time.monotonic() - began < 0.9
+        lease.release()
+    finally:
+        for process in stopped:
+            assert process is not None
+            process.send_signal(signal.SIGCONT)
+    here.close()
 
 
 def test_redlock_is_unavailable_when_its_servers_hang() -> None:

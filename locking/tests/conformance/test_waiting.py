@@ -17,7 +17,7 @@ MakeClient = Callable[..., Client]
 UntilInLine = Callable[[int], None]
 
 # s that an answer may come late on a machine that runs other tests too.
-MARGIN = 1.5
+MARGIN = 10
 
 
 def test_time_outs_of_none_short_and_long_are_kept(lock: Lock, client: MakeClient) -> None:
@@ -58,7 +58,7 @@ def test_a_release_wakes_the_waiters_one_after_the_other(
         assert not any(waiter.answered() for waiter in left)
         entered[0].call("release")
     # The lease lasts 30 s: they were woken by the release, not by its end.
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 25
 
 
 def test_waiters_enter_in_the_order_in_which_they_came_where_that_is_declared(

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
+from django.contrib.auth.backends import ModelBackend
 from django.test import Client, RequestFactory
 
 from inventory.redis import client as redis
 from shop.accounts import throttle
+from shop.accounts.models import User
 
-GOOD, BAD = "a long good passphrase", "a guess"
+GOOD, BAD, OWN = "a long good passphrase", "a guess", "the guesser's own passphrase"
 
 
 @pytest.fixture
@@ -77,14 +78,16 @@ def test_the_failures_are_forgotten_in_time(client: Client, carol: User) -> None
 def test_guesses_at_the_same_time_count_too(carol: User, monkeypatch: pytest.MonkeyPatch) -> None:
     checked = []
     monkeypatch.setattr(
-        throttle.ModelBackend, "authenticate", lambda *arguments, **_: checked.append(arguments)
+        ModelBackend,
+        "authenticate",
+        lambda *arguments, **_: checked.append(arguments),
     )
     backend, request = throttle.ThrottledBackend(), RequestFactory().post("/")
 
     def attempt(_: int) -> None:
         try:
             backend.authenticate(request, "carol", BAD)
-        except throttle.PermissionDenied:
+        except throttle.PermissionDenied:  # type: ignore[attr-defined]
             return
 
     with ThreadPoolExecutor(16) as pool:
@@ -95,3 +98,53 @@ def test_guesses_at_the_same_time_count_too(carol: User, monkeypatch: pytest.Mon
 def test_without_redis_buyers_sign_in(client: Client, carol: User, settings: Any) -> None:
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
     assert ask_token(client, GOOD)[0] == 201
+
+
+SPELLINGS = ("jessica", "JESSICA", "jeßica", "JEẞICA", "ｊｅｓｓｉｃａ", "𝐉essica", "Jeſſica")
+"""All are typed for `jessica`."""
+
+
+def guess_by_token(name: str, password: str) -> bool:
+    """Guess through the API; return whether it was throttled."""
+    status, code = ask_token(Client(), password, name)
+    return (status, code) == (429, "login_throttled")
+
+
+def guess_by_page(name: str, password: str) -> bool:
+    """Guess on the page; return whether it was throttled."""
+    answer = Client().post("/sign-in/", {"username": name, "password": password})
+    return b"Too many failed attempts" in answer.content
+
+
+def guess_by_admin(name: str, password: str) -> bool:
+    """Guess in the admin, which never says so; return whether it was throttled."""
+    client = Client()
+    client.post("/admin/login/", {"username": name, "password": password})
+    return throttle.is_throttled(name) and "_auth_user_id" not in client.session
+
+
+@pytest.fixture
+def jessica(db: None) -> Iterator[User]:
+    yield User.objects.create_user("jessica", password=GOOD, is_staff=True)
+    redis().delete(throttle._key("jessica"))
+
+
+@pytest.mark.parametrize("guess_by", [guess_by_token, guess_by_page, guess_by_admin])
+@pytest.mark.parametrize(
+    "accomplice",
+    ["jeßica", "ｊｅｓｓｉｃａ", "jessic\N{CYRILLIC SMALL LETTER A}", "mallory"],
+    ids=ascii,
+)
+def test_no_other_account_or_spelling_resets_the_count_of_a_name(
+    guess_by: Callable[[str, str], bool], accomplice: str, jessica: User
+) -> None:
+    """The guesser tries to sign up with a similar name, and signs in with it after each guess."""
+    form = {"username": accomplice, "password1": OWN, "password2": OWN}
+    Client().post("/sign-up/", form)
+    throttled = []
+    for number in range(40):
+        throttled.append(guess_by(SPELLINGS[number % len(SPELLINGS)], BAD))
+        guess_by(accomplice, OWN)
+    assert throttled.index(True) <= throttle.ATTEMPTS
+    assert all(throttled[throttle.ATTEMPTS :])
+    assert guess_by("jessica", GOOD)

@@ -6,6 +6,8 @@ import pytest
 
 from shop.accounts import tokens
 
+pytestmark = pytest.mark.django_db
+
 
 def test_a_token_names_its_buyer():
     assert tokens.verify(tokens.issue(42)) == 42
@@ -43,7 +45,12 @@ def test_a_token_of_another_secret_is_refused(settings):
         tokens._read.cache_clear()
 
 
-@pytest.mark.django_db
 def test_verifying_asks_no_database(django_assert_num_queries):
+    tokens.verify(tokens.issue(42))  # which may read what was revoked
     with django_assert_num_queries(0):
-        tokens.verify(tokens.issue(42))
+        tokens.verify(tokens.issue(43))
+
+
+def test_a_token_from_before_generations_is_of_the_first_one():
+    assert tokens._read(tokens.issue(42))[2] == 0
+    assert tokens._read(tokens.issue(42, generation=3))[2] == 3

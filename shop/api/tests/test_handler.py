@@ -71,6 +71,23 @@ def test_a_purchase_is_answered_with_the_headers_of_every_page(
     assert headers["Cache-Control"] == "no-store"
 
 
+def test_only_a_sale_may_be_kept_by_caches_for_a_second(
+    handler: ApiHandler, ann: Buyer, sale: Sale
+) -> None:
+    order = ann.order(sale)
+    kept = {}
+    for what in (f"sales/{sale.pk}", f"orders/{order}", "sales/0"):
+        sent = f"Bearer {ann.token}"
+        status, headers, _ = call(handler, "GET", f"/api/v1/{what}", HTTP_AUTHORIZATION=sent)
+        assert "Vary" not in headers  # it is the same for everyone, or kept by no cache
+        kept[status[:3], what.partition("/")[0]] = headers["Cache-Control"]
+    assert kept == {
+        ("200", "sales"): "public, max-age=1",
+        ("200", "orders"): "no-store",
+        ("404", "sales"): "no-store",
+    }
+
+
 @pytest.mark.parametrize(
     "path",
     [
@@ -96,6 +113,43 @@ def test_everything_else_is_left_to_django(handler: ApiHandler, db: None) -> Non
     status, headers, _ = call(handler, "GET", "/healthz")
     assert status == "200 OK"
     assert headers["X-Frame-Options"] == "DENY"
+
+
+@pytest.mark.parametrize("host", ["evil.example", "", "127.0.0.1.evil.example", "a b", "x" * 5000])
+@pytest.mark.parametrize("path", ["/api/v1/sales/1", "/api/v1/nothing"])
+def test_a_host_that_is_not_served_is_refused(
+    handler: ApiHandler, db: None, path: str, host: str
+) -> None:
+    for _ in range(2):
+        status, headers, content = call(handler, "GET", path, HTTP_HOST=host)
+        assert status == "400 Bad Request"
+        assert headers["Content-Type"] == "application/problem+json"
+        assert json.loads(content)["code"] == "unknown_host"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.1:8000", "LOCALHOST", "shop.example"])
+def test_a_host_that_is_served_may_have_a_port_and_any_case(
+    settings: Any, db: None, host: str
+) -> None:
+    settings.ALLOWED_HOSTS = ["127.0.0.1", "localhost", ".example"]
+    status, _, _ = call(ApiHandler(WSGIHandler()), "GET", "/api/v1/orders/1", HTTP_HOST=host)
+    assert status == "401 Unauthorized"
+
+
+@pytest.mark.parametrize(("trusted", "expected"), [(False, "400"), (True, "401")])
+def test_a_forwarded_host_counts_only_where_it_is_trusted(
+    settings: Any, db: None, trusted: bool, expected: str
+) -> None:
+    settings.ALLOWED_HOSTS = ["shop.example"]
+    settings.USE_X_FORWARDED_HOST = trusted
+    handler = ApiHandler(WSGIHandler())
+
+    def ask(host: str, forwarded: str) -> str:
+        hosts: dict[str, Any] = {"HTTP_HOST": host, "HTTP_X_FORWARDED_HOST": forwarded}
+        return str(call(handler, "GET", "/api/v1/orders/1", **hosts)[0])
+
+    assert ask("inside", "shop.example").startswith(expected)
+    assert ask("shop.example", "evil.example").startswith("400" if trusted else "401")
 
 
 def test_where_only_https_is_served_a_call_by_http_is_redirected(settings: Any) -> None:

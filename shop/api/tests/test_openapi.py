@@ -7,7 +7,7 @@ import pytest
 from django.test import RequestFactory
 from openapi_spec_validator import validate
 
-from shop.api import urls
+from shop.api import openapi, urls
 from shop.api.problems import problem
 from shop.api.tests.answers import refused
 from shop.pages.docs import description
@@ -38,6 +38,30 @@ def test_every_url_of_the_api_is_described():
         for route in urls.urlpatterns
     }
     assert {path for path in DOCUMENT["paths"] if "/demo/" not in path} == routes
+
+
+def tags(document):
+    """The document's tags, which its operations must use, and no others."""
+    declared = [tag["name"] for tag in document["tags"]]
+    each = [item[method] for item in document["paths"].values() for method in item]
+    assert {tag for operation in each for tag in operation["tags"]} == set(declared)
+    return declared
+
+
+SHOPS = ["Sales", "Orders", "Buyers", "Payments"]
+
+
+def test_productions_document_has_nothing_of_the_demo(settings):
+    settings.ROOT_URLCONF = "shop.urls"
+    found = openapi.document()
+    assert tags(found) == SHOPS
+    assert not any("/demo/" in path for path in found["paths"])
+    assert "load test" not in json.dumps(found).lower()
+
+
+def test_every_tag_has_operations_and_a_description():
+    assert tags(DOCUMENT)[: len(SHOPS)] == SHOPS
+    assert all(tag["description"] for tag in DOCUMENT["tags"])
 
 
 def test_the_api_has_the_documented_methods_only(client, db):
@@ -72,8 +96,8 @@ def test_every_operation_has_a_name_of_its_own_and_every_link_leads_to_one():
 def test_a_problem_of_every_code_fits_the_schema(code, language):
     request = RequestFactory().get("/", headers={"Accept-Language": language})
     answer = problem(request, code)
-    check(DOCUMENT["components"]["schemas"]["Problem"], json.loads(answer.content))
-    assert answer.status_code == PROBLEMS[code].status
+    check(DOCUMENT["components"]["schemas"]["Problem"], json.loads(answer.body))
+    assert answer.status == PROBLEMS[code].status
 
 
 def test_the_document_is_served_and_cached(client):

@@ -154,6 +154,9 @@ def test_a_part_that_is_none_is_refused(change, quantity, key, status, code, ann
         ({"sale": 1}, "invalid_quantity"),
         ({"quantiy": 1}, "invalid_request"),
         ({"quantity": None}, "invalid_quantity"),
+        ({"all": False}, "invalid_request"),
+        ({"all": 1}, "invalid_request"),
+        ({"all": True, "quantity": 1}, "invalid_request"),
     ],
 )
 def test_a_misspelt_part_does_not_give_back_the_whole_order(body, code, ann, sale):
@@ -161,6 +164,16 @@ def test_a_misspelt_part_does_not_give_back_the_whole_order(body, code, ann, sal
     answer = ann.call("POST", f"orders/{order}/cancel", body, idempotency_key=A_UUID)
     refused(answer, 422, code)
     assert ann.get(f"orders/{order}").json()["lines"][0]["returned"] == 0
+
+
+@pytest.mark.parametrize("body", [None, {}, {"all": True}])
+@pytest.mark.parametrize("change", ["cancel", "refund"])
+def test_all_and_an_empty_body_return_the_whole_order(change, body, ann, sale):
+    order = ann.order(sale, 2)
+    if change == "refund":
+        ann.post(f"orders/{order}/payment")
+    answer = ann.call("POST", f"orders/{order}/{change}", body)
+    assert answer.json()["status"] == {"cancel": "cancelled", "refund": "refunded"}[change]
 
 
 def test_a_body_without_its_length_does_not_give_back_the_whole_order(ann, sale):

@@ -180,6 +180,18 @@ def test_a_sale_can_be_looked_at_by_anybody(ann, sale):
     assert expected.items() <= document.items()
 
 
+def test_however_often_a_sale_is_looked_at_it_is_read_once_per_second(
+    ann, sale_of, django_assert_num_queries
+):
+    sale = sale_of(1)
+    ann.order(sale)
+    with django_assert_num_queries(1):
+        shown = [ann.get(f"sales/{sale.pk}").json() for _ in range(10)]
+    assert {(each["status"], each["may_come_back"]) for each in shown} == {("sold_out", True)}
+    times = [each["server_time"] for each in shown]
+    assert times == sorted(set(times)), "each answer has its own time"
+
+
 def test_a_sale_says_where_it_stands(ann, sale_of):
     soon = sale_of(starts_in=timedelta(minutes=1))
     over = sale_of(starts_in=timedelta(minutes=-2), lasts=timedelta(minutes=1))

@@ -27,24 +27,22 @@ from inventory.models import OutboxMessage
 from inventory.redis import client as redis
 from inventory.tests.helpers import outsider
 from locking.backends.redis import RedisLock
+from locking.tests.needs import needs
 from locking.tests.servers import free_port
-from shop.background import beat, config, follow_up, task_log, tasks
+from shop.background import beat, config, follow_up, tasks
 from shop.background.config import QUEUES
-from shop.background.models import Run
 from shop.celery import app
-from shop.mails.models import Mail
+from shop.mails import sending
 from shop.orders.models import Order
 from shop.tests.catalogue import a_sale, an_order
+from shop.tests.mails import mail, sent
 from shop.tests.processes import wait_for
-from shop.tests.rabbitmq import RabbitMQ, missing
+from shop.tests.rabbitmq import RabbitMQ
 from shop.tests.workers import worker
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-ON_RABBITMQ = [
-    pytest.mark.long,  # it takes seconds to start
-    pytest.mark.skipif(bool(missing()), reason=str(missing())),
-]
+ON_RABBITMQ = [pytest.mark.long, needs(RabbitMQ.need)]  # it takes seconds to start
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +89,9 @@ def stuck(order: Order) -> Iterator[None]:
     with outsider() as other:
         other.execute("BEGIN")
         other.execute(
-            "INSERT INTO shop_mail (order_id, kind) VALUES (%s, 'confirmation')", [order.pk]
+            "INSERT INTO inventory_outboxmessage (topic, key, payload)"
+            " VALUES ('mails.confirmation', %s, '{}')",
+            [str(order.pk)],
         )
         yield
         other.execute("ROLLBACK")
@@ -101,23 +101,20 @@ def somebody_is_stuck() -> bool:
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT count(*) FROM pg_stat_activity"
-            " WHERE wait_event_type = 'Lock' AND query LIKE '%shop_mail%'"
+            " WHERE wait_event_type = 'Lock' AND query LIKE '%inventory_outboxmessage%'"
         )
         return bool(cursor.fetchone()[0])
 
 
 def confirmed(order: Order) -> bool:
-    return Mail.objects.filter(order=order, kind="confirmation").exists()
+    return mail(order).exists()
 
 
-def test_a_worker_follows_up_and_its_run_is_noted(broker, log):
+def test_a_worker_follows_up_and_sends_the_mail(broker, log):
     order = an_order(a_sale())
     with worker(broker, log):
         ask_for("shop.follow_up", broker)
-        wait_for(lambda: Mail.objects.filter(order=order, sent__isnull=False).exists())
-        wait_for(lambda: Run.objects.filter(task="shop.send_mails", failures=0).exists())
-    run = Run.objects.get(task="shop.follow_up")
-    assert (run.result, run.failures) == ("1", 0)
+        wait_for(lambda: sent(order))
 
 
 def test_a_task_whose_process_is_killed_is_run_again(broker, log):
@@ -225,7 +222,7 @@ def test_a_beat_continues_while_redis_is_unreachable(beats, caplog):
 
 
 @pytest.mark.long
-@pytest.mark.skipif(bool(missing()), reason=str(missing()))
+@needs(RabbitMQ.need)
 def test_a_beat_that_retries_sends_again_after_its_connection_to_rabbitmq_was_lost(
     rabbitmq, tmp_path
 ):
@@ -236,7 +233,7 @@ def test_a_beat_that_retries_sends_again_after_its_connection_to_rabbitmq_was_lo
             broker_read_url=url, broker_write_url=url, task_queues=[queue], task_routes={}
         )
         scheduler = beat.OneBeat(other, schedule_filename=str(tmp_path / "schedule"))
-        sweep = scheduler.schedule["follow up"]
+        sweep = scheduler.schedule["shop.follow_up"]
 
         def send(*, retry: bool) -> None:
             sweep.options |= {"queue": "planted", "retry": retry}
@@ -288,26 +285,26 @@ def test_a_mail_that_cannot_be_sent_is_put_off_then_dead_and_blocks_no_other(
     bad, good = an_order(sale), an_order(sale)
     type(bad.buyer).objects.filter(pk=bad.buyer_id).update(email="bad@shop.example")
     follow_up.follow_up()
-    assert Mail.objects.get(order=good).sent is not None
-    unsent = Mail.objects.get(order=bad)
-    assert (unsent.sent, unsent.attempts, unsent.dead) == (None, 1, None)
+    assert sent(good)
+    unsent = mail(bad).get()
+    assert (unsent.done, unsent.attempts, unsent.dead) == (None, 1, None)
     assert unsent.error.startswith("SMTPRecipientsRefused")
     for _ in range(3):
-        Mail.objects.update(not_before="2020-01-01T00:00Z")
-        follow_up.send_mails()
+        OutboxMessage.objects.update(not_before="2020-01-01T00:00Z")
+        sending.send_mails()
     unsent.refresh_from_db()
     assert unsent.attempts == 2
     assert unsent.dead is not None
 
     type(bad.buyer).objects.filter(pk=bad.buyer_id).update(email="mended@shop.example")
-    page = reverse("admin:shop_mail_changelist")
+    page = reverse("admin:inventory_outboxmessage_changelist")
     assert "<strong>0</strong> waiting" in admin_client.get(page).content.decode()
     form = {"action": "retry", "_selected_action": [unsent.pk]}
     answer = admin_client.post(page, form, follow=True).content.decode()
     assert "1 will be retried" in answer
-    follow_up.send_mails()
+    sending.send_mails()
     unsent.refresh_from_db()
-    assert (unsent.sent is not None, unsent.dead, unsent.error) == (True, None, "")
+    assert (unsent.done is not None, unsent.dead, unsent.error) == (True, None, "")
 
 
 def test_mails_wait_without_attempts_while_the_mail_server_is_unreachable(settings, caplog):
@@ -316,8 +313,8 @@ def test_mails_wait_without_attempts_while_the_mail_server_is_unreachable(settin
     order = an_order(a_sale())
     before = metrics.read().get("mails", 0)
     follow_up.follow_up()
-    mail = Mail.objects.get(order=order)
-    assert (mail.sent, mail.attempts, mail.error) == (None, 0, "")
+    unsent = mail(order).get()
+    assert (unsent.done, unsent.attempts, unsent.error) == (None, 0, "")
     assert metrics.read()["mails"] == before + 1
     assert "mail server does not answer" in caplog.text
 
@@ -336,14 +333,3 @@ def test_a_dead_message_is_shown_with_its_error_and_can_be_tried_again(admin_cli
     admin_client.post(page, {"action": "retry", "_selected_action": [message.pk]})
     follow_up.deliver()
     assert confirmed(order)
-
-
-def test_a_failed_run_is_noted_with_its_error_and_the_next_keeps_it(admin_client):
-    task_log.note("shop.example", 0.1, error="ValueError: no")
-    task_log.note("shop.example", 0.2, result="3")
-    run = Run.objects.get()
-    assert (run.runs, run.failures, run.result, run.error) == (2, 1, "3", "ValueError: no")
-    assert run.last_failure is not None
-    assert (
-        "ValueError: no" in admin_client.get(reverse("admin:shop_run_changelist")).content.decode()
-    )

@@ -30,7 +30,6 @@ def cached_sale(at: datetime, *, paused: bool = False) -> CachedSale:
         ends_at=START + timedelta(hours=1),
         paused=paused,
         hold=timedelta(minutes=1),
-        strategy="combining",
         clock=at - timedelta(seconds=time.monotonic()),
     )
 
@@ -78,7 +77,7 @@ def test_a_stale_notice_is_looked_at_again(sale, queries, monkeypatch):
 
 def test_sales_that_are_asked_for_are_looked_at_again_together(sale_of, queries, monkeypatch):
     seconds = [0.0]
-    monkeypatch.setattr(module.time, "monotonic", lambda: seconds[0])
+    monkeypatch.setattr(module.time, "monotonic", lambda: seconds[0])  # type: ignore[attr-defined]
     cache = SaleCache()
     one, other, forgotten = (sale_of().pk for _ in range(3))
     for pk in (one, other, forgotten):
@@ -99,7 +98,7 @@ def test_a_sale_that_was_read_a_moment_ago_is_not_looked_at_with_the_others(
     sale_of, queries, monkeypatch
 ):
     seconds = [0.0]
-    monkeypatch.setattr(module.time, "monotonic", lambda: seconds[0])
+    monkeypatch.setattr(module.time, "monotonic", lambda: seconds[0])  # type: ignore[attr-defined]
     cache = SaleCache()
     old, new = sale_of().pk, sale_of().pk
     cache.get(old)
@@ -114,7 +113,7 @@ def test_a_sale_that_was_read_a_moment_ago_is_not_looked_at_with_the_others(
 
 def test_the_age_counts_from_before_the_reading_which_may_take_long(sale, queries, monkeypatch):
     seconds = [0.0]
-    monkeypatch.setattr(module.time, "monotonic", lambda: seconds[0])
+    monkeypatch.setattr(module.time, "monotonic", lambda: seconds[0])  # type: ignore[attr-defined]
 
     def slowly(execute, *args):
         found = execute(*args)

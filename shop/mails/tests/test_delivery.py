@@ -6,12 +6,14 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from django.db import transaction
 
 from inventory.tests.helpers import on_this_thread
 from shop.background import follow_up
-from shop.mails.models import Mail
+from shop.mails import sending
 from shop.orders.models import Order
 from shop.tests.catalogue import a_buyer, a_sale, an_order
+from shop.tests.mails import mails
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -30,10 +32,12 @@ pytestmark = pytest.mark.django_db(transaction=True)
 )
 def test_what_happens_to_orders_owes_each_of_them_its_mail(event, kinds):
     sale = a_sale()
-    ids = [an_order(sale).pk for _ in range(3)]
-    follow_up.HANDLERS[f"orders.{event}"]({"orders": ids})
-    for pk in ids:
-        assert list(Mail.objects.filter(order=pk).values_list("kind", flat=True)) == kinds
+    bought = [an_order(sale) for _ in range(3)]
+    with transaction.atomic():
+        follow_up.HANDLERS[f"orders.{event}"]({"orders": [order.pk for order in bought]})
+    for order in bought:
+        topics = mails(order).values_list("topic", flat=True)
+        assert list(topics) == [f"mails.{kind}" for kind in kinds]
 
 
 def test_each_buyer_gets_the_mail_about_the_own_order(mailoutbox):
@@ -58,14 +62,14 @@ def test_each_buyer_gets_the_mail_about_the_own_order(mailoutbox):
 def test_a_mail_that_a_worker_is_sending_is_not_sent_by_another(mailoutbox, monkeypatch):
     an_order(a_sale())
     follow_up.deliver()
-    send = follow_up._send
+    send = sending._send
 
     def send_while_another_looks(*arguments):
         monkeypatch.undo()
         with ThreadPoolExecutor(1) as pool:
-            assert pool.submit(on_this_thread, follow_up.send_mails).result() == 0
+            assert pool.submit(on_this_thread, sending.send_mails).result() == 0
         return send(*arguments)
 
-    monkeypatch.setattr(follow_up, "_send", send_while_another_looks)
-    assert follow_up.send_mails() == 1
+    monkeypatch.setattr(sending, "_send", send_while_another_looks)
+    assert sending.send_mails() == 1
     assert len(mailoutbox) == 1

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -68,7 +69,9 @@ def _document(report: Report, repaired: list[str]) -> dict[str, Any]:
 
 def _show(report: Report) -> None:
     console = Console()
-    table = Table("Item", "Total", "Available", "Held", "Confirmed", "Ledger", "Oversold")
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    for heading in ("Item", "Total", "Available", "Held", "Confirmed", "Ledger", "Oversold"):
+        table.add_column(heading, justify="right", no_wrap=True)
     for book in report.items:
         style = "red" if book.oversold else None
         table.add_row(*(str(figure) for figure in asdict(book).values()), style=style)

@@ -9,7 +9,6 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
 
-from inventory.selling.strategies import DEFAULT
 from shop.catalogue.sales import open_sale
 from shop.money import default_currency, to_minor
 
@@ -37,7 +36,6 @@ class Command(BaseCommand):
         parser.add_argument(
             "--price", type=amount, default=Decimal(999), help="of a unit; 999 is 999.00 (999)"
         )
-        parser.add_argument("--strategy", default=DEFAULT, help=f"name of a strategy ({DEFAULT})")
         parser.add_argument(
             "--starts-in", type=float, default=0, metavar="SECONDS", help="delay of the opening (0)"
         )
@@ -54,7 +52,6 @@ class Command(BaseCommand):
                 stock=options["stock"],
                 price=to_minor(options["price"], default_currency()),
                 limit=options["limit"],
-                strategy=options["strategy"],
                 starts_in=timedelta(seconds=options["starts_in"]),
                 hold=timedelta(seconds=options["hold"]),
             )

@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 
 from shop import environment
-from shop.metrics import exporter
+from shop.operating.metrics import exporter
 
 
 class Command(BaseCommand):

@@ -16,12 +16,12 @@ from threading import Barrier
 from uuid import uuid4
 
 import pytest
-from django.contrib.auth.models import User
 from django.db.models import F
 
 from inventory.models import Item, Reservation
 from inventory.tests.helpers import at_once, book, books_not_enforced
 from shop import orders, payments
+from shop.accounts.models import User
 from shop.catalogue.models import Sale
 from shop.checkout.purchase import buy
 from shop.orders import Part, WrongState

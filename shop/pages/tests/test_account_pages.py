@@ -4,12 +4,12 @@ import re
 from datetime import timedelta
 
 import pytest
-from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
 from inventory.models import Item, Reservation
 from shop.accounts import tokens
+from shop.accounts.models import User
 from shop.catalogue.models import Product
 from shop.orders.models import Order
 from shop.pages.tests.forms import buy_by_form, page

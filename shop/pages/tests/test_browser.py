@@ -3,41 +3,31 @@
 import json
 import os
 import re
-import shutil
 from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
 from django.core.cache import cache
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 from inventory.models import Item
 from inventory.services import restock
 from shop.orders.models import Order
 from shop.pages.docs import description
 from shop.tests.catalogue import a_buyer, a_sale, a_sold_out_sale, an_order, an_upcoming_sale
+from shop.tests.chromium import started as chromium_started
 
 pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.django_db(transaction=True)]
-
-CHROMIUM = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), ""
-)
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    if not CHROMIUM:
-        reason = "there is no Chromium on the PATH; on Debian: apt-get install chromium"
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(reason)
     # Playwright runs an event loop in this thread, and Django then takes the tests' own queries
     # for ones of asynchronous code.
     before = os.environ.get("DJANGO_ALLOW_ASYNC_UNSAFE")
     os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+    with chromium_started() as browser:
         yield browser
-        browser.close()
     if before is None:
         del os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import partial
 from uuid import uuid4
 
@@ -67,15 +68,16 @@ def test_a_refund_that_meets_the_arriving_payment_is_given(sale, fake_provider, 
     fake_provider.slow = True
     mine = an_order(sale)
     payments.pay(mine)
-    release = services.release
+    releasing = services.releasing
 
+    @contextmanager
     def paid_meanwhile(*arguments, **named):
-        released = release(*arguments, **named)
+        with releasing(*arguments, **named) as released:
+            yield released
         if not released:
             deliver(fake_provider)
-        return released
 
-    monkeypatch.setattr(services, "release", paid_meanwhile)
+    monkeypatch.setattr(services, "releasing", paid_meanwhile)
     assert payments.refund(mine).status in (Order.Status.REFUND_PENDING, Order.Status.REFUNDED)
     deliver(fake_provider)
     assert status(mine) == Order.Status.REFUNDED

@@ -14,7 +14,7 @@ from redis import Redis
 from lab.locks.tests.peers.adapters import ADAPTERS, Adapter
 from lab.locks.tests.peers.cases import CASES, Case
 from lab.locks.tests.peers.kazoo_cases import KAZOO_CASES, Kazoo, KazooCase, Ours
-from locking.tests.conftest import require
+from locking.tests.needs import require
 from locking.tests.other_servers import ZooKeeper
 
 # The cases leave locks held.
@@ -47,7 +47,7 @@ def test_a_library_does_what_is_said_of_it(valkey_server, valkey: Redis, case: C
 
 @pytest.fixture(scope="module")
 def zookeeper() -> Iterator[KazooClient]:
-    require(ZooKeeper)
+    require(ZooKeeper.need)
     with ZooKeeper() as server:
         client = KazooClient(server.endpoint)
         client.start(timeout=30)

@@ -1,0 +1,174 @@
+"""Reserve several items for one buyer: all or none.
+
+A cart takes no item's lock: the locks serve batches, and one that waits for its second lock would
+let all buyers of its first item wait too. It reads without locks, opens what the shop needs, and
+takes all units in the message that commits (:mod:`inventory.selling.rows_last`). Where that cannot
+grant the whole cart, a second transaction locks the items' rows and decides each line as
+:mod:`inventory.selling.batch` decides any purchase; the first refused line rolls all of them back.
+
+The rows are locked in ascending order of item id, as in every transaction that needs several, which
+rules out deadlocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from uuid import UUID, uuid5
+
+from django.db import IntegrityError
+
+from inventory import failpoints
+from inventory.metrics import Measured
+from inventory.outcomes import (
+    Granted,
+    KeyReused,
+    Level,
+    LimitReached,
+    OnGranted,
+    Purchase,
+    PurchaseTicket,
+    SoldOut,
+)
+from inventory.selling import batch, rows_last
+from inventory.selling.commit import Attempts, Refused, committing, lend_connections
+from inventory.selling.hint import hint
+
+MOST_LINES = 20
+"""Lines per cart: other buyers wait for each line's row until the whole cart is committed."""
+
+
+@dataclass(frozen=True, slots=True)
+class LineRefused:
+    """Nothing was reserved because of this line.
+
+    Attributes:
+        position: of a refused line in the cart.
+        outcome: the reason.
+    """
+
+    position: int
+    outcome: SoldOut | LimitReached | KeyReused
+
+
+class _Refused(Exception):
+    """Carries a refusal out of the transaction, which then rolls back."""
+
+    def __init__(self, refused: LineRefused) -> None:
+        self.refused = refused
+
+
+def line_keys(key: UUID, lines: int) -> list[UUID]:
+    """Derive the idempotency keys of a cart's lines from the cart's key.
+
+    The first line uses the cart's key itself, so that no other purchase of the buyer can have it.
+
+    Args:
+        key: the cart's key.
+        lines: number of lines.
+    """
+    return [key, *(uuid5(key, str(position)) for position in range(1, lines))]
+
+
+def reserve_many(
+    purchases: Sequence[Purchase], on_granted: OnGranted
+) -> list[Granted] | LineRefused:
+    """Reserve all of a buyer's purchases in one transaction and commit, or reserve none.
+
+    Args:
+        purchases: the lines, of one buyer, each with its own key (see :func:`line_keys`); a
+            repeated cart must have the same order.
+        on_granted: opens what the shop needs, once for all lines, in the same transaction.
+
+    Returns:
+        The grants in the order of the lines, all new or all replayed; or the refused line.
+
+    Raises:
+        Busy: the database is unreachable; nothing was written.
+        OutcomeUnknown: it may have been sold; a retry with the same keys gets the result.
+        guard.NoSuchItem: no such item.
+        ValueError: no lines, or too many.
+        Exception: any exception of ``on_granted``; nothing was written.
+    """
+    if not 1 <= len(purchases) <= MOST_LINES:
+        raise ValueError(f"a cart has 1 to {MOST_LINES} lines, not {len(purchases)}")
+    with Measured("cart") as measured:
+        answer = _reserve_twice(purchases, on_granted)
+        measured.outcome = answer.outcome if isinstance(answer, LineRefused) else answer[0]
+    return answer
+
+
+def _reserve_twice(
+    purchases: Sequence[Purchase], on_granted: OnGranted
+) -> list[Granted] | LineRefused:
+    tickets = [PurchaseTicket(purchase) for purchase in purchases]
+    try:
+        return _reserve(tickets, on_granted, rows_locked=False)
+    except IntegrityError:
+        # Two requests with one key raced and the other one committed: its result is known now.
+        return _reserve(tickets, on_granted, rows_locked=True)
+
+
+def _reserve(
+    tickets: Sequence[PurchaseTicket], on_granted: OnGranted, *, rows_locked: bool
+) -> list[Granted] | LineRefused:
+    """Reserve a cart, with the items' rows locked unless told otherwise for the first attempt."""
+    lend_connections()
+    try:
+        for attempt in Attempts():
+            sell, rows_locked = _lock_and_sell if rows_locked else _sell, True
+            with attempt:
+                granted, levels = sell(tickets, on_granted)
+    except _Refused as refused:
+        return refused.refused
+    if not granted[0].replayed:
+        failpoints.hit(failpoints.AFTER_COMMIT)
+    _publish(levels)
+    return granted
+
+
+def _sell(
+    tickets: Sequence[PurchaseTicket], on_granted: OnGranted
+) -> tuple[list[Granted], dict[int, Level]]:
+    try:
+        with committing():
+            if granted := _grant(tickets):
+                batch.open_all(granted, on_granted)
+                return granted, rows_last.take_and_commit(granted)
+    except Refused:
+        pass
+    return _lock_and_sell(tickets, on_granted)
+
+
+def _grant(tickets: Sequence[PurchaseTicket]) -> list[Granted]:
+    """Grant the whole cart as far as can be seen without locks; otherwise nothing."""
+    rows_last.foresee(tickets)
+    granted = [each for ticket in tickets if isinstance(each := ticket.answer, Granted)]
+    new = [grant for grant in granted if not grant.replayed]
+    return new if len(new) == len(tickets) else []
+
+
+def _lock_and_sell(
+    tickets: Sequence[PurchaseTicket], on_granted: OnGranted
+) -> tuple[list[Granted], dict[int, Level]]:
+    levels: dict[int, Level] = {}
+    with committing():
+        for item, lines in rows_last.of_items(tickets).items():
+            levels[item] = batch.write(lines, None).level
+            # A line without an answer repeats the key of another line of the cart.
+            for ticket in lines:
+                if not isinstance(answer := ticket.result() or KeyReused(), Granted):
+                    raise _Refused(LineRefused(tickets.index(ticket), answer))
+        granted = [each for ticket in tickets if isinstance(each := ticket.answer, Granted)]
+        new = [grant for grant in granted if not grant.replayed]
+        if new and len(new) < len(granted):
+            # Some of these keys were granted before, in another cart.
+            raise _Refused(LineRefused(granted.index(new[0]), KeyReused()))
+        batch.open_all(new, on_granted)
+    return granted, levels
+
+
+def _publish(levels: Mapping[int, Level]) -> None:
+    for item, level in levels.items():
+        if level.available == 0:
+            hint().publish(item, level)

@@ -1,0 +1,214 @@
+"""What sells: requests queue in their process, and processes queue for the item's lock. The holder
+sells to its whole queue in one guarded transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import ClassVar, NamedTuple, Protocol
+
+from django.utils.module_loading import import_string
+
+from inventory import conf, failpoints
+from inventory.feature_flags import feature_flags
+from inventory.item_lock import ITEM_LOCK
+from inventory.metrics import Measured, metrics
+from inventory.outcomes import (
+    Busy,
+    Declined,
+    Granted,
+    KeyReused,
+    Level,
+    OnGranted,
+    Outcome,
+    OutcomeUnknown,
+    Purchase,
+    PurchaseTicket,
+    SoldOut,
+    fail,
+)
+from inventory.selling import batch, guard
+from inventory.selling.commit import Attempts, lend_connections
+from inventory.selling.hint import SoldOutItems, hint
+from inventory.selling.queue import CombiningQueue, Turn
+from inventory.selling.several_items import FEW, SeveralItems
+from inventory.tracing import hooks
+
+
+class QueueKey(NamedTuple):
+    """Purchases with equal keys form a batch: one item, opened by the same function."""
+
+    item: int
+    on_granted: OnGranted
+
+
+class Sells(Protocol):
+    """What the setting `INVENTORY_SELLER` names or makes: `Seller`, or one with its interface."""
+
+    def sell(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:
+        """Sell to one buyer and commit; see `Seller.sell`."""
+
+
+class Seller:
+    """Collect requests, lock once, commit together.
+
+    Where this process sells other items at the same time, an item's few purchases are sold in one
+    transaction with theirs, without the items' locks.
+
+    Attributes:
+        name: the label of its purchases in `purchase_seconds`.
+        joins_items: whether several items may share a transaction; not where a subclass writes in
+            another way.
+    """
+
+    name: ClassVar[str] = "combining"
+    joins_items: ClassVar[bool] = True
+
+    def __init__(self) -> None:
+        self._sold_out = SoldOutItems(hint())
+        self._queue: CombiningQueue[Purchase, Outcome] = CombiningQueue(
+            max_batch=conf.MAX_BATCH.get(),
+            max_waiting=conf.MAX_WAITING.get(),
+            max_wait=conf.MAX_WAIT.get(),
+        )
+        # The queues whose leaders are at work.
+        self._served: set[QueueKey] = set()
+        self._several = SeveralItems(self._sold_out)
+
+    def sell(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:
+        """Sell to one buyer and commit.
+
+        Args:
+            purchase: the request.
+            on_granted: opens what the shop needs, in the same transaction.
+
+        Raises:
+            Busy: overload, or the database is unreachable; nothing was written.
+            OutcomeUnknown: it may have been sold; a retry with the same key gets the result.
+            guard.NoSuchItem: no such item.
+            Exception: any exception of `on_granted`; nothing was written.
+        """
+        with Measured(self.name) as measured:
+            measured.outcome = outcome = self._refuse_or_queue(purchase, on_granted)
+        return outcome
+
+    def _refuse_or_queue(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:
+        if self._sold_out.refuses(purchase):
+            return SoldOut(0)
+        lend_connections()
+        key = QueueKey(purchase.item, on_granted)
+        turn = self._queue.enter(key, purchase)
+        if turn.leads:
+            with turn:
+                self._serve(key, turn)
+        return turn.result()  # type: ignore[return-value]  # its leader has filled it in
+
+    def _serve(self, key: QueueKey, turn: Turn[Purchase, Outcome]) -> None:
+        tickets: Sequence[PurchaseTicket] = ()
+        if feature_flags().admission and self._sold_out.includes(key.item):
+            tickets = self._sold_out.refuse(key.item, turn.drain())
+            if not tickets:
+                return
+        self._served.add(key)
+        try:
+            waiting = len(tickets) or self._queue.waiting(key)
+            if self.joins_items and waiting <= FEW and len(self._served) > 1:
+                unsold = self._several.sell(tickets or turn.drain(), key.on_granted)
+                if unsold.tickets:
+                    self._sell_locked(key, turn, unsold.tickets)
+                    unsold.refuse_none()
+            else:
+                self._sell_locked(key, turn, tickets)
+        finally:
+            self._served.discard(key)
+
+    def _sell_locked(
+        self, key: QueueKey, turn: Turn[Purchase, Outcome], tickets: Sequence[PurchaseTicket]
+    ) -> None:
+        """Sell to tickets that were drained before; if there are none, drain the queue."""
+        if not feature_flags().lock:
+            self._sell(key, tickets or turn.drain(), token=None)
+            return
+        with ITEM_LOCK.hold(key.item) as token:
+            failpoints.hit(failpoints.LOCKED)
+            # Drain after locking: the batch then includes requests that arrived during the wait.
+            self._sell(key, tickets or turn.drain(), token)
+
+    def _sell(self, key: QueueKey, tickets: Sequence[PurchaseTicket], token: int | None) -> None:
+        metrics.observe("batch_size", len(tickets))
+        with hooks.batch(tickets):
+            self._sell_or_split(key, tickets, token)
+
+    def _sell_or_split(
+        self, key: QueueKey, tickets: Sequence[PurchaseTicket], token: int | None
+    ) -> None:
+        """Sell a batch; if one row fails, split it until the other purchases are sold."""
+        try:
+            for attempt in Attempts():
+                with attempt:
+                    fence = token if attempt.fenced else None
+                    level = self._sell_batch(tickets, key.on_granted, fence)
+            self._committed(key.item, tickets, level)
+            lend_connections()
+        except (Busy, OutcomeUnknown, guard.NoSuchItem) as error:
+            fail(tickets, error)
+        except Declined as declined:
+            self._sell_without(declined, key, tickets, token)
+        except Exception as error:  # noqa: BLE001  # each buyer gets their own error
+            if len(tickets) == 1:
+                tickets[0].answer = error
+                return
+            metrics.count("batches_split")
+            middle = len(tickets) // 2
+            self._sell_or_split(key, tickets[:middle], token)
+            self._sell_or_split(key, tickets[middle:], token)
+
+    def _sell_batch(
+        self, tickets: Sequence[PurchaseTicket], on_granted: OnGranted, token: int | None
+    ) -> Level:
+        return batch.sell(tickets, on_granted, token)
+
+    def _sell_without(
+        self,
+        declined: Declined,
+        key: QueueKey,
+        tickets: Sequence[PurchaseTicket],
+        token: int | None,
+    ) -> None:
+        """Sell to those whose scope was not declined; halving would try each alone.
+
+        A key that was granted before is answered as ever: nothing is opened for it.
+        """
+        turned_away: list[PurchaseTicket] = []
+        others: list[PurchaseTicket] = []
+        for ticket in tickets:
+            closed = ticket.request.scope in declined.scopes and not _is_known(ticket)
+            (turned_away if closed else others).append(ticket)
+        if not turned_away:
+            raise AssertionError("declined, but none of these") from declined
+        fail(turned_away, declined)
+        if others:
+            self._sell_or_split(key, others, token)
+
+    def _committed(self, item: int, tickets: Sequence[PurchaseTicket], level: Level) -> None:
+        """Note a committed batch before any buyer gets an answer."""
+        self._sold_out.note(item, level)
+
+
+def _is_known(ticket: PurchaseTicket) -> bool:
+    """Whether a decided ticket's key had been used before its batch, or twice in it."""
+    answer = ticket.answer
+    return isinstance(answer, KeyReused) or (isinstance(answer, Granted) and answer.replayed)
+
+
+@cache
+def seller() -> Sells:
+    """Return what sells in this process: one object, because it holds queues."""
+    made: Sells = import_string(conf.SELLER.get())()
+    return made
+
+
+# A seller keeps the limits and the connection that it was created with.
+for _each in (conf.SELLER, conf.REDIS_URL, conf.MAX_BATCH, conf.MAX_WAITING, conf.MAX_WAIT):
+    _each.on_change(seller.cache_clear)

@@ -1,1 +1,0 @@
-"""Cheap refusals once an item has sold out, never wrong ones."""

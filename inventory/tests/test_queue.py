@@ -1,0 +1,368 @@
+"""The queue in the process: order, bounds, and no queue or waiter left behind."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Hashable, Sequence
+from contextlib import ExitStack
+from functools import partial
+from itertools import chain
+
+import pytest
+
+from inventory.outcomes import Busy, OutcomeUnknown, Ticket
+from inventory.selling.queue import CombiningQueue, Turn
+from inventory.tests.helpers import TIMEOUT, at_once, in_thread, kinds
+from locking.tests.helpers import eventually
+
+ITEM = "phone"
+
+Drain = Callable[[], Sequence[Ticket[int, int]]]
+Handler = Callable[[Hashable, Drain], object]
+
+
+class Served:
+    """A queue whose leaders call a handler with its name and the function that drains it."""
+
+    def __init__(self, handler: Handler, queue: CombiningQueue[int, int]) -> None:
+        self.handler = handler
+        self.queue = queue
+
+    def submit(self, name: Hashable, request: int) -> int:
+        turn = self.queue.enter(name, request)
+        if turn.leads:
+            with turn:
+                self.handler(name, turn.drain)
+        answered = turn.result()
+        assert answered is not None
+        return answered
+
+    def waiting(self, name: Hashable) -> int:
+        return self.queue.waiting(name)
+
+    @property
+    def lines(self) -> Collection[Hashable]:
+        return self.queue.lines
+
+
+def answer(
+    drain: Drain, compute: Callable[[int], int | Exception] = lambda request: -request
+) -> list[int]:
+    """Drain the queue and answer each ticket, with its negative by default; return the requests."""
+    tickets = drain()
+    for ticket in tickets:
+        ticket.answer = compute(ticket.request)
+    return [ticket.request for ticket in tickets]
+
+
+class GatedHandler:
+    """Serves one batch each time that ``go_on`` is released."""
+
+    def __init__(self, serve: Callable[[Drain], list[int]] = answer) -> None:
+        self.serve = serve
+        self.batches: list[list[int]] = []
+        self.entered = threading.Semaphore(0)
+        self.go_on = threading.Semaphore(0)
+
+    def __call__(self, name: Hashable, drain: Drain) -> None:
+        self.entered.release()
+        assert self.go_on.acquire(timeout=TIMEOUT)
+        self.batches.append(self.serve(drain))
+
+    def wait_for_leader(self) -> None:
+        assert self.entered.acquire(timeout=TIMEOUT)
+
+
+def first_fails(error: BaseException, *, drained: bool) -> Callable[[Drain], list[int]]:
+    """Serve all batches but the first, which fails before or after it has been drained."""
+    failures = iter([error])
+
+    def serve(drain: Drain) -> list[int]:
+        failure = next(failures, None)
+        served = answer(drain) if drained or not failure else []
+        if failure:
+            raise failure
+        return served
+
+    return serve
+
+
+def negate(name: Hashable, drain: Drain) -> None:
+    answer(drain)
+
+
+def make(handler=negate, *, max_batch=100, max_waiting=100, max_wait=TIMEOUT) -> Served:
+    limits = {"max_batch": max_batch, "max_waiting": max_waiting, "max_wait": max_wait}
+    return Served(handler, CombiningQueue(**limits))
+
+
+def reached(queue: Served, length: int) -> bool:
+    return queue.waiting(ITEM) >= length
+
+
+def queue_up(queue, requests, pool):
+    """Queue requests in order, each on a thread; return functions that wait for the answers."""
+    waits = []
+    for place, request in enumerate(requests, queue.waiting(ITEM) + 1):
+        waits.append(pool.enter_context(in_thread(partial(queue.submit, ITEM, request))))
+        eventually(partial(reached, queue, place))
+    return waits
+
+
+@pytest.fixture
+def pool():
+    with ExitStack() as stack:
+        yield stack
+
+
+def test_a_lone_request_is_served_at_once_and_its_queue_is_gone():
+    queue = make()
+    assert queue.submit(ITEM, 7) == -7
+    assert queue.waiting(ITEM) == 0
+    assert not queue.lines
+
+
+def test_requests_before_the_drain_are_in_the_batch_in_order_of_arrival(pool):
+    gated = GatedHandler()
+    queue = make(gated)
+    waits = queue_up(queue, range(1, 21), pool)
+    gated.go_on.release()
+    assert [wait() for wait in waits] == [-request for request in range(1, 21)]
+    assert gated.batches == [list(range(1, 21))]
+    assert not queue.lines
+
+
+def test_requests_after_the_drain_are_in_the_next_batch(pool):
+    taken, go_on = threading.Event(), threading.Event()
+    batches = []
+
+    def handle(name, drain):
+        batches.append(answer(drain))
+        taken.set()
+        assert go_on.wait(TIMEOUT)
+
+    queue = make(handle)
+    first = pool.enter_context(in_thread(lambda: queue.submit(ITEM, 1)))
+    assert taken.wait(TIMEOUT)
+    others = queue_up(queue, [2, 3], pool)
+    go_on.set()
+    assert [first(), *(wait() for wait in others)] == [-1, -2, -3]
+    assert batches == [[1], [2, 3]]
+
+
+def test_no_batch_is_larger_than_the_bound_and_the_next_request_leads_the_next(pool):
+    gated = GatedHandler()
+    queue = make(gated, max_batch=3)
+    waits = queue_up(queue, range(1, 9), pool)
+    for _ in range(3):
+        gated.go_on.release()
+    assert [wait() for wait in waits] == [-request for request in range(1, 9)]
+    assert gated.batches == [[1, 2, 3], [4, 5, 6], [7, 8]]
+
+
+def test_taking_twice_does_not_exceed_the_bound(pool):
+    def handle(name, drain):
+        first = answer(drain)
+        assert answer(drain) == first
+
+    queue = make(handle, max_batch=1)
+    assert queue.submit(ITEM, 5) == -5
+
+
+def test_a_full_queue_refuses_at_once_and_serves_the_waiting(pool):
+    gated = GatedHandler()
+    queue = make(gated, max_waiting=3)
+    waits = queue_up(queue, [1, 2, 3], pool)
+    with pytest.raises(Busy, match="3 are waiting"):
+        queue.submit(ITEM, 4)
+    gated.go_on.release()
+    assert [wait() for wait in waits] == [-1, -2, -3]
+    assert gated.batches == [[1, 2, 3]]
+
+
+def test_a_request_that_waited_too_long_is_refused_and_never_served(pool):
+    gated = GatedHandler()
+    queue = make(gated, max_wait=0.02)
+    leader, late = queue_up(queue, [1, 2], pool)
+    time.sleep(0.05)  # longer than max_wait
+    gated.go_on.release()
+    assert leader() == -1
+    with pytest.raises(Busy, match="did not move"):
+        late()
+    assert gated.batches == [[1]]
+    assert not queue.lines
+
+
+def test_a_leader_is_served_however_long_it_took_to_take_the_batch():
+    def slow(name, drain):
+        time.sleep(0.05)
+        answer(drain)
+
+    assert make(slow, max_wait=0.01).submit(ITEM, 1) == -1
+
+
+def test_a_leader_that_fails_before_draining_keeps_its_failure_to_itself(pool):
+    gated = GatedHandler(first_fails(ConnectionError("no lock"), drained=False))
+    queue = make(gated)
+    leader, *others = queue_up(queue, [1, 2, 3], pool)
+    gated.go_on.release(2)
+    with pytest.raises(ConnectionError, match="no lock"):
+        leader()
+    assert [wait() for wait in others] == [-2, -3]
+    assert not queue.lines
+
+
+def test_a_leader_that_fails_after_draining_fails_its_whole_batch_and_no_other(pool):
+    poison = ValueError("poison")
+    gated = GatedHandler(first_fails(poison, drained=True))
+    queue = make(gated, max_batch=2)
+    *batch, third = queue_up(queue, [1, 2, 3], pool)
+    gated.go_on.release(2)
+    told = []
+    for wait in batch:
+        with pytest.raises(ValueError, match="poison") as caught:
+            wait()
+        told.append(caught.value)
+    # Each thread raises its own exception, because raising modifies it.
+    assert len({id(error) for error in [*told, poison]}) == 3
+    assert [error.__cause__ for error in told] == [poison, poison]
+    assert third() == -3
+    assert not queue.lines
+
+
+def test_when_the_leading_thread_is_ended_its_batch_is_told_unknown_and_the_queue_goes_on(pool):
+    gated = GatedHandler(first_fails(KeyboardInterrupt(), drained=True))
+    queue = make(gated, max_batch=2)
+    leader, follower, third = queue_up(queue, [1, 2, 3], pool)
+    gated.go_on.release(2)
+    with pytest.raises(KeyboardInterrupt):
+        leader()
+    with pytest.raises(OutcomeUnknown, match="ended"):
+        follower()
+    assert third() == -3
+    assert not queue.lines
+
+
+class Ended(BaseException):
+    """Ends a thread or a greenlet from outside."""
+
+
+class EndedWhileWaiting:
+    """A lock whose waiter is ended instead of acquiring it."""
+
+    def __init__(self, when: threading.Event) -> None:
+        self.when = when
+
+    def acquire(self) -> None:
+        assert self.when.wait(TIMEOUT)
+        raise Ended
+
+    def release(self) -> None:
+        """Do nothing: the waiter is gone."""
+
+
+@pytest.mark.parametrize("given_the_lead", [False, True])
+def test_a_request_ended_while_waiting_leaves_the_queue_to_the_others(
+    given_the_lead, pool, monkeypatch
+):
+    end = threading.Event()
+    make_turn = Turn.__init__
+
+    def make_turn_to_be_ended(turn, queue, line, request):
+        make_turn(turn, queue, line, request)
+        if request == 2:
+            turn.woken = EndedWhileWaiting(end)
+
+    monkeypatch.setattr(Turn, "__init__", make_turn_to_be_ended)
+    gated = GatedHandler()
+    queue = make(gated, max_batch=1)
+    leader, ended, last = queue_up(queue, [1, 2, 3], pool)
+    if given_the_lead:
+        gated.go_on.release()
+        assert leader() == -1
+    end.set()
+    with pytest.raises(Ended):
+        ended()
+    gated.go_on.release(2)
+    assert (leader(), last()) == (-1, -3)
+    assert gated.batches == [[1], [3]]
+    assert not queue.lines
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "text"),
+    [(ValueError("bad"), ValueError, "bad"), (None, OutcomeUnknown, "not answered")],
+    ids=["an exception", "no answer"],
+)
+def test_a_failed_answer_is_for_its_own_request_only(given, error, text, pool):
+    def serve(drain):
+        return answer(drain, lambda request: given if request == 2 else request)
+
+    gated = GatedHandler(serve)
+    one, two, three = queue_up(make(gated), [1, 2, 3], pool)
+    gated.go_on.release()
+    assert (one(), three()) == (1, 3)
+    with pytest.raises(error, match=text):
+        two()
+
+
+def test_an_error_that_cannot_be_copied_still_answers_the_whole_batch(pool):
+    class Odd(Exception):
+        def __new__(cls, *, only_by_name):
+            return super().__new__(cls, only_by_name)
+
+        def __init__(self, *, only_by_name):
+            super().__init__(only_by_name)
+
+    gated = GatedHandler(first_fails(Odd(only_by_name="x"), drained=True))
+    waits = queue_up(make(gated), [1, 2], pool)
+    gated.go_on.release()
+    for wait in waits:
+        with pytest.raises(OutcomeUnknown, match="Odd"):
+            wait()
+
+
+def test_a_handler_that_drains_nothing_is_unknown_and_leaves_no_queue():
+    queue = make(lambda name, drain: None)
+    with pytest.raises(OutcomeUnknown):
+        queue.submit(ITEM, 1)
+    assert not queue.lines
+
+
+def test_queues_of_different_names_do_not_wait_for_each_other(pool):
+    gated = GatedHandler()
+    queue = make(lambda name, drain: (gated if name == ITEM else negate)(name, drain))
+    held = pool.enter_context(in_thread(lambda: queue.submit(ITEM, 1)))
+    gated.wait_for_leader()
+    assert queue.submit("another", 2) == -2
+    gated.go_on.release()
+    assert held() == -1
+
+
+def test_thousands_of_requests_on_many_threads_are_each_served_exactly_once():
+    served: list[int] = []
+    leading = threading.Lock()
+
+    def handle(name, drain):
+        assert leading.acquire(blocking=False), "two leaders at once"
+        served.extend(answer(drain, lambda request: request * 2))
+        leading.release()
+
+    queue = make(handle, max_batch=64, max_waiting=10_000)
+
+    def ask_for(requests: range) -> list[int]:
+        return [queue.submit(ITEM, request) for request in requests]
+
+    answers = at_once([partial(ask_for, range(n, 20_000, 200)) for n in range(200)])
+    assert kinds(answers) == {"list": 200}
+    assert sorted(chain.from_iterable(answers)) == list(range(0, 40_000, 2))
+    assert sorted(served) == list(range(20_000))
+    assert not queue.lines
+
+
+def test_two_thousand_threads_at_once_all_get_their_own_answer():
+    queue = make(max_waiting=10_000)
+    answers = at_once([partial(queue.submit, ITEM, request) for request in range(2000)])
+    assert answers == [-request for request in range(2000)]
+    assert not queue.lines

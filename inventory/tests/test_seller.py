@@ -1,0 +1,195 @@
+"""The seller under real races: it is exact.
+
+The lab runs many of these tests, and of the other modules, with its strategies too.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+
+import pytest
+
+from inventory.audit import audit
+from inventory.models import BuyerQuota, StockMovement
+from inventory.outcomes import Granted, LimitReached, SoldOut
+from inventory.selling.seller import Seller, seller
+from inventory.tests.helpers import (
+    TIMEOUT,
+    at_once,
+    book,
+    crowd,
+    in_thread,
+    kinds,
+    new_purchase,
+    outsider,
+    release,
+    reserved,
+    sell,
+    sell_in_a_crowd,
+    wait_until_blocked,
+)
+from locking.tests.helpers import eventually
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+# --- exact counts ------------------------------------------------------------------------------
+
+
+def test_many_threads_on_one_item_leave_exactly_none_and_that_many_reservations(stock):
+    sell_in_a_crowd(stock(2000), units=2000, buyers=5000, threads=250)
+
+
+def test_two_thousand_buyers_at_the_same_moment_buy_a_hundred_units(stock):
+    item = stock(100)
+    answers = at_once([partial(sell, new_purchase(item)) for _ in range(2000)])
+    assert kinds(answers) == {"Granted": 100, "SoldOut": 1900}
+    assert (book(item).available, reserved(item)) == (0, 100)
+
+
+def test_quantities_that_do_not_divide_the_stock_leave_only_the_remainder(stock):
+    item = stock(40)
+    answers = crowd(sell, [new_purchase(item, quantity=3) for _ in range(24)], 8)
+    assert kinds(answers) == {"Granted": 13, "SoldOut": 11}
+    assert {answer for answer in answers if isinstance(answer, SoldOut)} == {SoldOut(1)}
+    assert isinstance(sell(new_purchase(item)), Granted)
+    assert book(item).available == 0
+
+
+def test_ten_units_sell_to_ten_and_the_eleventh_is_told_so(stock):
+    item = stock(10)
+    answers = [sell(new_purchase(item)) for _ in range(11)]
+    assert kinds(answers) == {"Granted": 10, "SoldOut": 1}
+    assert answers[-1] == SoldOut(0)
+
+
+def test_items_do_not_take_each_others_units(stock):
+    items = [stock(15), stock(25)]
+    purchases = [new_purchase(items[n % 2]) for n in range(80)]
+    assert kinds(crowd(sell, purchases, 8)) == {"Granted": 40, "SoldOut": 40}
+    assert [book(item).held for item in items] == [15, 25]
+
+
+def test_a_batch_is_one_movement_in_the_ledger(stock):
+    item = stock(500)
+    crowd(sell, [new_purchase(item) for _ in range(500)], 100)
+    sales = StockMovement.objects.filter(item=item, reason="sale").count()
+    assert sales < 250, "so purchases were sold in batches"
+    assert book(item).available == 0
+
+
+def test_purchases_of_one_queue_are_granted_in_order_of_arrival(stock):
+    """They queue behind a leader that waits for the row; the next batch contains all of them."""
+    item = stock(3)
+    with outsider() as session:
+        session.execute("BEGIN")
+        session.execute("SELECT FROM inventory_item WHERE id = %s FOR UPDATE", [item])
+        with in_thread(lambda: sell(new_purchase(item, 1))) as leader:
+            wait_until_blocked(1)
+            with in_queue(item, [2, 3, 4, 5]) as followers:
+                session.execute("COMMIT")
+                answers = [leader(), *(each() for each in followers)]
+    assert [type(answer) for answer in answers] == [Granted] * 3 + [SoldOut] * 2
+    assert answers[3:] == [SoldOut(0)] * 2
+
+
+@contextmanager
+def in_queue(item: int, buyers: Sequence[int]) -> Iterator[list[Callable[[], object]]]:
+    """Queue buyers in order in this process's queue."""
+    selling = seller()
+    assert isinstance(selling, Seller)
+    line = next(iter(selling._queue.lines))
+    with ExitStack() as stack:
+        waits = []
+        for buyer in buyers:
+            waits.append(stack.enter_context(in_thread(partial(sell, new_purchase(item, buyer)))))
+            eventually(lambda: selling._queue.waiting(line) == len(waits))
+        yield waits
+
+
+# --- limits ------------------------------------------------------------------------------------
+
+
+def test_a_buyer_at_the_limit_is_told_so_and_takes_nothing(stock):
+    """Not "sold out": the refused purchase returns the units that it took."""
+    item = stock(100)
+    answers = [sell(new_purchase(item, 1, limit=1)) for _ in range(5)]
+    assert kinds(answers) == {"Granted": 1, "LimitReached": 4}
+    assert answers[1:] == [LimitReached(0)] * 4
+    assert book(item).available == 99
+    assert isinstance(sell(new_purchase(item, 2, limit=1)), Granted)
+
+
+def test_a_purchase_larger_than_the_limit_is_refused_with_what_is_left_of_it(stock):
+    item = stock(100)
+    assert sell(new_purchase(item, 1, 5, limit=3)) == LimitReached(3)
+    assert isinstance(sell(new_purchase(item, 1, 2, limit=3)), Granted)
+    assert sell(new_purchase(item, 1, 2, limit=3)) == LimitReached(1)
+    assert isinstance(sell(new_purchase(item, 1, 1, limit=3)), Granted)
+    assert book(item).held == 3
+
+
+def test_concurrent_requests_of_a_buyer_get_no_more_than_the_limit(stock):
+    item = stock(1000)
+    buys = [
+        partial(sell, new_purchase(item, buyer, limit=2)) for _ in range(4) for buyer in (1, 2, 3)
+    ]
+    assert kinds(at_once(buys)) == {"Granted": 6, "LimitReached": 6}
+    assert book(item).held == 6
+
+
+def test_a_limit_over_two_items_holds_when_both_are_bought_at_once(stock):
+    """The item's lock cannot help here: the quota's condition decides."""
+    items = [stock(100), stock(100)]
+    scope = items[0]
+    buys = [partial(sell, new_purchase(item, 1, limit=3, scope=scope)) for item in items * 10]
+    assert kinds(at_once(buys)) == {"Granted": 3, "LimitReached": 17}
+    assert sum(each.held for each in audit(items).items) == 3
+    assert audit(items).problems == []
+
+
+def test_a_buyers_own_hold_does_not_block_them(stock):
+    item = stock(2)
+    assert isinstance(sell(new_purchase(item, 1, limit=2)), Granted)
+    assert isinstance(sell(new_purchase(item, 1, limit=2)), Granted)
+    assert book(item).held == 2
+
+
+def test_a_buyer_may_buy_again_after_the_units_went_back(stock):
+    item = stock(1)
+    first = sell(new_purchase(item, 1, limit=1))
+    assert sell(new_purchase(item, 1, limit=1)) == LimitReached(0)
+    release(first.reservation)
+    assert isinstance(sell(new_purchase(item, 1, limit=1)), Granted)
+
+
+def test_a_lowered_limit_refuses_and_does_not_fail(stock):
+    item = stock(100)
+    assert isinstance(sell(new_purchase(item, 1, 3, limit=3)), Granted)
+    assert sell(new_purchase(item, 1, limit=1)) == LimitReached(0)
+
+
+# --- controls: without the guards, the errors do happen ----------------------------------------
+
+
+def test_without_the_condition_on_the_quota_two_items_together_exceed_a_limit(stock):
+    """The control of the limit over two items: reading and writing in two steps breaks it."""
+    items = [stock(10), stock(10)]
+    scope = items[0]
+    BuyerQuota.objects.create(scope=scope, buyer=1, used=0, allowed=100)
+    both_have_read = threading.Barrier(2)
+
+    def read_then_write(item: int) -> None:
+        used = BuyerQuota.objects.get(scope=scope, buyer=1).used
+        both_have_read.wait(TIMEOUT)
+        if used + 1 <= 1:
+            granted = sell(new_purchase(item, 1, limit=100, scope=scope))
+            assert isinstance(granted, Granted)
+            BuyerQuota.objects.filter(scope=scope, buyer=1).update(used=used + 1)
+
+    at_once([partial(read_then_write, item) for item in items])
+    assert sum(each.held for each in audit(items).items) == 2, "twice the limit"
+    assert any("used 1 units of the limit and holds 2" in text for text in audit(items).problems)

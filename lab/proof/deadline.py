@@ -1,0 +1,83 @@
+"""The end of a proof that makes no progress."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+from lab.stack.errors import StackError
+
+STALLED = 300.0
+"""Seconds that one step of a proof may take. The longest that can still succeed is a fault of the
+database's hosts: 60 s for a promotion, and 180 s until the cluster is whole again."""
+
+AGAIN = 30.0
+"""Seconds after which the clean-up is interrupted too, where it does not end by itself."""
+
+LOOK = 0.5
+"""Seconds between two looks at the clock."""
+
+SIGNAL = signal.SIGUSR1
+"""Interrupts what the main thread waits for; its handler raises `Stalled` there."""
+
+
+class Stalled(StackError):
+    """A step of a proof took too long; the message names it."""
+
+
+class Deadline:
+    """Raises `Stalled` in the main thread when its current step has taken too long.
+
+    with Deadline() as deadline:
+        deadline.begin("opening the sales")
+        ...
+        deadline.begin("selling")
+        ...
+    """
+
+    def __init__(self) -> None:
+        self._step, self._seconds, self._since = "", STALLED, time.monotonic()
+        self._again: float | None = None
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="deadline", daemon=True)
+
+    def begin(self, step: str, seconds: float = STALLED) -> None:
+        """Begin a step; nothing happens if the step of this name is under way already."""
+        if step != self._step:
+            self._step, self._seconds, self._since = step, seconds, time.monotonic()
+
+    def __enter__(self) -> Self:
+        # The sides of a duel are threads of their own, which no signal reaches. They run on one
+        # machine, whose servers no fault takes away.
+        if threading.current_thread() is not threading.main_thread():
+            return self
+        self._before: Any = signal.signal(SIGNAL, self._interrupt)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if not self._thread.is_alive():
+            return
+        self._end.set()
+        self._thread.join()
+        signal.signal(SIGNAL, self._before)
+
+    def _watch(self) -> None:
+        while not self._end.wait(LOOK):
+            now = time.monotonic()
+            if now >= (self._again or self._since + self._seconds):
+                self._again = now + AGAIN
+                main = threading.main_thread().ident
+                assert main is not None
+                signal.pthread_kill(main, SIGNAL)
+
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        raise Stalled(f"no progress within {self._seconds:g} s: {self._step}")

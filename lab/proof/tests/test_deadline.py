@@ -1,0 +1,121 @@
+"""Every proof has an end: a step that takes too long is interrupted, whatever it waits for."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from lab.proof import deadline
+from lab.proof.deadline import Deadline, Stalled
+from lab.proof.fault_run import FaultRun
+from lab.proof.load_profile import LoadProfile
+from lab.proof.plan import Plan
+from loadtest.faults import FAULTS, Fault, Target, chaos
+from loadtest.faults.fault import wait_until
+from loadtest.orchestrator import RunFiles
+
+SOON = 0.1
+
+
+def take_too_long(step: str, wait: Callable[[], object]) -> None:
+    with Deadline() as limit:
+        limit.begin(step, SOON)
+        wait()
+
+
+@pytest.fixture
+def silent() -> Iterator[socket.socket]:
+    """A connection on which nothing arrives."""
+    one, other = socket.socketpair()
+    with one, other:
+        yield one
+
+
+def test_a_step_that_takes_too_long_is_interrupted_and_named(silent):
+    with pytest.raises(Stalled, match=r"within 0\.1 s: reading"):
+        take_too_long("reading", lambda: silent.recv(1))
+
+
+def test_a_wait_for_another_thread_is_interrupted_too():
+    over = threading.Event()
+    other = threading.Thread(target=over.wait)
+    other.start()
+    with pytest.raises(Stalled):
+        take_too_long("waiting", other.join)
+    over.set()
+    other.join()
+
+
+def test_a_clean_up_that_hangs_is_interrupted_too(silent, monkeypatch):
+    monkeypatch.setattr(deadline, "AGAIN", SOON)
+
+    def wait_and_clean_up() -> None:
+        try:
+            silent.recv(1)
+        finally:
+            silent.recv(1)
+
+    with pytest.raises(Stalled):
+        take_too_long("reading", wait_and_clean_up)
+
+
+def test_each_step_has_its_own_time_and_the_same_step_does_not_begin_anew():
+    with Deadline() as limit:
+
+        def repeat_the_last() -> None:
+            while True:
+                limit.begin("the last", SOON)
+
+        for number in range(3):
+            limit.begin(f"step {number}", 60)
+        with pytest.raises(Stalled, match="the last"):
+            repeat_the_last()
+
+
+class NeverHealed(Fault):
+    """A fault whose heal waits for something that does not come."""
+
+    name = "never-healed"
+    what = expected = "nothing"
+    lasts = (0.0, 0.0)
+    heals: ClassVar[threading.Event] = threading.Event()
+    over: ClassVar[threading.Event] = threading.Event()
+
+    def inject(self) -> None:
+        """Inject nothing."""
+
+    def heal(self) -> None:
+        self.heals.set()
+        self.over.wait()
+
+
+class Sale:
+    """What a fault's target asks of a sale."""
+
+    pk = 1
+
+
+def test_a_proof_whose_fault_is_never_healed_ends_and_does_not_wait_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(FAULTS, NeverHealed.name, NeverHealed)
+    monkeypatch.setattr(chaos, "BETWEEN", (0.0, 0.0))
+    monkeypatch.setattr(Plan, "restocks", {})
+    plan = Plan(LoadProfile(1, "rush", 1), 1, 1, "guard", faults=(NeverHealed.name,), bed="planted")
+    run = FaultRun(plan, Target("", 0, "", "", "", ""), RunFiles(tmp_path))
+
+    def prove() -> None:
+        with run.open({"main": Sale()}):  # type: ignore[dict-item]
+            run.begin()
+            wait_until("it is being healed", NeverHealed.heals.is_set)
+            take_too_long("selling, fault 1", threading.Event().wait)
+
+    with pytest.raises(Stalled, match="fault 1"):
+        prove()
+    assert run.failed == run.injected == []
+    NeverHealed.over.set()

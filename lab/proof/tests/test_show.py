@@ -1,0 +1,141 @@
+"""A proof on a terminal: every text is whole at 80 columns, and the outcome comes first."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from lab.proof import show
+from lab.proof.controls import CONTROLS, Outcome
+from lab.proof.load_profile import LoadProfile
+from lab.proof.plan import Plan
+from lab.proof.progress import Progress
+from lab.proof.result import Result
+from loadtest.checker import NAMES, Finding, Verdict
+from loadtest.checker.snapshot import Item
+from loadtest.checker.verdict import Aftermath, Rate
+from loadtest.faults import BED_FAULTS, FAULTS, Injected
+from loadtest.report.headline import Speed
+from shop.tests.screens import WIDTHS, assert_whole, screen
+
+DETAIL = "123456 lines of 12 sales, all in windows that were open; 0 changes of these"
+KEY = "0b5417f2-6f0c-4d0e-9f3c-2f1f8f1c9f00"
+COUNTS = {
+    "ok": 100,
+    "fail": 2_099,
+    "info": 0,
+    "sold_out": 2_084,
+    "orders": 100,
+    "lost": 0,
+    "oversold": 0,
+    "available": 0,
+    "held": 60,
+    "confirmed": 40,
+    "total": 100,
+}
+LINE = (
+    "PROVED · 100 of 100 sold to 2,000 buyers · 0 oversold · 4,812 requests/s · p99 95 ms"
+    " · 21 faults survived"
+)
+
+
+def plan(faults: tuple[str, ...] = (), bed: str = "") -> Plan:
+    return Plan(LoadProfile(2000, "rush", 7), 100, 1, "combining", faults=faults, bed=bed)
+
+
+def outcome(faults: tuple[str, ...] = (), verdict: str = "pass", **more: object) -> Result:
+    """Return a result in which each of these faults was injected, with figures as wide as any."""
+    injected = [Injected(name, at, at + 1) for at, name in enumerate(faults)]
+    evidence = [f"buyer w0.b7, key {KEY}: order 91 is not there"] if verdict == "fail" else []
+    findings = [Finding(each, verdict, DETAIL, evidence) for each in NAMES if each != "P21"]
+    rates = {kind: Rate(10_000, 1) for kind in show.RATES}
+    after = [Aftermath(each.fault, each.start, rates, rates) for each in injected]
+    return Result(
+        1,
+        Verdict(findings, COUNTS, after),
+        1.0,
+        speed=Speed(9_624, 2.0, 95.4),
+        faults=injected,
+        recoveries=[123.45] * len(injected),
+        after_loss=[123.45] * len(injected),
+        **more,  # type: ignore[arg-type]
+    )
+
+
+def printed(width: int, plan: Plan, came_out: Result) -> str:
+    console = Console(file=io.StringIO(), width=width)
+    show.result(console, plan, came_out)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def whole(text: str, width: int, *words: str) -> None:
+    """Check all but the command, which is one line however long it is."""
+    body, _, command = text.partition("Again: ")
+    assert command.startswith("make prove ")
+    assert_whole(body, width, *words)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_verdict_is_whole_and_its_closing_line_comes_first(width):
+    text = printed(width, plan(tuple(FAULTS)[:21]), outcome(tuple(FAULTS)[:21]))
+    whole(
+        text,
+        width,
+        LINE,
+        DETAIL,
+        *list(NAMES.values())[:-1],
+        "Not applicable to this run: P21 contract.",
+    )
+    places = [
+        text.index(each) for each in ("PROVED", "Property", "orders in the database", "Again:")
+    ]
+    assert places == sorted(places)
+    assert (LINE in text) is (width > len(LINE))
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_evidence_is_whole(width):
+    text = printed(width, plan(), outcome(verdict="fail"))
+    whole(text, width, f"BROKEN · {KEY}:")
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(
+    ("faults", "bed", "dashboard"),
+    [(tuple(FAULTS), "", False), (tuple(FAULTS), "", True), (tuple(BED_FAULTS), "sentinel", False)],
+)
+def test_the_table_of_faults_is_whole(width, faults, bed, dashboard):
+    shown = [123.4] * len(faults) if dashboard else []
+    came_out = outcome(faults, on_dashboard=shown)
+    text = screen(width, show.faults(plan(faults, bed), came_out))
+    assert_whole(text, width, *faults, "123.45 99.99 % First ok after (s) pages once settled")
+    assert ("dashboard" in text) is dashboard
+    assert ("2/20000" in text) is bool(bed)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_table_of_controls_is_whole(width):
+    outcomes = [Outcome(each, outcome(verdict="fail"), list(NAMES)) for each in CONTROLS]
+    text = screen(width, show.controls([each.name for each in CONTROLS], outcomes, None, None))
+    assert_whole(text, width, *(each.off for each in CONTROLS), "CAUGHT BROKEN Turned red")
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", [*FAULTS, *BED_FAULTS])
+def test_a_running_proof_is_whole(width, name):
+    now = Progress(
+        "waiting for the servers to recover",
+        1234.5,
+        Item("1", 1_000_000, 100_000, 400_000, 500_000, 0, 0),
+        owed=12_345,
+        calls={"invoke": 9_999_999, "ok": 1_234_567, "fail": 1_234_567, "info": 1_234},
+        fault={**FAULTS, **BED_FAULTS}[name].what,
+        injected=123,
+        restocked=12,
+        rate=12_345,
+    )
+    text = screen(width, show.progress(plan(("redis-killed",)), now))
+    assert_whole(text, width, now.fault, "500,000 paid 400,000 held", "12,345 per second")

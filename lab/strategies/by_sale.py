@@ -1,0 +1,82 @@
+"""Sell each purchase by its sale's strategy: the lab's seller."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Collection
+
+from django.db import InterfaceError, OperationalError
+
+from inventory.outcomes import Busy, OnGranted, Outcome, Purchase
+from inventory.selling.commit import forget_connection, lend_connections
+from lab.models import SaleStrategy
+from lab.strategies import DEFAULT, strategy
+
+FRESH = 1.0
+"""Seconds for which the names that were read are used."""
+
+
+class BySale:
+    """Sells a purchase by the strategy of the sale that is its scope."""
+
+    def __init__(self) -> None:
+        self._names = StrategyNames()
+
+    def sell(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:
+        """Sell to one buyer and commit; see `inventory.selling.seller.Seller.sell`."""
+        return strategy(self._names.get(purchase.scope)).sell(purchase, on_granted)
+
+
+class StrategyNames:
+    """Names of strategies by sale; those asked for within a second are read again together.
+
+    One thread reads at a time. While known names are read again, the other threads use the old
+    ones; a sale that is not known yet is waited for, so that its first purchase is sold right.
+    """
+
+    def __init__(self) -> None:
+        self._reading = threading.Lock()
+        self._names: dict[int, str] = {}
+        self._asked_for: set[int] = set()
+        self._fresh_until = 0.0
+
+    def get(self, sale: int) -> str:
+        """Return the name of a sale's strategy.
+
+        Raises:
+            Busy: the database cannot be reached, and the sale is not known.
+        """
+        self._asked_for.add(sale)
+        if time.monotonic() >= self._fresh_until and self._reading.acquire(blocking=False):
+            try:
+                self._read_again()
+            finally:
+                self._reading.release()
+        return self._names.get(sale) or self._wait_for(sale)
+
+    def _read_again(self) -> None:
+        asked_for, self._asked_for = self._asked_for, set()
+        began = time.monotonic()
+        try:
+            self._names = _read(asked_for)
+        except Busy:
+            return  # what is known is used until the database is back
+        self._fresh_until = began + FRESH
+
+    def _wait_for(self, sale: int) -> str:
+        # The reader needs a connection, and those who wait for it must not have them all.
+        lend_connections()
+        with self._reading:
+            if sale not in self._names:
+                self._names.update(_read({sale}))
+            return self._names[sale]
+
+
+def _read(sales: Collection[int]) -> dict[int, str]:
+    try:
+        found = dict(SaleStrategy.objects.filter(sale__in=sales).values_list("sale", "name"))
+    except (OperationalError, InterfaceError) as error:
+        forget_connection()
+        raise Busy("the database cannot be reached") from error
+    return {sale: found.get(sale, DEFAULT) for sale in sales}

@@ -1,0 +1,66 @@
+"""``guard``: the conditional update, one transaction per purchase, with the hot row last."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from django.db import transaction
+
+from inventory import failpoints
+from inventory.models import BuyerQuota, Item
+from inventory.outcomes import (
+    LimitReached,
+    OnGranted,
+    Outcome,
+    Purchase,
+    PurchaseTicket,
+    SoldOut,
+)
+from inventory.selling import batch, guard, rows_last
+from inventory.selling.commit import LimitRaced, Refused, committing
+from lab.strategies.single import OnePerTransaction
+
+
+class Guard(OnePerTransaction):
+    """Decrement only where enough is left, and commit in the same message."""
+
+    name = "guard"
+    summary = "conditional UPDATE, one transaction each"
+
+    def _sell_once(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:
+        ticket: PurchaseTicket = PurchaseTicket(purchase)
+        try:
+            with committing():
+                [seen] = rows_last.foresee([ticket])
+                if seen.decision is None:
+                    raise guard.NoSuchItem(purchase.item)
+                if seen.granted:
+                    batch.open_all(seen.granted, on_granted)
+                    rows_last.take_and_commit(seen.granted)
+        except Refused:
+            return _why_refused(purchase)
+        if seen.granted:
+            failpoints.hit(failpoints.AFTER_COMMIT)
+        return cast("Outcome", ticket.answer)
+
+
+def _why_refused(purchase: Purchase) -> SoldOut | LimitReached:
+    """Say which condition failed, in the order in which a batch asks.
+
+    Raises:
+        LimitRaced: neither fails any more; try again.
+        guard.NoSuchItem: there is no such item.
+    """
+    with transaction.atomic():
+        mine = BuyerQuota.objects.filter(scope=purchase.scope, buyer=purchase.buyer)
+        left = max(purchase.limit - (mine.values_list("used", flat=True).first() or 0), 0)
+        available = (
+            Item.objects.filter(pk=purchase.item).values_list("available", flat=True).first()
+        )
+    if available is None:
+        raise guard.NoSuchItem(purchase.item)
+    if purchase.quantity > left:
+        return LimitReached(left)
+    if purchase.quantity > available:
+        return SoldOut(available)
+    raise LimitRaced("units or quota came back meanwhile")

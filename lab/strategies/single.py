@@ -1,0 +1,129 @@
+"""The base of strategies with one transaction per purchase; they differ in how they take units."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from django.db import IntegrityError
+from django.db.models import F
+from django.db.models.functions import Now
+
+from inventory import failpoints
+from inventory.metrics import Measured
+from inventory.models import BuyerQuota, Reservation
+from inventory.outcomes import (
+    Granted,
+    LimitReached,
+    OnGranted,
+    Outcome,
+    Purchase,
+    SoldOut,
+)
+from inventory.selling import guard
+from inventory.selling.commit import Attempts, committing
+from inventory.selling.replay import find
+from lab.strategies.base import Strategy
+
+
+class _Refused(Exception):
+    """Carries a refusal out of the transaction, which then rolls back."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        self.outcome = outcome
+
+
+class OnePerTransaction(Strategy):
+    """Sells one purchase per transaction, and finds out what became of an attempt that raced."""
+
+    def sell(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:  # noqa: D102
+        with Measured(self.name) as measured:
+            measured.outcome = outcome = self._sell(purchase, on_granted)
+        return outcome
+
+    def _sell(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:
+        again = False
+        for attempt in Attempts():
+            with attempt:
+                outcome = self._sell_or_find(purchase, on_granted)
+                if again and isinstance(outcome, SoldOut | LimitReached):
+                    # While this attempt waited for the row, the previous one may have committed
+                    # after all: refuse only if the key is still unknown.
+                    outcome = find(purchase) or outcome
+            again = True
+        return outcome
+
+    def _sell_or_find(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:
+        try:
+            return self._sell_once(purchase, on_granted)
+        except IntegrityError:
+            # Two requests with one key raced and the other one committed: answer like it.
+            if (known := find(purchase)) is None:
+                raise
+            return known
+
+    @abstractmethod
+    def _sell_once(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:
+        """Make one attempt, inside :func:`committing`; safe to repeat."""
+
+
+class SinglePurchase(OnePerTransaction):
+    """Replay, take, count against the limit, reserve, open: one statement after the other."""
+
+    def _sell_once(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:
+        try:
+            with committing():
+                outcome = self._sell_in_transaction(purchase, on_granted)
+                failpoints.hit(failpoints.BEFORE_COMMIT)
+        except _Refused as refused:
+            return refused.outcome
+        except guard.OutOfStock as out:
+            return SoldOut(out.available)
+        failpoints.hit(failpoints.AFTER_COMMIT)
+        return outcome
+
+    def _sell_in_transaction(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:
+        if (known := find(purchase)) is not None:
+            return known
+        self.take(purchase)
+        failpoints.hit(failpoints.LOCKED)
+        self._count(purchase)
+        reservation = Reservation.objects.create(
+            item_id=purchase.item,
+            scope=purchase.scope,
+            buyer=purchase.buyer,
+            key=purchase.key,
+            quantity=purchase.quantity,
+            deadline=Now() + purchase.hold,
+        )
+        granted = Granted(purchase, reservation.pk)
+        [granted.opened] = on_granted([granted])
+        return granted
+
+    @abstractmethod
+    def take(self, purchase: Purchase) -> None:
+        """Take the units from the item, inside the purchase's transaction.
+
+        Raises:
+            guard.OutOfStock: fewer are left.
+        """
+
+    @staticmethod
+    def _count(purchase: Purchase) -> None:
+        """Count against the limit by a guarded update, so that two requests cannot share it."""
+        if purchase.quantity > purchase.limit:
+            raise _Refused(LimitReached(purchase.limit))
+        mine = BuyerQuota.objects.filter(scope=purchase.scope, buyer=purchase.buyer)
+        BuyerQuota.objects.bulk_create(
+            [
+                BuyerQuota(
+                    scope=purchase.scope, buyer=purchase.buyer, used=0, allowed=purchase.limit
+                )
+            ],
+            ignore_conflicts=True,
+        )
+        counted = mine.filter(used__lte=purchase.limit - purchase.quantity).update(
+            used=F("used") + purchase.quantity, allowed=purchase.limit
+        )
+        if not counted:
+            used = mine.values_list("used", flat=True).get()
+            raise _Refused(LimitReached(max(purchase.limit - used, 0)))

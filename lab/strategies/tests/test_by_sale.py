@@ -1,0 +1,148 @@
+"""Each sale is sold by its strategy, which can be changed while it is sold."""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+
+import pytest
+from django.core.exceptions import ValidationError
+from django.db import OperationalError
+from django.urls import reverse
+from django.utils.html import escape
+
+from inventory.metrics import metrics
+from inventory.outcomes import Busy
+from inventory.tests.helpers import at_once, in_thread
+from lab.models import SaleStrategy
+from lab.strategies import CLASSES, by_sale, strategy
+from lab.strategies.by_sale import StrategyNames
+from lab.strategies.choice import choose, chosen, open_sale
+from shop.catalogue.models import Sale
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def granted(by: str) -> float:
+    """Return how many purchases a strategy has sold in this process."""
+    return sum(
+        sum(counts)
+        for (name, *labels), counts, _ in metrics.snapshot()["histograms"]
+        if (name, labels) == ("purchase_seconds", [by, "granted"])
+    )
+
+
+@pytest.mark.parametrize("name", ["combining", "guard", "preload"])
+def test_a_purchase_is_sold_and_measured_by_the_strategy_of_its_sale(ann, sale_of, name):
+    before = granted(name)
+    ann.order(sale_of(strategy=name))
+    assert granted(name) - before == 1
+
+
+def test_a_sale_without_a_row_is_sold_by_combining(ann, sale_of):
+    sale = sale_of()
+    SaleStrategy.objects.all().delete()
+    before = granted("combining")
+    ann.order(sale)
+    assert granted("combining") - before == 1
+
+
+def test_all_sales_that_were_asked_for_are_read_again_by_one_query(
+    sale_of, monkeypatch, django_assert_num_queries
+):
+    sales = [sale_of(strategy=name).pk for name in ("guard", "naive", "combining")]
+    names = StrategyNames()
+    for sale in sales:
+        names.get(sale)
+    choose(Sale.objects.get(pk=sales[0]), "row_lock")
+    with django_assert_num_queries(0):
+        assert [names.get(sale) for sale in sales] == ["guard", "naive", "combining"]
+    monkeypatch.setattr(names, "_fresh_until", 0.0)
+    with django_assert_num_queries(1):
+        assert [names.get(sale) for sale in sales] == ["row_lock", "naive", "combining"]
+
+
+def test_a_sale_that_many_ask_for_first_is_read_once_and_waited_for(sale_of, monkeypatch):
+    sale, reads, read = sale_of(strategy="guard").pk, [], by_sale._read
+
+    def counted(sales):
+        reads.append(sales)
+        return read(sales)
+
+    monkeypatch.setattr(by_sale, "_read", counted)
+    names = StrategyNames()
+    assert at_once([partial(names.get, sale)] * 8) == ["guard"] * 8
+    assert sum(sale in sales for sales in reads) == 1
+
+
+def test_a_known_sale_does_not_wait_while_it_is_read_again(sale_of, monkeypatch):
+    sale, names = sale_of(strategy="guard").pk, StrategyNames()
+    names.get(sale)
+    reading, go_on, read = threading.Event(), threading.Event(), by_sale._read
+
+    def slow(sales):
+        reading.set()
+        assert go_on.wait(30)
+        return read(sales)
+
+    monkeypatch.setattr(by_sale, "_read", slow)
+    names._fresh_until = 0.0
+    with in_thread(partial(names.get, sale)) as rereads:
+        assert reading.wait(30)
+        assert names.get(sale) == "guard"
+        go_on.set()
+        assert rereads() == "guard"
+
+
+def test_without_the_database_a_known_sale_keeps_its_strategy_and_another_is_busy(
+    sale_of, monkeypatch
+):
+    sale, names = sale_of(strategy="guard").pk, StrategyNames()
+    names.get(sale)
+
+    def away(**_):
+        raise OperationalError("the connection is closed")
+
+    monkeypatch.setattr(SaleStrategy.objects, "filter", away)
+    names._fresh_until = 0.0
+    assert names.get(sale) == "guard"
+    with pytest.raises(Busy):
+        names.get(sale + 1)
+
+
+def test_an_unknown_strategy_is_reported_with_the_known_ones():
+    with pytest.raises(KeyError, match="combining"):
+        strategy("combinig")
+
+
+def test_an_unknown_strategy_opens_no_sale():
+    with pytest.raises(ValidationError):
+        open_sale(stock=1, price=1, limit=1, strategy="hope")
+    assert not Sale.objects.exists()
+
+
+def test_a_strategy_that_oversells_is_refused_unless_it_is_allowed(sale, settings):
+    settings.SHOP_ALLOW_UNSAFE_STRATEGIES = False
+    with pytest.raises(ValidationError, match="it is for demonstrations only"):
+        choose(sale, "naive")
+    assert chosen(sale.pk) == "combining"
+    settings.SHOP_ALLOW_UNSAFE_STRATEGIES = True
+    choose(sale, "naive")
+    assert chosen(sale.pk) == "naive"
+
+
+def test_the_admin_chooses_a_strategy_and_refuses_one_that_oversells(
+    admin_client, sale_of, settings
+):
+    sale, add = sale_of(), reverse("admin:lab_salestrategy_add")
+    SaleStrategy.objects.all().delete()
+    settings.SHOP_ALLOW_UNSAFE_STRATEGIES = False
+    answer = admin_client.post(add, {"sale": sale.pk, "name": "naive"})
+    assert "it is for demonstrations only" in answer.content.decode()
+    admin_client.post(add, {"sale": sale.pk, "name": "guard"})
+    assert chosen(sale.pk) == "guard"
+    listed = admin_client.get(reverse("admin:lab_salestrategy_changelist")).content.decode()
+    form = admin_client.get(add).content.decode()
+    for name, kind in CLASSES.items():
+        assert escape(kind.summary) not in listed
+        assert f"{name}: {escape(kind.summary)}" in form

@@ -1,0 +1,1 @@
+"""Walks: which files of the product a request goes through, measured while it runs."""

@@ -1,0 +1,164 @@
+"""The requests that are walked: each is made twice, and recorded when the caches are warm."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import time
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+import urllib3
+from django.conf import settings
+from django.core.handlers.wsgi import WSGIHandler
+from django.db import connection
+from django.db.models import F
+from django.test import RequestFactory, override_settings
+
+from inventory import conf
+from inventory.models import Reservation
+from lab.demo.buyers import create_synthetic_buyers
+from lab.walk.walk import Walk, walking
+from shop.api.handler import ApiHandler
+from shop.background.expiry import queue
+from shop.background.follow_up import deliver
+from shop.background.tasks import expire_due
+from shop.catalogue.sales import open_sale
+from shop.orders.models import Order
+from shop.payments.provider import provider
+
+
+class WalkFailed(Exception):
+    """A request was not answered as it should be."""
+
+
+def walk_all() -> list[Walk]:
+    """Walk a purchase, a payment, a refund, a cancellation, an expiry and a webhook.
+
+    Raises:
+        WalkFailed: a request was refused.
+    """
+    caller = Caller()
+    walks = [
+        *(caller.purchase(), caller.payment(), caller.refund()),
+        *(caller.cancellation(), caller.expiry(), caller.webhook()),
+    ]
+    connection.close()
+    return walks
+
+
+class Caller:
+    """A buyer who calls the API in this process, as the web server would."""
+
+    def __init__(self) -> None:
+        self._sale = open_sale(stock=100, limit=100, price=99_900).pk
+        [token] = create_synthetic_buyers(1)
+        self._authorization = {"authorization": f"Bearer {token}"}
+        self._answer = ApiHandler(WSGIHandler())
+
+    def purchase(self) -> Walk:
+        """Walk a purchase."""
+        return self._walk("purchase", lambda: None, lambda _: self._buy())
+
+    def payment(self) -> Walk:
+        """Walk the payment of an order."""
+        return self._walk("payment", self._buy, lambda order: self._post(order, "payment"))
+
+    def refund(self) -> Walk:
+        """Walk the refund of an order that is paid."""
+
+        def paid() -> int:
+            order = self._buy()
+            self._post(order, "payment")
+            return order
+
+        return self._walk("refund", paid, lambda order: self._post(order, "refund"))
+
+    def cancellation(self) -> Walk:
+        """Walk the cancellation of an order that is not paid."""
+        return self._walk("cancellation", self._buy, lambda order: self._post(order, "cancel"))
+
+    def expiry(self) -> Walk:
+        """Walk the task that expires an order whose time to pay has passed."""
+
+        def due() -> int:
+            order = self._buy()
+            passed = timedelta(days=1)
+            Reservation.objects.filter(orderline__order=order).update(
+                deadline=F("deadline") - passed
+            )
+            deliver(60)
+            Order.objects.filter(pk=order).update(pay_before=F("pay_before") - passed)
+            queue().enqueue([str(order)], timedelta(0).total_seconds(), reschedule=True)
+            return order
+
+        return self._walk("expiry", due, lambda _: _expect(expire_due() == 1, "no order expired"))
+
+    def webhook(self) -> Walk:
+        """Walk the webhook by which the payment provider reports a captured payment."""
+
+        def pending() -> bytes:
+            _let_captures_wait()
+            order = self._buy()
+            self._post(order, "payment")
+            [intent] = provider().find(order)
+            event = {"id": f"evt_{uuid4().hex}", "type": "payment_intent.captured"}
+            captured = asdict(replace(intent, status="captured"))
+            return json.dumps({**event, "data": captured}).encode()
+
+        def deliver_event(body: bytes) -> None:
+            now = str(int(time.time()))
+            secret = settings.PSP_WEBHOOK_SECRET.encode()
+            signed = hmac.new(secret, now.encode() + b"." + body, hashlib.sha256).hexdigest()
+            self._call("/api/v1/webhooks/psp", body, {"psp-signature": f"t={now},v1={signed}"})
+
+        return self._walk("webhook", pending, deliver_event)
+
+    def _walk(self, name: str, prepare: Callable[[], Any], request: Callable[[Any], Any]) -> Walk:
+        # As outside the lab, where sales have no strategies.
+        with override_settings(INVENTORY_SELLER=conf.SELLER.default):
+            request(prepare())  # so that caches are warm
+            given = prepare()
+            with walking(name) as walk:
+                request(given)
+        return walk
+
+    def _buy(self) -> int:
+        body = json.dumps({"quantity": 1}).encode()
+        path = f"/api/v1/sales/{self._sale}/orders"
+        pk: int = self._call(path, body, {"idempotency-key": str(uuid4())})["id"]
+        return pk
+
+    def _post(self, order: int, what: str) -> None:
+        self._call(f"/api/v1/orders/{order}/{what}", b"", {})
+
+    def _call(self, path: str, body: bytes, headers: dict[str, str]) -> Any:
+        request = RequestFactory().generic(
+            *("POST", path, body, "application/json"),
+            headers={"host": settings.ALLOWED_HOSTS[0], **self._authorization, **headers},
+        )
+        answered: list[str] = []
+        parts = self._answer(request.environ, lambda status, *_: answered.append(status))
+        content = b"".join(parts)
+        _expect(answered[0] < "300", f"{path} was answered {answered[0]}: {content!r}")
+        return json.loads(content)
+
+
+def _expect(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise WalkFailed(otherwise)
+
+
+def _let_captures_wait() -> None:
+    """Let the demo's payment provider decide about no capture before an hour has passed."""
+    answer = urllib3.request(
+        *("POST", f"{settings.PSP_URL}/v1/behaviour"),
+        json={"processing": 3_600_000},
+        headers={"Authorization": f"Bearer {settings.PSP_KEY}"},
+        timeout=10,
+    )
+    _expect(answer.status == 200, f"the payment provider answered {answer.status}")

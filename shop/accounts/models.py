@@ -1,0 +1,38 @@
+"""Users and the generations of their tokens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth.models import AbstractUser
+from django.db import models
+
+from shop.accounts.usernames import normal
+
+
+class User(AbstractUser):
+    """An account of a buyer or an operator. A project adds its fields here.
+
+    The name is stored in its normal form, which the database checks.
+    """
+
+    @classmethod
+    def normalize_username(cls, username: Any) -> Any:
+        """Return the normal form of a name; Django's own forms and commands ask for it."""
+        return normal(username) if isinstance(username, str) else username
+
+
+class TokenGeneration(models.Model):
+    """The generation of a user's tokens; tokens of an earlier one are revoked.
+
+    A trigger on the users' table starts the next generation when an account is deactivated or
+    deleted or gets a new password, whatever changes it. A user without a row is in generation 0.
+    The row outlives its user: ids are not given out again.
+    """
+
+    buyer = models.BigIntegerField(primary_key=True)
+    number = models.PositiveIntegerField()
+    began = models.DateTimeField(db_index=True)
+
+    def __str__(self) -> str:
+        return f"{self.number} of user {self.buyer}"

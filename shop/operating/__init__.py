@@ -1,0 +1,1 @@
+"""What operators need of the shop: health, metrics, logs, traces, error reports and checks."""

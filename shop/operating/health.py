@@ -1,0 +1,171 @@
+"""Health checks for load balancers, supervisors and the metrics; each is bounded in time."""
+
+from __future__ import annotations
+
+import json
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextvars import copy_context
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import connection
+from django.http import HttpRequest, HttpResponse
+from kombu.exceptions import ChannelError
+
+from inventory.models import OutboxMessage
+from inventory.redis import client
+
+LONGEST = 2.0
+"""Seconds to wait for all answers; less than the usual time-outs of probes and scrapes."""
+
+KEPT = 1.0
+"""Seconds for which an answer of ``ready`` is repeated: a stranger's calls cost no query each."""
+
+LATE = 60.0
+"""Seconds of outbox lag from which a replica reports that the follow-up is late."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a question came to.
+
+    Attributes:
+        value: what the function returned.
+        error: why there is none; None if there is one.
+    """
+
+    value: Any = None
+    error: str | None = None
+
+
+_under_way: set[str] = set()
+"""Questions without an answer yet: a server that hangs costs one thread and not one per call."""
+
+
+def asked(questions: Mapping[str, Callable[[], Any]]) -> dict[str, Answer]:
+    """Ask all questions at once and wait for at most ``LONGEST`` seconds.
+
+    Threads, because a paused server ignores a time limit that only itself would keep.
+    """
+    answers: queue.SimpleQueue[tuple[str, Answer]] = queue.SimpleQueue()
+
+    def ask(name: str) -> None:
+        try:
+            answers.put((name, Answer(questions[name]())))
+        except Exception as error:  # noqa: BLE001  # whatever it is, it is no answer
+            answers.put((name, Answer(error=type(error).__name__)))
+        finally:
+            _under_way.discard(name)
+
+    found = {name: Answer(error="no answer in time") for name in questions}
+    free = [name for name in questions if name not in _under_way]
+    _under_way.update(free)
+    for name in free:
+        # In this thread's context: what it asks the database, it asks from the request's share.
+        run = copy_context().run
+        threading.Thread(target=run, args=[ask, name], name=f"asks {name}", daemon=True).start()
+    end = time.monotonic() + LONGEST
+    for _ in free:
+        try:
+            name, answer = answers.get(timeout=max(0.0, end - time.monotonic()))
+        except queue.Empty:
+            break
+        found[name] = answer
+    return found
+
+
+def ask_database() -> None:
+    """Raise an error unless the database answers."""
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+    finally:
+        connection.close()  # back to the pool
+
+
+def ask_broker() -> None:
+    """Raise an error unless Celery's broker answers."""
+    # Imported here: the Celery app needs a broker's address, which not every command has.
+    from shop.celery import app
+
+    with app.connection_for_read() as broker:
+        broker.ensure_connection(max_retries=1, timeout=LONGEST)
+        broker.default_channel.close()
+
+
+def queue_lengths() -> dict[str, int]:
+    """Return the number of tasks in each of the broker's queues."""
+    from shop.background.config import QUEUES
+    from shop.celery import app
+
+    lengths = dict.fromkeys(QUEUES, 0)
+    with app.connection_for_read() as broker:
+        for name in QUEUES:
+            with broker.channel() as channel:
+                try:
+                    lengths[name] = channel.queue_declare(name, passive=True).message_count
+                except ChannelError:
+                    continue  # Redis has no empty queues
+    return lengths
+
+
+def outbox_lag() -> float:
+    """Return the age of the oldest message that is owed, mails aside, in seconds."""
+    oldest = OutboxMessage.objects.filter(queue="", done=None, dead=None).order_by("created")
+    try:
+        with connection.cursor() as cursor:
+            sql, parameters = oldest.values("created")[:1].query.sql_with_params()
+            cursor.execute(f"SELECT extract(epoch FROM now() - ({sql}))", parameters)
+            return float(cursor.fetchone()[0] or 0)
+    finally:
+        connection.close()
+
+
+SERVERS: Mapping[str, Callable[[], Any]] = {
+    "database": ask_database,
+    "redis": lambda: client().ping(),
+    "broker": ask_broker,
+}
+"""Questions to the servers that the shop uses; an error is no answer."""
+
+
+def live(request: HttpRequest) -> HttpResponse:
+    """Answer 200: the process serves. Checks no server, so that an outage restarts no worker."""
+    return HttpResponse("ok\n", content_type="text/plain")
+
+
+_last: dict[str, tuple[float, int, bytes]] = {}
+
+
+def ready(request: HttpRequest) -> HttpResponse:
+    """Answer 200 if the database answers, without which nothing can be sold; otherwise 503.
+
+    The shop sells without Redis and broker, and while the follow-up is late, so these make it
+    ``degraded`` and take no replica out of service.
+    """
+    at, status, body = _last.get("ready", (0.0, 0, b""))
+    if not status or time.monotonic() - at > KEPT:
+        status, body = _readiness()
+        _last["ready"] = (time.monotonic(), status, body)
+    return HttpResponse(body, status=status, content_type="application/json")
+
+
+def _readiness() -> tuple[int, bytes]:
+    answers = asked({**SERVERS, "outbox": outbox_lag})
+    lag = answers["outbox"].value
+    late = lag is not None and lag > LATE
+    if answers["database"].error:
+        status = "unready"
+    elif late or any(answer.error for answer in answers.values()):
+        status = "degraded"
+    else:
+        status = "ready"
+    document = {
+        "status": status,
+        "servers": {name: answers[name].error or "ok" for name in SERVERS},
+        "outbox_lag_seconds": lag,
+    }
+    return (503 if status == "unready" else 200), json.dumps(document).encode()

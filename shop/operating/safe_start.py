@@ -1,0 +1,130 @@
+"""What production needs before it starts: every server and secret, and no value known to be unsafe.
+
+Every entry point that serves (`wsgi`, `celery`, `manage.py`) asks here, and so does
+`check --deploy`; the settings module does not, because type checkers and editors import it too.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.core.checks.security import base as django_checks
+from django.core.exceptions import ImproperlyConfigured
+
+from shop import environment
+
+# Only the operator knows these, so they have no default outside the demo.
+REQUIRED = (
+    *("DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL", "SECRET_KEY", "ALLOWED_HOSTS"),
+    *("PSP_URL", "PSP_KEY", "PSP_WEBHOOK_SECRET"),
+)
+
+SHORTEST_WEBHOOK_SECRET = 32
+"""Characters. Providers give out more; HMAC-SHA256 gains nothing from more bytes than these."""
+
+DIFFERENT = django_checks.SECRET_KEY_MIN_UNIQUE_CHARACTERS
+
+OFFLINE_COMMANDS = frozenset(
+    {
+        *("help", "version", "check", "makemigrations", "makemessages", "compilemessages"),
+        *("collectstatic", "diffsettings", "startapp", "startproject", "findstatic", "test"),
+    }
+)
+"""Commands of `manage.py` that touch neither database nor Redis."""
+
+
+def refuse_unsafe_command(arguments: Sequence[str]) -> None:
+    """Stop a `manage.py` command that needs servers or secrets that are not set.
+
+    Args:
+        arguments: the command line, starting with the program's name.
+
+    Raises:
+        SystemExit: names all problems.
+    """
+    command = next((word for word in arguments[1:] if not word.startswith("-")), "help")
+    if command in OFFLINE_COMMANDS or {"-h", "--help", "--version"} & set(arguments):
+        return
+    try:
+        refuse_unsafe_start()
+    except ImproperlyConfigured as error:
+        raise SystemExit(f"error: {error}") from error
+
+
+def refuse_unsafe_start() -> None:
+    """Stop a production start that lacks a secret or a server address, or has an unsafe value.
+
+    Raises:
+        ImproperlyConfigured: names all problems.
+    """
+    if found := list(problems()):
+        raise ImproperlyConfigured("\n".join(found))
+
+
+def problems() -> Iterator[str]:
+    """Say what keeps production from starting; nothing if other settings than its own are used.
+
+    Settings that extend the shop's decide for themselves.
+    """
+    named = os.environ.get("DJANGO_SETTINGS_MODULE", environment.SETTINGS)
+    module = settings.SETTINGS_MODULE if settings.configured else named
+    if module == environment.SETTINGS:
+        yield from _missing()
+        yield from _unsafe()
+
+
+def _missing() -> Iterator[str]:
+    missing = [name for name in REQUIRED if not environment.is_set(name)]
+    if missing:
+        yield (
+            f"These environment variables must be set: {', '.join(missing)}. "
+            "For a demo with everything built in, run `make demo`."
+        )
+
+
+def _unsafe() -> Iterator[str]:
+    key, secret, url = map(environment.text, ("SECRET_KEY", "PSP_WEBHOOK_SECRET", "PSP_URL"))
+    shortest = django_checks.SECRET_KEY_MIN_LENGTH
+    prefix = django_checks.SECRET_KEY_INSECURE_PREFIX
+    if key and (not _is_random(key, shortest) or key.startswith(prefix)):
+        yield (
+            f"SECRET_KEY must have at least {shortest} characters, at least {DIFFERENT} different "
+            f"ones, and not begin with {prefix}: whoever guesses it signs in as anybody. "
+            "Make one with `openssl rand -hex 32`."
+        )
+    if secret and not _is_random(secret, SHORTEST_WEBHOOK_SECRET):
+        yield (
+            f"PSP_WEBHOOK_SECRET must have at least {SHORTEST_WEBHOOK_SECRET} characters, "
+            f"at least {DIFFERENT} different ones: whoever guesses it reports payments that were "
+            "never made."
+        )
+    if "*" in environment.names("ALLOWED_HOSTS"):
+        yield "ALLOWED_HOSTS must name the shop's hosts instead of *, which is any host."
+    if url and not _is_private(url):
+        yield (
+            "PSP_URL must begin with https://: over plain HTTP, the shop's key can be read on the "
+            "way. If that way is safe, set PSP_HTTPS=0 and an address with http://."
+        )
+
+
+def _is_random(secret: str, shortest: int) -> bool:
+    return len(secret) >= shortest and len(set(secret)) >= DIFFERENT
+
+
+def _is_private(url: str) -> bool:
+    """Whether nobody can read what is sent to a URL, or the operator has answered for it."""
+    parts = urlsplit(url)
+    if parts.scheme != "http":
+        return parts.scheme == "https"
+    return not environment.switch("PSP_HTTPS") or _is_this_machine(parts.hostname or "")
+
+
+def _is_this_machine(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,299 @@
+"""OpenTelemetry traces, off unless OTEL_TRACES_EXPORTER is set.
+
+A request has a span. The leader of a batch spans the batch in its own request's trace, with a link
+to the request of every purchase in it, and each of these links back. The outbox message and the
+mail store the ``traceparent`` of their cause, so they continue its trace in Celery, with a link to
+the task that did the work. A task that finds nothing to do has no span: the sweeps run every
+second.
+
+OpenTelemetry is imported when tracing starts (requirements/telemetry.txt). While it is off, a
+purchase pays for one call of an empty function, and a batch for two.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+from django.core.exceptions import ImproperlyConfigured
+
+from inventory.outcomes import Granted, PurchaseTicket
+from inventory.tracing import Hooks, hooks
+from shop import environment
+from shop.operating import logs
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SpanExporter
+    from opentelemetry.trace import Span
+
+Environ = dict[str, Any]
+Application = Callable[[Environ, Callable[..., Any]], Iterable[bytes]]
+
+UNTRACED = ("/livez", "/readyz", "/static/")
+NUMBERS = re.compile(r"(?<=/)\d+(?=/|$)")
+RESET_TOKEN = re.compile(r"(?<=/password-reset/)[^/]+/[^/]+")
+
+
+def start(kind: str) -> None:
+    """Trace this process, if OTEL_TRACES_EXPORTER says so.
+
+    Args:
+        kind: ``web`` or ``celery``; the service is `shop-` and this, unless OTEL_SERVICE_NAME is
+            set.
+
+    Raises:
+        ImproperlyConfigured: the exporter is unknown, or OpenTelemetry is not installed.
+    """
+    name = environment.text("OTEL_TRACES_EXPORTER")
+    if name in {"", "none"}:
+        return
+    try:
+        from opentelemetry import trace
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import Tracer, TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+        processor = BatchSpanProcessor(_exporter(name))
+    except ImportError as error:
+        raise ImproperlyConfigured(
+            f"OTEL_TRACES_EXPORTER needs requirements/telemetry.txt installed: {error}"
+        ) from error
+    resource = Resource.create()
+    if str(resource.attributes["service.name"]).startswith("unknown_service"):
+        resource = resource.merge(Resource({"service.name": f"shop-{kind}"}))
+    environment.hand_on("OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG")
+    provider = TracerProvider(resource=resource)
+    if not isinstance(provider.get_tracer("shop"), Tracer):
+        return  # OTEL_SDK_DISABLED
+    provider.add_span_processor(processor)
+    trace.set_tracer_provider(provider)  # for instrumentations that a project adds
+    use(provider)
+    if kind == "celery":
+        from celery.signals import worker_process_shutdown
+
+        watch_tasks()
+        # A worker's child process exits without what `atexit` would run.
+        worker_process_shutdown.connect(lambda **_: provider.shutdown(), weak=False)
+
+
+def _exporter(name: str) -> SpanExporter:
+    from opentelemetry.sdk.trace.export import ConsoleSpanExporter
+
+    if name == "console":
+        return ConsoleSpanExporter()
+    if name == "otlp":
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+        return OTLPSpanExporter()
+    raise ImproperlyConfigured(f"OTEL_TRACES_EXPORTER must be otlp, console or none, not {name!r}.")
+
+
+def without_token(path: str) -> str:
+    """Return a path or URL without the token of a password's reset, which would sign people in."""
+    return RESET_TOKEN.sub("{user}/{token}", path)
+
+
+def _answered(method: str, path: str, code: int) -> tuple[str, dict[str, Any]]:
+    """Return the name and the attributes of a request's span."""
+    path = without_token(path)
+    attributes = {
+        "http.request.method": method,
+        "url.path": path,
+        "http.response.status_code": code,
+    }
+    if code == 404:  # any path can be asked for, and a name must not be unique
+        return method, attributes
+    route = NUMBERS.sub("{id}", path)
+    return f"{method} {route}", {**attributes, "http.route": route}
+
+
+_traces: Traces | None = None
+
+
+def use(provider: TracerProvider | None) -> None:
+    """Trace with this provider from now on; None: no more."""
+    global _traces
+    off = Hooks()
+    _traces = Traces(provider) if provider else None
+    hooks.batch = _traces.batch if _traces else off.batch
+    hooks.message = _traces.message if _traces else off.message
+    hooks.parent = _traces.parent if _traces else off.parent
+
+
+def watch_tasks() -> None:
+    """Span the Celery tasks that this process runs from now on, while tracing is on."""
+    from celery.signals import task_postrun, task_prerun
+
+    task_prerun.connect(_task_begins)
+    task_postrun.connect(_task_ends)
+
+
+def _task_begins(task_id: str, task: Any, **_: Any) -> None:
+    if _traces:
+        _traces.task_begins(task.name, task_id)
+
+
+def _task_ends(state: str = "", retval: Any = None, **_: Any) -> None:
+    if _traces:
+        _traces.task_ends(type(retval).__name__ if state == "FAILURE" else "")
+
+
+def current() -> Span | None:
+    """Return the current request's span; None while tracing is off."""
+    return _traces.current() if _traces else None
+
+
+def traced(application: Application) -> Application:
+    """Span each request of a WSGI application; return the application itself if tracing is off."""
+    return _traces.requests(application) if _traces else application
+
+
+def traceparent(span: Span) -> str:
+    """Return a span as W3C Trace Context names it."""
+    context = span.get_span_context()
+    return f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags:02x}"
+
+
+class Traces:
+    """The spans of this process."""
+
+    def __init__(self, provider: TracerProvider) -> None:
+        from opentelemetry import context, trace
+        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+        self._api = trace
+        self._root = context.Context()
+        self._tracer = provider.get_tracer("shop")
+        self._text = TraceContextTextMapPropagator()
+        self._task: ContextVar[Task | None] = ContextVar("task", default=None)
+
+    def current(self) -> Span:
+        """Return the current span."""
+        return self._api.get_current_span()
+
+    def parent(self) -> str:
+        """Return the current span as a ``traceparent``; empty if there is none."""
+        span = self.current()
+        return traceparent(span) if span.get_span_context().is_valid else ""
+
+    def _remote(self, parent: str) -> Context:
+        return self._text.extract({"traceparent": parent}, self._root) if parent else self._root
+
+    def requests(self, application: Application) -> Application:
+        """Span each request of a WSGI application."""
+
+        def call(environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
+            path, method = environ["PATH_INFO"], environ["REQUEST_METHOD"]
+            if path.startswith(UNTRACED):
+                return application(environ, start_response)
+            above = self._remote(environ.get("HTTP_TRACEPARENT", ""))
+            span = self._tracer.start_span(method, above, self._api.SpanKind.SERVER)
+            environ[logs.SPAN] = span
+
+            def answer(status: str, *rest: Any) -> Any:
+                if span.is_recording():
+                    name, attributes = _answered(method, path, int(status[:3]))
+                    span.update_name(name)
+                    span.set_attributes(attributes)
+                    if status >= "500":
+                        span.set_status(self._api.StatusCode.ERROR)
+                return start_response(status, *rest)
+
+            with self._api.use_span(span, end_on_exit=True):
+                return application(environ, answer)
+
+        return call
+
+    @contextmanager
+    def batch(self, tickets: Sequence[PurchaseTicket]) -> Iterator[None]:
+        """Span a batch if one of its requests is sampled, and link it and them to each other.
+
+        It belongs to the leader's trace, or to that of the first sampled request.
+        """
+        traces = (ticket.request.trace for ticket in tickets)
+        requests = [each for each in traces if each is not None and each.is_recording()]
+        if not requests:
+            yield
+            return
+        above = next((each for each in requests if each is self.current()), requests[0])
+        with self._tracer.start_as_current_span(
+            "batch",
+            self._api.set_span_in_context(above),
+            links=[self._api.Link(each.get_span_context()) for each in requests],
+        ) as span:
+            for request in requests:
+                request.add_link(span.get_span_context())
+            yield
+            granted = sum(isinstance(ticket.answer, Granted) for ticket in tickets)
+            span.set_attributes(
+                {
+                    "shop.item": tickets[0].request.item,
+                    "shop.batch.size": len(tickets),
+                    "shop.batch.granted": granted,
+                }
+            )
+
+    def message(self, topic: str, parent: str) -> AbstractContextManager[object]:
+        """Span the handling of an outbox message."""
+        return self.work(f"message {topic}", parent)
+
+    def work(self, name: str, parent: str) -> AbstractContextManager[object]:
+        """Span work of a task for whatever caused it, with a link to the task."""
+        task = self._task.get()
+        return self._tracer.start_as_current_span(
+            name,
+            self._remote(parent),
+            self._api.SpanKind.CONSUMER,
+            links=[self._api.Link(task.span().get_span_context())] if task else [],
+        )
+
+    def task_begins(self, name: str, task_id: str) -> None:
+        """Prepare the span of a Celery task."""
+        self._task.set(Task(self._tracer, name, task_id))
+
+    def task_ends(self, error: str) -> None:
+        """End the span of a task that did something or failed.
+
+        Args:
+            error: type of the exception; empty on success.
+        """
+        task = self._task.get()
+        self._task.set(None)
+        if task is None:
+            return
+        if error:
+            task.span().set_status(self._api.StatusCode.ERROR, error)
+        task.end()
+
+
+class Task:
+    """A task's span, which begins with the task but exists only once it is asked for."""
+
+    def __init__(self, tracer: Any, name: str, task_id: str) -> None:
+        self._tracer, self._name, self._id = tracer, name, task_id
+        self._began = time.time_ns()
+        self._span: Span | None = None
+
+    def span(self) -> Span:
+        """Return the span."""
+        if self._span is None:
+            from opentelemetry.context import Context
+
+            self._span = self._tracer.start_span(
+                f"task {self._name}",
+                Context(),
+                start_time=self._began,
+                attributes={"messaging.message.id": self._id},
+            )
+        return self._span
+
+    def end(self) -> None:
+        """End the span, if there is one."""
+        if self._span is not None:
+            self._span.end()

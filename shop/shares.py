@@ -1,0 +1,72 @@
+"""What each kind of request has to itself, so that none of them lets another one wait.
+
+Purchases, changes of orders, readers and operators borrow from parts of the pool of connections of
+their own (`inventory/postgresql/shares.py`). A request that gets no connection in time is answered
+503 before anything was written. In a gevent worker readers also wait for their turns.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from inventory.postgresql.shares import Share, borrowing_from
+
+PURCHASES = Share("purchases", 6 / 16)
+"""A batch needs one connection, a cart another one."""
+
+ORDERS = Share("orders", 4 / 16)
+"""Changes of orders: paid, cancelled, returned. Not held while the payment provider is asked."""
+
+READERS = Share("readers", 4 / 16)
+"""Everything else that visitors do, such as pages and signing in."""
+
+OPERATORS = Share("operators", 2 / 16)
+"""The admin, health checks, and the calls for load tests."""
+
+SHARES = (PURCHASES, ORDERS, READERS, OPERATORS)
+
+_OPERATORS_PAGES = re.compile(r"/admin/|/(?:health|live|ready)z$")
+_PURCHASES_FORMS = re.compile(r"/(?:sales/\d+|cart)/$")
+_ORDERS_FORMS = re.compile(r"/orders/")
+
+
+turns: Any = None
+"""The turns of this process's requests (`serving/turns.py`), which `gunicorn.conf.py` sets."""
+
+
+def of_page(environ: dict[str, Any]) -> Share:
+    """Return the share of a request for a page."""
+    path = environ["PATH_INFO"]
+    if _OPERATORS_PAGES.match(path):
+        return OPERATORS
+    if environ["REQUEST_METHOD"] == "POST":
+        if _PURCHASES_FORMS.match(path):
+            return PURCHASES
+        if _ORDERS_FORMS.match(path):
+            return ORDERS
+    return READERS
+
+
+class Serving:
+    """A context manager around a request: lets it use its share, once it is its turn.
+
+    A class, because a generator would take several times as long, for every purchase.
+    """
+
+    __slots__ = ("_share",)
+
+    def __init__(self, share: Share) -> None:
+        self._share = share
+
+    def __enter__(self) -> None:
+        borrowing_from.set(self._share)
+        if turns and self._share is PURCHASES:
+            turns.urgent += 1
+        elif turns and self._share is READERS:
+            turns.wait()
+
+    def __exit__(self, *error: object) -> None:
+        borrowing_from.set(None)
+        if turns and self._share is PURCHASES:
+            turns.urgent -= 1

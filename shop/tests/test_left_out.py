@@ -1,0 +1,99 @@
+"""What runs of the tests leave out, and what they say of it, in runs of a few planted tests."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = """
+import pytest
+from locking.tests.needs import Need, needs, require
+
+HERE = Need("a shell", "reinstall the system", lambda: True)
+MOON = Need("the moon", "apt-get install moon", lambda: False)
+
+@needs(HERE)
+def test_short(): pass
+
+@pytest.mark.long
+def test_long(): pass
+
+@needs(MOON)
+@pytest.mark.parametrize("phase", range(3))
+def test_marked(phase): pass
+
+@pytest.fixture
+def moon(): require(HERE, MOON)
+
+def test_with_a_fixture(moon): pass
+
+@pytest.fixture
+def broken(request): yield; assert 'broken' not in request.node.name
+
+def test_broken_later(broken): pass
+
+def test_wrong(): assert not FAILS
+"""
+
+
+@pytest.fixture
+def planted(tmp_path: Path) -> Path:
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = long\ntimeout = 60\n")
+    plant(tmp_path, fails=False)
+    return tmp_path
+
+
+def plant(folder: Path, *, fails: bool) -> None:
+    (folder / "test_planted.py").write_text(f"FAILS = {fails}\n{TESTS}")
+
+
+def run(folder: Path, *options: str, ci: str = "") -> subprocess.CompletedProcess[str]:
+    plugins = ("shop.tests.left_out", "shop.tests.in_two_parts")
+    words = [*(word for name in plugins for word in ("-p", name)), "-p", "no:django", "-q"]
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", *words, "--rootdir", str(folder), *options, "."],
+        cwd=folder,
+        env={**os.environ, "CI": ci, "PYTHONPATH": str(Path(__file__).parents[2])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_each_reason_is_told_once_with_the_number_of_tests(planted: Path) -> None:
+    done = run(planted, "-k", "not broken", "-n", "2")
+    assert done.returncode == 0, done.stdout
+    assert "\n     4 tests: needs the moon: apt-get install moon\n" in done.stdout
+    assert "\n     1 long tests: " in done.stdout
+    assert done.stdout.count("moon") == 2
+
+
+def test_on_ci_a_skipped_test_counts_as_failed_and_long_ones_run(planted: Path) -> None:
+    done = run(planted, "-k", "not broken", ci="true")
+    assert done.returncode == 1
+    assert "left out, which fails on CI" in done.stdout
+    assert "3 passed, 4 skipped" in done.stdout
+
+
+def test_what_the_first_run_did_not_pass_is_in_the_second_and_nothing_else(
+    planted: Path, tmp_path: Path
+) -> None:
+    plant(planted, fails=True)
+    file = tmp_path / "passed"
+    run(planted, "--passed-to", str(file), "-n", "2")
+    assert file.read_text() == "test_planted.py::test_short\n"
+    plant(planted, fails=False)
+    done = run(planted, "--passed-in", str(file), "--long", "-v", "-n", "2")
+    assert "test_short" not in done.stdout
+    assert "3 passed, 4 skipped" in done.stdout
+
+
+def test_a_test_that_passed_and_is_gone_is_named(planted: Path, tmp_path: Path) -> None:
+    (tmp_path / "passed").write_text("test_planted.py::test_gone\n")
+    done = run(planted, "--passed-in", str(tmp_path / "passed"))
+    assert done.returncode == 4
+    assert "passed before, but not among the tests: ['test_planted.py::test_gone']" in done.stderr

@@ -1,0 +1,199 @@
+"""Requests of each kind have connections of their own, and nobody waits for long without one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from django.db import connections
+from django.test import Client
+
+from inventory.postgresql.base import DatabaseWrapper
+from inventory.postgresql.shares import Share
+from inventory.tests.helpers import TIMEOUT, locked, on_this_thread, wait_until_blocked
+from shop import shares
+from shop.api.tests.answers import refused
+from shop.catalogue.models import Sale
+from shop.conftest import Buyer
+from shop.orders.models import Order
+from shop.payments.models import Payment
+from shop.shares import OPERATORS, ORDERS, PURCHASES, READERS, SHARES, Serving, of_page
+from shop.tests.provider import FakeProvider
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "share"),
+    [
+        ("GET", "/", READERS),
+        ("GET", "/sales/7/", READERS),
+        ("POST", "/sales/7/", PURCHASES),
+        ("GET", "/cart/", READERS),
+        ("POST", "/cart/", PURCHASES),
+        ("POST", "/cart/7/", READERS),
+        ("GET", "/orders/7/", READERS),
+        ("POST", "/orders/7/payment/", ORDERS),
+        ("POST", "/orders/7/cancel/", ORDERS),
+        ("POST", "/orders/7/refund/", ORDERS),
+        ("POST", "/sign-in/", READERS),
+        ("GET", "/admin/", OPERATORS),
+        ("POST", "/admin/shop/sale/7/change/", OPERATORS),
+        ("GET", "/readyz", OPERATORS),
+        ("GET", "/api/v1/nothing", READERS),
+    ],
+)
+def test_a_page_uses_the_share_of_what_it_is_for(method: str, path: str, share: Share) -> None:
+    assert of_page({"REQUEST_METHOD": method, "PATH_INFO": path}) is share
+
+
+def test_the_shares_are_the_pool() -> None:
+    assert sum(share.part for share in SHARES) == 1
+
+
+@pytest.fixture
+def database(db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[DatabaseWrapper]:
+    """The database with a pool of 16."""
+    found = connections["default"]
+    assert isinstance(found, DatabaseWrapper)
+    options = {"min_size": 1, "max_size": 16, "timeout": TIMEOUT}
+    monkeypatch.setitem(found.settings_dict["OPTIONS"], "pool", options)
+    found.close_pool()
+    yield found
+    found.close_pool()
+
+
+def be_impatient(database: DatabaseWrapper) -> None:
+    """Let requests wait only shortly for a connection from now on."""
+    for pool in database.pools():
+        pool.timeout = 0.1
+
+
+class Crowd:
+    """Requests at the same time, each in a thread of its own."""
+
+    def __init__(self, threads: ThreadPoolExecutor) -> None:
+        self._threads = threads
+
+    def begin(self, count: int, request: Callable[[], Any]) -> list[Any]:
+        """Begin so many requests; return what their answers will be."""
+        return [self._threads.submit(on_this_thread, request) for _ in range(count)]
+
+    def ask(self, request: Callable[..., Any], *arguments: Any) -> Any:
+        """Return the answer to one request, which begins without a connection."""
+        return self.begin(1, partial(request, *arguments))[0].result(TIMEOUT)
+
+
+@pytest.fixture
+def crowd() -> Iterator[Crowd]:
+    with ThreadPoolExecutor(50) as threads:
+        yield Crowd(threads)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_while_all_readers_wait_others_have_their_connections(
+    database: DatabaseWrapper, crowd: Crowd, ann: Buyer, sale: Sale
+) -> None:
+    order = ann.order(sale)
+    # Only pages of sales read products.
+    with locked("shop_product"):
+        pages = crowd.begin(20, lambda: Client().get(f"/sales/{sale.pk}/").status_code)
+        wait_until_blocked(4)
+        assert crowd.ask(ann.buy, sale).status_code == 201
+        assert crowd.ask(ann.post, f"orders/{order}/payment").status_code == 200
+        assert crowd.ask(Client().get, "/readyz").json()["servers"]["database"] == "ok"
+        wait_until_blocked(4)
+    assert [each.result(TIMEOUT) for each in pages] == [200] * 20
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_reader_without_a_connection_is_told_to_come_again(
+    database: DatabaseWrapper, crowd: Crowd, ann: Buyer, sale: Sale
+) -> None:
+    order = ann.order(sale)
+    # A test client also raises what another one's request has raised.
+    page = lambda path: Client(raise_request_exception=False).get(path)  # noqa: E731
+    with locked("shop_product"):
+        pages = crowd.begin(4, partial(page, f"/sales/{sale.pk}/"))
+        wait_until_blocked(4)
+        be_impatient(database)
+        for path in (f"orders/{order}", f"sales/{sale.pk}"):
+            answer = crowd.ask(ann.get, path)
+            refused(answer, 503, "busy")
+            assert int(answer["Retry-After"]) >= 1
+        home = crowd.ask(page, "/")
+        assert (home.status_code, home["Retry-After"]) == (503, "1")
+    assert [each.result(TIMEOUT).status_code for each in pages] == [200] * 4
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_change_of_an_order_without_a_connection_is_refused_before_it_begins(
+    database: DatabaseWrapper,
+    crowd: Crowd,
+    ann: Buyer,
+    bob: Buyer,
+    sale_of: Callable[..., Sale],
+) -> None:
+    sale = sale_of(limit=10)
+    *paid, last = [ann.order(sale) for _ in range(5)]
+    with locked("shop_payment"):
+        pay = [partial(ann.post, f"orders/{order}/payment") for order in paid]
+        payments = [crowd.begin(1, each)[0] for each in pay]
+        wait_until_blocked(4)
+        be_impatient(database)
+        for change in ("payment", "cancel", "refund"):
+            answer = crowd.ask(ann.post, f"orders/{last}/{change}")
+            refused(answer, 503, "busy")
+            assert int(answer["Retry-After"]) >= 1
+        assert crowd.ask(bob.buy, sale).status_code == 201
+        assert crowd.ask(ann.get, f"orders/{last}").json()["status"] == "awaiting_payment"
+    assert [each.result(TIMEOUT).status_code for each in payments] == [200] * 4
+    assert Order.objects.get(pk=last).status == "awaiting_payment"
+    assert not Payment.objects.filter(order=last).exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_no_connection_is_held_while_the_provider_is_asked(
+    database: DatabaseWrapper,
+    crowd: Crowd,
+    ann: Buyer,
+    sale_of: Callable[..., Sale],
+    fake_provider: FakeProvider,
+) -> None:
+    """Thirty refunds wait for it, although orders are changed on four connections."""
+    sale = sale_of(stock=30, limit=30)
+    orders = [ann.order(sale) for _ in range(30)]
+    for order in orders:
+        ann.post(f"orders/{order}/payment")
+    asked, go_on = threading.Semaphore(0), threading.Event()
+
+    def hang(call: str) -> None:
+        asked.release()
+        assert go_on.wait(TIMEOUT)
+
+    fake_provider.before = hang
+    refunds = [crowd.begin(1, partial(ann.post, f"orders/{order}/refund"))[0] for order in orders]
+    try:
+        for _ in orders:
+            assert asked.acquire(timeout=TIMEOUT)
+    finally:
+        go_on.set()
+    statuses = {each.result(TIMEOUT).json()["status"] for each in refunds}
+    assert statuses == {"refunded"}
+
+
+def test_purchases_are_counted_while_they_are_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = SimpleNamespace(urgent=0, wait=lambda: None)
+    monkeypatch.setattr(shares, "turns", turns)
+    counts = []
+    with suppress(RuntimeError), Serving(PURCHASES):
+        with Serving(PURCHASES):
+            counts.append(turns.urgent)
+        raise RuntimeError
+    with Serving(READERS):
+        counts.append(turns.urgent)
+    assert counts == [2, 0]
