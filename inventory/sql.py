@@ -20,15 +20,18 @@ def array(values: Collection[Value]) -> str:
     psycopg adapts a list element by element in Python, which costs more than the statement for a
     batch of hundreds.
     """
-    text = ",".join(map(str, values))
-    if text.count(",") != len(values) - 1 or not _ALL_PLAIN(text):
-        text = ",".join(map(_quoted, values))
-    return "{" + text + "}"
+    return arrays((value,) for value in values)[0] if values else "{}"
 
 
 def arrays(rows: Iterable[Sequence[Value]]) -> list[str]:
     """Return an array literal for each column of the rows, of which there is at least one."""
-    return [array(column) for column in zip(*rows, strict=True)]
+    literals = []
+    for column in zip(*rows, strict=True):
+        text = ",".join(map(str, column))
+        if text.count(",") != len(column) - 1 or not _ALL_PLAIN(text):
+            text = ",".join(map(_quoted, column))
+        literals.append(f"{{{text}}}")
+    return literals
 
 
 def _quoted(value: Value) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from abc import ABC, abstractmethod
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from locking.leases import Held, Lease, LeaseState, LostEvent
@@ -149,12 +148,7 @@ class Lock(Handle, ABC):
         lease: Lease = self._held.enter(self._caller(), self.acquire())
         return lease
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         lease = self._entered(error)
         if lease is not None:
             lease.__exit__(kind, error, traceback)
@@ -187,10 +181,7 @@ class AsyncLease(Protocol):
     async def __aenter__(self) -> Any: ...
 
     async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
+        self, kind: object, error: BaseException | None, traceback: object
     ) -> None: ...
 
 
@@ -219,12 +210,7 @@ class AsyncLock(Handle, ABC):
     async def __aenter__(self) -> Any:
         return self._held.enter(self._caller(), await self.acquire())
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         lease = self._entered(error)
         if lease is not None:
             await lease.__aexit__(kind, error, traceback)

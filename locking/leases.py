@@ -10,7 +10,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 from math import inf
-from types import TracebackType
 from typing import Any, ClassVar, Self
 
 from locking.terms import (
@@ -300,12 +299,7 @@ class Lease(LeaseState, ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         try:
             self.release()
         except LockError as problem:

@@ -15,7 +15,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Hashable, Sequence
-from types import TracebackType
 from typing import Any, Generic
 from weakref import WeakSet
 
@@ -92,12 +91,7 @@ class Turn(Ticket[Request, Answer]):
             _release(late)
         return batch
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> bool:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> bool:
         batch = self._batch
         if not batch:
             # The leader failed before it drained: only it gets the error; the next request leads

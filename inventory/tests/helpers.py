@@ -15,7 +15,8 @@ from typing import Any, LiteralString, TypeVar
 from uuid import UUID, uuid4
 
 import psycopg
-from django.db import connection
+import pytest
+from django.db import connection, connections
 from django.db.models import Model
 
 from inventory import services
@@ -23,6 +24,7 @@ from inventory.audit import Book, audit
 from inventory.inserts import Statement
 from inventory.models import Reservation
 from inventory.outcomes import Busy, Granted, Purchase
+from inventory.postgresql.base import DatabaseWrapper
 from locking.tests.helpers import eventually
 
 T = TypeVar("T")
@@ -48,6 +50,18 @@ def new_purchase(item: int, buyer: int | None = None, quantity: int = 1, **other
         quantity=quantity,
         **settings,
     )
+
+
+@contextmanager
+def pool_of_16(monkeypatch: pytest.MonkeyPatch) -> Iterator[DatabaseWrapper]:
+    """Give the database a new pool of at most 16 connections inside the block."""
+    database = connections["default"]
+    assert isinstance(database, DatabaseWrapper)
+    options = {"min_size": 1, "max_size": 16, "timeout": TIMEOUT}
+    monkeypatch.setitem(database.settings_dict["OPTIONS"], "pool", options)
+    database.close_pool()
+    yield database
+    database.close_pool()
 
 
 def open_nothing(granted: Sequence[Granted]) -> list[str]:

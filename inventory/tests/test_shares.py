@@ -8,12 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from django.db import OperationalError, connection, connections
+from django.db import OperationalError, connection
 from psycopg_pool import PoolTimeout
 
 from inventory.postgresql.base import DatabaseWrapper
 from inventory.postgresql.shares import Share, borrowing_from
-from inventory.tests.helpers import TIMEOUT
+from inventory.tests.helpers import TIMEOUT, pool_of_16
 
 SMALL, LARGE = Share("small", 2 / 16), Share("large", 6 / 16)
 
@@ -44,13 +44,8 @@ def test_a_share_keeps_the_pools_other_options() -> None:
 @pytest.fixture
 def database(db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[DatabaseWrapper]:
     """The database with a pool of 16."""
-    found = connections["default"]
-    assert isinstance(found, DatabaseWrapper)
-    options = {"min_size": 1, "max_size": 16, "timeout": TIMEOUT}
-    monkeypatch.setitem(found.settings_dict["OPTIONS"], "pool", options)
-    found.close_pool()
-    yield found
-    found.close_pool()
+    with pool_of_16(monkeypatch) as found:
+        yield found
 
 
 class Borrowers:

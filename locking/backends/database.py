@@ -23,7 +23,6 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from math import inf
-from types import TracebackType
 from typing import Any, LiteralString
 
 import psycopg
@@ -177,12 +176,7 @@ class ConnectionLease(Lease):
     def _extend(self, seconds: float) -> bool:
         raise LockUnsupported("the lock lasts as long as its connection and cannot be extended")
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if error is not None and not self.released:
             with suppress(psycopg.Error):  # `release` then finds the connection broken, too
                 self.connection.rollback()

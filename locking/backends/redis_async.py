@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import weakref
 from math import inf
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from redis.exceptions import RedisError
@@ -177,12 +176,7 @@ class AsyncRedisLease(RedisLeaseState):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         try:
             await self.release()
         except LockError as problem:

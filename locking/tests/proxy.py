@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable
 from enum import Enum
-from types import TracebackType
 from typing import Self
 
 
@@ -90,12 +89,7 @@ class Proxy:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         self._listener.close()
         for one in self._sockets:
             with contextlib.suppress(OSError):

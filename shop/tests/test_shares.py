@@ -11,12 +11,17 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from django.db import connections
 from django.test import Client
 
 from inventory.postgresql.base import DatabaseWrapper
 from inventory.postgresql.shares import Share
-from inventory.tests.helpers import TIMEOUT, locked, on_this_thread, wait_until_blocked
+from inventory.tests.helpers import (
+    TIMEOUT,
+    locked,
+    on_this_thread,
+    pool_of_16,
+    wait_until_blocked,
+)
 from shop import shares
 from shop.api.tests.answers import refused
 from shop.catalogue.models import Sale
@@ -58,13 +63,8 @@ def test_the_shares_are_the_pool() -> None:
 @pytest.fixture
 def database(db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[DatabaseWrapper]:
     """The database with a pool of 16."""
-    found = connections["default"]
-    assert isinstance(found, DatabaseWrapper)
-    options = {"min_size": 1, "max_size": 16, "timeout": TIMEOUT}
-    monkeypatch.setitem(found.settings_dict["OPTIONS"], "pool", options)
-    found.close_pool()
-    yield found
-    found.close_pool()
+    with pool_of_16(monkeypatch) as found:
+        yield found
 
 
 def be_impatient(database: DatabaseWrapper) -> None:
