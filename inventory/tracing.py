@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from types import NoneType
 from typing import Any
 
 from inventory.outcomes import PurchaseTicket
@@ -26,14 +27,16 @@ class Hooks:
     """What a project may set.
 
     Attributes:
-        batch: called with a batch; the context manager spans its sale. Each ticket's
-            ``request.trace`` is what the project gave with the purchase.
+        current: returns the current span, which a purchase remembers as its ``trace``; None if
+            there is none.
+        batch: called with a batch; the context manager spans its sale.
         parent: returns the current span as a W3C ``traceparent``, which a message stores; empty
             if there is none.
         message: called with a message's topic and the ``traceparent`` that it stored, or an empty
             text; the context manager spans its handler.
     """
 
+    current: Callable[[], Any] = NoneType
     batch: Callable[[Sequence[PurchaseTicket]], AbstractContextManager[object]] = nullcontext
     parent: Callable[[], str] = str
     message: Callable[[str, str], AbstractContextManager[object]] = _no_message

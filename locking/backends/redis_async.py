@@ -13,8 +13,14 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from redis.exceptions import RedisError
 
-from locking.backends.redis_handle import RedisHandle, RedisLockSettings, Remote
-from locking.backends.redis_lease import RedisLeaseState, ms, unavailable
+from locking.backends.redis_core import (
+    RedisHandle,
+    RedisLeaseState,
+    RedisLockSettings,
+    Remote,
+    ms,
+    unavailable,
+)
 from locking.backends.redis_protocol import (
     Grant,
     LateGrant,

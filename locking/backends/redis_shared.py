@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from locking.backends.redis import BlockingLockSettings, RedisLock
 from locking.backends.redis_async import AsyncRedisLock
-from locking.backends.redis_handle import RedisHandle, RedisLockSettings
+from locking.backends.redis_core import RedisHandle, RedisLockSettings
 from locking.backends.redis_protocol import SHARED
 
 

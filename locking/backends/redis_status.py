@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from locking.backends.redis import RedisLock
-from locking.backends.redis_lease import text
+from locking.backends.redis_core import text
 from locking.backends.redis_protocol import Script
 from locking.base import LockUnsupported
 

@@ -86,7 +86,7 @@ class ApiHandler:
 
     def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
         """Answer one request."""
-        logs.begin_request(environ)
+        logs.request.set(environ)
         if not environ["PATH_INFO"].startswith(API):
             return self._page(environ, start_response)
         try:

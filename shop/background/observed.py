@@ -23,7 +23,7 @@ def observe_tasks() -> None:
 
 
 def _begin(task_id: str, task: Any, **_: Any) -> None:
-    logs.begin_task(task.name, task_id)
+    logs.task.set((task.name, task_id))
     _began[task_id] = time.monotonic()
 
 

@@ -25,10 +25,10 @@ from inventory.outcomes import (
 )
 from inventory.selling.cart import MOST_LINES, LineRefused, line_keys
 from inventory.selling.guard import NoSuchItem
+from inventory.tracing import hooks
 from shop.accounts.models import User
 from shop.catalogue.sale_cache import CachedSale, NoSuchSale, sale_cache
 from shop.checkout.availability_cache import availability_cache
-from shop.operating import tracing
 from shop.orders import Opened, open_cart, open_orders
 from shop.orders.models import Order
 from shop.refusals import Refusal
@@ -77,7 +77,7 @@ def buy(sale: int, buyer: int, key: UUID, quantity: int) -> Bought:
         raise Refusal("invalid_quantity")
     cached = _cached(sale)
     purchase = Purchase(
-        cached.item, sale, buyer, key, quantity, cached.limit, cached.hold, trace=tracing.current()
+        cached.item, sale, buyer, key, quantity, cached.limit, cached.hold, trace=hooks.current()
     )
     if (closed := cached.closed()) is not None:
         return _replay_or_refuse([purchase], Refusal(closed))

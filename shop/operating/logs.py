@@ -29,29 +29,22 @@ OWN_ID = "shop.request_id"
 SPAN = "shop.span"
 """In the environ: the request's span, if it has one."""
 
-_environ: ContextVar[dict[str, Any] | None] = ContextVar("environ", default=None)
-_task: ContextVar[tuple[str, str] | None] = ContextVar("task", default=None)
+request: ContextVar[dict[str, Any] | None] = ContextVar("request", default=None)
+"""The environ of the request to which this thread's lines belong, until its next one."""
+
+task: ContextVar[tuple[str, str] | None] = ContextVar("task", default=None)
+"""The name and id of the Celery task to which this thread's lines belong, until its next one."""
 
 _ORDINARY = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
 """Attributes of every record; any other was given as ``extra``."""
 
 
-def begin_request(environ: dict[str, Any]) -> None:
-    """Let this thread's lines belong to a request, until its next one."""
-    _environ.set(environ)
-
-
-def begin_task(name: str, task_id: str) -> None:
-    """Let this thread's lines belong to a Celery task, until its next one."""
-    _task.set((name, task_id))
-
-
 def ids() -> dict[str, str]:
     """Return the ids of what this thread is doing: request, trace, order, task."""
     found: dict[str, str] = {}
-    if (task := _task.get()) is not None:
-        found["task"], found["task_id"] = task
-    if (environ := _environ.get()) is not None:
+    if (current := task.get()) is not None:
+        found["task"], found["task_id"] = current
+    if (environ := request.get()) is not None:
         found["request"] = _request_id(environ)
         if (span := environ.get(SPAN)) is not None:
             found["trace"] = f"{span.get_span_context().trace_id:032x}"

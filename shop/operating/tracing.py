@@ -121,6 +121,7 @@ def use(provider: TracerProvider | None) -> None:
     global _traces
     off = Hooks()
     _traces = Traces(provider) if provider else None
+    hooks.current = _traces.current if _traces else off.current
     hooks.batch = _traces.batch if _traces else off.batch
     hooks.message = _traces.message if _traces else off.message
     hooks.parent = _traces.parent if _traces else off.parent
@@ -142,11 +143,6 @@ def _task_begins(task_id: str, task: Any, **_: Any) -> None:
 def _task_ends(state: str = "", retval: Any = None, **_: Any) -> None:
     if _traces:
         _traces.task_ends(type(retval).__name__ if state == "FAILURE" else "")
-
-
-def current() -> Span | None:
-    """Return the current request's span; None while tracing is off."""
-    return _traces.current() if _traces else None
 
 
 def traced(application: Application) -> Application:

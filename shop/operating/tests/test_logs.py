@@ -38,7 +38,7 @@ def line_of(environ: dict[str, Any] | None, written: StringIO) -> dict[str, str]
 
     def serve() -> None:
         if environ is not None:
-            logs.begin_request(environ)
+            logs.request.set(environ)
         logging.getLogger("shop.test").warning("no answer for %s", "order 91")
 
     Context().run(serve)
@@ -81,7 +81,7 @@ def test_a_line_outside_of_requests_has_no_ids(written: StringIO) -> None:
 
 def test_a_task_and_an_order_that_the_caller_names_are_in_the_line(written: StringIO) -> None:
     def work() -> None:
-        logs.begin_task("shop.send_mails", "1-2-3")
+        logs.task.set(("shop.send_mails", "1-2-3"))
         try:
             raise ValueError("bad\naddress")
         except ValueError:
