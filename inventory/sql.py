@@ -20,7 +20,7 @@ def array(values: Collection[Value]) -> str:
     psycopg adapts a list element by element in Python, which costs more than the statement for a
     batch of hundreds.
     """
-    return arrays((value,) for value in values)[0] if values else "{}"
+    return arrays(zip(values, strict=True))[0] if values else "{}"
 
 
 def arrays(rows: Iterable[Sequence[Value]]) -> list[str]:

@@ -17,9 +17,9 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def test_a_walk_has_the_files_of_the_product_in_their_order_and_no_others():
     with walking("example") as walk:
-        sql.array([1, 2])
+        sql.arrays([[1, 2]])
         money.to_minor(Decimal(1), "EUR")
-        sql.array([3])
+        sql.arrays([[3]])
     assert list(walk.calls) == ["inventory/sql.py", "shop/money.py"]
     assert walk.calls["inventory/sql.py"] == 2
     assert walk.document()["path"][0] == {"file": "inventory/sql.py", "calls": 2}
