@@ -9,10 +9,14 @@ import gc
 import os
 import signal
 import sys
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from importlib.util import find_spec
+from typing import Any
 
 import django
+import pytest
 
 LAB = find_spec("lab") is not None
 SETTINGS = "lab.settings" if LAB else "shop.tests.settings"
@@ -70,9 +74,37 @@ django.setup()
 # their settings before this file has given each its own Redis databases.
 del os.environ["DJANGO_SETTINGS_MODULE"]
 
-from shop.tests import quick  # noqa: E402 - needs Django
+from django.db import connections  # noqa: E402 - needs Django
+from pytest_django import DjangoDbBlocker  # noqa: E402
+
+from shop.tests import quick  # noqa: E402
 
 quick.install()
+
+FAREWELL = 30.0
+"""Seconds for the sessions of processes that tests have killed: the server notices an end when it
+next speaks to the client."""
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """Drop the tests' databases only when nobody has a session there any more."""
+    yield
+    end = time.monotonic() + FAREWELL
+    with django_db_blocker.unblock():
+        databases: Sequence[Any] = connections.all()
+        for database in databases:
+            database.close()
+            database.close_pool()
+            while time.monotonic() < end and _sessions(database):
+                time.sleep(0.1)
+
+
+def _sessions(database: Any) -> int:
+    name = database.settings_dict["NAME"]
+    with database._nodb_cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM pg_stat_activity WHERE datname = %s", [name])
+        return int(cursor.fetchone()[0])
 
 
 def pytest_collection_finish() -> None:

@@ -330,7 +330,8 @@ class Etcd(Backend):
     def close(self) -> None:
         self.client.session.close()
 
-    def lock(self, name: str, *, lease: float = 30.0, **options: Any) -> Lock:
+    # Longer than any test on a busy disk: etcd syncs each change to it.
+    def lock(self, name: str, *, lease: float = 120.0, **options: Any) -> Lock:
         from locking.backends.etcd import EtcdLock
 
         return EtcdLock(self.client, name, lease=lease, **options)
