@@ -25,14 +25,14 @@ from inventory.admin_outbox import OutboxMessageAdmin  # noqa: F401  # registers
 from inventory.admin_readonly import ReadOnly
 from inventory.models import Item, Reservation, StockMovement
 
-MOST_UNITS = 1_000_000_000
+MAX_UNITS = 1_000_000_000
 """Units per restock; stops a typing error from overflowing the column."""
 
 
 class NewItemForm(forms.ModelForm):  # type: ignore[type-arg]
     """A new item and its initial stock."""
 
-    units = forms.IntegerField(min_value=0, max_value=MOST_UNITS, label="Units in stock")
+    units = forms.IntegerField(min_value=0, max_value=MAX_UNITS, label="Units in stock")
 
     class Meta:
         model = Item
@@ -42,7 +42,7 @@ class NewItemForm(forms.ModelForm):  # type: ignore[type-arg]
 class RestockForm(forms.Form):
     """How many units to add, and the total that the page showed."""
 
-    units = forms.IntegerField(min_value=1, max_value=MOST_UNITS, label="Units to add")
+    units = forms.IntegerField(min_value=1, max_value=MAX_UNITS, label="Units to add")
     total = forms.IntegerField(widget=forms.HiddenInput)
 
 

@@ -1,6 +1,6 @@
-"""System checks for projects that use this app (``manage.py check``).
+"""System checks for projects that use this app (`manage.py check`).
 
-No check opens a connection. Checks of the deployment run with ``check --deploy``.
+No check opens a connection. Checks of the deployment run with `check --deploy`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The settings of this app, each with its default and the reason for it.
 
-None is required. They are read from Django's settings at every use, so that ``override_settings``
-works; code that keeps a value drops it on ``setting_changed``. :mod:`inventory.checks` reports
+None is required. They are read from Django's settings at every use, so that `override_settings`
+works; code that keeps a value drops it on `setting_changed`. `inventory.checks` reports
 invalid values.
 """
 
@@ -52,7 +52,7 @@ class Setting(Generic[T]):
         return getattr(settings, self.name, "") != ""
 
     def on_change(self, forget: Callable[[], object]) -> None:
-        """Call ``forget`` whenever a test overrides this setting or restores it."""
+        """Call `forget` whenever a test overrides this setting or restores it."""
 
         def changed(*, setting: str, **_: object) -> None:
             if setting == self.name:

@@ -1,6 +1,6 @@
 """Feature flags for the safeguards, so that a lesson or a negative control can turn one off.
 
-All are on unless ``settings.INVENTORY_FEATURE_FLAGS`` says otherwise, which only demonstrations and
+All are on unless `settings.INVENTORY_FEATURE_FLAGS` says otherwise, which only demonstrations and
 tests do.
 """
 

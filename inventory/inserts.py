@@ -1,6 +1,6 @@
 """SQL inserts that follow the model.
 
-A statement over arrays writes a batch faster than ``bulk_create``, but it lists its columns, so a
+A statement over arrays writes a batch faster than `bulk_create`, but it lists its columns, so a
 field that a shop adds to its model would be missing. These statements list only the columns that
 they compute; the other columns come from the model, with the values that Django would give them.
 """
@@ -30,20 +30,20 @@ Make = Callable[[], Any]
 AnyField: TypeAlias = "Field[Any, Any]"
 
 PLAIN = (Field.pre_save, DateField.pre_save, DateTimeField.pre_save, TimeField.pre_save)
-"""``pre_save`` methods that return the instance's value unchanged (dates: unless ``auto_now``)."""
+"""`pre_save` methods that return the instance's value unchanged (dates: unless `auto_now`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Insert:
-    """An ``INSERT INTO … SELECT … FROM …`` for a model.
+    """An `INSERT INTO … SELECT … FROM …` for a model.
 
-    The other columns get their Django default (a value, a callable or ``auto_now_add``), their
+    The other columns get their Django default (a value, a callable or `auto_now_add`), their
     database default, or null.
 
     Attributes:
         model: the model whose table is written.
         given: SQL expression per field name.
-        source: what to select from; must have a column ``position`` that counts from 1.
+        source: what to select from; must have a column `position` that counts from 1.
     """
 
     model: type[Model]
@@ -129,7 +129,7 @@ class Statement:
             rows: number of rows, at least 1.
 
         Raises:
-            ImproperlyConfigured: see :meth:`Insert.columns`.
+            ImproperlyConfigured: see `Insert.columns`.
         """
         if self._fixed is not None:
             return self._fixed

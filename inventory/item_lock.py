@@ -19,7 +19,7 @@ class DegradableLock:
         kind: what is locked; part of the lock's name in Redis.
         lease: seconds; not renewed, so it must exceed the time that a holder works.
         timeout: seconds to wait for the lock before the caller continues without it.
-        metrics_prefix: prefix of the metrics' names (:mod:`inventory.metrics`).
+        metrics_prefix: prefix of the metrics' names (`inventory.metrics`).
     """
 
     def __init__(

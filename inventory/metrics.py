@@ -39,7 +39,7 @@ class Declared:
     """What a metric counts.
 
     Attributes:
-        name: without the prefix; of counters also without the suffix ``_total``.
+        name: without the prefix; of counters also without the suffix `_total`.
         kind: how Prometheus treats it.
         meaning: one line for the exporter.
         labels: names of the labels.
@@ -135,7 +135,7 @@ class Metrics:
 
 
 def totals(snapshot: dict[str, Any]) -> dict[str, float]:
-    """Return counters by name, histograms as ``_count`` and ``_sum``, summed over labels.
+    """Return counters by name, histograms as `_count` and `_sum`, summed over labels.
 
     Args:
         snapshot: of `Metrics.snapshot`, in this process or read from another.

@@ -1,6 +1,6 @@
 """Stock as rows. Database constraints hold every rule that the data must obey.
 
-Only triggers write ``Item.reserved`` and ``Item.ledger`` (`migrations/0001_books.sql`). At every
+Only triggers write `Item.reserved` and `Item.ledger` (`migrations/0001_books.sql`). At every
 commit, a deferred constraint compares the units taken with the reservations and the ledger. Code
 that returns stock twice or forgets a movement cannot commit, this package included.
 """
@@ -48,7 +48,7 @@ class Item(models.Model):
 class Reservation(models.Model):
     """Units held for a buyer until a deadline: held, then confirmed or released.
 
-    A held or confirmed reservation has ``quantity - returned`` live units, a released one none.
+    A held or confirmed reservation has `quantity - returned` live units, a released one none.
     The quantity never changes, because a repeated key must match it.
     """
 
@@ -125,7 +125,7 @@ class StockMovement(models.Model):
     """A ledger entry. Rows are only added; their sum is what is available."""
 
     class Reason(models.TextChoices):
-        """Why ``available`` changed."""
+        """Why `available` changed."""
 
         RESTOCK = "restock", "restock"
         SALE = "sale", "sale"
@@ -148,8 +148,8 @@ class StockMovement(models.Model):
 class OutboxMessage(models.Model):
     """Work that must follow a commit, written in the same commit.
 
-    ``done`` is set by the consumer's transaction, not by publishing: a broker may lose messages.
-    ``dead`` means that all attempts failed; the row stays until an operator retries it.
+    `done` is set by the consumer's transaction, not by publishing: a broker may lose messages.
+    `dead` means that all attempts failed; the row stays until an operator retries it.
     """
 
     topic = models.CharField(max_length=50)

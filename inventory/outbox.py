@@ -45,9 +45,9 @@ listeners: list[Callable[[], object]] = []
 not raise: the committing request waits for it."""
 
 FIRST_PAUSE = timedelta(seconds=2)
-LONGEST_PAUSE = timedelta(minutes=10)
+MAX_PAUSE = timedelta(minutes=10)
 JITTER = 0.25
-MOST_ATTEMPTS = 20
+MAX_ATTEMPTS = 20
 """A failed message is retried after 2 s, 4 s, 8 s …, at most 10 minutes. Each pause is up to 25%
 longer, so that messages that failed together do not return together. After 20 attempts, about two
 hours, it is dead until an operator retries it."""
@@ -77,7 +77,7 @@ def _write(messages: Iterable[OutboxMessage]) -> None:
 
 
 def announce() -> None:
-    """Call :data:`listeners` after the commit, for callers that insert messages by SQL."""
+    """Call `listeners` after the commit, for callers that insert messages by SQL."""
     for listener in listeners:
         transaction.on_commit(listener)
 
@@ -186,7 +186,7 @@ def _handle_once(handler: Handler, message: OutboxMessage) -> int:
 
 def pause_after(failures: int, first: timedelta = FIRST_PAUSE) -> timedelta:
     """Return the pause after that many failures, at least one; `first` is that after one."""
-    pause: timedelta = min(first * 2 ** min(failures - 1, 20), LONGEST_PAUSE)
+    pause: timedelta = min(first * 2 ** min(failures - 1, 20), MAX_PAUSE)
     return pause + timedelta(seconds=pause.total_seconds() * JITTER * random.random())
 
 
@@ -195,7 +195,7 @@ def _put_off(message: OutboxMessage, error: BaseException) -> None:
     OutboxMessage.objects.filter(pk=message.pk, done__isnull=True).update(
         attempts=attempts,
         not_before=Now() + pause_after(attempts),
-        dead=Now() if attempts >= MOST_ATTEMPTS else None,
+        dead=Now() if attempts >= MAX_ATTEMPTS else None,
         error=_text(error),
     )
 

@@ -24,7 +24,7 @@ class Purchase:
         quantity: units, at least 1.
         limit: units that the buyer may hold in the scope, earlier purchases included.
         hold: how long the units stay reserved without confirmation.
-        trace: the request's span, for the hook of ``inventory.tracing``; no part of the purchase.
+        trace: the request's span, for the hook of `inventory.tracing`; no part of the purchase.
     """
 
     item: int
@@ -49,7 +49,7 @@ class Granted:
         purchase: the request.
         reservation: id of the reservation.
         replayed: the key had been granted before; this call took nothing.
-        opened: the result of the shop's ``on_granted``; None for a replay.
+        opened: the result of the shop's `on_granted`; None for a replay.
     """
 
     purchase: Purchase
@@ -155,7 +155,7 @@ class Level:
 
 
 class Declined(Exception):
-    """Raised by ``on_granted`` to refuse purchases in these scopes.
+    """Raised by `on_granted` to refuse purchases in these scopes.
 
     The other purchases of the batch are tried again without them.
 

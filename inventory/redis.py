@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 TIMEOUT = 0.5
 """Seconds to wait for an answer. A healthy Redis takes a millisecond; buyers cannot wait longer
-for an unhealthy one (see :class:`Circuit`)."""
+for an unhealthy one (see `Circuit`)."""
 
 CONNECT_TIMEOUT = 0.25
 """Seconds to wait for a connection, which the server's kernel accepts while the server is busy. A
@@ -128,7 +128,7 @@ class Server:
         return time.monotonic() - self._since
 
     def meet(self, connection: Any) -> None:
-        """Set up a new connection (redis-py's ``redis_connect_func``) and read the server's id.
+        """Set up a new connection (redis-py's `redis_connect_func`) and read the server's id.
 
         Costs one round trip per connection, not per command.
         """

@@ -39,7 +39,7 @@ def reserve(purchase: Purchase, on_granted: OnGranted) -> Outcome:
         Busy: overload, or the database is unreachable; nothing was written.
         OutcomeUnknown: it may have been sold; a retry with the same key gets the result.
         guard.NoSuchItem: no such item.
-        Exception: any exception of ``on_granted``; nothing was written for this purchase.
+        Exception: any exception of `on_granted`; nothing was written for this purchase.
     """
     return seller().sell(purchase, on_granted)
 

@@ -15,7 +15,7 @@ _ALL_PLAIN = re.compile(r"[-+.0-9a-f]+(?:,[-+.0-9a-f]+)*").fullmatch
 
 
 def array(values: Collection[Value]) -> str:
-    """Return values as a PostgreSQL array literal; cast it where it is used, ``%s::bigint[]``.
+    """Return values as a PostgreSQL array literal; cast it where it is used, `%s::bigint[]`.
 
     psycopg adapts a list element by element in Python, which costs more than the statement for a
     batch of hundreds.

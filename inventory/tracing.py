@@ -27,12 +27,12 @@ class Hooks:
     """What a project may set.
 
     Attributes:
-        current: returns the current span, which a purchase remembers as its ``trace``; None if
+        current: returns the current span, which a purchase remembers as its `trace`; None if
             there is none.
         batch: called with a batch; the context manager spans its sale.
-        parent: returns the current span as a W3C ``traceparent``, which a message stores; empty
+        parent: returns the current span as a W3C `traceparent`, which a message stores; empty
             if there is none.
-        message: called with a message's topic and the ``traceparent`` that it stored, or an empty
+        message: called with a message's topic and the `traceparent` that it stored, or an empty
             text; the context manager spans its handler.
     """
 

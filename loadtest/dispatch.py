@@ -10,7 +10,7 @@ from locust.dispatch import UsersDispatcher
 # One user in this many is a visitor, up to the most of them per load-generating process. Pages are
 # judged after faults as the API is, whatever the mix.
 USERS_PER_VISITOR = 4
-MOST_VISITORS = 4
+MAX_VISITORS = 4
 VISITOR = "visitor"
 
 
@@ -41,7 +41,7 @@ class MixDispatcher(UsersDispatcher):
         if user_classes is None and goes_on(self._options):
             visitor = self._by_name[VISITOR]
             wanted = -(-target_user_count // USERS_PER_VISITOR)
-            visitor.fixed_count = min(wanted, MOST_VISITORS * self._processes)
+            visitor.fixed_count = min(wanted, MAX_VISITORS * self._processes)
             if visitor.fixed_count:
                 chosen = [*chosen, visitor]
         super().new_dispatch(target_user_count, spawn_rate, chosen)

@@ -57,7 +57,7 @@ def _upper(name: bytes) -> str:
 class Call:
     """A call that takes the lane, with what gunicorn asks of a request.
 
-    llhttp calls its methods ``on_…``.
+    llhttp calls its methods `on_…`.
 
     Attributes:
         start: where its body begins, in what was received.

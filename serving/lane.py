@@ -47,7 +47,7 @@ class Answer:
     headers: Headers
 
     def start(self, status: str, headers: Headers, exc_info: Any = None) -> Callable[[bytes], None]:
-        """Take the status and headers: WSGI's ``start_response``."""
+        """Take the status and headers: WSGI's `start_response`."""
         self.status, self.headers = status, headers
         return _never_written
 

@@ -1,6 +1,6 @@
 """A cheap wait function for psycopg under gevent.
 
-psycopg waits through the patched ``select.poll``, which creates half a dozen objects per wait, and
+psycopg waits through the patched `select.poll`, which creates half a dozen objects per wait, and
 a batch waits several times for the database. One gevent watcher does it in a tenth of the time. The
 hook is psycopg's own (`psycopg.waiting`); only gevent workers install it.
 """

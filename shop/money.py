@@ -55,16 +55,16 @@ def to_major(amount: int, currency: str) -> Decimal:
 
 
 def plain(amount: int, currency: str) -> str:
-    """Format an amount for operators and programmers: ``999.00 CNY``."""
+    """Format an amount for operators and programmers: `999.00 CNY`."""
     return f"{to_major(amount, currency)} {currency}"
 
 
 def display(amount: int, currency: str, locale: str) -> str:
-    """Format an amount for a locale: ``CN¥1,999.00`` in ``en``.
+    """Format an amount for a locale: `CN¥1,999.00` in `en`.
 
     Args:
         amount: in minor units.
         currency: ISO 4217 code.
-        locale: of Babel, such as ``zh_Hans``.
+        locale: of Babel, such as `zh_Hans`.
     """
     return format_currency(to_major(amount, currency), currency, locale=locale)

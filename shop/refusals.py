@@ -104,14 +104,14 @@ PROBLEMS: dict[str, Problem] = {
 MAY_COME_BACK = _(
     "Some orders are still unpaid. Items that are not paid for in time go back on sale."
 )
-"""The detail of ``sold_out`` while reservations are unpaid."""
+"""The detail of `sold_out` while reservations are unpaid."""
 
 
 class Refusal(Exception):
     """A request was refused.
 
     Attributes:
-        code: one of ``PROBLEMS``.
+        code: one of `PROBLEMS`.
         detail: the exact error, for the client's programmer.
         more: figures, such as the units still available.
     """

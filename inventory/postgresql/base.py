@@ -2,8 +2,8 @@
 commit, and shares of its pool (`inventory.postgresql.shares`).
 
 When a PostgreSQL server dies or ends a session, it closes the socket, but the pool keeps the
-connection until a request fails on it: up to ``max_size`` failed requests per process. Django's
-``CONN_HEALTH_CHECKS`` costs a round trip per checkout, and pauses for a second or more after the
+connection until a request fails on it: up to `max_size` failed requests per process. Django's
+`CONN_HEALTH_CHECKS` costs a round trip per checkout, and pauses for a second or more after the
 second dead connection. Reading the socket costs microseconds.
 
 A commit on a primary with synchronous standbys returns when a standby has it. If none comes, it

@@ -114,7 +114,7 @@ def sell(
         tickets: purchases of one item, in order of arrival; not empty.
         on_granted: opens what the shop needs for each grant, in the same transaction.
         token: fencing token of the item's lock; None without the lock.
-        write_batch: decides and writes; None for :func:`write`.
+        write_batch: decides and writes; None for `write`.
 
     Returns:
         The item's level afterwards.
@@ -124,7 +124,7 @@ def sell(
         LimitRaced: another purchase moved a buyer's quota; nothing was written.
         guard.NoSuchItem: no such item.
         CommitUnknown: the connection failed at the commit.
-        Exception: any error of the database or of ``on_granted``; nothing was written.
+        Exception: any error of the database or of `on_granted`; nothing was written.
     """
     with committing():
         written = (write_batch or write)(tickets, token)
@@ -140,7 +140,7 @@ def write(tickets: Sequence[PurchaseTicket], token: int | None) -> Written:
 
     Afterwards all tickets have their answer, except repeats of a key in the same batch.
 
-    Arguments and errors as for :func:`sell`.
+    Arguments and errors as for `sell`.
     """
     decision, level = read_and_decide(tickets, token)
     granted: list[Granted] = []
@@ -182,7 +182,7 @@ def read_and_decide(
 
 
 def asked(purchases: Sequence[Purchase]) -> dict[str, str]:
-    """Return the parameters of :data:`READ_BATCH`."""
+    """Return the parameters of `READ_BATCH`."""
     rows = [(each.buyer, each.key.hex, each.scope) for each in purchases]
     buyers, keys, scopes = sql.arrays(rows)
     return {"buyers": buyers, "keys": keys, "scopes": scopes}
@@ -191,7 +191,7 @@ def asked(purchases: Sequence[Purchase]) -> dict[str, str]:
 def known_and_used(
     cursor: psycopg.ClientCursor,
 ) -> tuple[dict[tuple[int, UUID], Known], dict[tuple[int, int], int]]:
-    """Read the result of :data:`READ_BATCH`: what :func:`inventory.selling.rules.decide` needs."""
+    """Read the result of `READ_BATCH`: what `inventory.selling.rules.decide` needs."""
     known: dict[tuple[int, UUID], Known] = {}
     used: dict[tuple[int, int], int] = {}
     for buyer, key, scope, reservation, of_item, of_scope, quantity, units in cursor:
@@ -203,7 +203,7 @@ def known_and_used(
 
 
 def written(purchases: Sequence[Purchase]) -> dict[str, str]:
-    """Return the parameters of :data:`WRITE`."""
+    """Return the parameters of `WRITE`."""
     rows = [
         (each.buyer, each.key.hex, each.scope, each.quantity, each.limit, each.hold.total_seconds())
         for each in purchases
@@ -219,9 +219,9 @@ def insert(
 
     Args:
         cursor: afterwards positioned at the result of the statement's first part.
-        statement: :data:`WRITE`, alone or followed by others.
+        statement: `WRITE`, alone or followed by others.
         decision: at least one grant.
-        take: parameters of :data:`guard.TAKE`.
+        take: parameters of `guard.TAKE`.
     """
     purchases = [ticket.request for ticket in decision.granted]
     cursor.execute(statement.for_rows(len(purchases)), {**written(purchases), **take})

@@ -12,10 +12,10 @@ from collections import OrderedDict
 from inventory.models import Reservation
 from inventory.outcomes import Level
 
-MOST_HOLDERS = 100_000
+MAX_HOLDERS = 100_000
 """Buyers remembered per item (about 8 MB); with more, refusals query the database."""
 
-MOST_ITEMS = 64
+MAX_ITEMS = 64
 """Sold-out items remembered per process."""
 
 
@@ -37,12 +37,12 @@ class BuyersOfItem:
         if version != level.version:
             buyers = self._read(item)
             self._known[item] = (level.version, buyers)
-            while len(self._known) > MOST_ITEMS:
+            while len(self._known) > MAX_ITEMS:
                 self._known.popitem(last=False)
         return buyers
 
     @staticmethod
     def _read(item: int) -> frozenset[int] | None:
         buyers = Reservation.objects.filter(item=item).values_list("buyer", flat=True)
-        found = frozenset(buyers[: MOST_HOLDERS + 1])
-        return None if len(found) > MOST_HOLDERS else found
+        found = frozenset(buyers[: MAX_HOLDERS + 1])
+        return None if len(found) > MAX_HOLDERS else found

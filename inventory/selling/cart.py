@@ -2,9 +2,9 @@
 
 A cart takes no item's lock: the locks serve batches, and one that waits for its second lock would
 let all buyers of its first item wait too. It reads without locks, opens what the shop needs, and
-takes all units in the message that commits (:mod:`inventory.selling.rows_last`). Where that cannot
+takes all units in the message that commits (`inventory.selling.rows_last`). Where that cannot
 grant the whole cart, a second transaction locks the items' rows and decides each line as
-:mod:`inventory.selling.batch` decides any purchase; the first refused line rolls all of them back.
+`inventory.selling.batch` decides any purchase; the first refused line rolls all of them back.
 
 The rows are locked in ascending order of item id, as in every transaction that needs several, which
 rules out deadlocks.
@@ -34,7 +34,7 @@ from inventory.selling import batch, rows_last
 from inventory.selling.commit import Attempts, Refused, committing, lend_connections
 from inventory.selling.hint import hint
 
-MOST_LINES = 20
+MAX_LINES = 20
 """Lines per cart: other buyers wait for each line's row until the whole cart is committed."""
 
 
@@ -76,7 +76,7 @@ def reserve_many(
     """Reserve all of a buyer's purchases in one transaction and commit, or reserve none.
 
     Args:
-        purchases: the lines, of one buyer, each with its own key (see :func:`line_keys`); a
+        purchases: the lines, of one buyer, each with its own key (see `line_keys`); a
             repeated cart must have the same order.
         on_granted: opens what the shop needs, once for all lines, in the same transaction.
 
@@ -88,10 +88,10 @@ def reserve_many(
         OutcomeUnknown: it may have been sold; a retry with the same keys gets the result.
         guard.NoSuchItem: no such item.
         ValueError: no lines, or too many.
-        Exception: any exception of ``on_granted``; nothing was written.
+        Exception: any exception of `on_granted`; nothing was written.
     """
-    if not 1 <= len(purchases) <= MOST_LINES:
-        raise ValueError(f"a cart has 1 to {MOST_LINES} lines, not {len(purchases)}")
+    if not 1 <= len(purchases) <= MAX_LINES:
+        raise ValueError(f"a cart has 1 to {MAX_LINES} lines, not {len(purchases)}")
     with Measured("cart") as measured:
         answer = _reserve_twice(purchases, on_granted)
         measured.outcome = answer.outcome if isinstance(answer, LineRefused) else answer[0]

@@ -57,7 +57,7 @@ class LimitRaced(Exception):
 
 @contextmanager
 def committing() -> Iterator[None]:
-    """``transaction.atomic()`` that distinguishes an unknown result from a failure.
+    """`transaction.atomic()` that distinguishes an unknown result from a failure.
 
     Raises:
         CommitUnknown: a connection error came at the commit.

@@ -1,8 +1,8 @@
-"""The guard: the only place that changes ``Item.available``.
+"""The guard: the only place that changes `Item.available`.
 
 Each function is one statement that changes the row and writes the ledger, so that neither can be
 forgotten. It runs in the caller's transaction, whose row lock blocks all other writers of the item
-until the commit. All raise :class:`NoSuchItem` for an unknown id.
+until the commit. All raise `NoSuchItem` for an unknown id.
 """
 
 from __future__ import annotations
@@ -144,16 +144,16 @@ def take(item: int, units: int, *, token: int | None = None, reason: Reason = Re
 def to_take(
     item: int, units: int, token: int | None, reason: Reason = Reason.SALE
 ) -> dict[str, Any]:
-    """Return the parameters of :data:`TAKE`, to send it together with other statements.
+    """Return the parameters of `TAKE`, to send it together with other statements.
 
-    The caller must then call :func:`taken`; only what it returns was taken.
+    The caller must then call `taken`; only what it returns was taken.
     """
     _require(units)
     return {"item": item, "units": units, "token": token, "reason": reason}
 
 
 def taken(cursor: psycopg.Cursor[Any], parameters: Mapping[str, Any]) -> Level:
-    """Return the item's level after :data:`TAKE`, from a cursor positioned at its result.
+    """Return the item's level after `TAKE`, from a cursor positioned at its result.
 
     Raises:
         OutOfStock: fewer are available.

@@ -50,7 +50,7 @@ return known[2] == '0' and 2 or 1
 
 
 REPLACED_SOLD_OUT = 2
-"""Of :data:`PUBLISH`."""
+"""Of `PUBLISH`."""
 
 
 class Sighting(NamedTuple):
@@ -98,14 +98,14 @@ class Hint:
         Otherwise a buyer could buy a unit while other processes still refuse on the older hint, and
         a repeat of that purchase would be answered "sold out". If the commit fails, the hint
         promises too much for a moment, which costs some queries. Tries once:
-        :meth:`publish_with_retry` follows the commit.
+        `publish_with_retry` follows the commit.
         """
         self._circuit.ask(lambda: self._replace(item, level), otherwise=None)
 
     def publish_with_retry(self, item: int, level: Level) -> None:
         """Publish a level; return when no reader can get an older one.
 
-        Takes up to :data:`LIFETIME` seconds while Redis does not answer, until older hints expire.
+        Takes up to `LIFETIME` seconds while Redis does not answer, until older hints expire.
         """
         ended = time.monotonic() + LIFETIME
         while True:
@@ -121,14 +121,14 @@ class Hint:
                 return
 
     def read(self, item: int) -> Level | None:
-        """Return the level of :meth:`look`."""
+        """Return the level of `look`."""
         seen = self.look(item)
         return None if seen is None else seen.level
 
     def look(self, item: int) -> Sighting | None:
         """Return the level last published; None if absent, expired, or Redis does not answer.
 
-        None also for :data:`LIFETIME` after a failover: the new server may hold a hint from before
+        None also for `LIFETIME` after a failover: the new server may hold a hint from before
         a restock whose publication it missed.
         """
         seen = self._circuit.ask(lambda: self._look(item), otherwise=None)

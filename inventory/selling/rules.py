@@ -75,7 +75,7 @@ def decide(
         used: units that a buyer already holds by (scope, buyer); absent means none.
 
     Returns:
-        The decision; its ``units`` never exceed ``available``.
+        The decision; its `units` never exceed `available`.
     """
     decision = Decision()
     first_of_key: dict[tuple[int, UUID], PurchaseTicket] = {}

@@ -2,7 +2,7 @@
 
 A transaction has a price however little it sells. Where a process sells many items of which none
 has a long queue, a transaction per item would cost each buyer most of that price. It is correct for
-the same reason as a cart (:mod:`inventory.selling.cart`): the message that commits takes
+the same reason as a cart (`inventory.selling.cart`): the message that commits takes
 the units, by the guard's condition.
 """
 
@@ -36,7 +36,7 @@ transaction of their own, and the item's lock."""
 GATHER = 0.002
 """Seconds to wait for purchases of further items."""
 
-MOST_ITEMS = 64
+MAX_ITEMS = 64
 """Items in a transaction: each of their rows is locked until all are written."""
 
 
@@ -74,7 +74,7 @@ class SeveralItems:
     def __init__(self, sold_out: SoldOutItems) -> None:
         self._sold_out = sold_out
         self._leaders: CombiningQueue[Sequence[PurchaseTicket], Unsold] = CombiningQueue(
-            max_batch=MOST_ITEMS,
+            max_batch=MAX_ITEMS,
             max_waiting=conf.MAX_WAITING.get(),
             max_wait=conf.MAX_WAIT.get(),
         )

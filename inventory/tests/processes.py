@@ -99,8 +99,8 @@ class Proxy:
     """A proxy between a worker and PostgreSQL that cuts connections at a chosen COMMIT.
 
     Attributes:
-        lose: what to cut at the next commits, in order: ``"answer"`` forwards the COMMIT, waits
-            for the server's answer and then cuts; ``"request"`` cuts without forwarding.
+        lose: what to cut at the next commits, in order: `"answer"` forwards the COMMIT, waits
+            for the server's answer and then cuts; `"request"` cuts without forwarding.
         closed: refuse new connections, like a server that is gone.
         close_after: be closed after the next cut.
         lost: number of cuts.

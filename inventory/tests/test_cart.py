@@ -14,7 +14,7 @@ from inventory.metrics import metrics
 from inventory.models import BuyerQuota, OutboxMessage, Reservation
 from inventory.outcomes import Granted, KeyReused, LimitReached, SoldOut
 from inventory.selling import batch
-from inventory.selling.cart import MOST_LINES, LineRefused, line_keys, reserve_many
+from inventory.selling.cart import MAX_LINES, LineRefused, line_keys, reserve_many
 from inventory.selling.hint import hint
 from inventory.tests.helpers import (
     TIMEOUT,
@@ -223,7 +223,7 @@ def test_a_key_in_two_lines_of_a_cart_is_refused(stock):
     assert Reservation.objects.count() == 0
 
 
-@pytest.mark.parametrize("lines", [0, MOST_LINES + 1])
+@pytest.mark.parametrize("lines", [0, MAX_LINES + 1])
 def test_a_cart_has_some_lines_and_not_too_many(lines):
     with pytest.raises(ValueError, match="lines"):
         reserve_many([new_purchase(1)] * lines, open_nothing)

@@ -281,7 +281,7 @@ def test_holders_are_read_once_for_each_time_the_item_runs_out(stock, django_ass
 
 
 def test_too_many_holders_are_not_remembered(stock, monkeypatch):
-    monkeypatch.setattr("inventory.selling.buyers.MOST_HOLDERS", 2)
+    monkeypatch.setattr("inventory.selling.buyers.MAX_HOLDERS", 2)
     item = stock(3)
     mine = [new_purchase(item, buyer) for buyer in (1, 2, 3)]
     for each in mine:

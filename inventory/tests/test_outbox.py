@@ -98,15 +98,15 @@ def test_the_pause_grows_with_each_failure_up_to_a_bound(monkeypatch):
         pauses.append(due - now)
         now = due
     for failures, pause in enumerate(pauses):
-        least = min(outbox.FIRST_PAUSE * 2**failures, outbox.LONGEST_PAUSE)
+        least = min(outbox.FIRST_PAUSE * 2**failures, outbox.MAX_PAUSE)
         assert least <= pause <= (1 + outbox.JITTER) * least
-    assert pauses[-1] >= outbox.LONGEST_PAUSE
+    assert pauses[-1] >= outbox.MAX_PAUSE
     assert len(set(pauses[-3:])) == 3, "pauses differ, so that retries spread"
 
 
 def test_a_message_that_fails_too_often_is_dead_until_it_is_retried(monkeypatch):
     emit("bad", "good")
-    monkeypatch.setattr(outbox, "MOST_ATTEMPTS", 2)
+    monkeypatch.setattr(outbox, "MAX_ATTEMPTS", 2)
 
     def handle(payload: object) -> None:
         if payload == "bad":
@@ -266,7 +266,7 @@ def test_a_handler_that_is_called_at_most_once_is_called_after_the_commit():
 
 
 def test_what_had_no_effect_for_certain_is_tried_again_and_dead_in_the_end(monkeypatch):
-    monkeypatch.setattr(outbox, "MOST_ATTEMPTS", 3)
+    monkeypatch.setattr(outbox, "MAX_ATTEMPTS", 3)
     asked = []
 
     def refuse(payload: object) -> None:

@@ -57,7 +57,7 @@ def answer(
 
 
 class GatedHandler:
-    """Serves one batch each time that ``go_on`` is released."""
+    """Serves one batch each time that `go_on` is released."""
 
     def __init__(self, serve: Callable[[Drain], list[int]] = answer) -> None:
         self.serve = serve

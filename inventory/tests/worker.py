@@ -81,9 +81,9 @@ def serve(pipe: Connection, setup: dict[str, Any]) -> None:
 
     Args:
         pipe: brings commands, takes their results.
-        setup: ``database`` (its name) and ``redis`` (its URL); optionally ``port`` (of the
-            database), ``pool_timeout`` and ``lease`` (in seconds), ``override`` (settings), and
-            ``prepare`` (a function to call first).
+        setup: `database` (its name) and `redis` (its URL); optionally `port` (of the
+            database), `pool_timeout` and `lease` (in seconds), `override` (settings), and
+            `prepare` (a function to call first).
     """
     database = settings.DATABASES["default"]
     database["NAME"] = setup["database"]

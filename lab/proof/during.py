@@ -12,7 +12,7 @@ from lab.proof import snapshot
 from loadtest.checker.snapshot import Item
 from loadtest.orchestrator import RunFiles
 
-MOST_SNAPSHOTS = 200
+MAX_SNAPSHOTS = 200
 """Snapshots kept during a run, spread over the time that it is to last."""
 
 
@@ -27,14 +27,14 @@ class During:
 
     def __init__(self, sales: Sequence[int], files: RunFiles, seconds: float) -> None:
         self._sales, self._files = sales, files
-        self._pause = seconds / MOST_SNAPSHOTS
+        self._pause = seconds / MAX_SNAPSHOTS
         self._next = 0.0
         self._taken = 0
 
     def look(self) -> Item | None:
         """Read the first sale's item; None if the database does not answer now."""
         try:
-            if self._taken < MOST_SNAPSHOTS and time.monotonic() >= self._next:
+            if self._taken < MAX_SNAPSHOTS and time.monotonic() >= self._next:
                 path = self._files.path / f"during-{self._taken:03}.snapshot"
                 try:
                     snapshot.write(path, self._sales, items_only=True)

@@ -29,7 +29,7 @@ from shop.audit import Report
 from shop.management.commands import audit as audit_command
 from shop.tests.screens import WIDTHS, assert_whole, screen
 
-LONGEST_FILE = max(
+MAX_FILE = max(
     (
         str(path.relative_to(environment.PROJECT))
         for path in environment.PROJECT.glob("shop/**/*.py")
@@ -91,8 +91,8 @@ def test_the_tables_of_the_scaling_model(width):
 
 
 def test_the_table_of_a_walk(width):
-    walk = Walk("a purchase", Counter({LONGEST_FILE: 12_345}), 158)
-    assert_whole(screen(width, walk_command._table(walk)), width, LONGEST_FILE, "12345")
+    walk = Walk("a purchase", Counter({MAX_FILE: 12_345}), 158)
+    assert_whole(screen(width, walk_command._table(walk)), width, MAX_FILE, "12345")
 
 
 def test_the_table_of_an_audit(width, capsys):

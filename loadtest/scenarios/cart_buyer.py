@@ -15,7 +15,7 @@ from loadtest.purchases import Part
 from loadtest.shopper import Shopper
 
 # Lines of a cart, at most.
-MOST_LINES = 3
+MAX_LINES = 3
 # Of the lines, how many are for more than one unit.
 SEVERAL = 0.25
 # Of the carts, how many are cancelled in one line.
@@ -25,7 +25,7 @@ CANCELLED = 0.3
 def fill_cart(shopper: Shopper, random: Random) -> None:
     """Buy some of each of some sales, and sometimes pay."""
     sales = list(shopper.sales.values())
-    number = random.randint(min(2, len(sales)), min(MOST_LINES, len(sales)))
+    number = random.randint(min(2, len(sales)), min(MAX_LINES, len(sales)))
     cart = Cart.of({sale: _quantity(random) for sale in random.sample(sales, number)})
     answer = shopper.check_out(cart)
     if classify(answer.status, answer.code, answer.order) == INFO or random.random() < 0.3:

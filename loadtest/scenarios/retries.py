@@ -17,7 +17,7 @@ ASK_AGAIN = 0.2
 # Of those who were told that all are gone, how many look at the sale.
 LOOK = 0.3
 # The longest wait between two attempts in a rush, in seconds.
-LONGEST_WAIT = 1.0
+MAX_WAIT = 1.0
 
 
 def unknown(answer: Answer) -> bool:
@@ -34,7 +34,7 @@ def order_with_retries(
         if answer.code != "busy" and not (also_unknown and unknown(answer)):
             break
         # Spread out, or all come back together.
-        shopper.sleep(min(answer.retry_after or 0.2, LONGEST_WAIT) * (0.5 + random.random() / 2))
+        shopper.sleep(min(answer.retry_after or 0.2, MAX_WAIT) * (0.5 + random.random() / 2))
     if answer.order is not None and random.random() < ASK_AGAIN:
         shopper.order(purchase)
     if answer.code == "sold_out" and random.random() < LOOK:
@@ -49,7 +49,7 @@ def order_when_back(shopper: Shopper, sale: Sale, quantity: int, random: Random)
         answer = order_with_retries(shopper, purchase, random, also_unknown=True)
         if answer.code != "sold_out":
             break
-        shopper.sleep(LONGEST_WAIT * (0.5 + random.random() / 2))
+        shopper.sleep(MAX_WAIT * (0.5 + random.random() / 2))
     return answer
 
 
@@ -64,5 +64,5 @@ def pay_until_paid(shopper: Shopper, order: str, random: Random) -> bool:
         again = answer.code in ("payment_declined", "busy") or unknown(answer)
         if answer.shown is None and not again:
             return False
-        shopper.sleep(LONGEST_WAIT / 2 * (0.5 + random.random() / 2))
+        shopper.sleep(MAX_WAIT / 2 * (0.5 + random.random() / 2))
     return False

@@ -12,7 +12,7 @@ from loadtest.scenarios.retries import order_with_retries
 from loadtest.shopper import Shopper
 
 # Units of a line, at most.
-MOST_UNITS = 6
+MAX_UNITS = 6
 # Of the orders, how many are carts.
 CARTS = 0.3
 
@@ -28,7 +28,7 @@ class Several(NamedTuple):
 def buy_several(shopper: Shopper, random: Random, role: str) -> Several | None:
     """Buy several units of the sale in a role, at times together with another sale's."""
     sale = shopper.sale_of(role)
-    quantity = random.randint(min(2, sale.limit), min(MOST_UNITS, sale.limit))
+    quantity = random.randint(min(2, sale.limit), min(MAX_UNITS, sale.limit))
     other = shopper.sale_of(LIMITED if role == BRIEF else BRIEF)
     if other != sale and random.random() < CARTS:
         answer = shopper.check_out(Cart.of({sale: quantity, other: 1}))

@@ -126,7 +126,7 @@ def test_only_the_last_runs_are_kept(tmp_path: Path) -> None:
 
 
 def test_snapshots_of_a_long_run_are_thinned_out(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(runs, "MOST_SNAPSHOTS", 8)
+    monkeypatch.setattr(runs, "MAX_SNAPSHOTS", 8)
     folder = runs.Runs(tmp_path).new()
     for moment in range(1, 101):
         folder.look(FIGURES, moment)

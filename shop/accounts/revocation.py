@@ -32,7 +32,7 @@ WAIT = 5.0
 PAUSE = 1.0
 """Seconds without a reading after one that failed."""
 
-LONGEST_TRANSACTION = timedelta(hours=1)
+MAX_TRANSACTION = timedelta(hours=1)
 """How much later than its beginning a generation may be committed, and so be visible."""
 
 
@@ -48,7 +48,7 @@ class Generations:
     """
 
     def __init__(self, lifetime: float) -> None:
-        self._memory = timedelta(seconds=lifetime) + LONGEST_TRANSACTION
+        self._memory = timedelta(seconds=lifetime) + MAX_TRANSACTION
         self._known: dict[int, int] = {}
         self._as_of = self._not_before = float("-inf")
         self._reading = threading.Lock()

@@ -1,1 +1,1 @@
-"""The JSON API under ``/api/v1/``, with the document that describes it."""
+"""The JSON API under `/api/v1/`, with the document that describes it."""

@@ -132,7 +132,7 @@ class ApiHandler:
 
 
 def _serves(request: HttpRequest) -> bool:
-    """Return whether ``ALLOWED_HOSTS`` has the host that a request is for."""
+    """Return whether `ALLOWED_HOSTS` has the host that a request is for."""
     try:
         request.get_host()
     except DisallowedHost:

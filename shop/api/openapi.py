@@ -232,7 +232,7 @@ def _good(answer: Answer, schemas: _Schemas, max_age: int) -> Json:
 
 
 def _codes(path: str, operation: Operation) -> list[str]:
-    """Every code that an operation may be refused with, in the order of ``PROBLEMS``."""
+    """Every code that an operation may be refused with, in the order of `PROBLEMS`."""
     found = {*operation.problems, "internal_error", "unknown_host"}
     found.add("busy" if operation.only_reads else "outcome_unknown")
     if operation.buyer:

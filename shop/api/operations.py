@@ -30,10 +30,10 @@ from shop.shares import READERS
 
 log = logging.getLogger(__name__)
 
-LARGEST_ID = 2**63 - 1
+MAX_ID = 2**63 - 1
 JSON_LINES = "application/x-ndjson"
 
-LARGEST_BODY = 16 * 1024
+MAX_BODY = 16 * 1024
 """Bytes. The largest real request has a few hundred."""
 
 B = TypeVar("B")
@@ -55,7 +55,7 @@ class Answer:
     """A good answer.
 
     Attributes:
-        content: type of the document; ``str`` for JSON lines.
+        content: type of the document; `str` for JSON lines.
         meaning: what the status says here.
         links: operations that may follow, each with its path parameter and the member of this
             answer that the parameter is taken from.
@@ -71,19 +71,19 @@ class Operation:
     """Decorator that makes a view of a function, and says what the call takes and answers.
 
     The function is called with the request, the ids of the path, and what is asked for below. It
-    returns a status and a document, and refuses by raising ``Refusal``.
+    returns a status and a document, and refuses by raising `Refusal`.
 
     Attributes:
         method: of HTTP.
         tag: the heading that it stands under in the documentation.
         answers: by status.
         problems: codes of its refusals, beyond those that follow from the other attributes.
-        buyer: it needs a buyer token; passed on as ``buyer``, the user's id.
+        buyer: it needs a buyer token; passed on as `buyer`, the user's id.
         limited: it counts towards the buyer's rate limit.
-        key: whether it needs an idempotency key; passed on as ``key``.
-        body: type of the JSON body; passed on decoded as ``body``.
+        key: whether it needs an idempotency key; passed on as `key`.
+        body: type of the JSON body; passed on decoded as `body`.
         signed_body: type of a body that is passed on as it came, since it is signed.
-        query: type of the query string; passed on decoded as ``query``.
+        query: type of the query string; passed on decoded as `query`.
         headers: further request headers, with what they mean.
         share: what it may use, so that it lets no other kind of request wait.
         max_age: seconds for which any cache may repeat a good answer, which is the same for all;
@@ -114,7 +114,7 @@ class Operation:
                 reply.headers.append(("Allow", self.method))
                 return reply
             try:
-                if ids and max(ids.values()) > LARGEST_ID:
+                if ids and max(ids.values()) > MAX_ID:
                     raise Refusal("not_found")
                 result = function(request, **ids, **read(request))
                 if isinstance(result, HttpResponseBase):
@@ -226,7 +226,7 @@ def raw_body(request: HttpRequest) -> bytes:
         Refusal: 413 if it is too large, 400 if it ends early or comes without its length.
     """
     length = request.META.get("CONTENT_LENGTH") or "0"
-    if not length.isdecimal() or int(length) > LARGEST_BODY:
+    if not length.isdecimal() or int(length) > MAX_BODY:
         raise Refusal("too_large")
     try:
         return whole_body(request)

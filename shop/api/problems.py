@@ -1,4 +1,4 @@
-"""Refusals as ``application/problem+json`` (RFC 9457), with a stable ``code``."""
+"""Refusals as `application/problem+json` (RFC 9457), with a stable `code`."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ def problem(request: HttpRequest, code: str, *, detail: str = "", **more: int) -
 
     Args:
         request: for its Accept-Language header.
-        code: one of ``PROBLEMS``.
+        code: one of `PROBLEMS`.
         detail: what exactly is wrong, in English.
-        more: further members, such as ``available``.
+        more: further members, such as `available`.
     """
     # No middleware has found the language: only a refusal pays for it.
     body = _body(code, _language(request), detail, tuple(more.items()))
@@ -61,7 +61,7 @@ def problem(request: HttpRequest, code: str, *, detail: str = "", **more: int) -
 
 
 def document(code: str, *, language: str = "en", detail: str = "", **more: int) -> Problem:
-    """Build a problem as the API shows it; the other arguments are those of ``problem``."""
+    """Build a problem as the API shows it; the other arguments are those of `problem`."""
     with override(language):
         title = str(PROBLEMS[code].title)
         if more.get("may_come_back"):

@@ -11,14 +11,14 @@ from uuid import UUID
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from inventory.selling.cart import MOST_LINES
-from shop.checkout.purchase import MOST_UNITS
+from inventory.selling.cart import MAX_LINES
+from shop.checkout.purchase import MAX_UNITS
 from shop.money import Money
 from shop.orders.states import Status
 from shop.refusals import PROBLEMS
 
 Id = Annotated[int, Meta(ge=1, le=2**63 - 1)]
-Units = Annotated[int, Meta(ge=1, le=MOST_UNITS, description="Units.")]
+Units = Annotated[int, Meta(ge=1, le=MAX_UNITS, description="Units.")]
 Count = Annotated[int, Meta(ge=0)]
 Moment = Annotated[datetime, Meta(tz=True)]
 
@@ -43,7 +43,7 @@ class Request(Struct, forbid_unknown_fields=True):
 
     Attributes:
         codes: the problem code of each member that is missing or wrong; by default
-            ``invalid_request``.
+            `invalid_request`.
         also: what else the JSON Schema says.
     """
 
@@ -81,7 +81,7 @@ class Cart(Request):
 
     lines: Annotated[
         list[CartLine],
-        Meta(min_length=1, max_length=MOST_LINES, description="Each of another sale."),
+        Meta(min_length=1, max_length=MAX_LINES, description="Each of another sale."),
     ]
 
 

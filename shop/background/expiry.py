@@ -1,11 +1,11 @@
 """Expire unpaid orders soon after their deadline, which a delay queue tracks.
 
 The queue only saves time: its consumer looks at the due orders every second, whereas the sweep
-(``orders.expire``) scans all orders less often. The database decides by its own clock whether an
+(`orders.expire`) scans all orders less often. The database decides by its own clock whether an
 order is due, so the queue's clock may be wrong; the sweep finds all orders, so the queue may be
 lost.
 
-An order enters the queue when its ``orders.opened`` message is followed up.
+An order enters the queue when its `orders.opened` message is followed up.
 """
 
 from __future__ import annotations

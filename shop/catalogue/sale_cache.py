@@ -20,10 +20,10 @@ from django.db import connection
 FRESH = 1.0
 """Seconds that a sale is cached."""
 
-MOST_SALES = 10_000
+MAX_SALES = 10_000
 """Cached sales; when there are more, the cache starts over."""
 
-MOST_AT_ONCE = 1_000
+MAX_AT_ONCE = 1_000
 """Sales that are read again in one query."""
 
 READ = """
@@ -48,7 +48,7 @@ class Window(Protocol):
 
 
 def why_closed(window: Window, now: datetime) -> str | None:
-    """Return why a sale is closed at a moment: a code of ``shop.refusals``, or None if open."""
+    """Return why a sale is closed at a moment: a code of `shop.refusals`, or None if open."""
     if now < window.starts_at:
         return "not_started"
     if now >= window.ends_at:
@@ -80,7 +80,7 @@ class CachedSale:
         return self.clock + timedelta(seconds=time.monotonic())
 
     def closed(self) -> str | None:
-        """Return why the sale is closed now: a code of ``shop.refusals``, or None if it is open."""
+        """Return why the sale is closed now: a code of `shop.refusals`, or None if it is open."""
         return why_closed(self, self.now())
 
 
@@ -111,7 +111,7 @@ class SaleCache:
         asked_for, self._asked_for = self._asked_for, set()
         soon = now + FRESH / 2
         others = [each for each in asked_for - {sale} if self._fresh_until.get(each, 0.0) < soon]
-        due = [sale, *others[: MOST_AT_ONCE - 1]]
+        due = [sale, *others[: MAX_AT_ONCE - 1]]
         self._fresh_until.update(dict.fromkeys(due, now + FRESH))
         return self._read(due)
 
@@ -132,7 +132,7 @@ class SaleCache:
             rows = cursor.fetchall()
         received = timedelta(seconds=time.monotonic())
         read = {sale: CachedSale(*(sale, *fields, now - received)) for now, sale, *fields in rows}
-        if len(self._sales) + len(read.keys() - self._sales.keys()) > MOST_SALES:
+        if len(self._sales) + len(read.keys() - self._sales.keys()) > MAX_SALES:
             self._sales.clear()
             self._fresh_until.clear()
         for sale, cached in read.items():

@@ -16,7 +16,7 @@ from inventory import services
 FRESH = 1.0
 """Seconds that an answer is cached."""
 
-MOST_ITEMS = 10_000
+MAX_ITEMS = 10_000
 """Cached items; when there are more, the cache starts over."""
 
 
@@ -31,7 +31,7 @@ class AvailabilityCache:
         """Whether units are held without payment, as of about a second ago."""
         if time.monotonic() < self._fresh_until.get(item, 0.0):
             return self._answers.get(item, False)
-        if len(self._fresh_until) >= MOST_ITEMS:
+        if len(self._fresh_until) >= MAX_ITEMS:
             self._answers.clear()
             self._fresh_until.clear()
         # One request queries again; concurrent ones use the cached answer.

@@ -23,7 +23,7 @@ from inventory.outcomes import (
     Purchase,
     SoldOut,
 )
-from inventory.selling.cart import MOST_LINES, LineRefused, line_keys
+from inventory.selling.cart import MAX_LINES, LineRefused, line_keys
 from inventory.selling.guard import NoSuchItem
 from inventory.tracing import hooks
 from shop.accounts.models import User
@@ -33,7 +33,7 @@ from shop.orders import Opened, open_cart, open_orders
 from shop.orders.models import Order
 from shop.refusals import Refusal
 
-MOST_UNITS = 1000
+MAX_UNITS = 1000
 """Units per line; far above any limit, far below what a column can hold."""
 
 NOT_SOLD = (Declined, Busy, OutcomeUnknown, NoSuchItem, IntegrityError)
@@ -73,7 +73,7 @@ def buy(sale: int, buyer: int, key: UUID, quantity: int) -> Bought:
     Raises:
         Refusal: with its code.
     """
-    if not 1 <= quantity <= MOST_UNITS:
+    if not 1 <= quantity <= MAX_UNITS:
         raise Refusal("invalid_quantity")
     cached = _cached(sale)
     purchase = Purchase(
@@ -101,7 +101,7 @@ def check_out(buyer: int, key: UUID, wanted: Sequence[Wanted]) -> Bought:
         wanted: the lines, each of a different sale, in any order.
 
     Raises:
-        Refusal: with its code, and the line's ``sale``.
+        Refusal: with its code, and the line's `sale`.
     """
     # Sorted, so that a repeated cart makes the same purchases in the same order.
     lines = sorted(wanted, key=lambda line: line.sale)
@@ -129,10 +129,10 @@ def check_out(buyer: int, key: UUID, wanted: Sequence[Wanted]) -> Bought:
 
 
 def _check(lines: Sequence[Wanted]) -> None:
-    if not 1 <= len(lines) <= MOST_LINES or len({line.sale for line in lines}) < len(lines):
+    if not 1 <= len(lines) <= MAX_LINES or len({line.sale for line in lines}) < len(lines):
         raise Refusal("invalid_cart")
     for line in lines:
-        if not 1 <= line.quantity <= MOST_UNITS:
+        if not 1 <= line.quantity <= MAX_UNITS:
             raise Refusal("invalid_quantity", sale=line.sale)
 
 

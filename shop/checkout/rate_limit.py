@@ -12,7 +12,7 @@ from functools import cache
 
 from django.conf import settings
 
-MOST_BUYERS = 50_000
+MAX_BUYERS = 50_000
 """Buckets per generation, about 10 MB; older ones are forgotten, which makes them full."""
 
 
@@ -40,7 +40,7 @@ class Limiter:
         tokens = min(self._burst, tokens + (now - since) * self._rate)
         allowed = tokens >= 1
         self._young[buyer] = (tokens - 1 if allowed else tokens, now)
-        if len(self._young) > MOST_BUYERS:
+        if len(self._young) > MAX_BUYERS:
             self._young, self._old = {}, self._young
         return allowed
 

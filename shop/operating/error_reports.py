@@ -36,7 +36,7 @@ def start() -> None:
 
 
 def options() -> dict[str, Any]:
-    """Return the options of ``sentry_sdk.init``."""
+    """Return the options of `sentry_sdk.init`."""
     return {
         "dsn": environment.text("SENTRY_DSN"),
         "send_default_pii": False,

@@ -22,7 +22,7 @@ LONGEST = 2.0
 """Seconds to wait for all answers; less than the usual time-outs of probes and scrapes."""
 
 KEPT = 1.0
-"""Seconds for which an answer of ``ready`` is repeated: a stranger's calls cost no query each."""
+"""Seconds for which an answer of `ready` is repeated: a stranger's calls cost no query each."""
 
 LATE = 60.0
 """Seconds of outbox lag from which a replica reports that the follow-up is late."""
@@ -46,7 +46,7 @@ _under_way: set[str] = set()
 
 
 def asked(questions: Mapping[str, Callable[[], Any]]) -> dict[str, Answer]:
-    """Ask all questions at once and wait for at most ``LONGEST`` seconds.
+    """Ask all questions at once and wait for at most `LONGEST` seconds.
 
     Threads, because a paused server ignores a time limit that only itself would keep.
     """
@@ -144,7 +144,7 @@ def ready(request: HttpRequest) -> HttpResponse:
     """Answer 200 if the database answers, without which nothing can be sold; otherwise 503.
 
     The shop sells without Redis and broker, and while the follow-up is late, so these make it
-    ``degraded`` and take no replica out of service.
+    `degraded` and take no replica out of service.
     """
     at, status, body = _last.get("ready", (0.0, 0, b""))
     if not status or time.monotonic() - at > KEPT:

@@ -1,8 +1,8 @@
 """Log lines as JSON, each with the ids of the request, task and order that it is about.
 
 A request costs one assignment: its ids are read when something is logged, which is rare. The
-proxy's ``X-Request-ID`` (docker/nginx) is the request's id, and its answer carries it too; a
-``traceparent`` header (W3C Trace Context) gives the trace's.
+proxy's `X-Request-ID` (docker/nginx) is the request's id, and its answer carries it too; a
+`traceparent` header (W3C Trace Context) gives the trace's.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ task: ContextVar[tuple[str, str] | None] = ContextVar("task", default=None)
 """The name and id of the Celery task to which this thread's lines belong, until its next one."""
 
 _ORDINARY = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
-"""Attributes of every record; any other was given as ``extra``."""
+"""Attributes of every record; any other was given as `extra`."""
 
 
 def ids() -> dict[str, str]:

@@ -23,7 +23,7 @@ REQUIRED = (
     *("PSP_URL", "PSP_KEY", "PSP_WEBHOOK_SECRET"),
 )
 
-SHORTEST_WEBHOOK_SECRET = 32
+MIN_WEBHOOK_SECRET = 32
 """Characters. Providers give out more; HMAC-SHA256 gains nothing from more bytes than these."""
 
 DIFFERENT = django_checks.SECRET_KEY_MIN_UNIQUE_CHARACTERS
@@ -96,9 +96,9 @@ def _unsafe() -> Iterator[str]:
             f"ones, and not begin with {prefix}: whoever guesses it signs in as anybody. "
             "Make one with `openssl rand -hex 32`."
         )
-    if secret and not _is_random(secret, SHORTEST_WEBHOOK_SECRET):
+    if secret and not _is_random(secret, MIN_WEBHOOK_SECRET):
         yield (
-            f"PSP_WEBHOOK_SECRET must have at least {SHORTEST_WEBHOOK_SECRET} characters, "
+            f"PSP_WEBHOOK_SECRET must have at least {MIN_WEBHOOK_SECRET} characters, "
             f"at least {DIFFERENT} different ones: whoever guesses it reports payments that were "
             "never made."
         )

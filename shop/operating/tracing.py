@@ -2,7 +2,7 @@
 
 A request has a span. The leader of a batch spans the batch in its own request's trace, with a link
 to the request of every purchase in it, and each of these links back. The outbox message and the
-mail store the ``traceparent`` of their cause, so they continue its trace in Celery, with a link to
+mail store the `traceparent` of their cause, so they continue its trace in Celery, with a link to
 the task that did the work. A task that finds nothing to do has no span: the sweeps run every
 second.
 
@@ -44,7 +44,7 @@ def start(kind: str) -> None:
     """Trace this process, if OTEL_TRACES_EXPORTER says so.
 
     Args:
-        kind: ``web`` or ``celery``; the service is `shop-` and this, unless OTEL_SERVICE_NAME is
+        kind: `web` or `celery`; the service is `shop-` and this, unless OTEL_SERVICE_NAME is
             set.
 
     Raises:
@@ -174,7 +174,7 @@ class Traces:
         return self._api.get_current_span()
 
     def parent(self) -> str:
-        """Return the current span as a ``traceparent``; empty if there is none."""
+        """Return the current span as a `traceparent`; empty if there is none."""
         span = self.current()
         return traceparent(span) if span.get_span_context().is_valid else ""
 

@@ -123,7 +123,7 @@ def by_halves(what: str, expire: Callable[[Sequence[int]], T], ids: Sequence[int
 def expire_those(orders: Iterable[int]) -> int:
     """Expire those of these orders whose deadline has passed; return how many.
 
-    As safe as :func:`expire`: the database decides on each order.
+    As safe as `expire`: the database decides on each order.
     """
     due = services.due_of(OrderLine.objects.filter(order__in=orders).values_list("pk", flat=True))
     return _expire(due) if due else 0

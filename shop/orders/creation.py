@@ -64,7 +64,7 @@ FROM opening
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A new order of one line, with the attributes of :class:`Order`: a model instance, one per
+    """A new order of one line, with the attributes of `Order`: a model instance, one per
     purchase of a batch, would cost ten times as much.
     """
 

@@ -77,7 +77,7 @@ class Order(models.Model):
 
     @property
     def contents(self) -> str:
-        """Return quantities and products, such as ``2 × Phone, 1 × Watch``."""
+        """Return quantities and products, such as `2 × Phone, 1 × Watch`."""
         lines = self.lines.all()
         return ", ".join(f"{line.quantity} × {line.sale.product.local_name}" for line in lines)
 
@@ -130,7 +130,7 @@ class OrderEvent(models.Model):
     """
 
     class Kind(models.TextChoices):
-        """The kind of event. The first ones are the steps of :mod:`shop.orders.states`."""
+        """The kind of event. The first ones are the steps of `shop.orders.states`."""
 
         PAID = "paid", "paid"
         PAID_LATE = "paid_late", "paid late, and the units were still there"

@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
-from inventory.selling.cart import MOST_LINES
+from inventory.selling.cart import MAX_LINES
 from shop.catalogue.models import Sale
 from shop.checkout.purchase import Wanted, check_out
 from shop.orders.models import Order
@@ -80,7 +80,7 @@ def change(request: HttpRequest, sale: int) -> HttpResponse:
     kept.pop(str(sale), None)
     if quantity := form.cleaned_data["quantity"]:
         others = Sale.objects.filter(pk__in=map(int, kept)).exclude(currency=currency)
-        if len(kept) >= MOST_LINES or others.exists():
+        if len(kept) >= MAX_LINES or others.exists():
             messages.error(request, refusals.message("invalid_cart"))
             return redirect("cart")
         kept[str(sale)] = quantity

@@ -38,7 +38,7 @@ def openapi(request: HttpRequest) -> HttpResponse:
 def browse(request: HttpRequest) -> HttpResponse:
     """Show the documentation and a table of problem codes, each with its anchor.
 
-    A problem's ``type`` is the address of its anchor.
+    A problem's `type` is the address of its anchor.
     """
     response = render(request, "shop/docs.html", {"problems": PROBLEMS})
     response.headers[headers.POLICY] = headers.API_DOCS

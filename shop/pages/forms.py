@@ -7,14 +7,14 @@ from django.contrib.auth.forms import UserCreationForm
 
 from shop.accounts.forms import NormalUsernameField
 from shop.accounts.models import User
-from shop.checkout.purchase import MOST_UNITS
+from shop.checkout.purchase import MAX_UNITS
 
 
 class BuyForm(forms.Form):
     """A purchase: the page's idempotency key and the quantity."""
 
     key = forms.UUIDField()
-    quantity = forms.IntegerField(min_value=1, max_value=MOST_UNITS)
+    quantity = forms.IntegerField(min_value=1, max_value=MAX_UNITS)
 
     def refusal(self) -> str:
         """Return the code of the form's error."""
@@ -24,7 +24,7 @@ class BuyForm(forms.Form):
 class LineForm(forms.Form):
     """The quantity of a sale in the cart; 0 removes it."""
 
-    quantity = forms.IntegerField(min_value=0, max_value=MOST_UNITS)
+    quantity = forms.IntegerField(min_value=0, max_value=MAX_UNITS)
 
 
 class PartForm(BuyForm):

@@ -56,7 +56,7 @@ LABELS: dict[str, dict[str, Promise]] = {
         "refund_failed": _("The refund failed; we are looking into it"),
     },
 }
-"""By subject, then by value: ``LABELS["order_status"]["paid"]``."""
+"""By subject, then by value: `LABELS["order_status"]["paid"]`."""
 
 
 SCRIPT: dict[str, Promise] = {

@@ -13,10 +13,10 @@ from shop.catalogue.models import Sale
 from shop.catalogue.sale_cache import why_closed
 from shop.catalogue.sales import held
 
-MOST_SHOWN = 24
+MAX_SHOWN = 24
 """Sales on the home page; load tests leave hundreds behind."""
 
-MOST_GONE = 6
+MAX_GONE = 6
 """Of these, past sales."""
 
 
@@ -84,7 +84,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Shelf:
-    """A section of the home page: its name, as in ``LABELS["shelf"]``, and its sales."""
+    """A section of the home page: its name, as in `LABELS["shelf"]`, and its sales."""
 
     heading: str
     offers: list[Offer]
@@ -105,11 +105,11 @@ def shelves() -> list[Shelf]:
     last = When(ends_at__lte=Now(), then=Value(2))
     late = When(item__available=0, then=Value(1))
     order = Case(last, late, default=Value(0))
-    offers = list(_offers(Sale.objects.order_by(order, "-starts_at", "-pk")[:MOST_SHOWN]))
+    offers = list(_offers(Sale.objects.order_by(order, "-starts_at", "-pk")[:MAX_SHOWN]))
     full = [
         Shelf("on_now", _of(offers, "open", "paused")),
         Shelf("coming_up", _of(offers, "not_started")[::-1]),
-        Shelf("over", _of(offers, "sold_out", "ended")[:MOST_GONE]),
+        Shelf("over", _of(offers, "sold_out", "ended")[:MAX_GONE]),
     ]
     return [shelf for shelf in full if shelf.offers]
 

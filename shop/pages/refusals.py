@@ -24,7 +24,7 @@ def message(code: str, *, may_come_back: int = False, **_: int) -> str:
     """Return a page's message for a code, in the visitor's language.
 
     Args:
-        code: one of ``PROBLEMS``.
+        code: one of `PROBLEMS`.
         may_come_back: unpaid orders hold units that may go back on sale.
     """
     if may_come_back:

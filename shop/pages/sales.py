@@ -24,7 +24,7 @@ def home(request: HttpRequest) -> HttpResponse:
     """Show the current, upcoming and past sales.
 
     The sections are the same for all visitors and cached for a second, because everyone looks at
-    an opening. The template calls ``shelves`` when the cache is empty.
+    an opening. The template calls `shelves` when the cache is empty.
     """
     context = {"shelves": offers.shelves, "now": database_time()}
     return render(request, "shop/home.html", context)

@@ -1,12 +1,12 @@
 """The interface of a payment provider: every call that the shop makes.
 
-To use a real provider, implement :class:`Provider` and name it in ``PAYMENT_PROVIDER``. The shop
+To use a real provider, implement `Provider` and name it in `PAYMENT_PROVIDER`. The shop
 relies on this:
 
 - Every call that moves money carries an idempotency key. Repeats of a request with its key get the
   first answer, however many and however late.
 - Only a definite answer is definite. A timeout, a cut connection or a server error is
-  :class:`PaymentUnknown`: the request may have succeeded, and repeating it gets the result.
+  `PaymentUnknown`: the request may have succeeded, and repeating it gets the result.
 - Later changes (such as a capture that takes a while) arrive as signed webhooks, at least once
   and in any order.
 """
@@ -52,8 +52,8 @@ class Intent:
         order: the shop's order id.
         amount: to be captured, or captured; in minor units.
         currency: ISO 4217 code.
-        status: ``requires_capture`` (nothing moved yet), ``processing`` (a webhook will follow),
-            ``captured``, ``failed`` or ``cancelled``.
+        status: `requires_capture` (nothing moved yet), `processing` (a webhook will follow),
+            `captured`, `failed` or `cancelled`.
         refunded: amount refunded so far.
     """
 
@@ -73,7 +73,7 @@ class ProviderRefund:
         id: the provider's id.
         intent: the refunded payment.
         amount: in minor units of the payment's currency.
-        status: ``pending`` (a webhook will follow), ``succeeded`` or ``failed``.
+        status: `pending` (a webhook will follow), `succeeded` or `failed`.
     """
 
     id: str
@@ -85,8 +85,8 @@ class ProviderRefund:
 class Provider(ABC):
     """What a payment provider does for the shop.
 
-    Every method may raise :class:`PaymentUnknown`, and those that move money
-    :class:`PaymentDeclined`. They are never called inside a database transaction, which would make
+    Every method may raise `PaymentUnknown`, and those that move money
+    `PaymentDeclined`. They are never called inside a database transaction, which would make
     others wait for the provider.
     """
 
@@ -103,7 +103,7 @@ class Provider(ABC):
 
     @abstractmethod
     def capture(self, intent: str, *, key: str) -> Intent:
-        """Capture the money; ``captured``, or ``processing`` if that takes a while."""
+        """Capture the money; `captured`, or `processing` if that takes a while."""
 
     @abstractmethod
     def cancel(self, intent: str, *, key: str) -> Intent:

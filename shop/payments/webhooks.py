@@ -66,7 +66,7 @@ def receive(body: bytes, signature: str) -> None:
 
     Args:
         body: exactly as received; re-encoding could change what was signed.
-        signature: of the header ``PSP-Signature``.
+        signature: of the header `PSP-Signature`.
 
     Raises:
         NotFromProvider: the signature is wrong or old; nothing was read.

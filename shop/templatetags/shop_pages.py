@@ -28,7 +28,7 @@ NO_PICTURE = "parcel"
 
 @register.simple_tag
 def label(subject: str, value: str) -> str:
-    """Write the label of a value: ``{% label "order_status" order.status %}``."""
+    """Write the label of a value: `{% label "order_status" order.status %}`."""
     return str(LABELS[subject][value])
 
 

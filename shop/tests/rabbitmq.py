@@ -15,7 +15,7 @@ PROGRAM = "/usr/lib/rabbitmq/bin/rabbitmq-server"
 
 
 class RabbitMQ(Server):
-    """``with RabbitMQ() as rabbit: rabbit.endpoint``."""
+    """`with RabbitMQ() as rabbit: rabbit.endpoint`."""
 
     name = "rabbitmq"
     need = programs("RabbitMQ", "rabbitmq-server", "epmd", package="rabbitmq-server")

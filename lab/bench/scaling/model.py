@@ -17,7 +17,7 @@ from typing import Any
 
 import simpy
 
-from inventory.selling.several_items import FEW, GATHER, MOST_ITEMS
+from inventory.selling.several_items import FEW, GATHER, MAX_ITEMS
 from shop.catalogue.sale_cache import FRESH
 
 Steps = Generator[simpy.Event, Any, Any]
@@ -220,7 +220,7 @@ class _Simulation:
         process.sells_several = True
         while joined:
             yield self.env.timeout(GATHER)
-            taken = _drain(joined, MOST_ITEMS)
+            taken = _drain(joined, MAX_ITEMS)
             yield from self.compute(costs.web_batch * costs.held, process.thread, process.cores)
             batch = [bought for _, tickets, _ in taken for bought in tickets]
             yield from self.transact(process, batch, sorted(item for item, _, _ in taken))

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from inventory.selling.several_items import MOST_ITEMS
+from inventory.selling.several_items import MAX_ITEMS
 from lab.bench.scaling import report
 from lab.bench.scaling.fit import check, fit
 from lab.bench.scaling.measure import Point, Setup
@@ -50,7 +50,7 @@ def test_items_with_few_buyers_each_share_transactions() -> None:
 def test_a_transaction_has_at_most_64_items() -> None:
     # 300 buyers of a million items: hardly any two want the same one.
     said = simulate(COSTS, World(1, 1, 2, 300, items=1_000_000))
-    assert said.batch == pytest.approx(MOST_ITEMS, rel=0.02)
+    assert said.batch == pytest.approx(MAX_ITEMS, rel=0.02)
 
 
 def test_one_item_costs_nothing_for_further_items() -> None:

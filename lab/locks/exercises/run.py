@@ -23,7 +23,7 @@ SECONDS = 10
 PATIENCE = 6
 """How many times as long the process may take by the clock, if it computes nothing."""
 
-LARGEST_FILE = 64 * 1024
+MAX_FILE = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,8 @@ class Verdict:
 
 def run(exercise: Exercise, source: str, filename: str, *, seconds: int = SECONDS) -> Verdict:
     """Judge a file in a process of its own, which gets `seconds` of CPU time."""
-    if len(source.encode()) > LARGEST_FILE:
-        return Verdict(error=f"{filename}: larger than {LARGEST_FILE >> 10} KB")
+    if len(source.encode()) > MAX_FILE:
+        return Verdict(error=f"{filename}: larger than {MAX_FILE >> 10} KB")
     words = ["-B", "-m", judge.__name__, exercise.lesson.slug, filename, str(seconds)]
     with tempfile.TemporaryDirectory() as folder:
         try:

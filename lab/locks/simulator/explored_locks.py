@@ -22,10 +22,10 @@ from locking.backends.redis_protocol import SLICE, Keys
 from locking.backends.redis_shared import RedisReadLock, RedisSemaphore, RedisWriteLock
 from locking.base import LockError
 
-LONGEST_IDLE = 0.25
+MAX_IDLE = 0.25
 """Seconds. Waiters are woken when they get the lock: at once, and sooner than they would look."""
 
-LONGEST_IDLE_AFTER_FAULT = SLICE + LONGEST_IDLE
+MAX_IDLE_AFTER_FAULT = SLICE + MAX_IDLE
 """Seconds after a fault: the one waiter that was woken may have died, and the others look when
 their slice ends, or when the dead waiter has been silent for long enough."""
 
@@ -69,9 +69,9 @@ class ExploredLock:
     visitors: tuple[Role, ...]
     more: int = 0
     fair: bool = True
-    max_idle_after_fault: float = LONGEST_IDLE_AFTER_FAULT
+    max_idle_after_fault: float = MAX_IDLE_AFTER_FAULT
     monitor: type[Monitor] = Monitor
-    max_idle: float = LONGEST_IDLE
+    max_idle: float = MAX_IDLE
 
     @property
     def key(self) -> str:

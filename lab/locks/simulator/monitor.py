@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 NEVER = 1 << 62
 
 # A waiter reports every 2 s that it is alive, and counts as alive for 5 s.
-LONGEST_GHOST = 5 * MICROSECONDS
+MAX_GHOST = 5 * MICROSECONDS
 
 
 @dataclass(slots=True)
@@ -286,7 +286,7 @@ class Monitor:
         self._handed_at[heir] = self.world.now
         process = self.world.processes[heir]
         dead_for = self.world.now - process.crashed_at
-        if process.crashed and dead_for > LONGEST_GHOST:
+        if process.crashed and dead_for > MAX_GHOST:
             why = f"{giver} hands it to {heir}, who died {dead_for / MICROSECONDS:.1f} s ago"
             self.report(Wrong.GHOST, why, heir, giver)
 

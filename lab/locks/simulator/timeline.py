@@ -20,7 +20,7 @@ MICROSECONDS_OF_DAY = re.compile(r"\b1[67]\d{14}\b")
 # Their answers count down during a wait, but the rows still count as repeats.  The answer of
 # acquire.lua to a waiter begins with 0.
 COUNTING_DOWN = ("TTL", "PTTL", "acquire.lua", "shared_acquire.lua")
-LONGEST_CYCLE = 12
+MAX_CYCLE = 12
 START = EPOCH / MICROSECONDS
 
 
@@ -136,7 +136,7 @@ def folded(lines: list[Row]) -> Iterator[Row | tuple[int, int]]:
 def _repeats(lines: list[Row], place: int) -> tuple[int, int]:
     """Return the cycle of rows that repeats most from here: its length and number of repeats."""
     best = (1, 1)
-    for cycle in range(1, LONGEST_CYCLE + 1):
+    for cycle in range(1, MAX_CYCLE + 1):
         times = 1
         while place + cycle * (times + 1) <= len(lines) and all(
             lines[place + n].same_as(lines[place + cycle * times + n]) for n in range(cycle)

@@ -9,7 +9,7 @@ import pytest
 from lab.locks.exercises import cli as exercises
 from lab.locks.exercises.catalogue import SHOP, exercise
 from lab.locks.exercises.judge import judge
-from lab.locks.exercises.run import LARGEST_FILE, run
+from lab.locks.exercises.run import MAX_FILE, run
 from lab.locks.lessons import LESSONS, Lesson, find
 from lab.locks.simulator.cli import main
 
@@ -76,7 +76,7 @@ def test_a_lock_that_does_no_work_does_not_pass(source, why):
     [
         ("while True: pass", "f.py: not searched within 3 s; is there a loop"),
         ("kept = bytearray(1 << 34)", "f.py: it needs more than 1024 MB of memory"),
-        ("#" * (LARGEST_FILE + 1), "f.py: larger than 64 KB"),
+        ("#" * (MAX_FILE + 1), "f.py: larger than 64 KB"),
     ],
 )
 def test_a_file_that_eats_time_or_memory_is_stopped(source, error):

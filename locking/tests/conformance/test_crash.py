@@ -16,7 +16,7 @@ from locking.tests.conformance.conftest import Deployment, eventually, when_up
 MakeClient = Callable[..., Client]
 UntilInLine = Callable[[int], None]
 
-LONGEST_LEASE = 100.0
+MAX_LEASE = 100.0
 """Seconds: more than any backend's lease or session here."""
 
 
@@ -128,8 +128,8 @@ def test_a_release_that_no_server_hears_can_be_repeated(
     # A lease that the client has given up ends on the server only by itself: a ZooKeeper that is
     # starting may take a connection and not answer until then.
     def acquired() -> Any:
-        other.begin("acquire", LONGEST_LEASE)
-        return other.answer(LONGEST_LEASE + ANSWER_TIMEOUT)
+        other.begin("acquire", MAX_LEASE)
+        return other.answer(MAX_LEASE + ANSWER_TIMEOUT)
 
     assert when_up(acquired) != token or not deployment.capabilities.fence
     other.call("release")

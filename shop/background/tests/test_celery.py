@@ -280,7 +280,7 @@ def test_a_mail_that_cannot_be_sent_is_put_off_then_dead_and_blocks_no_other(
     settings, monkeypatch, admin_client
 ):
     settings.EMAIL_BACKEND = f"{__name__}.Refusing"
-    monkeypatch.setattr("inventory.outbox.MOST_ATTEMPTS", 2)
+    monkeypatch.setattr("inventory.outbox.MAX_ATTEMPTS", 2)
     sale = a_sale()
     bad, good = an_order(sale), an_order(sale)
     type(bad.buyer).objects.filter(pk=bad.buyer_id).update(email="bad@shop.example")
@@ -320,7 +320,7 @@ def test_mails_wait_without_attempts_while_the_mail_server_is_unreachable(settin
 
 
 def test_a_dead_message_is_shown_with_its_error_and_can_be_tried_again(admin_client, monkeypatch):
-    monkeypatch.setattr("inventory.outbox.MOST_ATTEMPTS", 1)
+    monkeypatch.setattr("inventory.outbox.MAX_ATTEMPTS", 1)
     monkeypatch.setitem(follow_up.HANDLERS, "orders.opened", lambda payload: 1 / 0)
     order = an_order(a_sale())
     follow_up.deliver()

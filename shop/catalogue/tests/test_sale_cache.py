@@ -137,7 +137,7 @@ def test_a_sale_that_is_not_there_is_asked_for_each_time_and_not_remembered(quer
 
 
 def test_the_memory_is_bounded(sale_of, db, monkeypatch):
-    monkeypatch.setattr(module, "MOST_SALES", 3)
+    monkeypatch.setattr(module, "MAX_SALES", 3)
     cache = SaleCache()
     sales = [sale_of().pk for _ in range(5)]
     for pk in sales:

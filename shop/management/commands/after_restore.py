@@ -1,4 +1,4 @@
-"""``manage.py after_restore``: never give out an id again that a lost row had."""
+"""`manage.py after_restore`: never give out an id again that a lost row had."""
 
 from argparse import ArgumentParser
 from typing import Any

@@ -1,4 +1,4 @@
-"""``manage.py audit``: compare the books, the orders and the provider's ledger."""
+"""`manage.py audit`: compare the books, the orders and the provider's ledger."""
 
 from __future__ import annotations
 

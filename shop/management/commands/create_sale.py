@@ -1,4 +1,4 @@
-"""``manage.py create_sale``: create a sale that is open now."""
+"""`manage.py create_sale`: create a sale that is open now."""
 
 import json
 from argparse import ArgumentParser

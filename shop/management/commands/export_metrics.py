@@ -11,7 +11,7 @@ from shop.operating.metrics import exporter
 
 
 class Command(BaseCommand):
-    """Serve ``/metrics`` until a signal ends it."""
+    """Serve `/metrics` until a signal ends it."""
 
     help = "Serve the metrics of all processes of METRICS_FOLDER to Prometheus."
     requires_system_checks = ()

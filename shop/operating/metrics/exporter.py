@@ -31,7 +31,7 @@ FAMILIES = {
 
 
 class Processes(Collector):
-    """The metrics of all processes, each with a label ``process``.
+    """The metrics of all processes, each with a label `process`.
 
     Not summed here: when a process ends, its counters vanish, and Prometheus would take a falling
     sum for a restart of all counters.
@@ -102,5 +102,5 @@ def registry() -> CollectorRegistry:
 
 
 def serve(address: str, port: int) -> tuple[WSGIServer, Any]:
-    """Serve ``/metrics`` until the process ends; return the server and its thread."""
+    """Serve `/metrics` until the process ends; return the server and its thread."""
     return start_http_server(port, address, registry())

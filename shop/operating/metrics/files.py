@@ -46,7 +46,7 @@ class Written:
         alive: it has written within the last seconds.
         started: when it began to write, in seconds since the epoch by this machine's clock.
         clock_ahead: seconds by which its clock was ahead of this machine's when it wrote.
-        snapshot: see ``inventory.metrics.Metrics.snapshot``.
+        snapshot: see `inventory.metrics.Metrics.snapshot`.
     """
 
     process: str
@@ -61,7 +61,7 @@ class Sums:
     """What all processes counted since the shop was started, dead processes included.
 
     Attributes:
-        counters: see ``inventory.metrics.totals``.
+        counters: see `inventory.metrics.totals`.
         processes: that are alive and sell.
         degraded: at least one of them sells without Redis.
     """
@@ -93,7 +93,7 @@ def publish(kind: str) -> None:
     """Keep this process's metrics on disk from now on, if there is a folder for them.
 
     Args:
-        kind: ``web`` or ``celery``.
+        kind: `web` or `celery`.
     """
     if (shared := folder()) is None:
         return

@@ -1,4 +1,4 @@
-"""Security headers of pages; those of calls are in ``shop/api/tests/test_handler.py``."""
+"""Security headers of pages; those of calls are in `shop/api/tests/test_handler.py`."""
 
 from __future__ import annotations
 
