@@ -17,7 +17,7 @@ def enter_virtual_environment() -> None:
     project = Path(__file__).resolve().parent
     folder = project / os.environ.get("VENV", ".venv")  # the Makefile's variable
     python = str(folder / "bin" / "python")
-    # The path is compared too: PYTHONHOME hides the prefix, and this must not go on for ever.
+    # The path is compared too: PYTHONHOME hides the prefix, and this must not go on forever.
     inside = sys.executable == python or Path(sys.prefix).resolve() == folder.resolve()
     if not inside and (folder / "pyvenv.cfg").exists() and os.access(python, os.X_OK):
         os.execv(python, [python, *sys.argv])

@@ -35,7 +35,7 @@ def call(shop: str, path: str, body: object) -> Any:
 
 
 def requests_of(sale: int, tokens: list[str]) -> Iterator[bytes]:
-    """Purchases of one unit, by all buyers in turn, for ever."""
+    """Purchases of one unit, by all buyers in turn, forever."""
     while True:
         for token in tokens:
             headers = {"Authorization": f"Bearer {token}", "Idempotency-Key": str(uuid4())}

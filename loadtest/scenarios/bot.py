@@ -6,7 +6,7 @@ from random import Random
 
 from loadtest.shopper import Shopper
 
-# Enough to go far beyond any limit; a shop that never says no must not keep a bot for ever.
+# Enough to go far beyond any limit; a shop that never says no must not keep a bot forever.
 SHOTS = 20
 
 

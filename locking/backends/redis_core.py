@@ -104,7 +104,7 @@ class Remote:
             ):
                 why = f"the caller itself holds {self.name!r} by another handle: use one handle"
                 if timeout is None and lease.never_ends():
-                    raise LockError(f"{why}; this call would wait for ever")
+                    raise LockError(f"{why}; this call would wait forever")
                 return why
         return None
 

@@ -211,7 +211,7 @@ def test_a_thread_that_holds_one_lock_of_a_pair_does_not_get_the_other(store, he
     """An upgrade would deadlock as soon as two readers try it."""
     pair = RedisReadWriteLock(store, "phone")
     with getattr(pair, held):
-        with pytest.raises(LockError, match="wait for ever"):
+        with pytest.raises(LockError, match="wait forever"):
             getattr(pair, wanted).acquire()
         with pytest.raises(LockTimeout) as refused:
             getattr(pair, wanted).acquire(timeout=0.1)

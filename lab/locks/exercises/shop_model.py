@@ -256,7 +256,7 @@ def cart(simulation: Simulation, *, kind: Callable[..., Any]) -> None:
     def compare() -> None:
         if len(shop.answers) < len(wanted):
             why = "A and B wait for each other's rows" if len(shop.waiting) > 1 else "a buyer waits"
-            shop.expect(False, Wrong.NOBODY_ENTERS, f"{why} for ever")
+            shop.expect(False, Wrong.NOBODY_ENTERS, f"{why} forever")
             return
         sold = sum(bool(answer) for answer in shop.answers.values())
         most = min(STOCK.values())

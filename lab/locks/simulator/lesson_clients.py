@@ -238,7 +238,7 @@ def refunds(simulation: Simulation, *, kind: Callable[..., Any] = UniqueIndexGua
         simulation.monitor.asks(name)
         if guard.refund("order-7", 999):
             simulation.monitor.enters(name)
-            simulation.note(name, "pays the refund out; this stays so for ever")
+            simulation.note(name, "pays the refund out; this stays so forever")
         else:
             simulation.monitor.gives_up(name, "finds the refund recorded, and pays nothing")
 

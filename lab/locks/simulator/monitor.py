@@ -226,7 +226,7 @@ class Monitor:
         """Report clients that still wait at the end of a run: they will wait forever."""
         if self.waiting and not self.inside and not self.world.stopped:
             names = sorted(self.waiting)
-            why = f"nobody holds the lock, and {' and '.join(names)} will wait for ever"
+            why = f"nobody holds the lock, and {' and '.join(names)} will wait forever"
             self.report(Wrong.NOBODY_ENTERS, why, *names)
 
     # -- the checks

@@ -321,7 +321,7 @@ class World:
 
 
 def _duration(seconds: float) -> int:
-    """Return microseconds, at least one, because a wait of zero could repeat for ever."""
+    """Return microseconds, at least one, because a wait of zero could repeat forever."""
     return max(1, round(seconds * MICROSECONDS)) if seconds > 0 else 0
 
 

@@ -131,7 +131,7 @@ def test_every_exercise_has_a_task_and_a_hint_of_one_line():
 @pytest.mark.parametrize(
     ("right", "wrong", "why"),
     [
-        ("sorted(items)", "items", "A and B wait for each other's rows for ever"),
+        ("sorted(items)", "items", "A and B wait for each other's rows forever"),
         ("self.database.rollback()", "self.database.commit()", "the books do not balance"),
         ("self.database.commit()\n        return True", "return True", "nobody can ever enter"),
     ],

@@ -200,4 +200,4 @@ def _wait(evidence: Evidence, end: int) -> int | None:
 
 
 def _seconds(ns: int) -> str:
-    return "for ever" if ns == NEVER else f"{ns / 1e9:.2f} s"
+    return "forever" if ns == NEVER else f"{ns / 1e9:.2f} s"

@@ -56,7 +56,7 @@ class Backend:
 
 
 class _RedisLock(Backend):
-    lease = 0.8  # renewed thrice in it, on a busy machine too
+    lease = 0.8  # renewed three times in it, on a busy machine too
 
     def __init__(self, endpoints: Sequence[Any]) -> None:
         super().__init__(endpoints)

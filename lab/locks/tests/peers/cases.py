@@ -218,7 +218,7 @@ CASES = (
         "expires, is renewed",
         "never expires",
         "never expires",
-        "a crashed holder must not block the others for ever",
+        "a crashed holder must not block the others forever",
     ),
     Case(
         "a lease of 10 s, at once `extend(20)`",
