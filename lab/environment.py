@@ -43,6 +43,9 @@ VARIABLES = declare(
         "demo only: safeguards that are on",
     ),
     Variable("ROOM_URL", "", "demo: address of the control room's process; unset: no such page"),
+    Variable(
+        "LOCUST_URL", "", "demo: address of Locust's page; unset: the stage has no link to it"
+    ),
     Variable("SHOP_FAILPOINTS", "", "demo only: folder through which a proof arms failpoints"),
     Variable("LAB_SABOTAGE", "", "demo only: a bug for a negative control (lab/proof/sabotage.py)"),
 )

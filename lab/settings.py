@@ -45,6 +45,9 @@ SHOP_ALLOW_UNSAFE_STRATEGIES = True
 # Where the page of the control room finds its process; without one there is no such page.
 ROOM_URL = demo.text("ROOM_URL")
 
+# Where Locust's page is, for the stage; empty: it does not run.
+LOCUST_URL = demo.text("LOCUST_URL")
+
 # Where the mail server keeps what it takes; proofs read there (lab/mail_server.py).
 MAIL_FOLDER = DATA_DIR / "mail"
 

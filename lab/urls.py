@@ -3,6 +3,7 @@
 from django.urls import include, path
 
 from lab.demo import api, mails, site
+from lab.demo.stage import stage
 from lab.room import views
 
 urlpatterns = [
@@ -32,6 +33,7 @@ urlpatterns = [
     path("room/token", views.token, name="room-token"),
     path("room/replay/", views.replay, name="room-replay"),
     path("duel/", views.duel, name="duel"),
+    path("stage/", stage, name="stage"),
     path("", include("shop.urls")),
 ]
 

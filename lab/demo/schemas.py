@@ -10,8 +10,8 @@ from msgspec.structs import asdict
 from lab.strategies import CLASSES, DEFAULT
 from shop.api.schemas import Count, Document, Id, Request
 
-MOST_UNITS = 1_000_000
-MOST_BUYERS = 20_000
+MAX_UNITS = 1_000_000
+MAX_BUYERS = 20_000
 LONGEST = 24 * 60 * 60
 """Seconds until a sale opens, or to pay in it."""
 HIGHEST_PRICE = 10**9
@@ -29,7 +29,7 @@ Microseconds = Annotated[
 class BuyersWanted(Request):
     """How many synthetic buyers to make."""
 
-    count: Annotated[int, Meta(ge=1, le=MOST_BUYERS)]
+    count: Annotated[int, Meta(ge=1, le=MAX_BUYERS)]
 
 
 class Tokens(Document):
@@ -41,8 +41,8 @@ class Tokens(Document):
 class SaleWanted(Request):
     """What a fresh sale is like."""
 
-    stock: Annotated[int, Meta(ge=0, le=MOST_UNITS, description="Units.")] = 100
-    limit: Annotated[int, Meta(ge=1, le=MOST_UNITS, description="Units that a buyer may have.")] = 1
+    stock: Annotated[int, Meta(ge=0, le=MAX_UNITS, description="Units.")] = 100
+    limit: Annotated[int, Meta(ge=1, le=MAX_UNITS, description="Units that a buyer may have.")] = 1
     strategy: Annotated[str, Meta(extra_json_schema={"enum": [*CLASSES]})] = DEFAULT
     starts_in: Annotated[float, Meta(ge=0, le=LONGEST, description="Seconds.")] = 0
     hold: Annotated[float, Meta(ge=0.001, le=LONGEST, description="Seconds to pay.")] = 900
@@ -90,7 +90,7 @@ class Terms(Document):
 class UnitsAdded(Request):
     """Units to add to a sale's item."""
 
-    units: Annotated[int, Meta(ge=1, le=MOST_UNITS)]
+    units: Annotated[int, Meta(ge=1, le=MAX_UNITS)]
 
 
 class Level(Document):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.db.models import Count, Q, Sum
@@ -27,7 +28,13 @@ def payments(request: HttpRequest) -> HttpResponse:
     """Show the totals and the latest payments."""
     if not settings.PSP_BEHAVIOUR_MAY_CHANGE:
         return HttpResponseNotFound()
-    return render(request, "psp/payments.html", _figures())
+    return render(request, "psp/payments.html", {**_figures(), "stage": _stage()})
+
+
+def _stage() -> str:
+    """Return the address of the stage of the demo's shop, which gets the webhooks; empty: none."""
+    shop = urlsplit(settings.PSP_WEBHOOK_URL)
+    return f"{shop.scheme}://{shop.netloc}/stage/" if shop.netloc else ""
 
 
 def _figures() -> dict[str, Any]:

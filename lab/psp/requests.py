@@ -24,7 +24,7 @@ from lab.psp.money import Answer
 
 log = logging.getLogger(__name__)
 
-LONGEST_KEY = 255
+MAX_KEY = 255
 
 CLAIM = """
 INSERT INTO psp_idempotencykey (key, request) VALUES (%s, %s) ON CONFLICT DO NOTHING
@@ -80,7 +80,7 @@ def once(request: HttpRequest, effect: Callable[[], Answer]) -> HttpResponse:
     index.
     """
     key = request.META.get("HTTP_IDEMPOTENCY_KEY", "")
-    if not 0 < len(key) <= LONGEST_KEY:
+    if not 0 < len(key) <= MAX_KEY:
         raise Bad(400, "idempotency_key_missing")
     asked = f"{request.path}\n".encode() + request.body
     fingerprint = hashlib.sha256(asked).hexdigest()

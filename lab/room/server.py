@@ -24,8 +24,8 @@ from lab.room.room import Room, encode
 
 log = logging.getLogger(__name__)
 
-MOST_VIEWERS = 20
-LONGEST_BODY = 10_000
+MAX_VIEWERS = 20
+MAX_BODY = 10_000
 TIMEOUT = 10
 """Seconds that a viewer may take to receive a frame."""
 
@@ -134,7 +134,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def _body(self) -> bytes | None:
         length = self.headers.get("Content-Length", "0")
-        if not length.isdecimal() or int(length) > LONGEST_BODY:
+        if not length.isdecimal() or int(length) > MAX_BODY:
             self.close_connection = True
             self._tell(HTTPStatus.BAD_REQUEST, "the body is too long")
             return None
@@ -154,7 +154,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def _stream(self) -> None:
         room = self.server.room
-        if room.viewers >= MOST_VIEWERS:
+        if room.viewers >= MAX_VIEWERS:
             self._tell(HTTPStatus.SERVICE_UNAVAILABLE, "too many viewers")
             return
         room.enter()

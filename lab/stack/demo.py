@@ -199,12 +199,8 @@ class Demo:
 
     def _show(self, stack: Stack, logins: Sequence[tuple[str, str]]) -> None:
         rows = [
+            ("Stage", f"{stack.url}/stage/"),
             ("Shop", stack.url),
-            ("Admin", f"{stack.url}/admin/"),
-            ("Control room", f"{stack.url}/room/"),
-            ("Duel", f"{stack.url}/duel/"),
-            ("API documentation", f"{stack.url}/api/docs"),
-            ("Lock lab", f"{stack.url}/locks/"),
             ("Locust", stack.locust_url),
             ("Payment provider", stack.psp_url),
             *logins,

@@ -166,6 +166,8 @@ class Stack:
         }
         if "room" in names:
             everything["ROOM_URL"] = self.room_url
+        if "locust" in names:
+            everything["LOCUST_URL"] = self.locust_url
         self.supervisor.start([self._program(name) for name in names], everything)
         for name in names:
             self.wait_until_ready(name, may_die=False)

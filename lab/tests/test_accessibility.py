@@ -84,7 +84,7 @@ def test_the_labs_pages_hinder_nobody(open_page):
     page = open_page("/room/")
     expect(page.get_by_text("The books balance")).to_be_visible()
     assert list(findings(page)) == []
-    pages = ["/duel/", "/room/replay/", "/locks/", "/locks/setnx-expire/crash/"]
+    pages = ["/stage/", "/duel/", "/room/replay/", "/locks/", "/locks/setnx-expire/crash/"]
     assert found_on(page, pages) == []
 
 

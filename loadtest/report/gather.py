@@ -18,7 +18,7 @@ from loadtest.report.headline import Pace
 _MOST_KINDS = 60
 _OTHERS = ("…", "others", "")
 # Points of the stock's curve: as many as a chart can show.
-MOST_POINTS = 400
+MAX_POINTS = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ def _count(evidence: Evidence, operation: Operation) -> None:
 
 
 def _thinned(paths: Sequence[str | Path]) -> Sequence[str | Path]:
-    return paths[:: 1 + len(paths) // MOST_POINTS]
+    return paths[:: 1 + len(paths) // MAX_POINTS]
 
 
 def _stock(during: Iterable[str | Path], final: str | Path | None) -> list[Stock]:

@@ -105,11 +105,13 @@ def test_without_a_page_every_property_and_the_verdict_are_told() -> None:
     run = a_run()
     finding = {"id": "P1", "name": "no oversell", "verdict": "fail", "detail": "3 too many"}
     run.phase = JUDGED
-    run.verdict = {"verdict": "fail", "properties": [{**finding, "evidence": list("abcd")}]}
+    counts = {"held": 100, "confirmed": 3, "total": 100, "oversold": 3}
+    properties = [{**finding, "evidence": list("abcd")}]
+    run.verdict = {"verdict": "fail", "counts": counts, "properties": properties}
     first, *examples, last = conclusion(run)
     assert first.split() == ["P1", "FAIL", "no", "oversell:", "3", "too", "many"]
     assert [each.strip() for each in examples] == ["a", "b", "c"]
-    assert last == "Verdict: FAIL"
+    assert last == "BROKEN · 103 of 100 sold · 3 oversold"
 
 
 def test_a_shop_without_redis_is_said_to_be() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import gevent
 
+from loadtest.report.headline import headline
 from loadtest.ui.run import JUDGED, JUDGING_NOW, PageRun
 
 # Seconds between two looks at a run that is not judged yet.
@@ -29,4 +30,5 @@ def conclusion(run: PageRun) -> Iterator[str]:
         yield f"{each['id']:>4}  {each['verdict'].upper():<8}{each['name']}: {each['detail']}"
         yield from (f"{'':14}{example}" for example in each["evidence"][:EXAMPLES])
     reason = f": {run.reason}" if run.reason else ""
-    yield f"Verdict: {run.outcome.upper()}{reason}"
+    counts = verdict.get("counts", {})
+    yield " · ".join(headline(run.outcome, 0, counts, speed=None, faults=0)) + reason

@@ -13,7 +13,7 @@ from loadtest.orchestrator import RunFiles
 
 KEPT = 10
 # Snapshots per run; when there are more, every second one is deleted and the rate is halved.
-MOST_SNAPSHOTS = 400
+MAX_SNAPSHOTS = 400
 
 
 class RunFolder(RunFiles):
@@ -33,7 +33,7 @@ class RunFolder(RunFiles):
         names = ("total", "available", "held", "confirmed", "ledger_sum", "fence")
         item = Item(str(figures["item"]), **{name: figures[name] for name in names})
         write(self.path / f"during-{self._taken:06}.snapshot", Header(at), [item])
-        if len(kept := self.during()) > MOST_SNAPSHOTS:
+        if len(kept := self.during()) > MAX_SNAPSHOTS:
             for path in kept[::2]:
                 path.unlink()
             self._every *= 2

@@ -131,7 +131,7 @@ def test_only_the_shops_own_pages_may_use_a_token(room):
 
 
 def test_the_number_of_viewers_is_bounded(room, monkeypatch):
-    monkeypatch.setattr(server, "MOST_VIEWERS", 1)
+    monkeypatch.setattr(server, "MAX_VIEWERS", 1)
     with ask(room, f"/stream?token={tokens.issue(1)}") as first:
         next(events(first))
         assert status(room, f"/stream?token={tokens.issue(1)}") == 503
