@@ -1,7 +1,7 @@
 """Ports on 127.0.0.1: the chosen one or the next free one.
 
-A free port is claimed until its server listens. Otherwise, two commands that start at once could
-find the same port free, and one of their servers would not start.
+A free port is claimed as long as its server may run. Otherwise, two commands that start at once
+could find the same port free, and so could one that starts while another's server restarts.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def claim(port: int) -> bool:
 
 
 def release(*ports: int) -> None:
-    """Release the claims on `ports`, whose servers listen now or never will."""
+    """Release the claims on `ports`, whose servers have ended."""
     for port in ports:
         if port in _claims:
             _claims.pop(port).close()

@@ -166,12 +166,12 @@ class Stack:
         }
         if "room" in names:
             everything["ROOM_URL"] = self.room_url
+            everything["LAB_RECORDING"] = str(self.supervisor.folder / "recording")
         if "locust" in names:
             everything["LOCUST_URL"] = self.locust_url
         self.supervisor.start([self._program(name) for name in names], everything)
         for name in names:
             self.wait_until_ready(name, may_die=False)
-        release(*self._ports)
 
     def wait_until_ready(
         self, name: str, seconds: float = READY_SECONDS, *, may_die: bool = True

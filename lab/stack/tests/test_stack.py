@@ -15,6 +15,8 @@ from lab import environment
 from lab.stack import leftovers
 from lab.stack.embedded import ServerUrls, private_servers
 from lab.stack.errors import ProcessFailed
+from lab.stack.folder import taken
+from lab.stack.ports import _claims_folder
 from lab.stack.private import private_folder
 from lab.stack.stack import Stack, serves
 from shop.tests.processes import wait_for
@@ -52,6 +54,15 @@ def is_gone(process: psutil.Process) -> bool:
 
 def runs_anew(stack: Stack, name: str, old_pid: int) -> bool:
     return stack.supervisor.state(name).pid not in {0, old_pid}
+
+
+def test_ports_stay_claimed_while_their_servers_may_restart(urls, folder):
+    with Stack(folder, urls) as stack:
+        stack.start("mail")
+        with (_claims_folder() / str(stack.mail_port)).open("a") as claim:
+            assert not taken(claim)
+            stack.stop()
+            assert taken(claim)
 
 
 def test_a_killed_gunicorn_master_and_a_killed_worker_come_back(urls, folder):
