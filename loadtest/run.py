@@ -9,6 +9,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from http import HTTPStatus
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -30,10 +31,10 @@ from loadtest.tokens import MOST, leave_tokens
 ALLOWED_HOST = "LOADTEST_ALLOW_HOST"
 # Tokens fetched at once: few enough not to hold the shop up, enough to ask seldom.
 TOKENS_AT_ONCE = 500
-# A shop that is being broken gives no tokens for a while: seconds until it is given up on, and
-# between two tries.
-TOKEN_DEADLINE = 60.0
-TOKEN_PAUSE = 0.5
+# A shop that is being broken or is busy answers nothing useful for a while: seconds until it is
+# given up on, and between two tries.
+PATIENCE = 60.0
+PAUSE = 0.5
 _runs = count(1)
 
 # Buyers who begin per second, at most, in a sale that lasts. Users who follow each other without a
@@ -88,21 +89,12 @@ class Tokens:
             return self._left.popleft()
 
     def _fetch(self) -> list[str]:
-        give_up = time.monotonic() + TOKEN_DEADLINE
-        while True:
-            answer = _ask(
-                self._address,
-                "POST",
-                "/api/v1/demo/buyers",
-                {"count": TOKENS_AT_ONCE},
-                timeout=60.0,
-            )
-            tokens = answer.body.get("tokens")
-            # Buyers whose tokens got lost do no harm, so that this may be asked again.
-            hopeless = 400 <= answer.status < 500 or time.monotonic() > give_up
-            if tokens or hopeless:
-                break
-            time.sleep(TOKEN_PAUSE)
+        # Buyers whose tokens got lost do no harm, so that this may be asked again.
+        wanted = {"count": TOKENS_AT_ONCE}
+        answer = _ask_again(
+            *(self._address, "POST", "/api/v1/demo/buyers", wanted), timeout=60.0, was_there=True
+        )
+        tokens = answer.body.get("tokens")
         if answer.status not in (200, 201) or not tokens:
             raise RunImpossible(
                 f"the shop gives no buyers ({answer.status} {answer.code}); has it SHOP_DEMO=1?"
@@ -240,14 +232,39 @@ class Run:
 
 def find_sale(address: tuple[str, int], sale: str) -> Sale:
     """Ask the shop about the sale. Raises `RunImpossible` if there is none to be loaded."""
-    answer = _ask(address, "GET", f"/api/v1/sales/{sale}", None)
+    answer = _ask_again(address, "GET", f"/api/v1/sales/{sale}")
     answered = time.monotonic()
     if answer.status != 200:
-        raise RunImpossible(f"there is no sale {sale!r} ({answer.status} {answer.code})")
+        missing = answer.status == HTTPStatus.NOT_FOUND
+        problem = "there is no sale" if missing else "the shop does not show sale"
+        raise RunImpossible(f"{problem} {sale!r} ({answer.status} {answer.code})")
     try:
         return Sale.from_json(sale, answer.body, answered=answered)
     except SaleUnusable as error:
         raise RunImpossible(str(error)) from error
+
+
+def _ask_again(
+    address: tuple[str, int],
+    method: str,
+    path: str,
+    body: dict[str, int] | None = None,
+    timeout: float = 10.0,
+    *,
+    was_there: bool = False,
+) -> Answer:
+    """Ask until there is an answer that says something, or `PATIENCE` is over.
+
+    Args:
+        was_there: the shop has answered before, so that it will come back if it does not now.
+    """
+    give_up = time.monotonic() + PATIENCE
+    while True:
+        answer = _ask(address, method, path, body, timeout)
+        may_change = answer.status >= 500 or (was_there and not answer.status)
+        if not may_change or time.monotonic() > give_up:
+            return answer
+        time.sleep(PAUSE)
 
 
 def _ask(
@@ -255,7 +272,7 @@ def _ask(
     method: str,
     path: str,
     body: dict[str, int] | None,
-    timeout: float = 10.0,
+    timeout: float,
 ) -> Answer:
     connection = Connection(*address, timeout=timeout)
     try:

@@ -37,13 +37,14 @@ class FakeShop:
     """The rules of the shop, one call at a time; `bug` names what is wrong with it.
 
     The sale opens `opens_in` seconds after the first look at it, since a load takes its time to
-    start.
+    start. So many first looks at it as `busy` says are refused.
     """
 
     stock: int = 10
     limit: int = 1
     opens_in: float = 0.0
     bug: str = ""
+    busy: int = 0
     orders: dict[str, FakeOrder] = field(default_factory=dict)
     movements: list[tuple[int, str]] = field(default_factory=list)
 
@@ -61,6 +62,9 @@ class FakeShop:
         return datetime.now(UTC) + timedelta(seconds=self.opens_in)
 
     def sale(self) -> tuple[int, dict[str, Any]]:
+        if self.busy:
+            self.busy -= 1
+            return 503, {"code": "busy"}
         return 200, {
             "id": SALE,
             "item": ITEM,

@@ -13,9 +13,10 @@ import pytest
 
 from loadtest import open_files
 from loadtest.roles import CART_A, CART_B, roles_for
-from loadtest.run import ALLOWED_HOST, RunImpossible, address_of
+from loadtest.run import ALLOWED_HOST, RunImpossible, address_of, find_sale
 from loadtest.sale import Sale, SaleUnusable
 from loadtest.scenarios import BEHAVIOURS, MIXES, choose, parse_weights
+from loadtest.tests.fake_shop import FakeShop, serving
 
 
 @pytest.mark.parametrize(
@@ -44,6 +45,23 @@ def test_a_host_that_was_named_on_purpose_may_be_loaded(monkeypatch: pytest.Monk
     assert address_of("http://web:8000") == ("web", 8000)
     with pytest.raises(RunImpossible):
         address_of("http://other:8000")
+
+
+def test_a_shop_that_is_busy_is_asked_for_its_sale_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("loadtest.run.PAUSE", 0.0)
+    with serving(FakeShop(busy=2, limit=3)) as url:
+        assert find_sale(address_of(url), "1").limit == 3
+
+
+def test_a_shop_that_stays_busy_is_given_up_on_and_not_said_to_lack_the_sale(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("loadtest.run.PATIENCE", 0.0)
+    with (
+        serving(FakeShop(busy=100)) as url,
+        pytest.raises(RunImpossible, match=r"does not show sale '1' \(503 busy\)"),
+    ):
+        find_sale(address_of(url), "1")
 
 
 def test_the_opening_is_judged_by_the_servers_clock_alone() -> None:
