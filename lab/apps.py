@@ -13,7 +13,7 @@ class LabConfig(AppConfig):
     def ready(self) -> None:
         """Arm the failpoints, commit a control's sabotage, log the runs of tasks.
 
-        Where there is a control room, it may have purchases recorded.
+        Where purchases may be recorded, look for the order to do so.
         """
         from lab import strategies
         from lab.demo import task_log
@@ -26,5 +26,5 @@ class LabConfig(AppConfig):
         task_log.watch()
         failpoints.obey(settings.LAB_FAILPOINTS)
         sabotage.commit(settings.LAB_SABOTAGE)
-        if settings.ROOM_URL:
+        if settings.LAB_RECORDING:
             recorder.listen()

@@ -50,17 +50,11 @@ class Deadline:
             self._step, self._seconds, self._since = step, seconds, time.monotonic()
 
     def __enter__(self) -> Self:
-        # The sides of a duel are threads of their own, which no signal reaches. They run on one
-        # machine, whose servers no fault takes away.
-        if threading.current_thread() is not threading.main_thread():
-            return self
         self._before: Any = signal.signal(SIGNAL, self._interrupt)
         self._thread.start()
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if not self._thread.is_alive():
-            return
         self._end.set()
         self._thread.join()
         signal.signal(SIGNAL, self._before)

@@ -1,13 +1,15 @@
-"""A proof's progress in lines, for a file or a pipe."""
+"""A proof's progress: live on a terminal, in lines for a file or a pipe."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
+from rich.live import Live
 
+from lab.proof import show
 from lab.proof.plan import Plan
 from lab.proof.progress import Progress
 
@@ -32,6 +34,25 @@ def step(console: Console, doing: str, done: str) -> Iterator[None]:
     start = time.monotonic()
     yield
     say(console, f"{done} after {time.monotonic() - start:.1f} s")
+
+
+@contextmanager
+def watching(console: Console, plan: Plan, of: str = "") -> Iterator[Callable[[Progress], None]]:
+    """Show a proof while it runs: as a table on a terminal, in lines elsewhere.
+
+    Args:
+        console: where.
+        plan: of the proof.
+        of: which of several proofs it is; empty for the only one.
+
+    Yields:
+        A function that takes the proof's progress.
+    """
+    if not console.is_terminal:
+        yield Lines(console, plan, of)
+        return
+    with Live(console=console, transient=True, refresh_per_second=4) as live:
+        yield lambda now: live.update(show.progress(plan, now))
 
 
 class Lines:

@@ -54,7 +54,6 @@ def serving(port: int, shop: str, target: Path) -> Iterator[RoomServer]:
     from lab.room.actions import Actions
     from lab.room.duels import Duels
     from lab.room.faults import FaultControl
-    from lab.room.recorder import ORDER
     from lab.room.replays import Replays
     from lab.room.room import Room
     from lab.room.rush import Rush
@@ -64,13 +63,13 @@ def serving(port: int, shop: str, target: Path) -> Iterator[RoomServer]:
     faults = FaultControl(target, room.timeline, room.shower("fault"))
     room.offered, room.missing = faults.offered, faults.missing
     data = environment.data_folder()
-    (data / ORDER).unlink(missing_ok=True)  # a killed room's
+    Path(settings.LAB_RECORDING).unlink(missing_ok=True)  # a killed room's
     replays = Replays(data / "replays")
     rush = Rush(shop, room.timeline, room.shower("rush"), replays, room.shower("replay"))
-    duels = Duels(shop, data / "duels", room.timeline, room.shower("duel"), room.watch)
+    duels = Duels(shop, data / "duels", room.timeline, room.shower("duel"))
     actions = Actions(room, faults, rush, duels)
     with ExitStack() as cleanup:
-        server = RoomServer(port, room, origins(shop), actions, duels.report, replays)
+        server = RoomServer(port, room, origins(shop), actions, duels, replays)
         cleanup.callback(server.server_close)
         room.start()
         for stop in (room.stop, duels.stop, rush.stop, faults.stop):

@@ -1,18 +1,18 @@
-"""A duel: the same buyers at two sales of one shop at once, each with its own strategy.
+"""A duel: the same buyers at one sale after the other, each with its own strategy.
 
-Each side is a whole proof, with its own load, history, verdict and report. Both sales belong to one
-shop, because two whole shops would share two cores with two loads: each side would then be measured
-under the other's processes rather than beside its purchases.
+Each side is a whole proof, with its own load, history, verdict and report, and has the machine for
+itself: side by side, each would be measured under the other's load. What the web processes do is
+recorded, so that both can be played back on one clock.
 """
 
 from __future__ import annotations
 
-import threading
+import json
+import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from pathlib import Path
-
-from django.db import connection
+from typing import Any
 
 from lab.proof.load_profile import LoadProfile
 from lab.proof.plan import Plan
@@ -20,11 +20,11 @@ from lab.proof.progress import Progress
 from lab.proof.result import Result
 from lab.proof.run import Proof
 from lab.proof.testbed import Testbed
+from lab.room.duels import RECORDING
+from lab.room.recorder import recording
+from lab.room.replays import replay_of
 from loadtest.orchestrator import RunFiles
 from loadtest.ui.runs import RunFolder, Runs
-
-TOGETHER = 60
-"""Seconds that a side waits for the other one before the sales open."""
 
 
 def plans(strategies: tuple[str, str], buyers: int, stock: int, seed: int) -> list[Plan]:
@@ -33,42 +33,13 @@ def plans(strategies: tuple[str, str], buyers: int, stock: int, seed: int) -> li
     return [Plan(profile, stock, 1, strategy) for strategy in strategies]
 
 
-def folders(runs: Path) -> tuple[int, list[Path]]:
-    """Make the folders of a new duel's sides; return its number too."""
-    run: RunFolder = Runs(runs).new()
+def folders(runs: Path) -> tuple[RunFolder, list[Path]]:
+    """Make the folder of a new duel, and one for each side in it."""
+    run = Runs(runs).new()
     sides = [run.path / "first", run.path / "second"]
     for side in sides:
         side.mkdir()
-    return run.number, sides
-
-
-class Side(Proof):
-    """One side's proof.
-
-    Args:
-        plan, testbed, folder, tell: see `Proof`.
-        together: both sides open their sales after it.
-        opened: called with the sale's id.
-    """
-
-    def __init__(
-        self,
-        plan: Plan,
-        testbed: Testbed,
-        folder: Path,
-        tell: Callable[[Progress], None],
-        *,
-        together: threading.Barrier,
-        opened: Callable[[int], None],
-    ) -> None:
-        super().__init__(plan, testbed, folder, tell, RunFiles(folder).report)
-        self._together, self._opened = together, opened
-
-    def plan(self) -> None:
-        """Open the sale when the other side is ready too."""
-        self._together.wait(TOGETHER)
-        super().plan()
-        self._opened(self._ids[0])
+    return run, sides
 
 
 def fight(
@@ -76,40 +47,46 @@ def fight(
     testbed: Testbed,
     folders: list[Path],
     *,
-    tell: Callable[[int, Progress], None],
-    opened: Callable[[int, int], None],
+    watch: Callable[[int], AbstractContextManager[Callable[[Progress], None]]],
 ) -> list[Result]:
-    """Run both sides at once; return their results.
+    """Run one side after the other; write the recording of both, and return their results.
 
     Args:
         plans: of the sides.
         testbed: the shop.
-        folders: for each side's history and report.
-        tell: called with the side's number and its progress.
-        opened: called with the side's number and its sale's id.
+        folders: for each side's history and report; the recording lies beside them.
+        watch: called with the side's number; yields what is told its progress.
 
     Raises:
         LoadFailed, StackError: a side could not be run.
     """
-    together = threading.Barrier(len(plans))
+    results, sides = [], []
+    for number, (plan, folder) in enumerate(zip(plans, folders, strict=True)):
+        with watch(number) as tell, recording(folder):
+            proof = Proof(plan, testbed, folder, tell, RunFiles(folder).report)
+            proof.run()
+        results.append(proof.result)
+        replay = replay_of(folder, proof.result.sale, plan.strategy)
+        sides.append({"strategy": plan.strategy, **outcome(proof.result), "replay": replay})
+    profile = plans[0].profile
+    document = {
+        "recorded": time.strftime("%Y-%m-%d"),
+        "buyers": profile.buyers,
+        "units": plans[0].stock,
+        "seed": profile.seed,
+        "sides": sides,
+    }
+    text = json.dumps(document, separators=(",", ":"))
+    (folders[0].parent / RECORDING).write_text(text, encoding="utf-8")
+    return results
 
-    def run(number: int) -> Result:
-        side = Side(
-            plans[number],
-            testbed,
-            folders[number],
-            lambda now: tell(number, now),
-            together=together,
-            opened=lambda sale: opened(number, sale),
-        )
-        try:
-            side.run()
-        except BaseException:
-            together.abort()
-            raise
-        finally:
-            connection.close()
-        return side.result
 
-    with ThreadPoolExecutor(len(plans)) as sides:
-        return list(sides.map(run, range(len(plans))))
+def outcome(result: Result) -> dict[str, Any]:
+    """Return how a side ended, as the page shows it."""
+    counts = result.verdict.counts if result.verdict else {}
+    return {
+        "outcome": result.outcome,
+        "orders": counts.get("orders", 0),
+        "oversold": counts.get("oversold", 0),
+        "sold_out_ms": round(result.sold_out_after * 1000),
+    }

@@ -18,6 +18,12 @@ from lab.room.timeline import Timeline
 from loadtest.ui.runs import Runs
 
 SIDES = ("first", "second")
+RECORDING = "duel.json"
+"""A duel's file in its folder, which the page plays; `lab/room/duel.py` writes it."""
+
+SHIPPED = Path(__file__).parent / "shipped" / RECORDING
+"""A recording of `make duel ARGS="--seed 7"`, so that the first show need not wait."""
+
 REPORT = re.compile(r"(\d{1,9})/(first|second)")
 
 
@@ -29,7 +35,6 @@ class Duels:
         folder: for the last duels and their reports.
         timeline: is told.
         show: called with what is shown of the duel.
-        watch: called with the sales to be watched; with none when the duel could not be run.
     """
 
     def __init__(
@@ -38,10 +43,9 @@ class Duels:
         folder: Path,
         timeline: Timeline,
         show: Callable[[dict[str, Any]], None],
-        watch: Callable[[tuple[int, ...]], None],
     ) -> None:
         self._url, self._folder = url, folder
-        self._timeline, self._show, self._watch = timeline, show, watch
+        self._timeline, self._show = timeline, show
         self._lock = threading.Lock()
         self._process: subprocess.Popen[str] | None = None
         self._thread: threading.Thread | None = None
@@ -83,6 +87,11 @@ class Duels:
         report = run.path / found[2] / "report.html"
         return report if report.exists() else None
 
+    def recording(self) -> Path:
+        """Return the recording of the last duel; of the one that ships until there is one."""
+        found = [run.path / RECORDING for run in Runs(self._folder)]
+        return next((path for path in reversed(found) if path.exists()), SHIPPED)
+
     def _follow(self, process: subprocess.Popen[str], strategies: tuple[str, ...]) -> None:
         sides: list[dict[str, Any]] = [{"strategy": name} for name in strategies]
         duel: dict[str, Any] = {"going": True, "run": 0, "sides": sides}
@@ -94,8 +103,8 @@ class Duels:
                 self._learn(duel, json.loads(line))
                 self._show(deepcopy(duel))  # a copy, which viewers may be reading at the next line
         process.wait()
-        self._show({**deepcopy(duel), "going": False})
         done = all("outcome" in side for side in sides)
+        self._show({**deepcopy(duel), "going": False})
         self._timeline.add("duel_over" if done else "duel_failed")
 
     def _learn(self, duel: dict[str, Any], told: dict[str, Any]) -> None:
@@ -108,5 +117,3 @@ class Duels:
                 side["report"] = f"{duel['run']}/{SIDES[number]}"
         else:
             sides[told.pop("side")].update(told)
-            if "sale" in told and all("sale" in side for side in sides):
-                self._watch(tuple(side["sale"] for side in sides))

@@ -1,8 +1,8 @@
-"""Record what a web process does with each purchase, while the room wants it for a slow motion.
+"""Record what a web process does with each purchase, while it is wanted for a slow motion.
 
-The room leaves an order: a file that names a folder. Every web process looks for it four times per
-second, when it writes its metrics, and then replaces the two functions that it needs: a process
-that does not record runs nothing of this. `loadtest/replay/served.py` has the format.
+The room or a duel leaves an order: a file that names a folder. Every web process looks for it four
+times per second, when it writes its metrics, and then replaces the two functions that it needs: a
+process that does not record runs nothing of this. `loadtest/replay/served.py` has the format.
 """
 
 from __future__ import annotations
@@ -17,14 +17,12 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
+
 from inventory import services
 from inventory.metrics import metrics
 from inventory.outcomes import OnGranted, Outcome, Purchase, PurchaseTicket
 from inventory.tracing import hooks
-from lab import environment
-
-ORDER = "recording"
-"""The order's name, in the demo's data folder."""
 
 Batch = Callable[[Sequence[PurchaseTicket]], AbstractContextManager[object]]
 
@@ -115,13 +113,13 @@ class Recorder:
 
 def listen() -> None:
     """Record in this process from now on, whenever the room wants it."""
-    metrics.gauge("recording", Recorder(environment.data_folder() / ORDER).look)
+    metrics.gauge("recording", Recorder(Path(settings.LAB_RECORDING)).look)
 
 
 @contextmanager
 def recording(folder: Path) -> Iterator[None]:
     """Let all web processes record into a folder inside the block."""
-    order = environment.data_folder() / ORDER
+    order = Path(settings.LAB_RECORDING)
     order.write_text(str(folder))
     try:
         yield

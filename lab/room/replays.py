@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from inventory.models import Item
+from lab.room.duels import SHIPPED
 from lab.strategies.choice import chosen
 from loadtest.orchestrator import RunFiles
 from loadtest.replay import Mark, compose, dump, first_beyond, read_served
@@ -19,6 +21,7 @@ MOST = 10_000
 
 NUMBER = re.compile(r"\d{1,9}")
 DOCUMENT = "replay.json"
+SHIPPED_NUMBER = 0
 
 
 class Replays:
@@ -43,36 +46,60 @@ class Replays:
             ValueError: a file cannot be understood.
             Error: the database does not answer.
         """
-        recorded = RunFiles(files)
-        histories = recorded.histories()
-        found = Sale.objects.select_related("item").get(pk=sale)
-        item, title = found.item, f"{sale} · {chosen(sale)} · {title}"
-        document = compose(
-            histories,
-            title=title,
-            marks=_oversell(item, histories),
-            served=read_served(recorded.served()),
-            units=item.total,
-            most=MOST,
-        )
+        title = f"{sale} · {chosen(sale)} · {title}"
+        document = replay_of(files, sale, title)
         run = self._runs.new()
         run.describe({"title": title})
         (run.path / DOCUMENT).write_text(dump(document), encoding="utf-8")
         return run.number
 
-    def find(self, path: str) -> Path | None:
+    def find(self, path: str) -> bytes | None:
         """Return the document of a number, if it is still there."""
+        if path == str(SHIPPED_NUMBER):
+            return dump(_shipped()).encode()
         run = self._runs.find(int(path)) if NUMBER.fullmatch(path) else None
-        return run.path / DOCUMENT if run and (run.path / DOCUMENT).exists() else None
+        document = run.path / DOCUMENT if run else None
+        return document.read_bytes() if document and document.exists() else None
 
     def list(self) -> dict[str, Any]:
-        """Return the numbers and titles of all, the newest first."""
+        """Return the numbers and titles of all, the newest first; the shipped one is the last."""
         found = [
             {"number": run.number, "title": run.description()["title"]}
             for run in self._runs
             if (run.path / DOCUMENT).exists()
         ]
-        return {"replays": found[::-1]}
+        return {"replays": [*found[::-1], {"number": SHIPPED_NUMBER, "title": _shipped()["title"]}]}
+
+
+def _shipped() -> dict[str, Any]:
+    """Return the shipped duel's first side: a rush that is oversold."""
+    duel: dict[str, Any] = json.loads(SHIPPED.read_bytes())
+    return dict(duel["sides"][0]["replay"])
+
+
+def replay_of(files: Path, sale: int, title: str) -> dict[str, Any]:
+    """Compose the document of a recorded rush.
+
+    Args:
+        files: folder of the histories and of what the web processes recorded.
+        sale: id of the sale.
+        title: what the player shows.
+
+    Raises:
+        ValueError: a file cannot be understood.
+        Error: the database does not answer.
+    """
+    recorded = RunFiles(files)
+    histories = recorded.histories()
+    item = Sale.objects.select_related("item").get(pk=sale).item
+    return compose(
+        histories,
+        title=title,
+        marks=_oversell(item, histories),
+        served=read_served(recorded.served()),
+        units=item.total,
+        most=MOST,
+    )
 
 
 def _oversell(item: Item, histories: list[Path]) -> list[Mark]:

@@ -180,6 +180,7 @@ def curves(frame: dict[str, Any]) -> dict[str, Any]:
     """Return the figures of a frame that are drawn over time."""
     return {
         "at": frame["at"],
+        "fault": frame.get("fault"),
         "rates": {name: frame["rates"][name] for name in CURVES},
         "sales": [
             {"id": sale["id"], **{name: sale.get(name) for name in SALE_CURVES}}

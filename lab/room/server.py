@@ -19,6 +19,7 @@ from urllib.parse import parse_qs, urlsplit
 from django.db import connection
 
 from lab.room import tokens
+from lab.room.duels import Duels
 from lab.room.replays import Replays
 from lab.room.room import Room, encode
 
@@ -56,7 +57,7 @@ class RoomServer(ThreadingHTTPServer):
         room: what is streamed.
         origins: of the pages that may use it.
         act: carries out the actions.
-        report: returns the report's file for a path below ``/reports/``, if there is one.
+        duels: their reports and recordings.
         replays: the recorded rushes.
     """
 
@@ -68,12 +69,12 @@ class RoomServer(ThreadingHTTPServer):
         room: Room,
         origins: frozenset[str],
         act: Act,
-        report: Callable[[str], Path | None],
+        duels: Duels,
         replays: Replays,
     ) -> None:
         super().__init__(("127.0.0.1", port), Handler)
-        self.room, self.origins, self.act, self.report = room, origins, act, report
-        self.replays = replays
+        self.room, self.origins, self.act = room, origins, act
+        self.duels, self.replays = duels, replays
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -95,11 +96,13 @@ class Handler(BaseHTTPRequestHandler):
         if parts.path == "/stream":
             self._stream()
         elif parts.path.startswith("/reports/"):
-            self._report(parts.path.removeprefix("/reports/"))
+            self._report(self.server.duels.report(parts.path.removeprefix("/reports/")))
+        elif parts.path == "/duel":
+            self._recording(self.server.duels.recording().read_bytes())
         elif parts.path == "/replays/":
             self._tell(HTTPStatus.OK, self.server.replays.list())
         elif parts.path.startswith("/replays/"):
-            self._replay(parts.path.removeprefix("/replays/"))
+            self._recording(self.server.replays.find(parts.path.removeprefix("/replays/")))
         else:
             self._tell(HTTPStatus.NOT_FOUND, "not found")
 
@@ -178,20 +181,18 @@ class Handler(BaseHTTPRequestHandler):
             told = events[-1]["id"] if events else told
             self.wfile.write(encode("frame", {**frame, "events": events}))
 
-    def _report(self, path: str) -> None:
-        found = self.server.report(path)
+    def _report(self, found: Path | None) -> None:
         if found is None:
             self._tell(HTTPStatus.NOT_FOUND, "this report does not exist or was deleted")
             return
         policy = {"Content-Security-Policy": REPORT_POLICY}
         self._answer(HTTPStatus.OK, found.read_bytes(), "text/html; charset=utf-8", policy)
 
-    def _replay(self, path: str) -> None:
-        found = self.server.replays.find(path)
+    def _recording(self, found: bytes | None) -> None:
         if found is None:
             self._tell(HTTPStatus.NOT_FOUND, "this recording does not exist or was deleted")
             return
-        self._answer(HTTPStatus.OK, found.read_bytes(), "application/json")
+        self._answer(HTTPStatus.OK, found, "application/json")
 
     def _tell(self, status: HTTPStatus, what: str | dict[str, Any]) -> None:
         document = {"detail": what} if isinstance(what, str) else what

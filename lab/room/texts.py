@@ -74,6 +74,32 @@ FAULTS: dict[str, Promise] = {
 }
 """Faults, as what the button does."""
 
+EXPECTED: dict[str, Promise] = {
+    "web-killed": _("Its requests are unknown; asking again with the same key gets the result"),
+    "web-killed-before-commit": _("PostgreSQL rolls back: nothing was sold, asking again may"),
+    "web-killed-after-commit": _("It is sold, nobody was told; asking again gets the order"),
+    "web-killed-before-answer": _("It is sold, nobody was told; asking again gets the order"),
+    "holder-paused": _("The next holder goes on; the old one's token changes nothing"),
+    "redis-killed": _("Redis is away: sold without the lock, the guard decides"),
+    "redis-paused": _("One short wait, then sold without the lock: the guard decides"),
+    "redis-full": _("No lock can be written: sold without it, the guard decides"),
+    "postgres-killed": _("No sale until it is back; what was confirmed is there again"),
+    "postgres-restarted": _("No sale until it is back; what was confirmed is there again"),
+    "postgres-terminated": _("Open transactions roll back; the next connects again"),
+    "postgres-exhausted": _("Refused with “busy” before anything is written"),
+    "celery-killed": _("Orders go on; a sweep does later what follows them"),
+    "broker-emptied": _("Orders go on; a sweep finds in the outbox what was lost"),
+    "mail-killed": _("Orders go on; mails are sent when the server is back"),
+    "redis-slow": _("Short waits, and nothing piles up"),
+    "redis-mute": _("One time-out, then sold without the lock; nothing is done twice"),
+    "redis-reset": _("Sold without the lock, the guard decides"),
+    "redis-failover": _("Two may hold the lock: the guard decides, nothing is oversold"),
+    "commit-lost": _("Was it sold? The database is asked, never guessed"),
+    "clock-stepped": _("Windows are judged by one clock, the database's"),
+    "disk-full": _("Errors, and no order that is not in the books"),
+}
+"""What the shop does about each fault, for those who watch."""
+
 LACKS: dict[str, Promise] = {
     REDIS_PROXY: _("they need proxies before the servers, which slow a sale down"),
     DATABASE_PROXY: _("they need proxies before the servers, which slow a sale down"),
@@ -100,6 +126,7 @@ FIGURES: dict[str, Promise] = {
     "accepted": _("Accepted"),
     "refused": _("Refused"),
     "failed": _("Failed"),
+    "requests": _("Requests/s"),
     "p50": _("Median, ms"),
     "p99": _("99 % within, ms"),
     "batch": _("Purchases per commit"),
@@ -148,6 +175,7 @@ STATES: dict[str, Promise] = {
     "ended": _("ended"),
     "pause": _("Pause"),
     "resume": _("Resume"),
+    "unharmed": _("Break something while buyers are on their way."),
     "lacking": _("Not in this demo: %(why)s. Have them with"),
     "lost": _("No connection to the room's process. Trying again."),
     "gathering the buyers": _("the buyers gather"),
@@ -155,7 +183,9 @@ STATES: dict[str, Promise] = {
     "waiting for the follow-up": _("waiting for the follow-up"),
     "asking again": _("asking some buyers again"),
     "judging": _("being judged"),
-    "starting": _("starting"),
+    "waiting": _("waits"),
+    "recorded": _("Recorded on %(recorded)s: %(buyers)s buyers, %(units)s units, seed %(seed)s"),
+    "within": _("%(orders)s orders within %(ms)s ms"),
 }
 
 
@@ -165,6 +195,7 @@ def texts() -> dict[str, dict[str, str]]:
         "events": EVENTS,
         "servers": SERVERS,
         "faults": FAULTS,
+        "expected": EXPECTED,
         "lacks": LACKS,
         "behaviours": BEHAVIOURS,
         "figures": FIGURES,

@@ -56,20 +56,24 @@ def room(request: HttpRequest) -> HttpResponse:
 @for_staff
 def duel(request: HttpRequest) -> HttpResponse:
     """Show two strategies that sell to the same buyers."""
-    return _page(request, "lab/duel.html", {"first": "naive", "second": DEFAULT, "buyers": 500})
+    chosen = {"first": "naive", "second": DEFAULT, "buyers": 500, "scripts": _player()}
+    return _page(request, "lab/duel.html", chosen)
 
 
 @for_staff
 def replay(request: HttpRequest) -> HttpResponse:
     """Play a recorded rush, or a file, in slow motion."""
-    scripts = [static(f"replay/{name}") for name in SCRIPTS]
-    return _page(request, "lab/replay.html", {"scripts": scripts})
+    return _page(request, "lab/replay.html", {"scripts": _player()})
 
 
 @for_staff
 def token(request: HttpRequest) -> HttpResponse:
     """Give a page a new token before its old one expires."""
     return JsonResponse({"token": tokens.issue(request.user.pk), "lifetime": tokens.LIFETIME})
+
+
+def _player() -> list[str]:
+    return [static(f"replay/{name}") for name in SCRIPTS]
 
 
 def _page(request: HttpRequest, template: str, more: dict[str, Any]) -> HttpResponse:

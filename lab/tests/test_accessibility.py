@@ -88,6 +88,41 @@ def test_the_labs_pages_hinder_nobody(open_page):
     assert found_on(page, pages) == []
 
 
+BEYOND = """
+() => [...document.querySelectorAll("main :is(a, button, input, select, h1, h2, figure, canvas)")]
+  .filter((each) => each.checkVisibility() && !each.closest(".table, pre, .unseen"))
+  .filter((each) => each.getBoundingClientRect().right > innerWidth + 1)
+  .map((each) => each.outerHTML.slice(0, 200))
+"""
+"""What a visitor would have to scroll sideways for."""
+
+UNREACHABLE = """
+() => [...document.querySelectorAll("main :is(a[href], button, input, select, summary)")]
+  .filter((each) => each.checkVisibility() && !each.disabled && each.tabIndex < 0)
+  .map((each) => each.outerHTML.slice(0, 200))
+"""
+
+
+@pytest.mark.usefixtures("dropped_leases")
+@pytest.mark.filterwarnings("ignore:the lease of lock:ResourceWarning")
+@pytest.mark.parametrize("language", ["en", "zh-Hans"])
+@pytest.mark.parametrize(("width", "height"), [(1280, 800), (390, 844)])
+def test_every_page_of_the_show_fits_a_laptop_and_a_telephone(open_page, width, height, language):
+    a_sale()
+    size = {"width": width, "height": height}
+    page = open_page("/stage/", viewport=size, locale=language)
+    origin = page.url.removesuffix("/stage/")
+    for path in ("/stage/", "/room/", "/duel/", "/room/replay/", "/locks/"):
+        page.goto(origin + path)
+        page.wait_for_load_state("load")
+        if path in ("/duel/", "/room/replay/"):
+            expect(page.get_by_role("slider")).to_be_visible()
+        assert page.locator("html").get_attribute("lang") == language.lower(), path
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+        assert page.evaluate(BEYOND) == [], path
+        assert page.evaluate(UNREACHABLE) == [], path
+
+
 def test_a_report_and_its_slow_motion_hinder_nobody(open_page, tmp_path):
     world = a_run()
     PLANTS["P4: order of a refused key"](world)

@@ -13,7 +13,7 @@ _HERE = Path(__file__).parent
 PLAYER = _HERE / "player"
 """The player's folder, from which the demo serves it."""
 
-SCRIPTS = ("words.js", "file.js", "picture.js", "player.js")
+SCRIPTS = ("words.js", "file.js", "picture.js", "view.js", "player.js")
 """In the order in which they need each other."""
 
 

@@ -1,4 +1,4 @@
-"""``manage.py duel``: two strategies sell to the same buyers side by side."""
+"""``manage.py duel``: two strategies sell to the same buyers, one after the other."""
 
 from __future__ import annotations
 
@@ -9,37 +9,37 @@ import sys
 import tempfile
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
-from rich.columns import Columns
 from rich.console import Console
-from rich.live import Live
 
 from lab.management.commands.prove import EXIT_CODES, at_least_one
 from lab.proof import show, testbed
-from lab.proof.lines import Lines
+from lab.proof.lines import watching
 from lab.proof.load_profile import LoadFailed
 from lab.proof.plan import Plan
 from lab.proof.progress import Progress
 from lab.proof.result import Result
 from lab.proof.testbed import Testbed
-from lab.room.duel import fight, folders, plans
+from lab.room.duel import fight, folders, outcome, plans
 from lab.stack.errors import StackError
 from lab.strategies import CLASSES, DEFAULT
+from loadtest.orchestrator import RunFiles
 
 UNSAFE = "naive"
 
 
 class Command(BaseCommand):
-    """Let two strategies sell to the same buyers at once."""
+    """Let two strategies sell to the same buyers, one after the other."""
 
     help = (
-        "Let two strategies sell to the same buyers side by side, and judge both. Exit code: 0 "
-        "both were judged, 2 one could not be."
+        "Let two strategies sell to the same buyers, one after the other, and judge both. Exit "
+        "code: 0 both were judged, 2 one could not be."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:  # noqa: D102
@@ -61,54 +61,38 @@ class Command(BaseCommand):
             (options["first"], options["second"]), options["buyers"], options["stock"], seed
         )
         kept = options["folder"] or Path(tempfile.mkdtemp(prefix="duel-"))
-        number, places = folders(kept.resolve())
-        shown = _lines(number) if options["lines"] else _table(Console(), sides)
+        run, places = folders(kept.resolve())
+        console = Console()
+        if options["lines"]:
+            _say(run=run.number)
+
+        def watch(number: int) -> AbstractContextManager[Callable[[Progress], None]]:
+            if options["lines"]:
+                return nullcontext(_Phases(number))
+            return watching(console, sides[number], sides[number].strategy)
+
         try:
-            with shown as (tell, opened), _testbed() as where:
-                results = fight(sides, where, places, tell=tell, opened=opened)
+            with _testbed(run.path) as where:
+                results = fight(sides, where, places, watch=watch)
         except (LoadFailed, StackError, OSError) as error:
             raise CommandError(str(error), returncode=2) from error
-        reports = [place / "report.html" for place in places]
         if options["lines"]:
-            _say(results=[_outcome(result) for result in results])
+            _say(results=[outcome(result) for result in results])
         else:
-            _conclude(Console(), sides, results, reports)
+            _conclude(console, sides, results, places)
         sys.exit(EXIT_CODES["unknown"] if _any_unknown(results) else 0)
 
 
-Tell = Callable[[int, Progress], None]
-Opened = Callable[[int, int], None]
+class _Phases:
+    """Writes a side's phases as JSON lines."""
 
+    def __init__(self, side: int) -> None:
+        self._side, self._phase = side, ""
 
-@contextmanager
-def _table(console: Console, sides: list[Plan]) -> Iterator[tuple[Tell, Opened]]:
-    """Show both sides' progress beside each other, below on a narrow terminal, or in lines."""
-    if not console.is_terminal:
-        lines = [Lines(console, plan, plan.strategy) for plan in sides]
-        yield lambda number, progress: lines[number](progress), lambda number, sale: None
-        return
-    now = [Progress("starting the shop") for _ in sides]
-    with Live(console=console, transient=True, refresh_per_second=4) as live:
-
-        def tell(number: int, progress: Progress) -> None:
-            now[number] = progress
-            live.update(Columns([show.progress(*each) for each in zip(sides, now, strict=True)]))
-
-        yield tell, lambda number, sale: None
-
-
-@contextmanager
-def _lines(number: int) -> Iterator[tuple[Tell, Opened]]:
-    """Write what changes as JSON lines."""
-    phases: dict[int, str] = {}
-    _say(run=number)
-
-    def tell(side: int, progress: Progress) -> None:
-        if phases.get(side) != progress.phase:
-            phases[side] = progress.phase
-            _say(side=side, phase=progress.phase)
-
-    yield tell, lambda side, sale: _say(side=side, sale=sale)
+    def __call__(self, now: Progress) -> None:
+        if now.phase != self._phase:
+            self._phase = now.phase
+            _say(side=self._side, phase=now.phase)
 
 
 def _say(**what: Any) -> None:
@@ -116,22 +100,13 @@ def _say(**what: Any) -> None:
     sys.stdout.flush()
 
 
-def _outcome(result: Result) -> dict[str, Any]:
-    counts = result.verdict.counts if result.verdict else {}
-    return {
-        "outcome": result.outcome,
-        "orders": counts.get("orders", 0),
-        "oversold": counts.get("oversold", 0),
-    }
-
-
 def _conclude(
-    console: Console, sides: list[Plan], results: list[Result], reports: list[Path]
+    console: Console, sides: list[Plan], results: list[Result], folders: list[Path]
 ) -> None:
-    for plan, result, report in zip(sides, results, reports, strict=True):
+    for plan, result, folder in zip(sides, results, folders, strict=True):
         show.result(console, plan, result)
-        console.print(f"Report: {report}", soft_wrap=True, highlight=False)
-    console.print("To watch a duel in a browser: make demo, then open /duel/.")
+        console.print(f"Report: {RunFiles(folder).report}", soft_wrap=True, highlight=False)
+    console.print("To see both side by side in a browser: make demo, then open /duel/.")
 
 
 def _any_unknown(results: list[Result]) -> bool:
@@ -139,11 +114,12 @@ def _any_unknown(results: list[Result]) -> bool:
 
 
 @contextmanager
-def _testbed() -> Iterator[Testbed]:
+def _testbed(folder: Path) -> Iterator[Testbed]:
     """Use the demo's shop that asked for this duel, or start one."""
     if url := os.environ.get("SHOP_URL"):
         yield testbed.running(url)
         return
     call_command("migrate", verbosity=0)
-    with testbed.plain() as where:
+    settings.LAB_RECORDING = str(folder / "recording")
+    with testbed.plain({"LAB_RECORDING": settings.LAB_RECORDING}) as where:
         yield where

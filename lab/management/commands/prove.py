@@ -23,7 +23,7 @@ from lab.bed import description
 from lab.bed.shop import shop_on
 from lab.proof import controls, show, testbed
 from lab.proof.dashboard import Prometheus, prometheus
-from lab.proof.lines import Lines, say, step
+from lab.proof.lines import say, step, watching
 from lab.proof.load_profile import LoadFailed, LoadProfile
 from lab.proof.plan import Plan
 from lab.proof.progress import Progress
@@ -246,16 +246,9 @@ def _plan(console: Console, options: dict[str, Any]) -> Plan:
 def _prove(
     console: Console, plan: Plan, where: Testbed, folder: Path, report: Path | None
 ) -> Result:
-    if not console.is_terminal:
-        return _run(Proof(plan, where, folder, Lines(console, plan), report))
-    with Live(console=console, transient=True, refresh_per_second=4) as live:
-        return _run(
-            Proof(plan, where, folder, lambda now: live.update(show.progress(plan, now)), report)
-        )
-
-
-def _run(proof: Proof) -> Result:
-    proof.run()
+    with watching(console, plan) as tell:
+        proof = Proof(plan, where, folder, tell, report)
+        proof.run()
     return proof.result
 
 

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -28,6 +29,7 @@ def serve_room(settings, monkeypatch, tmp_path: Path) -> Serve:
     def serve(shop: str) -> Iterator[RoomServer]:
         port = free_port()
         monkeypatch.setenv("SHOP_DATA", str(tmp_path))
+        settings.LAB_RECORDING = str(tmp_path / "recording")
         settings.ROOM_URL = f"http://127.0.0.1:{port}"
         with serving(port, shop, tmp_path / "target.json") as room:
             thread = threading.Thread(target=room.serve_forever, args=[0.05])
@@ -53,8 +55,8 @@ def open_page(chromium, live_server, client, room) -> Iterator[Callable[..., Pag
     client.force_login(User.objects.create(username="presenter", password="!", is_staff=True))
     contexts, complaints = [], []
 
-    def open_page(path: str, **options: str) -> Page:
-        context = chromium.new_context(locale="en", **options)
+    def open_page(path: str, **options: Any) -> Page:
+        context = chromium.new_context(**{"locale": "en", **options})
         contexts.append(context)
         session = client.cookies["sessionid"].value
         context.add_cookies([{"name": "sessionid", "value": session, "url": live_server.url}])

@@ -1,5 +1,6 @@
 """The control room and the duel in a real browser, as a presenter meets them."""
 
+import json
 import re
 from uuid import uuid4
 
@@ -8,7 +9,10 @@ from playwright.sync_api import Page, expect
 
 from inventory.models import Item
 from lab.models import UnenforcedItem
-from lab.strategies.choice import choose
+from lab.room.duels import RECORDING, SHIPPED, SIDES
+from lab.room.texts import FAULTS
+from loadtest.faults import FAULTS as KNOWN_FAULTS
+from loadtest.faults import left_out
 from loadtest.faults.ports import free_port
 from shop.checkout.purchase import buy
 from shop.tests.catalogue import a_buyer, a_sale
@@ -88,34 +92,112 @@ def test_the_room_shows_a_sale_its_buttons_work_and_an_oversell_is_red(open_page
     assert_accessible(page)
 
 
-def test_the_duel_shows_both_sales_with_a_red_bar_a_verdict_and_a_report_each(
-    open_page, room, monkeypatch
-):
-    naive, safe = a_sale(stock=10), a_sale(stock=10)
-    choose(naive, "naive")
-    page = open_page("/duel/")
-    sides = [{"strategy": "naive", "sale": naive.pk}, {"strategy": "combining", "sale": safe.pk}]
-    duel = {"run": 1, "going": True, "sides": sides}
-    room.room.watch((naive.pk, safe.pk))
-    room.room.show("duel", duel)
-    buy(naive.pk, a_buyer().pk, uuid4(), 1)
-    UnenforcedItem.add(naive.item_id)
-    Item.objects.filter(pk=naive.item_id).update(total=0, available=0)
-    expect(figure(page, "oversold", "[data-side='0']")).to_have_text("1")
-    expect(figure(page, "oversold", "[data-side='1']")).to_have_text("0")
-    bars = page.locator(".bar-over")
-    assert bars.nth(0).bounding_box()["width"] > 0
-    assert bars.nth(1).bounding_box()["width"] == 0
-    ends = [
-        {"outcome": "fail", "oversold": 1, "report": "1/first"},
-        {"outcome": "pass", "oversold": 0, "report": "1/second"},
+BREAKABLE = list(FAULTS)[:15]
+"""As many as a demo offers without proxies before its servers."""
+
+
+def box(page: Page, selector: str, nth: int = 0) -> dict[str, float]:
+    found = page.locator(selector).nth(nth).bounding_box()
+    assert found is not None
+    right, bottom = found["x"] + found["width"], found["y"] + found["height"]
+    return {"top": found["y"], "right": right, "bottom": bottom}
+
+
+@pytest.fixture
+def a_room_with_faults(room, monkeypatch):
+    missing = [
+        {"fault": name, "lack": lack, "command": "make demo ARGS=--breakable"}
+        for name, lack in left_out(KNOWN_FAULTS, frozenset()).items()
     ]
-    done = [{**side, **end} for side, end in zip(sides, ends, strict=True)]
-    room.room.show("duel", {**duel, "going": False, "sides": done})
+    monkeypatch.setattr(room.room, "offered", lambda: BREAKABLE)
+    monkeypatch.setattr(room.room, "missing", lambda: missing)
+    a_sale(stock=10)
+    return room
+
+
+def test_a_projector_shows_figures_charts_and_faults_at_once(open_page, a_room_with_faults):
+    page = open_page("/room/", viewport={"width": 1280, "height": 800})
+    expect(page.get_by_role("button", name="fill Redis' memory")).to_be_visible()
+    expect(figure(page, "available")).to_have_text("10")
+    assert page.locator("[data-chart]").count() == 4
+    for selector in ("[data-figures]", "[data-chart]", "[data-fault-panel]", "[data-start]"):
+        for nth in range(page.locator(f"{selector}:visible").count()):
+            found = box(page, f"{selector}:visible", nth)
+            if selector == "[data-start]" and nth:
+                continue  # the form's own, below
+            assert found["right"] <= 1280, selector
+            assert found["bottom"] <= 800, selector
+    sizes = page.locator(".figure strong").evaluate_all(
+        "all => all.map(each => parseFloat(getComputedStyle(each).fontSize))"
+    )
+    assert min(sizes) >= 18
+
+
+def test_a_fault_is_a_band_on_every_chart_with_what_the_shop_does(open_page, a_room_with_faults):
+    page = open_page("/room/")
+    expect(page.get_by_text("Break something while buyers are on their way.")).to_be_visible()
+    a_room_with_faults.room.show("fault", "redis-killed")
+    for nth in range(4):
+        chart = page.locator("[data-chart]").nth(nth)
+        expect(chart).to_have_attribute("data-bands", "redis-killed")
+    expect(page.get_by_role("status").filter(has_text="kill Redis.")).to_contain_text(
+        "sold without the lock, the guard decides"
+    )
+    a_room_with_faults.room.show("fault", None)
+    expect(page.locator("[data-heal]")).to_be_disabled()
+    a_room_with_faults.room.show("fault", "redis-full")
+    expect(page.locator("[data-chart]").first).to_have_attribute(
+        "data-bands", "redis-killed redis-full"
+    )
+    page.reload()  # the last minute is told again, with its faults
+    expect(page.locator("[data-chart=rates]")).to_have_attribute(
+        "data-bands", "redis-killed redis-full"
+    )
+
+
+def test_a_telephone_shows_figures_one_chart_and_faults_in_this_order(
+    open_page, a_room_with_faults
+):
+    page = open_page("/room/", viewport={"width": 390, "height": 844})
+    expect(figure(page, "available")).to_have_text("10")
+    expect(page.get_by_role("button", name="kill Redis", exact=True)).to_be_visible()
+    assert page.locator("[data-chart]:visible").count() == 1
+    tops = [box(page, name)["top"] for name in ("[data-figures]", "[data-chart]", "[data-faults]")]
+    assert tops == sorted(tops)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_the_duel_plays_the_shipped_recording_until_another_is_there(open_page, room, tmp_path):
+    page = open_page("/duel/", viewport={"width": 1280, "height": 800})
     verdicts = page.locator("[data-verdict]")
-    expect(verdicts.nth(0)).to_have_text("Broken. Oversold by 1")
+    expect(verdicts.nth(0)).to_contain_text("Broken. Oversold by")
     expect(verdicts.nth(1)).to_have_text("Proved: nothing oversold, lost or doubled")
+    oversold = [page.locator(f"[data-side='{side}'] [data-figure=oversold]") for side in (0, 1)]
+    expect(oversold[0]).not_to_have_attribute("data-bad", "")
+    page.get_by_role("button", name="Play", exact=True).focus()
+    page.keyboard.press("v")  # to the moment at which the first unit too many was sold
+    expect(page.locator(".replay-said")).to_contain_text("P1, no oversell, is broken")
+    expect(oversold[0].locator("b")).to_have_text("1")
+    expect(oversold[0]).to_have_attribute("data-bad", "")
+    page.keyboard.press("End")
+    expect(oversold[1].locator("b")).to_have_text("0")
+    for selector in ("[data-figure]", ".replay-picture", ".replay-controls"):
+        for nth in range(page.locator(f"{selector}:visible").count()):
+            assert box(page, f"{selector}:visible", nth)["bottom"] <= 800, selector
+    assert_accessible(page)
+    shipped = json.loads(SHIPPED.read_bytes())
+    sides = [{"strategy": each["strategy"]} for each in shipped["sides"]]
+    room.room.show(
+        "duel", {"run": 1, "going": True, "sides": [{**sides[0], "phase": "x"}, sides[1]]}
+    )
+    expect(page.locator("[data-going]")).to_have_text("naive: x · combining: waits")
+    expect(page.get_by_role("button", name="Start the duel")).to_be_disabled()
+    folder = tmp_path / "duels" / "0001"
+    folder.mkdir(parents=True)
+    (folder / RECORDING).write_text(json.dumps({**shipped, "buyers": 77}))
+    done = [{**each, "report": f"1/{name}"} for each, name in zip(sides, SIDES, strict=True)]
+    room.room.show("duel", {"run": 1, "going": False, "sides": done})
+    expect(page.locator("[data-recorded]")).to_contain_text("77 buyers")
     links = page.get_by_role("link", name="The report")
     expect(links).to_have_count(2)
     assert re.search(r":\d+/reports/1/second\?token=", str(links.nth(1).get_attribute("href")))
-    assert_accessible(page)

@@ -29,11 +29,24 @@ def test_naive_oversells_and_combining_does_not_to_the_same_buyers(tmp_path):
     assert done.returncode == 0, done.stderr
     told = [json.loads(line) for line in done.stdout.splitlines()]
     assert told[0] == {"run": 1}
-    assert sorted(each["side"] for each in told if "sale" in each) == [0, 1]
+    sides = [each["side"] for each in told if "side" in each]
+    assert sides == sorted(sides)  # one after the other
+    assert set(sides) == {0, 1}
     naive, combining = told[-1]["results"]
     assert (naive["outcome"], naive["oversold"] > 0) == ("fail", True)
-    assert combining == {"outcome": "pass", "orders": 20, "oversold": 0}
-    duels = Duels("", tmp_path, Timeline(), lambda _: None, lambda _: None)
+    assert (combining["outcome"], combining["orders"], combining["oversold"]) == ("pass", 20, 0)
+    duels = Duels("", tmp_path, Timeline(), lambda _: None)
+    recorded = json.loads(duels.recording().read_bytes())
+    assert (recorded["buyers"], recorded["units"], recorded["seed"]) == (80, 20, 7)
+    for side, ended in zip(recorded["sides"], (naive, combining), strict=True):
+        replay = side.pop("replay")
+        assert side == {"strategy": replay["title"], **ended}
+        assert replay["units"] == 20
+        assert [mark["property"] for mark in replay["marks"]] == ["P1"] * (ended["oversold"] > 0)
+        # Of each order it is known what the web processes did.
+        orders, committed = replay["calls"]["order"], replay["served"]["committed"]
+        served = {order for order, at in zip(orders, committed, strict=True) if at is not None}
+        assert served >= set(orders) - {None}
     for side in ("first", "second"):
         report = duels.report(f"1/{side}")
         assert report is not None

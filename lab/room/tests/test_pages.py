@@ -10,7 +10,7 @@ from django.test import Client
 
 import lab
 from lab.room import tokens
-from lab.room.texts import EVENTS, FAULTS, LACKS
+from lab.room.texts import EVENTS, EXPECTED, FAULTS, LACKS
 from loadtest.faults import FAULTS as KNOWN_FAULTS
 from loadtest.replay import SCRIPTS
 from shop.accounts.models import User
@@ -76,7 +76,7 @@ def test_the_token_of_a_page_is_valid(staff):
     ("path", "some"),
     [
         ("/room/", {"lab/stream.js", "lab/figures.js", "lab/uplot/uPlot.iife.min.js"}),
-        ("/duel/", {"lab/stream.js", "lab/figures.js", "lab/uplot/uPlot.iife.min.js"}),
+        ("/duel/", {"lab/stream.js", *(f"replay/{name}" for name in SCRIPTS)}),
         ("/room/replay/", {"lab/stream.js", *(f"replay/{name}" for name in SCRIPTS)}),
     ],
 )
@@ -111,6 +111,6 @@ def test_every_event_has_a_sentence_and_every_named_fault_exists():
     added = set(re.findall(r'_?add\(\s*"(\w+)"', source))
     assert added
     assert added <= set(EVENTS)
-    assert set(FAULTS) == set(KNOWN_FAULTS)
+    assert set(FAULTS) == set(EXPECTED) == set(KNOWN_FAULTS)
     lacks = {lack for fault in KNOWN_FAULTS.values() for lack in fault.needs}
     assert lacks == set(LACKS)

@@ -8,7 +8,7 @@ import pytest
 
 from inventory import services
 from inventory.tracing import hooks
-from lab.room.recorder import ORDER, Recorder, recording
+from lab.room.recorder import Recorder, recording
 from loadtest.replay import read_served
 from shop.checkout.purchase import buy
 from shop.refusals import Refusal
@@ -17,10 +17,11 @@ from shop.tests.catalogue import a_buyer
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def test_a_process_records_while_the_room_wants_it_and_not_after(sale_of, tmp_path, monkeypatch):
-    monkeypatch.setenv("SHOP_DATA", str(tmp_path))
+def test_a_process_records_while_the_room_wants_it_and_not_after(sale_of, tmp_path, settings):
+    order = tmp_path / "recording"
+    settings.LAB_RECORDING = str(order)
     before = services.reserve, hooks.batch
-    recorder = Recorder(tmp_path / ORDER)
+    recorder = Recorder(order)
     assert recorder.look() == 0.0
     assert (services.reserve, hooks.batch) == before
     one, single = sale_of(stock=1), sale_of(strategy="guard")
@@ -47,6 +48,7 @@ def test_a_process_records_while_the_room_wants_it_and_not_after(sale_of, tmp_pa
 
 def test_an_order_that_a_killed_room_has_left_records_nothing(tmp_path):
     before = services.reserve, hooks.batch
-    (tmp_path / ORDER).write_text(str(tmp_path / "gone"))
-    assert Recorder(tmp_path / ORDER).look() == 0.0
+    order = tmp_path / "recording"
+    order.write_text(str(tmp_path / "gone"))
+    assert Recorder(order).look() == 0.0
     assert (services.reserve, hooks.batch) == before

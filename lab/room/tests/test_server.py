@@ -95,7 +95,7 @@ def test_a_commit_is_in_the_stream_with_its_event(room, sale):
 
 @pytest.mark.parametrize("token", ["", "x", "1:abc:def"])
 def test_without_a_valid_token_there_is_no_stream_no_report_and_no_action(token, room, sale):
-    for path in ("/stream", "/reports/1/first", "/replays/", "/replays/1", "/elsewhere"):
+    for path in ("/stream", "/reports/1/first", "/duel", "/replays/", "/replays/1", "/x"):
         assert status(room, f"{path}?token={token}") == 401
     assert act(room, "restock", token, sale=sale.pk, units=5)[0] == 401
     assert Item.objects.get(pk=sale.item_id).available == 10
@@ -109,11 +109,32 @@ def test_a_recording_is_there_for_those_with_a_token_until_it_is_deleted(room, t
     (folder / "replay.json").write_text("{}")
     token = tokens.issue(1)
     with ask(room, f"/replays/?token={token}") as answer:
-        assert json.load(answer) == {"replays": [{"number": 3, "title": "A rush"}]}
+        found = json.load(answer)["replays"]
+    assert found[0] == {"number": 3, "title": "A rush"}
+    assert [each["number"] for each in found] == [3, 0]  # the last one ships with the demo
     with ask(room, f"/replays/3?token={token}") as answer:
         assert (answer.status, answer.read()) == (200, b"{}")
     for gone in ("4", "../3", "x", "3/run.json"):
         assert status(room, f"/replays/{gone}?token={token}") == 404
+
+
+def test_the_last_duel_is_played_and_the_shipped_one_before_there_is_any(room, tmp_path):
+    token = tokens.issue(1)
+    with ask(room, f"/duel?token={token}") as answer:
+        shipped = json.load(answer)
+    naive, combining = shipped["sides"]
+    assert (naive["strategy"], naive["outcome"], naive["oversold"] > 0) == ("naive", "fail", True)
+    assert (combining["strategy"], combining["outcome"]) == ("combining", "pass")
+    assert (combining["orders"], combining["oversold"]) == (shipped["units"], 0)
+    with ask(room, f"/replays/0?token={token}") as answer:
+        assert json.load(answer) == naive["replay"]
+    for number, text in enumerate(("{}", '{"sides": []}'), start=1):
+        folder = tmp_path / "duels" / f"{number:04}"
+        folder.mkdir(parents=True)
+        (folder / "duel.json").write_text(text)
+    (tmp_path / "duels" / "0003").mkdir()  # one that was stopped
+    with ask(room, f"/duel?token={token}") as answer:
+        assert answer.read() == b'{"sides": []}'
 
 
 def test_a_token_expires(room, monkeypatch):

@@ -1,81 +1,74 @@
-// The duel: two sales side by side, from the same stream as the control room.
+// The duel: two sales with the same buyers, recorded one after the other, played side by side.
 
-import { Chart, Figures } from "./figures.js";
-import { act, connect, format, number, reportAddress, texts } from "./stream.js";
+import { act, connect, fetchFile, format, number, reportAddress, showProblem, texts } from "./stream.js";
 
 const sides = [...document.querySelectorAll("[data-side]")].map((element) => {
   const find = (name) => element.querySelector(`[data-${name}]`);
-  return {
-    find,
-    sale: null,
-    figures: new Figures(find("counters"), ["available", "reserved", "oversold"]),
-    chart: new Chart(find("chart"), ["available", "reserved", "oversold"], 260),
-  };
+  return { element, find };
 });
+const find = (name) => document.querySelector(`[data-${name}]`);
+const player = new ReplayPlayer(find("player"), sides.map((side) => side.find("view")));
+let run = 0; // the one that was seen to be going
 
-function add(frame, duel) {
-  duel?.sides.forEach(({ sale: id }, index) => {
-    const side = sides[index];
-    if (side.sale !== id) side.chart.clear();
-    side.sale = id;
-    const sale = frame.sales.find((each) => each.id === id);
-    if (sale) side.chart.add(frame.at, sale);
-  });
-}
-
-// Both bars have one scale: `whole` units wide.
-function showBar(side, sale, whole) {
-  const over = sale.oversold;
-  const width = (units) => `${(100 * Math.max(0, units)) / (whole || 1)}%`;
-  side.find("bar").querySelector(".bar-sold").style.width = width(sale.reserved - over);
-  side.find("bar").querySelector(".bar-over").style.width = width(over);
-  side.find("bar").setAttribute("aria-label", `${texts.figures.reserved}: ${number.format(sale.reserved)} / ${number.format(sale.total)}`);
-}
-
-function showVerdict(side, { outcome, oversold, report }, sale) {
-  const element = side.find("verdict");
-  let [is, text] = ["", ""];
-  if (outcome === "pass") [is, text] = ["good", texts.verdict.pass];
-  else if (outcome === "fail") [is, text] = ["bad", `${texts.verdict.fail}. ${format(texts.verdict.oversold_by, { units: number.format(oversold) })}`];
-  else if (outcome) text = texts.verdict.not_judged;
-  else if (sale?.oversold) [is, text] = ["bad", format(texts.verdict.oversold_by, { units: number.format(sale.oversold) })];
+function say(element, text) {
   if (element.textContent !== text) element.textContent = text;
-  element.dataset.is = is;
-  const link = side.find("report");
-  link.hidden = !report;
-  if (report) link.href = reportAddress(report);
 }
 
-const start = document.querySelector('[data-action="duel"] .button');
+function showEnd(side, { strategy, outcome, orders, oversold, sold_out_ms: soldOut }) {
+  say(side.find("name"), strategy);
+  const verdict = side.find("verdict");
+  const beyond = format(texts.verdict.oversold_by, { units: number.format(oversold) });
+  const ends = {
+    pass: ["good", texts.verdict.pass],
+    fail: ["bad", oversold ? `${texts.verdict.fail}. ${beyond}` : texts.verdict.fail],
+  };
+  const [is, text] = ends[outcome] ?? ["", texts.verdict.not_judged];
+  say(verdict, text);
+  verdict.dataset.is = is;
+  const within = soldOut ? format(texts.states.within, { orders: number.format(orders), ms: number.format(soldOut) }) : "";
+  say(side.find("within"), within);
+}
 
-function show(frame) {
-  start.disabled = Boolean(frame.duel?.going);
-  const whole = Math.max(...frame.sales.map((sale) => Math.max(1.5 * sale.total, sale.reserved)));
-  frame.duel?.sides.forEach((told, index) => {
-    const side = sides[index];
-    const sale = frame.sales.find((each) => each.id === told.sale);
-    side.find("name").textContent = told.strategy;
-    const phase = told.outcome ? "" : texts.states[told.phase ?? "starting"] ?? "";
-    if (side.find("phase").textContent !== phase) side.find("phase").textContent = phase;
-    if (sale) {
-      side.figures.show(sale);
-      showBar(side, sale, whole);
-      side.chart.show();
-    }
-    showVerdict(side, told, sale);
+async function open() {
+  const answer = await fetchFile("duel");
+  if (!answer) return;
+  const duel = await answer.json();
+  const { recorded, buyers, units, seed } = duel;
+  const values = { recorded, seed, buyers: number.format(buyers), units: number.format(units) };
+  find("recorded").textContent = format(texts.states.recorded, values);
+  for (const side of sides) side.element.hidden = false;
+  try {
+    player.open(...duel.sides.map(({ replay }) => JSON.stringify(replay)));
+  } catch (error) {
+    if (!(error instanceof ReplayError)) throw error;
+    showProblem(error.message);
+  }
+  duel.sides.forEach((told, index) => showEnd(sides[index], told));
+}
+
+// While a new one is being recorded, the last one stays.
+function show({ duel }) {
+  find("start").disabled = Boolean(duel?.going);
+  find("going").hidden = !duel?.going;
+  if (duel?.going) {
+    const phase = ({ phase, outcome }) => (outcome ? "" : texts.states[phase ?? "waiting"] ?? phase);
+    say(find("going"), duel.sides.map((side) => `${side.strategy}: ${phase(side)}`).join(" · "));
+    ({ run } = duel);
+    return;
+  }
+  duel?.sides.forEach(({ report }, index) => {
+    const link = sides[index].find("report");
+    link.hidden = !report;
+    if (report) link.href = reportAddress(report);
   });
+  if (run && duel?.run === run) {
+    run = 0;
+    open();
+  }
 }
 
-connect({
-  hello({ history, duel }) {
-    history.forEach((each) => add(each, duel));
-  },
-  frame(frame) {
-    add(frame, frame.duel);
-    show(frame);
-  },
-  away() {},
-});
+connect({ hello() {}, frame: show, away() {} });
+open();
 
 document.querySelector('[data-action="duel"]').addEventListener("submit", (event) => {
   event.preventDefault();

@@ -3,6 +3,7 @@
 import { number, texts } from "./stream.js";
 
 const WINDOW = 60;
+const LEGEND = 28; // pixels
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
@@ -14,11 +15,12 @@ const COLOURS = {
 // So that lines differ without their colours too.
 const DASHES = { held: [8, 5], oversold: [3, 3], refused: [8, 5], failed: [3, 3], p99: [8, 5] };
 
+// A line chart as high as its element. While a fault lasts, a band with its name lies behind the
+// lines.
 export class Chart {
-  constructor(element, names, height = 300) {
+  constructor(element, names) {
     this.element = element;
     this.names = names;
-    this.height = height;
     this.rows = [];
     this.draw();
     new ResizeObserver(() => this.plot.setSize(this.size)).observe(element);
@@ -26,7 +28,8 @@ export class Chart {
   }
 
   get size() {
-    return { width: Math.max(200, this.element.clientWidth), height: this.height };
+    const legend = this.names.length > 1 ? LEGEND : 0;
+    return { width: Math.max(200, this.element.clientWidth), height: this.element.clientHeight - legend };
   }
 
   draw() {
@@ -44,6 +47,10 @@ export class Chart {
       },
       axes: [{ ...axis, values: (_, ticks) => ticks.map((tick) => `${tick} s`) }, { ...axis, size: 58, values }],
       cursor: { show: false },
+      hooks: {
+        drawClear: [(plot) => this.drawBands(plot, (band) => this.drawBand(plot, band))],
+        draw: [(plot) => this.drawBands(plot, (band) => this.drawName(plot, band))],
+      },
       legend: { live: false, show: this.names.length > 1 },
       series: [{}, ...this.names.map((name) => ({
         label: texts.figures[name], stroke: colour(COLOURS[name]), width: 3, dash: DASHES[name], spanGaps: false,
@@ -51,14 +58,55 @@ export class Chart {
     }, this.data(), this.element);
   }
 
-  // `at` in seconds; `values` by name. A gap in time, in which nothing was seen, is a gap in the line.
-  add(at, values) {
-    this.rows.push([at, ...this.names.map((name) => values[name] ?? null)]);
-    while (this.rows.length && this.rows[0][0] < at - WINDOW - 1) this.rows.shift();
+  // `at` in seconds; `values` by name; `fault` is the one of that moment. A gap in time, in which
+  // nothing was seen, is a gap in the line.
+  add(at, values, fault) {
+    this.rows.push({ at, fault, values: this.names.map((name) => values[name] ?? null) });
+    while (this.rows.length && this.rows[0].at < at - WINDOW - 1) this.rows.shift();
   }
 
   show() {
     this.plot.setData(this.data());
+    this.element.dataset.bands = this.bands().map(({ fault }) => fault).join(" ");
+  }
+
+  bands() {
+    const found = [];
+    let before;
+    for (const { at, fault } of this.rows) {
+      if (fault && fault === before) found.at(-1).to = at;
+      else if (fault) found.push({ fault, from: at, to: at });
+      before = fault;
+    }
+    return found;
+  }
+
+  // Below the lines the bands, above them their names.
+  drawBands({ ctx, bbox, valToPos }, draw) {
+    const position = (at) => valToPos(at - this.rows.at(-1).at, "x", true);
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+    ctx.clip();
+    for (const { fault, from, to } of this.bands()) draw({ fault, left: position(from), right: position(to) });
+    ctx.restore();
+  }
+
+  drawBand({ ctx, bbox }, { left, right }) {
+    ctx.fillStyle = colour("--c-band");
+    ctx.fillRect(left, bbox.top, Math.max(3, right - left), bbox.height);
+  }
+
+  drawName({ ctx, bbox }, { fault, left }) {
+    const name = texts.faults[fault] ?? fault;
+    const size = 13 * devicePixelRatio;
+    Object.assign(ctx, { font: `600 ${size}px system-ui, sans-serif`, textBaseline: "top", textAlign: "left" });
+    const width = ctx.measureText(name).width + 8;
+    const place = Math.max(bbox.left, Math.min(left, bbox.left + bbox.width - width));
+    ctx.fillStyle = colour("--surface");
+    ctx.fillRect(place, bbox.top, width, size * 1.3);
+    ctx.fillStyle = colour("--text");
+    ctx.fillText(name, place + 4, bbox.top + 2);
   }
 
   clear() {
@@ -66,8 +114,8 @@ export class Chart {
   }
 
   data() {
-    const end = this.rows.at(-1)?.[0] ?? 0;
-    return [this.rows.map((row) => row[0] - end), ...this.names.map((_, index) => this.rows.map((row) => row[index + 1]))];
+    const end = this.rows.at(-1)?.at ?? 0;
+    return [this.rows.map(({ at }) => at - end), ...this.names.map((_, index) => this.rows.map(({ values }) => values[index]))];
   }
 }
 
@@ -88,10 +136,11 @@ export class Figures {
     }));
   }
 
+  // What is not known now stays as it was.
   show(values) {
     for (const [name, element] of Object.entries(this.parts)) {
       const value = values[name];
-      element.textContent = value == null ? "–" : number.format(Math.round(value));
+      if (value != null) element.textContent = number.format(Math.round(value));
       element.parentElement.toggleAttribute("data-bad", name === "oversold" && value > 0);
     }
   }

@@ -15,7 +15,6 @@ function open(text) {
   }
   showProblem("");
   find("title").textContent = player.replay.title;
-  find("empty").hidden = true;
 }
 
 async function openRush(number) {
@@ -28,15 +27,13 @@ async function list() {
   if (!answer) return;
   const { replays } = await answer.json();
   const select = find("rush");
-  if (replays.length) select.replaceChildren();
   for (const { number, title } of replays) select.add(new Option(title, number));
-  const wanted = new URLSearchParams(location.search).get("rush") ?? replays[0]?.number;
-  if (wanted === undefined) return;
+  const wanted = new URLSearchParams(location.search).get("rush") ?? replays[0].number;
   select.value = wanted;
   await openRush(wanted);
 }
 
-find("rush").addEventListener("change", ({ target }) => target.value && openRush(target.value));
+find("rush").addEventListener("change", ({ target }) => openRush(target.value));
 find("file").addEventListener("change", async ({ target }) => {
   const [file] = target.files;
   if (file) open(await file.text());

@@ -11,20 +11,26 @@ const charts = {
   latency: new Chart(document.querySelector('[data-chart="latency"]'), ["p50", "p99"]),
   batch: new Chart(document.querySelector('[data-chart="batch"]'), ["batch"]),
 };
-const figures = new Figures(find("figures"), ["available", "held", "sold", "oversold", "accepted", "refused", "p99"]);
+const figures = new Figures(find("figures"), ["sold", "held", "available", "oversold", "requests", "p50", "p99"]);
 const scene = new Scene(find("scene"));
 let sale = null; // the shown one
 let up = {}; // which servers answered last
+
+// Only a change is written: a screen reader reads every writing aloud.
+function say(name, text) {
+  const element = find(name);
+  if (element.textContent !== text) element.textContent = text;
+}
 
 // --- What is seen ------------------------------------------------------------------------------
 
 function add(frame) {
   // Another sale's stock is another curve.
   const shown = frame.sales[0];
-  if (shown?.id !== charts.stock.sale) charts.stock.clear();
-  charts.stock.sale = shown?.id;
-  if (shown) charts.stock.add(frame.at, withHeld(shown));
-  for (const name of ["rates", "latency", "batch"]) charts[name].add(frame.at, frame.rates);
+  if (shown && charts.stock.sale && shown.id !== charts.stock.sale) charts.stock.clear();
+  charts.stock.sale = shown?.id ?? charts.stock.sale;
+  charts.stock.add(frame.at, shown ? withHeld(shown) : {}, frame.fault);
+  for (const name of ["rates", "latency", "batch"]) charts[name].add(frame.at, frame.rates, frame.fault);
 }
 
 function showSale(frame) {
@@ -51,8 +57,7 @@ function showVerdict(frame) {
   else if (!sale) [is, text] = ["", texts.verdict.no_sale];
   else if (sale.oversold) [is, text] = ["bad", format(texts.verdict.oversold_by, { units: number.format(sale.oversold) })];
   else if (sale.problems?.length) [is, text] = ["bad", texts.verdict.wrong];
-  // Only a change is written: a screen reader reads every writing aloud.
-  if (element.textContent !== text) element.textContent = text;
+  say("verdict", text);
   element.dataset.is = is;
   element.title = sale?.problems?.join("\n") ?? "";
 }
@@ -79,8 +84,9 @@ function showChoice({ recent, follows }) {
 
 function showState({ fault, rush, replay, provider = "well" }) {
   if (replay) find("replay").search = `?rush=${replay}`;
-  document.querySelector('[data-action="rush"] .button').disabled = Boolean(rush);
-  find("fault").textContent = fault ? texts.faults[fault] ?? fault : "";
+  for (const button of document.querySelectorAll("[data-start]")) button.disabled = Boolean(rush);
+  say("fault", fault ? `${texts.faults[fault] ?? fault}.` : "");
+  say("expected", fault ? texts.expected[fault] ?? "" : texts.states.unharmed);
   find("heal").disabled = !fault;
   for (const button of document.querySelectorAll("[data-inject]")) button.disabled = Boolean(fault);
   for (const button of document.querySelectorAll("[data-behaviour]"))
@@ -127,6 +133,7 @@ function faultButton(name) {
 
 function offer(faults, missing) {
   find("fault-panel").hidden = !faults.length;
+  find("missing-panel").hidden = !missing.length;
   find("faults").replaceChildren(...faults.map((name) => {
     const button = faultButton(name);
     button.dataset.inject = name;
@@ -158,7 +165,8 @@ connect({
     showSale(frame);
     add(frame);
     for (const chart of Object.values(charts)) chart.show();
-    figures.show(sale ? { ...withHeld(sale), ...frame.rates } : frame.rates);
+    const { accepted, refused, failed } = frame.rates;
+    figures.show({ ...(sale && withHeld(sale)), ...frame.rates, requests: accepted + refused + failed });
     scene.show(frame, sale);
     showVerdict(frame);
     showLamps({ ...up, room: true });

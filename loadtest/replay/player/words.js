@@ -5,7 +5,7 @@ const REPLAY_WORDS = {
   en: {
     sent: "Sent", queue: "Queue of the process", own: "Own transactions", batch: "One transaction", shop: "The shop",
     process: "process {0}", accepted: "Accepted", refused: "Refused", unknown: "Unknown", way: "Under way",
-    queued: "In a queue", selling: "In a transaction", units: "{0} of {1} units", picture: "Requests as dots, from the buyers on the left to their answers on the right",
+    queued: "In a queue", selling: "In a transaction", oversold: "Oversold", picture: "Requests as dots, from the buyers on the left to their answers on the right",
     moment: "Moment", speed: "Speed", real: "real time", play: "Play", pause: "Pause", back: "Previous event", next: "Next event",
     first: "First violation", none: "Nothing was broken in this run.", part: "{0} of {1} requests, those around the violations.",
     start: "{0} of {1} requests, the first of them.", all: "{0} requests.", foreign: "The shop recorded nothing: dots go from request to answer.",
@@ -20,7 +20,7 @@ const REPLAY_WORDS = {
   zh: {
     sent: "已发送", queue: "进程内的队列", own: "各自的事务", batch: "同一个事务", shop: "商店",
     process: "进程 {0}", accepted: "成功", refused: "被拒绝", unknown: "未知", way: "进行中",
-    queued: "排队中", selling: "事务中", units: "{0} / {1} 件", picture: "每个请求是一个点：从左侧的买家到右侧的应答",
+    queued: "排队中", selling: "事务中", oversold: "超卖", picture: "每个请求是一个点：从左侧的买家到右侧的应答",
     moment: "时刻", speed: "速度", real: "实时", play: "播放", pause: "暂停", back: "上一个事件", next: "下一个事件",
     first: "第一次违规", none: "这次运行没有违反任何性质。", part: "{1} 个请求中的 {0} 个：违规前后的请求。",
     start: "{1} 个请求中最先的 {0} 个。", all: "共 {0} 个请求。", foreign: "商店没有记录：点直接从请求到应答。",
