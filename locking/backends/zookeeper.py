@@ -21,6 +21,7 @@ import threading
 import uuid
 from collections.abc import Callable
 from math import inf
+from queue import Empty, SimpleQueue
 from typing import Any
 from urllib.parse import quote
 
@@ -32,7 +33,8 @@ from kazoo.exceptions import (
     SessionExpiredError,
 )
 from kazoo.handlers.threading import KazooTimeoutError
-from kazoo.protocol.states import KazooState
+from kazoo.protocol.connection import ConnectionHandler
+from kazoo.protocol.states import Callback, KazooState
 
 from locking.backends._waiting import Deadline, WaitingLock
 from locking.base import Capabilities, Lease, LockTimeout, LockUnavailable, LockUnsupported
@@ -50,13 +52,25 @@ DROPPED = (ConnectionLoss, SessionExpiredError)
 RECONNECT = {"max_tries": -1, "delay": 0.05, "max_delay": 0.5}
 
 
+class _BoundedConnection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
+    """A connection that gives up a server which takes it and does not answer.
+
+    kazoo waits for the answer until the session has expired. A server that is starting may owe it.
+    """
+
+    def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:
+        return super()._invoke(min(timeout, ANSWER_TIMEOUT), request, xid)
+
+
 def zookeeper_client(hosts: str, session: float = 10.0) -> KazooClient:
     """Return an unstarted client with a session time-out of `session` seconds.
 
     It tries to reconnect twice per second; kazoo's default backs off to a minute, and the session
     would expire although the servers are up.
     """
-    return KazooClient(hosts, timeout=session, connection_retry=RECONNECT)
+    client = KazooClient(hosts, timeout=session, connection_retry=RECONNECT)
+    client._connection.__class__ = _BoundedConnection  # kazoo offers no other way to choose it
+    return client
 
 
 class NodeLease(Lease):
@@ -71,7 +85,9 @@ class NodeLease(Lease):
         self._node = node
         lock.client.add_listener(self._session_changed)
         # Asynchronous: the answer only reports whether the node has been deleted.
-        lock.client.exists_async(node, watch=self._node_changed).rawlink(self._node_seen)
+        lock._send(lock.client.exists_async, node, watch=self._node_changed).rawlink(
+            self._node_seen
+        )
 
     def _session_changed(self, state: str) -> bool | None:
         if state == KazooState.LOST:
@@ -229,7 +245,7 @@ class ZooKeeperLock(WaitingLock):
 
     def _delete_if_empty(self) -> None:
         """Delete the queue's parent node; the server refuses unless it is empty."""
-        self.client.delete_async(self.path)
+        self._send(self.client.delete_async, self.path)
 
     def _ask(self, operation: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         """Run a repeatable operation, also across a reconnect."""
@@ -245,11 +261,26 @@ class ZooKeeperLock(WaitingLock):
     def _ask_once(self, operation: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         """Run one operation; raise one of `DROPPED` if its outcome is unknown."""
         try:
-            return operation(*arguments, **options).get(timeout=ANSWER_TIMEOUT)
+            return self._send(operation, *arguments, **options).get(timeout=ANSWER_TIMEOUT)
         except (NoNodeError, *DROPPED):
             raise
         except (KazooTimeoutError, KazooException) as error:
             raise LockUnavailable(f"ZooKeeper: {error!r}") from error
+
+    def _send(self, operation: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        """Start one operation; return its `AsyncResult`."""
+        if threading.current_thread() is not threading.main_thread():
+            return operation(*arguments, **options)
+        # kazoo takes a KeyboardInterrupt that reaches it while it sends for a closed connection,
+        # so that the waiter goes on. Another thread gets no interrupts.
+        sent: SimpleQueue[Any] = SimpleQueue()
+        self.client.handler.dispatch_callback(
+            Callback("session", lambda: sent.put(operation(*arguments, **options)), ())
+        )
+        try:
+            return sent.get(timeout=ANSWER_TIMEOUT)
+        except Empty as error:
+            raise LockUnavailable("ZooKeeper: kazoo's thread for callbacks is busy") from error
 
     def owner(self) -> str | None:
         """See `Lock.owner`."""

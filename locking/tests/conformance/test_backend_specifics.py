@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
+import threading
 import time
 import warnings
 from collections.abc import Iterator
@@ -313,3 +315,48 @@ def test_zookeeper_a_waiter_whose_session_ended_joins_the_queue_again(zookeeper:
         lock.client.delete(f"{lock.path}/{place}")  # as the end of its session does
         eventually(lambda: lock.waiters() == 0)
     waiting.result()
+
+
+class Interrupting:
+    """A socket during whose `send` a Ctrl-C arrives, which reaches the main thread only."""
+
+    def __init__(self, socket: Any) -> None:
+        self._socket = socket
+
+    def send(self, data: bytes) -> int:
+        if threading.current_thread() is threading.main_thread():
+            raise KeyboardInterrupt
+        return int(self._socket.send(data))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._socket, name)
+
+
+@pytest.mark.long
+def test_zookeeper_no_interrupt_reaches_kazoo_while_it_sends(zookeeper: Deployment) -> None:
+    """kazoo swallows it there."""
+    lock = zookeeper.here.lock("interrupted")
+    assert isinstance(zookeeper.here, ZooKeeper)
+    connection = zookeeper.here.client._connection
+    connection._write_sock = Interrupting(connection._write_sock)
+    try:
+        lock.acquire(5).release()
+    finally:
+        connection._write_sock = connection._write_sock._socket
+
+
+def test_zookeeper_a_server_that_takes_a_connection_and_is_silent_is_given_up() -> None:
+    pytest.importorskip("kazoo")
+    from locking.backends.zookeeper import ANSWER_TIMEOUT, zookeeper_client
+
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(5 * ANSWER_TIMEOUT)  # a third of the session
+        client = zookeeper_client(f"127.0.0.1:{silent.getsockname()[1]}", 15 * ANSWER_TIMEOUT)
+        client.start_async()
+        try:
+            connections = [silent.accept()[0] for _ in range(2)]
+        finally:
+            client.stop()
+            client.close()
+        for connection in connections:
+            connection.close()
