@@ -1,6 +1,6 @@
 """SQL inserts that follow the model.
 
-A statement over arrays writes a batch faster than `bulk_create`, but it lists its columns, so a
+One statement writes a batch faster than `bulk_create`, but it lists its columns, so a
 field that a shop adds to its model would be missing. These statements list only the columns that
 they compute; the other columns come from the model, with the values that Django would give them.
 """

@@ -37,12 +37,13 @@ OPEN_ORDERS = Statement(
 WITH opening AS (
     SELECT nextval('shop_order_id_seq') AS id, granted.reservation, granted.sale, granted.buyer,
            granted.quantity, sale.price * granted.quantity AS amount, sale.currency,
-           now() + make_interval(secs => granted.hold) AS pay_before, granted.position
-    FROM unnest(%s::bigint[], %s::bigint[], %s::bigint[], %s::int[], %s::float8[])
-        WITH ORDINALITY AS granted (reservation, sale, buyer, quantity, hold, position)
+           now() + make_interval(secs => granted.hold) AS pay_before, granted.ordinality AS position
+    FROM ROWS FROM (json_to_recordset(%s) AS (
+        reservation bigint, sale bigint, buyer bigint, quantity int, hold float8
+    )) WITH ORDINALITY AS granted
     JOIN shop_sale AS sale ON sale.id = granted.sale
      AND sale.starts_at <= now() AND now() < sale.ends_at AND NOT sale.paused
-    ORDER BY granted.position
+    ORDER BY position
 ), orders AS (
     {order}
 ), lines AS (
@@ -91,14 +92,20 @@ def open_orders(granted: Sequence[Granted]) -> list[Opened]:
         Declined: some of the sales are not open.
     """
     rows = [
-        (grant.reservation, each.scope, each.buyer, each.quantity, each.hold.total_seconds())
+        {
+            "reservation": grant.reservation,
+            "sale": each.scope,
+            "buyer": each.buyer,
+            "quantity": each.quantity,
+            "hold": each.hold.total_seconds(),
+        }
         for grant in granted
         for each in [grant.purchase]
     ]
     with connection.wrap_database_errors, sql.cursor() as cursor:
         row = cursor.execute(
             OPEN_ORDERS.for_rows(len(granted)),
-            [*sql.arrays(rows), hooks.parent() or None],
+            [sql.rows(rows), hooks.parent() or None],
         ).fetchone()
     assert row is not None
     ids, reservations, amounts, currencies, now = row
