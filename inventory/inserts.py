@@ -42,7 +42,7 @@ class Insert:
 
     Attributes:
         model: the model whose table is written.
-        given: SQL expression per field name.
+        given: SQL expression per field name, cast to the field's type.
         source: what to select from; must have a column `position` that counts from 1.
     """
 
@@ -66,7 +66,7 @@ class Insert:
         own: list[tuple[str, Make]] = []
         for field in meta.concrete_fields:
             if field.name in self.given:
-                value = self.given[field.name]
+                value = f"({self.given[field.name]})::{_type(field)}"
             elif _left_to_database(field):
                 continue
             elif make := _made_for_each_row(field):
