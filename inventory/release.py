@@ -161,26 +161,26 @@ def _write(
     return levels
 
 
-def _parameters(released: Iterable[Released]) -> dict[str, str]:
+def _parameters(released: Iterable[Released]) -> dict[str, list[int]]:
     parts = [each for each in released if each.kept]
     given: Counter[tuple[int, int]] = Counter()  # an UPDATE changes each row once
     for each in released:
         given[each.scope, each.buyer] += each.quantity
     return {
-        "items": sql.array({each.item for each in released}),
-        "whole": sql.array([each.reservation for each in released if not each.kept]),
-        "parts": sql.array([each.reservation for each in parts]),
-        "part_units": sql.array([each.quantity for each in parts]),
-        "scopes": sql.array([scope for scope, _ in given]),
-        "buyers": sql.array([buyer for _, buyer in given]),
-        "units": sql.array(given.values()),
+        "items": [*{each.item for each in released}],
+        "whole": [each.reservation for each in released if not each.kept],
+        "parts": [each.reservation for each in parts],
+        "part_units": [each.quantity for each in parts],
+        "scopes": [scope for scope, _ in given],
+        "buyers": [buyer for _, buyer in given],
+        "units": [*given.values()],
     }
 
 
 def _filled_in(
     cursor: psycopg.ClientCursor,
     statements: Iterable[LiteralString],
-    parameters: Mapping[str, str],
+    parameters: Mapping[str, Sequence[int]],
     changes: Iterable[tuple[LiteralString, int, int]],
 ) -> list[str]:
     """Return the statements and the changes of items with their parameters filled in."""

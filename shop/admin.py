@@ -214,7 +214,7 @@ class OrderAdmin(Amounts, ReadOnly):
         "=lines__reservation__key",
     )
     ordering = ("-id",)
-    fields = ("buyer", "money", "back", "status", "pay_before", "created")
+    fields = ("buyer", *Order.DETAILS, "money", "back", "status", "pay_before", "created")
     readonly_fields = ("money", "back")
     inlines = (LinesInline, EventsInline, PaymentsInline)
     actions = ("fulfil",)

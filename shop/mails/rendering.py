@@ -17,6 +17,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext, override
 from django.utils.translation import gettext_lazy as _
 
+from shop.orders.details import labelled
 from shop.orders.models import Order
 
 
@@ -116,6 +117,7 @@ def _context(kind: Kind, order: Order) -> dict[str, Any]:
     return {
         "order": order,
         "lines": order.lines.all(),
+        "details": _details(order),
         "en": _texts("en", kind, order, deadline),
         "zh": _texts("zh-hans", kind, order, deadline),
         "link": settings.PUBLIC_URL and settings.PUBLIC_URL + order.get_absolute_url(),
@@ -123,6 +125,15 @@ def _context(kind: Kind, order: Order) -> dict[str, Any]:
         "pay_before": deadline,
         "tone": TONES[kind],
     }
+
+
+def _details(order: Order) -> list[tuple[str, str, Any]]:
+    """Return the order's details, each with its label in both languages."""
+    with override("en"):
+        english = labelled(order)
+    with override("zh-hans"):
+        chinese = labelled(order)
+    return [(en, zh, value) for (en, value), (zh, _value) in zip(english, chinese, strict=True)]
 
 
 def _texts(language: str, kind: Kind, order: Order, deadline: str) -> dict[str, str]:
