@@ -6,7 +6,7 @@ ARGS ?=
 # manage.py looks for its packages in VENV.
 export VENV
 
-.PHONY: help demo test prove duel bench compare bench-locks scaling soak mutants lint format types audit walk site messages packages chart reset lock clean
+.PHONY: help demo test prove duel bench compare bench-locks scaling soak lint format types audit walk site messages packages chart reset lock clean
 
 help:  ## list the targets
 	@$(PYTHON) -c 'import re; [print(f"  make {name:12} {text}") for name, text in re.findall("^([a-z-]+):.*## (.*)", open("Makefile").read(), re.M)]'
@@ -49,9 +49,6 @@ scaling: $(VENV)/.dev  ## model purchases up to 100 web nodes (docs/scaling.md)
 
 soak: $(VENV)/.run  ## repeat proofs under random faults
 	@exec $(BIN)/python manage.py soak $(ARGS)
-
-mutants: $(VENV)/.dev  ## plant bugs, one at a time, and see what finds them
-	@exec $(BIN)/python manage.py mutants $(ARGS)
 
 bench: $(VENV)/.run  ## measure the request rate of the strategies (docs/bench.md)
 	@$(BIN)/python manage.py bench $(ARGS)
