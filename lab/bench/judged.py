@@ -1,11 +1,11 @@
-"""Measure the strategies one after the other, in the same two shops."""
+"""Every strategy in the same two shops: its rate, its rate without Redis, and its verdict."""
 
 from __future__ import annotations
 
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,16 +17,20 @@ from django.db import connection
 
 from inventory.audit import audit
 from inventory.models import Item
+from lab.bench.report import Benchmark, Document
+from lab.bench.rounds import interleaved
 from lab.bench.run import purchases
 from lab.bench.targets import BUYERS
+from lab.proof import testbed as testbeds
 from lab.proof.load_profile import LoadProfile
 from lab.proof.plan import Plan
 from lab.proof.run import Proof
 from lab.proof.testbed import Testbed
 from lab.stack.errors import StackError
-from lab.strategies import CLASSES
+from lab.strategies import CLASSES, DEFAULT
 from lab.strategies.choice import open_sale
-from loadtest import bench_client
+from loadtest import bench_client, open_files
+from loadtest.chart import Panel
 from loadtest.faults.redis import RedisPaused
 from shop.catalogue.models import Sale
 
@@ -35,6 +39,9 @@ ENOUGH = 1_000_000
 
 ANSWER_TIMEOUT = 15.0
 """Seconds to wait for the last answers."""
+
+REDIS_AWAY = 4.0
+"""Seconds for which Redis is silent: it accepts connections and never replies."""
 
 LOOK = 0.05
 """Seconds between looks at the stock."""
@@ -45,34 +52,18 @@ class SellThrough:
     """A sale under load without faults.
 
     Attributes:
-        stock: units.
+        rate: accepted purchases per second, until the sale was sold out or the time was up.
+        p99_ms: of all answers.
         sold: accepted purchases.
-        seconds: until the sale was sold out, or the time was up.
-        rate: accepted purchases per second.
-        refused: other answers: sold out, at the end, and busy.
         left: units still available afterwards.
         oversold: units, by the audit.
-        problems: number of the audit's findings.
     """
 
-    stock: int
-    sold: int
-    seconds: float
     rate: float
-    p50_ms: float
     p99_ms: float
-    refused: int
+    sold: int
     left: int
     oversold: int
-    problems: int
-
-
-@dataclass(frozen=True, slots=True)
-class WithoutRedis:
-    """A measurement while Redis is stopped: accepted purchases per second, and other answers."""
-
-    rate: float
-    refused: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +73,7 @@ class Scale:
     Attributes:
         stock: units to sell.
         connections: of the load.
-        most_seconds: limit for a strategy that does not sell them all.
-        redis_away: seconds while Redis is stopped.
+        seconds: limit for a strategy that does not sell them all.
         buyers: per proof.
         faults: of a proof, each injected once.
         seed: of the proofs.
@@ -91,8 +81,7 @@ class Scale:
 
     stock: int
     connections: int
-    most_seconds: float
-    redis_away: float
+    seconds: float
     buyers: int
     faults: tuple[str, ...]
     seed: int
@@ -122,29 +111,24 @@ def sell_through(testbed: Testbed, name: str, scale: Scale, tokens: Sequence[str
             _port(testbed),
             over.requests(tokens),
             connections=scale.connections,
-            seconds=scale.most_seconds,
+            seconds=scale.seconds,
             timeout=ANSWER_TIMEOUT,
         )
-    summary, sold = load.summary(), load.statuses.get(201, 0)
+    sold = load.statuses.get(201, 0)
     # Purchases accepted during the wait for the last answers count, and so does that time.
     seconds = over.seconds or load.seconds
     books = audit([sale.item_id])
     return SellThrough(
-        stock=scale.stock,
-        sold=sold,
-        seconds=round(seconds, 2),
         rate=round(sold / seconds, 1),
-        p50_ms=summary["p50_ms"],
-        p99_ms=summary["p99_ms"],
-        refused=sum(load.statuses.values()) - sold + load.errors,
+        p99_ms=load.summary()["p99_ms"],
+        sold=sold,
         left=books.items[0].available,
         oversold=books.items[0].oversold,
-        problems=len(books.problems),
     )
 
 
-def without_redis(testbed: Testbed, name: str, scale: Scale, tokens: Sequence[str]) -> WithoutRedis:
-    """Measure purchases while Redis is stopped."""
+def without_redis(testbed: Testbed, name: str, scale: Scale, tokens: Sequence[str]) -> float:
+    """Return the purchases accepted per second while Redis is stopped."""
     if testbed.target is None:
         raise StackError("faults cannot be injected here")
     sale = _sale(name, ENOUGH)
@@ -156,48 +140,57 @@ def without_redis(testbed: Testbed, name: str, scale: Scale, tokens: Sequence[st
             _port(testbed),
             purchases([sale.pk], tokens),
             connections=scale.connections,
-            seconds=scale.redis_away,
+            seconds=REDIS_AWAY,
             timeout=ANSWER_TIMEOUT,
         )
     finally:
         fault.heal()
-    sold = load.statuses.get(201, 0)
-    refused = sum(load.statuses.values()) - sold + load.errors
-    return WithoutRedis(round(sold / load.seconds, 1), refused)
+    return round(load.statuses.get(201, 0) / load.seconds, 1)
 
 
-def prove(testbed: Testbed, name: str, scale: Scale) -> dict[str, Any]:
+def prove(testbed: Testbed, name: str, scale: Scale) -> Mapping[str, Any]:
     """Return a proof as `prove --json` writes it: under faults if the strategy is safe."""
     faults = scale.faults if CLASSES[name].safe else ()
     profile = LoadProfile(scale.buyers, "rush", scale.seed, stays=bool(faults))
     plan = Plan(profile, max(scale.buyers // 2, 1), limit=1, strategy=name, faults=faults)
-    with tempfile.TemporaryDirectory(prefix="compare-") as folder:
+    with tempfile.TemporaryDirectory(prefix="judged-") as folder:
         proof = Proof(plan, testbed, Path(folder), lambda progress: None)
         proof.run()
     return proof.result.to_json(plan)
 
 
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """All measurements of a strategy."""
+def row(name: str, sold: SellThrough, away: float, proof: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a strategy's figures and verdict."""
+    judged = {each["id"]: each["verdict"] for each in proof["properties"]}
+    return {
+        "name": name,
+        **asdict(sold),
+        # A slow strategy's sell-through ends before its stock, so that nothing can be oversold.
+        "oversold": max(sold.oversold, proof["counts"].get("oversold", 0)),
+        "without_redis": away,
+        "verdict": proof["verdict"],
+        "broken": [name for name, verdict in judged.items() if verdict == "fail"],
+    }
 
-    name: str
-    sold: SellThrough
-    redis_away: WithoutRedis
-    proof: dict[str, Any]
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the strategy as `compare --json` writes it."""
-        kind = CLASSES[self.name]
-        return {
-            "name": self.name,
-            "summary": kind.summary,
-            "safe": kind.safe,
-            "fenced": kind.fenced,
-            "sell_through": asdict(self.sold),
-            "redis_away": asdict(self.redis_away),
-            "proof": self.proof,
-        }
+def compare(
+    names: Sequence[str], scale: Scale, tell: Callable[[str], None]
+) -> list[dict[str, Any]]:
+    """Measure all rates in a shop without failpoints; then run the measurements with faults."""
+    open_files.raise_limit()
+    with testbeds.plain() as where:
+        let_follow_up_rest(where)
+        tokens = tokens_of(where)
+        sold = interleaved(names, 1, lambda name: sell_through(where, name, scale, tokens), tell)
+    rows = []
+    with testbeds.breakable(scale.faults) as where:
+        tokens = tokens_of(where)
+        for name in names:
+            tell(f"{name}: without Redis …")
+            away = without_redis(where, name, scale, tokens)
+            tell(f"{name}: {', '.join(scale.faults)} …")
+            rows.append(row(name, sold[name][0], away, prove(where, name, scale)))
+    return rows
 
 
 def _sale(name: str, stock: int) -> Sale:
@@ -251,3 +244,53 @@ def _until_sold_out(sale: Sale) -> Iterator[_Watch]:
     finally:
         over.set()
         thread.join()
+
+
+PROVED = {"pass": "proved", "fail": "**broken**", "unknown": "not judged"}
+
+
+def table(document: Document) -> Iterator[Sequence[str]]:
+    """Yield the headings and the strategies; a rate is a share of the default's, the first."""
+    yield "Strategy", "Rate", "p99 ms", "Without Redis", "Verdict", "Oversold"
+    first = document["rows"][0]
+    for each in document["rows"]:
+        broken = f" ({', '.join(each['broken'])})" if each["broken"] else ""
+        yield (
+            f"`{each['name']}`",
+            f"{each['rate'] / first['rate']:.2f}",
+            f"{each['p99_ms']:,.0f}",
+            "sells" if each["without_redis"] >= 1 else "refuses",
+            PROVED[each["verdict"]] + broken,
+            f"**{each['oversold']}**" if each["oversold"] else "0",
+        )
+
+
+def _panels(document: Document) -> list[Panel]:
+    def of(figure: str) -> list[tuple[str, float]]:
+        return [(each["name"], float(each[figure])) for each in document["rows"]]
+
+    first = document["rows"][0]["rate"]
+    shares = [(name, rate / first) for name, rate in of("rate")]
+    return [
+        Panel("Purchases accepted", "of the default; longer is better", shares, "{:.2f}".format),
+        Panel("Slowest of 100 (p99)", "ms; shorter is better", of("p99_ms"), "{:,.0f} ms".format),
+        Panel(
+            "While Redis is silent",
+            "purchases per second; longer is better",
+            of("without_redis"),
+            "{:,.0f}".format,
+        ),
+        Panel("Oversold in a rush", "units; 0 is correct", of("oversold"), "{:,.0f}".format),
+    ]
+
+
+def _kinds(document: Document) -> dict[str, str]:
+    unsafe = {name: "bad" for name, kind in CLASSES.items() if not kind.safe}
+    return {**unsafe, DEFAULT: "ours"}
+
+
+def _notes(document: Document) -> Iterator[str]:
+    yield "Rate: accepted purchases per second, divided by the default's in this run."
+
+
+STRATEGIES = Benchmark("strategies", "Selling strategies, compared", table, _panels, _kinds, _notes)
