@@ -14,7 +14,7 @@ from inventory.models import BuyerQuota, Item, Reservation, StockMovement
 from inventory.outcomes import Level, OnGranted, Outcome, Purchase
 from inventory.release import Released, releasing
 from inventory.selling import guard
-from inventory.selling.cart import reserve_many
+from inventory.selling.cart import NotReserved, reserve_inside, reserve_many
 from inventory.selling.hint import hint
 from inventory.selling.replay import find
 from inventory.selling.seller import seller
@@ -64,6 +64,19 @@ def restock(item: int, units: int) -> Level:
         level = guard.restock(item, units)
         hint().announce(item, level)
     hint().publish_with_retry(item, level)
+    return level
+
+
+def write_off(item: int, units: int) -> Level:
+    """Remove unsold units from an item.
+
+    Raises:
+        guard.OutOfStock: fewer are available.
+        guard.NoSuchItem: no such item.
+    """
+    with transaction.atomic():
+        level = guard.remove(item, units)
+        transaction.on_commit(lambda: hint().publish(item, level))
     return level
 
 
@@ -157,6 +170,7 @@ def _require_transaction() -> None:
 
 
 __all__ = [
+    "NotReserved",
     "OutOfReach",
     "Released",
     "confirm",
@@ -167,7 +181,9 @@ __all__ = [
     "reclaiming",
     "releasing",
     "reserve",
+    "reserve_inside",
     "reserve_many",
     "restock",
     "stock",
+    "write_off",
 ]

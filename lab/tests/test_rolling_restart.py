@@ -30,6 +30,7 @@ from shop.tests.processes import wait_for
 
 pytestmark = [
     pytest.mark.long,
+    pytest.mark.nightly,
     pytest.mark.timeout(900),
     needs(NGINX),
 ]

@@ -11,7 +11,7 @@ import pytest
 
 from locking.tests.servers import Valkey
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.nightly]
 
 VERSIONS = ("redis==5.0.8", "redis==5.2.1", "redis==6.4.0", "redis==7.1.0", "valkey==6.1.1")
 

@@ -1,4 +1,4 @@
-"""No schedule of a sample breaks the production locks; the mutants of the locks fail here.
+"""No schedule of a sample breaks the production locks.
 
 The full search is `explore`; `.ci/nightly` runs it for longer.
 """
