@@ -11,12 +11,12 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 
+from development.folder import make_folder
 from lab.bed.bed import FRONT, OF_SHOP, Bed
 from lab.bed.description import SHOP
 from lab.bed.servers import haproxy, nginx
 from lab.bed.servers.haproxy import WEB_PORT
 from lab.proof.testbed import Testbed
-from lab.stack.folder import make_folder
 from lab.stack.stack import Node, Stack
 from loadtest.faults import Target
 from loadtest.faults.hosts import Host, Server

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import shutil
 
+from development import postgres
+from development.folder import write_private
 from lab.bed.servers import patroni
 from lab.bed.servers.server import Place
-from lab.stack import postgres
-from lab.stack.folder import write_private
 from loadtest.faults.hosts import Host
 
 PORT = 6432
