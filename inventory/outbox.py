@@ -28,12 +28,16 @@ from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 
 from inventory.models import OutboxMessage
-from inventory.tracing import handling, with_parent
+from inventory.tracing import hooks
 
 log = logging.getLogger(__name__)
 
 Handler = Callable[[Any], None]
 """Receives a message's payload, inside the transaction that will mark it done."""
+
+
+TRACEPARENT = "traceparent"
+"""The member of a message's payload that stores the trace which caused the message."""
 
 
 class NoEffect(Exception):
@@ -55,7 +59,7 @@ hours, it is dead until an operator retries it."""
 
 def emit(topic: str, payload: Any, *, queue: str = "") -> None:
     """Write a message in the current transaction, which must be the one that causes it."""
-    _write([OutboxMessage(topic=topic, queue=queue, payload=with_parent(payload))])
+    _write([OutboxMessage(topic=topic, queue=queue, payload=_with_parent(payload))])
     announce()
 
 
@@ -65,9 +69,16 @@ def emit_once(topic: str, payloads: Mapping[str, Any], *, queue: str = "") -> No
     It is for handlers: no listener is called, as the worker that delivers goes on by itself.
     """
     _write(
-        OutboxMessage(topic=topic, key=key, queue=queue, payload=with_parent(payload))
+        OutboxMessage(topic=topic, key=key, queue=queue, payload=_with_parent(payload))
         for key, payload in payloads.items()
     )
+
+
+def _with_parent(payload: Any) -> Any:
+    """Return a message's payload with the current span in it, if there is one."""
+    if isinstance(payload, dict) and (parent := hooks.parent()):
+        return {**payload, TRACEPARENT: parent}
+    return payload
 
 
 def _write(messages: Iterable[OutboxMessage]) -> None:
@@ -164,8 +175,10 @@ def _deliver_one(
 
 
 def _handle(handler: Handler, message: OutboxMessage) -> None:
-    with handling(message.topic, message.payload):
-        handler(message.payload)
+    payload = message.payload
+    parent = payload.get(TRACEPARENT, "") if isinstance(payload, dict) else ""
+    with hooks.message(message.topic, parent):
+        handler(payload)
 
 
 def _handle_once(handler: Handler, message: OutboxMessage) -> int:

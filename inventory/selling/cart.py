@@ -30,8 +30,9 @@ from inventory.outcomes import (
     PurchaseTicket,
     SoldOut,
 )
+from inventory.postgresql.base import lend_connections
 from inventory.selling import batch, rows_last
-from inventory.selling.commit import Attempts, Refused, committing, lend_connections
+from inventory.selling.commit import Attempts, Refused, committing
 from inventory.selling.hint import hint
 
 MAX_LINES = 20

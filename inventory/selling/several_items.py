@@ -23,8 +23,9 @@ from inventory.outcomes import (
     PurchaseTicket,
     fail,
 )
+from inventory.postgresql.base import lend_connections
 from inventory.selling import batch, rows_last
-from inventory.selling.commit import CommitUnknown, committing, lend_connections
+from inventory.selling.commit import CommitUnknown, committing
 from inventory.selling.hint import SoldOutItems
 from inventory.selling.queue import CombiningQueue, Turn
 from inventory.tracing import hooks

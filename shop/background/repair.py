@@ -18,7 +18,7 @@ from shop.audit import money
 from shop.background import follow_up
 from shop.payments import provider_calls, recovery
 from shop.payments.models import Payment, Refund
-from shop.payments.provider import PaymentUnknown, ask_provider
+from shop.payments.provider import PaymentUnknown
 
 
 def repair() -> Iterator[str]:
@@ -45,7 +45,7 @@ def _ask_about_disputed() -> Iterator[str]:
     """Record what the provider knows and the shop has missed."""
     try:
         for order in money.disputed():
-            for intent in ask_provider().find(order):
+            for intent in provider_calls.ask_provider().find(order):
                 provider_calls.record(intent)
             yield f"recorded the provider's state of order {order}"
     except PaymentUnknown as error:

@@ -15,7 +15,7 @@ from inventory import services
 from inventory.models import Reservation
 from shop.orders import states
 from shop.orders.models import Order, OrderEvent, OrderLine
-from shop.orders.order_lock import order_lock
+from shop.orders.order_lock import ORDER_LOCK
 from shop.orders.partial import (
     NoSuchPart,
     Part,
@@ -23,7 +23,6 @@ from shop.orders.partial import (
     line_of,
     note_part,
     was_given_back,
-    written_off,
 )
 from shop.orders.transitions import WrongState, lock, orders_of, take
 
@@ -46,7 +45,7 @@ def cancel(order: Order, part: Part | None = None) -> Order:
         NoSuchPart: there are fewer units.
         KeyReused: the part's key was used for another part.
     """
-    with order_lock(order.pk):
+    with ORDER_LOCK.hold(order.pk):
         if part is None:
             _cancel_all(order)
         else:
@@ -57,7 +56,7 @@ def cancel(order: Order, part: Part | None = None) -> Order:
 
 def _cancel_all(order: Order) -> None:
     lines = list(order.lines.select_related("sale"))
-    gone = written_off(lines, "restock_cancelled")
+    gone = [line.pk for line in lines if not line.sale.restock_cancelled]
     with services.releasing([line.pk for line in lines], was=HELD, written_off=gone) as released:
         if released:
             take(states.CANCEL, [order.pk])
@@ -68,7 +67,7 @@ def _cancel_all(order: Order) -> None:
 
 def _cancel_part(order: Order, part: Part) -> None:
     line = line_of(order, part)
-    gone = written_off([line], "restock_cancelled")
+    gone = [] if line.sale.restock_cancelled else [line.pk]
     with services.releasing([line.pk], was=HELD, units=part.quantity, written_off=gone) as released:
         status = lock(order.pk)
         if was_given_back(part, Kind.PART_CANCELLED, line):

@@ -6,7 +6,7 @@ only the key distinguishes a repeated request from a new one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -72,11 +72,6 @@ def note_part(order: int, kind: OrderEvent.Kind, part: Part, line: OrderLine) ->
     """Record that a part was given back, under its key."""
     worth = line.price * part.quantity
     note(order, kind, amount=worth, quantity=part.quantity, line=line.pk, key=part.key)
-
-
-def written_off(lines: Iterable[OrderLine], rule: str) -> list[int]:
-    """Return the reservations whose units their sale writes off by this rule."""
-    return [line.pk for line in lines if not getattr(line.sale, rule)]
 
 
 def has_left(order: Order, released: Sequence[Released], state: Reservation.State) -> bool:

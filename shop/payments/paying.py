@@ -7,7 +7,7 @@ from django.db.models.functions import Now
 
 from shop.orders import states
 from shop.orders.models import Order
-from shop.orders.order_lock import order_lock
+from shop.orders.order_lock import ORDER_LOCK
 from shop.orders.transitions import WrongState, take
 from shop.payments import provider_calls, settlement
 from shop.payments.models import Payment
@@ -32,7 +32,7 @@ def pay(order: Order) -> Order:
         Declined: the provider refused.
         PaymentUnknown: no answer came; a repeated call gets the result.
     """
-    with order_lock(order.pk):
+    with ORDER_LOCK.hold(order.pk):
         payment = _begin(order)
         if payment is not None:
             provider_calls.advance(payment)

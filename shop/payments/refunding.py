@@ -13,7 +13,7 @@ from inventory import services
 from inventory.models import Reservation
 from shop.orders import states
 from shop.orders.models import Order, OrderEvent
-from shop.orders.order_lock import order_lock
+from shop.orders.order_lock import ORDER_LOCK
 from shop.orders.partial import (
     NoSuchPart,
     Part,
@@ -21,7 +21,6 @@ from shop.orders.partial import (
     line_of,
     note_part,
     was_given_back,
-    written_off,
 )
 from shop.orders.transitions import WrongState, lock, take
 from shop.payments import provider_calls
@@ -47,7 +46,7 @@ def refund(order: Order, part: Part | None = None) -> Order:
         PaymentUnknown: it is returned, but the refund's result is unknown; a repeated call gets
             the result.
     """
-    with order_lock(order.pk):
+    with ORDER_LOCK.hold(order.pk):
         if part is None:
             _return_all(order)
         else:
@@ -82,7 +81,7 @@ def _return_all(order: Order) -> None:
 
 def _release_all(order: Order) -> bool:
     lines = list(order.lines.select_related("sale"))
-    gone = written_off(lines, "restock_returned")
+    gone = [line.pk for line in lines if not line.sale.restock_returned]
     ids = [line.pk for line in lines]
     with services.releasing(ids, was=CONFIRMED, written_off=gone) as released:
         if released:
@@ -92,7 +91,7 @@ def _release_all(order: Order) -> bool:
 
 def _return_part(order: Order, part: Part) -> None:
     line = line_of(order, part)
-    gone = written_off([line], "restock_returned")
+    gone = [] if line.sale.restock_returned else [line.pk]
     with services.releasing(
         [line.pk], was=CONFIRMED, units=part.quantity, written_off=gone
     ) as released:
