@@ -155,13 +155,13 @@ def _write(
     return levels
 
 
-def _parameters(released: Sequence[Released]) -> dict[str, list[int]]:
+def _parameters(released: Iterable[Released]) -> dict[str, list[int]]:
     parts = [each for each in released if each.kept]
     given: Counter[tuple[int, int]] = Counter()  # an UPDATE changes each row once
     for each in released:
         given[each.scope, each.buyer] += each.quantity
     return {
-        "items": [each.item for each in released],
+        "items": [*{each.item for each in released}],
         "whole": [each.reservation for each in released if not each.kept],
         "parts": [each.reservation for each in parts],
         "part_units": [each.quantity for each in parts],
@@ -174,7 +174,7 @@ def _parameters(released: Sequence[Released]) -> dict[str, list[int]]:
 def _filled_in(
     cursor: psycopg.ClientCursor,
     statements: Iterable[LiteralString],
-    parameters: Mapping[str, list[int]],
+    parameters: Mapping[str, Sequence[int]],
     changes: Iterable[tuple[LiteralString, int, int]],
 ) -> list[str]:
     """Return the statements and the changes of items with their parameters filled in."""
