@@ -98,7 +98,7 @@ def deliver(
     *,
     at_most_once: Mapping[str, Handler] = MappingProxyType({}),
     queue: str = "",
-    most: int = 1000,
+    limit: int = 1000,
     seconds: float = math.inf,
 ) -> int:
     """Handle the messages that are due; other workers may do so at the same time.
@@ -107,10 +107,10 @@ def deliver(
         handlers: by topic. A message whose topic has no handler counts as failed.
         at_most_once: further handlers, called after the commit that marks the message done, outside
             any transaction. If one raises `NoEffect`, its message is put off like others that
-            failed. After another error or a crash, nobody knows whether it took effect, and it is
-            not repeated.
+            failed. After another error or a crash, it may have taken effect, and it is not
+            repeated.
         queue: whose messages.
-        most: maximum number of messages.
+        limit: maximum number of messages.
         seconds: start no further message after this long.
 
     Returns:
@@ -118,7 +118,7 @@ def deliver(
     """
     done = 0
     end = time.monotonic() + seconds
-    for _ in range(most):
+    for _ in range(limit):
         outcome = _deliver_one(handlers, at_most_once, queue)
         if outcome is None:
             break
@@ -133,9 +133,9 @@ def due(queue: str = "") -> bool:
     return _todo(queue).exists()
 
 
-def upcoming(queue: str, most: int) -> list[Any]:
+def upcoming(queue: str, limit: int) -> list[Any]:
     """Return the payloads of the next messages, so that a handler can read for all at once."""
-    return list(_todo(queue).order_by("not_before").values_list("payload", flat=True)[:most])
+    return list(_todo(queue).order_by("not_before").values_list("payload", flat=True)[:limit])
 
 
 def retry(messages: QuerySet[OutboxMessage]) -> int:

@@ -25,7 +25,7 @@ from inventory import sql
 from inventory.models import Reservation
 from inventory.outcomes import Level
 from inventory.selling import guard
-from inventory.selling.commit import Refused, execute_and_commit
+from inventory.selling.commit import ConditionFailed, execute_and_commit
 from inventory.selling.hint import hint
 
 State = Reservation.State
@@ -143,7 +143,7 @@ def _write(
                 texts = _filled_in(cursor, [LOCK_ITEMS_ON_SALE, RELEASE], parameters, changes)
                 execute_and_commit(cursor, texts)
                 return _levels(cursor, back)
-            except Refused:
+            except ConditionFailed:
                 with connection.wrap_database_errors:
                     cursor.execute("ROLLBACK TO SAVEPOINT release")
         texts = _filled_in(cursor, [guard.LOCK_ITEMS, RELEASE], parameters, changes)

@@ -32,7 +32,7 @@ from inventory.outcomes import (
 )
 from inventory.postgresql.base import lend_connections
 from inventory.selling import batch, rows_last
-from inventory.selling.commit import Attempts, Refused, committing
+from inventory.selling.commit import Attempts, ConditionFailed, committing
 from inventory.selling.hint import hint
 
 MAX_LINES = 20
@@ -52,7 +52,7 @@ class LineRefused:
     outcome: SoldOut | LimitReached | KeyReused
 
 
-class _Refused(Exception):
+class _RollBack(Exception):
     """Carries a refusal out of the transaction, which then rolls back."""
 
     def __init__(self, refused: LineRefused) -> None:
@@ -113,14 +113,14 @@ def _reserve_twice(
 def _reserve(
     tickets: Sequence[PurchaseTicket], on_granted: OnGranted, *, rows_locked: bool
 ) -> list[Granted] | LineRefused:
-    """Reserve a cart, with the items' rows locked unless told otherwise for the first attempt."""
+    """Reserve a cart, with the items' rows locked except, if so asked, in the first attempt."""
     lend_connections()
     try:
         for attempt in Attempts():
             sell, rows_locked = _lock_and_sell if rows_locked else _sell, True
             with attempt:
                 granted, levels = sell(tickets, on_granted)
-    except _Refused as refused:
+    except _RollBack as refused:
         return refused.refused
     if not granted[0].replayed:
         failpoints.hit(failpoints.AFTER_COMMIT)
@@ -136,7 +136,7 @@ def _sell(
             if granted := _grant(tickets):
                 batch.open_all(granted, on_granted)
                 return granted, rows_last.take_and_commit(granted)
-    except Refused:
+    except ConditionFailed:
         pass
     return _lock_and_sell(tickets, on_granted)
 
@@ -159,12 +159,12 @@ def _lock_and_sell(
             # A line without an answer repeats the key of another line of the cart.
             for ticket in lines:
                 if not isinstance(answer := ticket.result() or KeyReused(), Granted):
-                    raise _Refused(LineRefused(tickets.index(ticket), answer))
+                    raise _RollBack(LineRefused(tickets.index(ticket), answer))
         granted = [each for ticket in tickets if isinstance(each := ticket.answer, Granted)]
         new = [grant for grant in granted if not grant.replayed]
         if new and len(new) < len(granted):
             # Some of these keys were granted before, in another cart.
-            raise _Refused(LineRefused(granted.index(new[0]), KeyReused()))
+            raise _RollBack(LineRefused(granted.index(new[0]), KeyReused()))
         batch.open_all(new, on_granted)
     return granted, levels
 

@@ -42,7 +42,7 @@ class CommitUnknown(OperationalError):
     """The connection failed at the commit; only the data can tell the result."""
 
 
-class Refused(Exception):
+class ConditionFailed(Exception):
     """A condition of the message that would have committed does not hold. Nothing was written."""
 
 
@@ -61,7 +61,7 @@ def committing() -> Iterator[None]:
     at_commit = False
     try:
         # Durable: inside another transaction this block would commit nothing, and buyers would
-        # be told of grants that may still be rolled back.
+        # be answered grants that may still be rolled back.
         with transaction.atomic(durable=True):
             yield
             at_commit = True
@@ -81,7 +81,7 @@ def execute_and_commit(cursor: psycopg.ClientCursor, statements: Iterable[str]) 
         statements: with their parameters filled in.
 
     Raises:
-        Refused: a call of `inventory_require` failed; the transaction is still to be rolled back.
+        ConditionFailed: a call of `inventory_require` failed; the caller must roll back.
         CommitUnknown: the connection failed.
     """
     try:
@@ -91,7 +91,7 @@ def execute_and_commit(cursor: psycopg.ClientCursor, statements: Iterable[str]) 
         raise CommitUnknown(str(error)) from error
     except DatabaseError as error:
         if getattr(error.__cause__, "sqlstate", None) == REFUSED:
-            raise Refused from error
+            raise ConditionFailed from error
         raise
 
 

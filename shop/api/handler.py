@@ -42,7 +42,7 @@ View = Callable[..., HttpResponseBase]
 Application = Callable[[Environ, Callable[..., Any]], Iterable[bytes]]
 
 _NUMBER = "<int:"
-_LONGEST = 19
+_MAX_DIGITS = 19
 """Digits of the largest id; Django's pattern has no bound, but there is no such object."""
 
 _STATUS_LINES = {status.value: f"{status.value} {status.phrase}" for status in HTTPStatus}
@@ -223,7 +223,7 @@ class RouteTable:
         """Return a path's route and the numbers in it, by name; None if there is no such route."""
         shape, numbers = [], []
         for part in path.split("/"):
-            if part.isdecimal() and len(part) <= _LONGEST:
+            if part.isdecimal() and len(part) <= _MAX_DIGITS:
                 shape.append(_NUMBER)
                 numbers.append(int(part))
             else:

@@ -36,7 +36,7 @@ def _ask_about_pending() -> Iterator[str]:
     pending = [kind.objects.filter(state=kind.State.PENDING) for kind in (Payment, Refund)]
     wanted = max(rows.update(not_before=Now()) for rows in pending)
     if wanted:
-        asked = recovery.settle(most=wanted)
+        asked = recovery.settle(limit=wanted)
         left = sum(rows.count() for rows in pending)
         yield f"asked the provider about {asked} payments and refunds; {left} are still pending"
 

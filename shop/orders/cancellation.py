@@ -19,7 +19,7 @@ from shop.orders.order_lock import ORDER_LOCK
 from shop.orders.partial import (
     NoSuchPart,
     Part,
-    has_left,
+    keeps_units,
     line_of,
     note_part,
     was_given_back,
@@ -43,7 +43,7 @@ def cancel(order: Order, part: Part | None = None) -> Order:
     Raises:
         WrongState: it is not awaiting payment.
         NoSuchPart: there are fewer units.
-        KeyReused: the part's key was used for another part.
+        PartKeyReused: the part's key was used for another part.
     """
     with ORDER_LOCK.hold(order.pk):
         if part is None:
@@ -80,7 +80,7 @@ def _cancel_part(order: Order, part: Part) -> None:
             worth = line.price * part.quantity
             Order.objects.filter(pk=order.pk).update(amount=F("amount") - worth)
             note_part(order.pk, Kind.PART_CANCELLED, part, line)
-            if not has_left(order, released, HELD):
+            if not keeps_units(order, released, HELD):
                 take(states.CANCEL, [order.pk])
 
 
@@ -98,14 +98,14 @@ def expire(seconds: float = math.inf) -> int:
     total = 0
     end = time.monotonic() + seconds
     while due := services.due():
-        expired = sum(by_halves("reservation", _expire, due))
+        expired = sum(split_on_error("reservation", _expire, due))
         total += expired
         if not expired or time.monotonic() >= end:
             break
     return total
 
 
-def by_halves(what: str, expire: Callable[[Sequence[int]], T], ids: Sequence[int]) -> list[T]:
+def split_on_error(what: str, expire: Callable[[Sequence[int]], T], ids: Sequence[int]) -> list[T]:
     """Expire ids together; if one fails, halve them until the others are expired without it."""
     try:
         return [expire(ids)]
@@ -116,7 +116,9 @@ def by_halves(what: str, expire: Callable[[Sequence[int]], T], ids: Sequence[int
             log.exception("%s %s could not be expired; the sweep will try again", what, ids[0])
             return []
         middle = len(ids) // 2
-        return by_halves(what, expire, ids[:middle]) + by_halves(what, expire, ids[middle:])
+        return split_on_error(what, expire, ids[:middle]) + split_on_error(
+            what, expire, ids[middle:]
+        )
 
 
 def expire_those(orders: Iterable[int]) -> int:

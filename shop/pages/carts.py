@@ -22,7 +22,7 @@ from shop.pages.forms import BuyForm, LineForm
 from shop.pages.offers import Offer
 from shop.refusals import Refusal
 
-KEPT = "cart"
+SESSION_KEY = "cart"
 """Name of the session's entry: quantities by sale id, as text because sessions are JSON."""
 
 
@@ -64,7 +64,7 @@ def cart(request: HttpRequest) -> HttpResponse:
         # A purchase without an answer can be repeated under the same key.
         spoiled = refusal.code == "idempotency_key_reused"
         return _refuse(request, refusal, uuid4() if spoiled else key)
-    del request.session[KEPT]
+    del request.session[SESSION_KEY]
     return redirect("order", bought.order.pk)
 
 
@@ -84,12 +84,12 @@ def change(request: HttpRequest, sale: int) -> HttpResponse:
             messages.error(request, refusals.message("invalid_cart"))
             return redirect("cart")
         kept[str(sale)] = quantity
-    request.session[KEPT] = kept
+    request.session[SESSION_KEY] = kept
     return redirect("cart")
 
 
 def _kept(request: HttpRequest) -> dict[str, int]:
-    return dict(request.session.get(KEPT, {}))
+    return dict(request.session.get(SESSION_KEY, {}))
 
 
 def _refuse(request: HttpRequest, refusal: Refusal, key: UUID) -> HttpResponse:

@@ -17,7 +17,7 @@ Status = Order.Status
 SETTLED = frozenset({Status.PAID, Status.FULFILLED})
 
 
-class Declined(Exception):
+class PaymentFailed(Exception):
     """The provider refused the payment. Nothing was taken; another attempt is possible."""
 
 
@@ -29,7 +29,7 @@ def pay(order: Order) -> Order:
 
     Raises:
         WrongState: it is not awaiting payment, or its time to pay has passed.
-        Declined: the provider refused.
+        PaymentFailed: the provider refused.
         PaymentUnknown: no answer came; a repeated call gets the result.
     """
     with ORDER_LOCK.hold(order.pk):
@@ -43,7 +43,7 @@ def pay(order: Order) -> Order:
         raise WrongState(order.status)
     failed = payment is not None and payment.state == Payment.State.FAILED
     if failed and _payable(order):
-        raise Declined
+        raise PaymentFailed
     return order
 
 
@@ -93,7 +93,7 @@ def _write_down(order: Order) -> Payment:
     written = order.payments.exclude(state=Payment.State.FAILED).first()
     if written is None:
         # Another request recorded it and has been refused: its answer applies here too.
-        raise Declined
+        raise PaymentFailed
     return written
 
 

@@ -47,7 +47,7 @@ def charge(payment: Payment) -> None:
         try:
             intent = ask_provider().capture(intent.id, key=f"{payment.key}-capture")
         except PaymentDeclined:
-            # Refused, or an earlier call was first: the payment's state tells which.
+            # Refused, or an earlier call was first: the payment's state says which.
             intent = _look(payment)
             if intent.status == "requires_capture":
                 record_failure(payment)

@@ -17,7 +17,7 @@ from shop.orders.order_lock import ORDER_LOCK
 from shop.orders.partial import (
     NoSuchPart,
     Part,
-    has_left,
+    keeps_units,
     line_of,
     note_part,
     was_given_back,
@@ -25,7 +25,7 @@ from shop.orders.partial import (
 from shop.orders.transitions import WrongState, lock, take
 from shop.payments import provider_calls
 from shop.payments.models import Payment, Refund
-from shop.payments.settlement import finish, owe
+from shop.payments.settlement import finish, record_refund
 
 Kind = OrderEvent.Kind
 CONFIRMED = Reservation.State.CONFIRMED
@@ -42,7 +42,7 @@ def refund(order: Order, part: Part | None = None) -> Order:
     Raises:
         WrongState: it is not paid.
         NoSuchPart: there are fewer units.
-        KeyReused: the part's key was used for another part.
+        PartKeyReused: the part's key was used for another part.
         PaymentUnknown: it is returned, but the refund's result is unknown; a repeated call gets
             the result.
     """
@@ -104,19 +104,19 @@ def _return_part(order: Order, part: Part) -> None:
             raise WrongState(status)
         else:
             note_part(order.pk, Kind.PART_RETURNED, part, line)
-            if has_left(order, released, CONFIRMED):
-                _owe(order, line.price * part.quantity, f"order-{order.pk}-{part.key}")
+            if keeps_units(order, released, CONFIRMED):
+                _record_refund(order, line.price * part.quantity, f"order-{order.pk}-{part.key}")
             else:
                 _follow_return(order)
 
 
 def _follow_return(order: Order) -> None:
     take(states.RETURN, [order.pk])
-    _owe(order, None, f"order-{order.pk}-return")
+    _record_refund(order, None, f"order-{order.pk}-return")
     finish(Order.objects.get(pk=order.pk))
 
 
-def _owe(order: Order, amount: int | None, key: str) -> None:
+def _record_refund(order: Order, amount: int | None, key: str) -> None:
     """Record the amount owed; None: everything not refunded yet."""
     payment = Payment.objects.filter(order=order, state=Payment.State.CAPTURED).first()
     if payment is None:
@@ -124,7 +124,7 @@ def _owe(order: Order, amount: int | None, key: str) -> None:
     left = payment.amount - payment.owed_back
     amount = left if amount is None else min(amount, left)
     if amount:
-        owe(payment, amount, Refund.Reason.RETURNED, key)
+        record_refund(payment, amount, Refund.Reason.RETURNED, key)
 
 
 def _give_back_money(order: Order) -> None:

@@ -82,13 +82,13 @@ def accept(payment: Payment) -> None:
     if confirm(order, late=True):
         take(states.PAY, [order.pk])
     elif not _take_again(order.pk):
-        owe(payment, payment.amount, Reason.TOO_LATE, f"payment-{payment.pk}-too-late")
+        record_refund(payment, payment.amount, Reason.TOO_LATE, f"payment-{payment.pk}-too-late")
         return
     # Read after the step has locked the row: a part may have been cancelled during the payment.
     order.refresh_from_db()
     if payment.amount > order.amount:
         excess = payment.amount - order.amount
-        owe(payment, excess, Reason.TOO_MUCH, f"payment-{payment.pk}-too-much")
+        record_refund(payment, excess, Reason.TOO_MUCH, f"payment-{payment.pk}-too-much")
 
 
 def payable(order: int) -> bool:
@@ -112,7 +112,7 @@ def confirm(order: Order, *, late: bool = False) -> bool:
     return confirmed
 
 
-def owe(payment: Payment, amount: int, reason: Reason, key: str) -> Refund:
+def record_refund(payment: Payment, amount: int, reason: Reason, key: str) -> Refund:
     """Record a refund that is due; the provider is called after the commit.
 
     Raises:
@@ -166,7 +166,7 @@ def _take_again(order: int) -> bool:
     try:
         with transaction.atomic(), services.reclaiming(_wanted_to_the_end(order)):
             take(states.PAY_LATE, [order])
-    except services.OutOfReach:
+    except services.NotReclaimable:
         return False
     return True
 

@@ -98,7 +98,7 @@ def verify(body: bytes, signature: str) -> None:
     expected = hmac.new(settings.PSP_WEBHOOK_SECRET.encode(), signed, hashlib.sha256).hexdigest()
     if not hmac.compare_digest(expected, found[2]):
         raise NotFromProvider
-    # Only after the signature, so that strangers cost no query. By the database's clock, as
+    # Only after the signature, so that a forged call costs no query. By the database's clock, as
     # everywhere, because a process's clock may be wrong.
     if abs(database_time().timestamp() - int(found[1])) > TOLERANCE:
         raise NotFromProvider

@@ -27,10 +27,10 @@ from hypothesis.stateful import (
 from shop import orders, payments
 from shop.catalogue.models import Sale
 from shop.checkout.purchase import buy
-from shop.orders import KeyReused, NoSuchPart, Part, WrongState
+from shop.orders import NoSuchPart, Part, PartKeyReused, WrongState
 from shop.orders.models import Order
 from shop.orders.states import STEPS
-from shop.payments import Declined
+from shop.payments import PaymentFailed
 from shop.payments.provider import PaymentUnknown, provider
 from shop.refusals import Refusal
 from shop.tests.catalogue import a_buyer, a_sale
@@ -41,7 +41,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(0)]
 
 LIVES = int(os.environ.get("LIVES", "12"))
 
-REFUSED = (WrongState, Declined, PaymentUnknown, NoSuchPart, KeyReused)
+REFUSED = (WrongState, PaymentFailed, PaymentUnknown, NoSuchPart, PartKeyReused)
 POSSIBLE = {(step.before, step.after) for step in STEPS}
 
 

@@ -13,7 +13,7 @@ from inventory.models import StockMovement
 from inventory.tests.helpers import at_once, book, kinds
 from shop import orders, payments
 from shop.catalogue.models import Sale
-from shop.orders import KeyReused, NoSuchPart, Part
+from shop.orders import NoSuchPart, Part, PartKeyReused
 from shop.orders.models import Order
 from shop.payments import settlement
 from shop.payments.models import Refund
@@ -162,7 +162,7 @@ def test_a_part_larger_than_the_order_or_under_a_used_key_is_refused(sale):
     with pytest.raises(NoSuchPart):
         orders.cancel(mine, Part(3, uuid4()))
     orders.cancel(mine, part)
-    with pytest.raises(KeyReused):
+    with pytest.raises(PartKeyReused):
         orders.cancel(mine, Part(2, part.key))
 
 
