@@ -97,7 +97,7 @@ def confirm(reservation: int, *, late: bool = False) -> bool:
     return held.update(state=State.CONFIRMED) == 1
 
 
-class OutOfReach(Exception):
+class NotReclaimable(Exception):
     """Released units cannot be reclaimed: they are sold, or the buyer has reached the limit."""
 
 
@@ -113,7 +113,7 @@ def reclaiming(reservations: Iterable[int]) -> Iterator[None]:
         reservations: ids.
 
     Raises:
-        OutOfReach: too few units are left, the buyer is at the limit, or one is not released.
+        NotReclaimable: too few units are left, the buyer is at the limit, or one is not released.
     """
     _require_transaction()
     wanted = set(reservations)
@@ -121,7 +121,7 @@ def reclaiming(reservations: Iterable[int]) -> Iterator[None]:
     fields = ("item", "buyer", "scope", F("quantity") - F("returned"))
     found = list(released.select_for_update(no_key=True).order_by("pk").values_list(*fields))
     if len(found) < len(wanted):
-        raise OutOfReach
+        raise NotReclaimable
     yield
     units: Counter[int] = Counter()
     for item, _, _, quantity in found:
@@ -129,7 +129,7 @@ def reclaiming(reservations: Iterable[int]) -> Iterator[None]:
     try:
         levels = {item: guard.take(item, units[item], reason=RECLAIM) for item in sorted(units)}
     except guard.OutOfStock as error:
-        raise OutOfReach from error
+        raise NotReclaimable from error
     for _, buyer, scope, quantity in found:
         _count(scope, buyer, quantity)
     released.update(state=State.CONFIRMED)
@@ -139,7 +139,7 @@ def reclaiming(reservations: Iterable[int]) -> Iterator[None]:
 def _count(scope: int, buyer: int, units: int) -> None:
     quota = BuyerQuota.objects.filter(scope=scope, buyer=buyer, used__lte=F("allowed") - units)
     if not quota.update(used=F("used") + units):
-        raise OutOfReach
+        raise NotReclaimable
 
 
 def may_come_back(item: int) -> bool:
@@ -147,10 +147,10 @@ def may_come_back(item: int) -> bool:
     return Reservation.objects.filter(item=item, state=State.HELD).exists()
 
 
-def due(most: int = 500) -> list[int]:
+def due(limit: int = 500) -> list[int]:
     """Return held reservations past their deadline by the database's clock, oldest first."""
     found = Reservation.objects.filter(state=State.HELD, deadline__lte=Now()).order_by("deadline")
-    return list(found.values_list("pk", flat=True)[:most])
+    return list(found.values_list("pk", flat=True)[:limit])
 
 
 def due_of(reservations: Iterable[int]) -> list[int]:
@@ -170,8 +170,8 @@ def _require_transaction() -> None:
 
 
 __all__ = [
+    "NotReclaimable",
     "NotReserved",
-    "OutOfReach",
     "Released",
     "confirm",
     "due",

@@ -19,13 +19,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
 from typing import Any, ClassVar
 
 import psycopg
-from django.db import OperationalError
+from django.db import OperationalError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.postgresql import base
+from django.db.backends.signals import connection_created
+from django.dispatch import receiver
 from django.utils.functional import cached_property
 from psycopg.pq import TransactionStatus
 from psycopg_pool import ConnectionPool
@@ -150,3 +153,30 @@ def commit_bounded(wrapper: BaseDatabaseWrapper) -> Iterator[None]:
         raise
     finally:
         del connection.wait
+
+
+_connected: ContextVar[bool] = ContextVar("connected", default=False)
+"""Whether this thread has connected since it last returned its connections to the pool."""
+
+
+@receiver(connection_created)
+def _note_connection(**_: Any) -> None:
+    _connected.set(True)
+
+
+def lend_connections() -> None:
+    """Return this thread's connections to the pool before it waits.
+
+    If requests kept a connection while they wait for a batch, the pool could run dry, and the
+    leader would wait for a connection that only its own batch could free.
+    """
+    if not _connected.get():
+        return  # as most requests, which should not pay for a look at all of them
+    _connected.set(False)
+    for existing in connections.all(initialized_only=True):
+        if existing.connection is None:
+            continue
+        if existing.in_atomic_block:
+            _connected.set(True)
+        else:
+            existing.close()
