@@ -14,6 +14,7 @@ from django.core.mail import EmailMultiAlternatives
 from django.db.models import TextChoices
 from django.template.loader import render_to_string
 from django.utils.functional import Promise
+from django.utils.text import slugify
 from django.utils.translation import gettext, override
 from django.utils.translation import gettext_lazy as _
 
@@ -106,7 +107,7 @@ def message(kind: Kind, order: Order) -> EmailMultiAlternatives:
         written.text,
         settings.DEFAULT_FROM_EMAIL,
         [written.recipient],
-        headers={"Message-ID": f"<{kind}.{order.pk}@flash-sale>"},
+        headers={"Message-ID": f"<{kind}.{order.pk}@{slugify(settings.SHOP_NAME)}>"},
     )
     ready.attach_alternative(written.html, "text/html")
     return ready
@@ -143,7 +144,7 @@ def _texts(language: str, kind: Kind, order: Order, deadline: str) -> dict[str, 
         return {
             "heading": str(heading) % values,
             "body": str(body) % values,
-            "shop": gettext("Flash sale"),
+            "shop": gettext(settings.SHOP_NAME),
             "order": gettext("Order"),
             "total": gettext("Total"),
             "pay_before": gettext("Pay before"),
