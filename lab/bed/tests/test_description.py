@@ -41,7 +41,7 @@ def test_each_host_has_an_address_of_its_own_in_the_order_of_the_file():
 
 
 def test_the_page_lists_every_bed_and_every_fault_with_what_is_expected():
-    page = (environment.PROJECT / "docs" / "beds.md").read_text()
+    page = (environment.PROJECT / "docs" / "clusters.md").read_text()
     for name in description.names():
         assert f"\n| `{name}` | " in page
     for name, fault in BED_FAULTS.items():
