@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lab.bed.servers.server import Place
+from lab.bed.server import Place
 from lab.stack.errors import StackError
 from lab.stack.folder import kept_secret, write_private
 from loadtest.faults.hosts import Host

@@ -1,4 +1,4 @@
-"""PostgreSQL under Patroni, with etcd on hosts of its own, and HAProxy as the way to the primary.
+"""PostgreSQL under Patroni, etcd on hosts of its own, HAProxy and PgBouncer before the primary.
 
 An agent of Patroni 3.0 may read etcd from one member alone, and it takes the leader's key without
 a comparison once its lease has ended. With a member on its own host, a primary that is cut off goes
@@ -16,15 +16,15 @@ from typing import Any
 
 import psycopg
 
-from lab.bed.servers.haproxy import database_front
-from lab.bed.servers.server import Place, program
+from lab.bed.fronts import database_front
+from lab.bed.server import Place, program
 from lab.stack import postgres
 from lab.stack.errors import StackError
 from lab.stack.folder import kept_secret, make_folder, write_private
 from loadtest.faults.hosts import Host
 from loadtest.faults.postgres_hosts import API_PORT, Agents
 
-PORT = 5432
+PORT, BOUNCER_PORT = 5432, 6432
 CLIENTS, PEERS = 2379, 2380
 """Ports of etcd."""
 
@@ -57,6 +57,30 @@ SETTINGS = {
     "tcp_keepalives_count": 3,
     "tcp_user_timeout": "5s",
 }
+
+BOUNCER = """\
+[databases]
+* = host=127.0.0.1 port={database}
+[pgbouncer]
+listen_addr = *
+listen_port = {port}
+unix_socket_dir =
+auth_type = scram-sha-256
+auth_file = {users}
+pool_mode = transaction
+max_client_conn = 1000
+default_pool_size = 60
+; The account has its time-outs from ALTER ROLE: a pooled session belongs to all clients.
+ignore_startup_parameters = options
+; A buyer waits no longer for a session, and a primary that is new is tried at once.
+query_wait_timeout = 5
+server_login_retry = 1
+server_connect_timeout = 3
+tcp_user_timeout = 3000
+tcp_keepidle = 2
+tcp_keepintvl = 1
+tcp_keepcnt = 3
+"""
 
 
 def etcd(place: Place, host: Host) -> None:
@@ -193,3 +217,24 @@ def _programs() -> Path:
 def password(place: Place) -> str:
     """Return the password of the database's accounts."""
     return kept_secret("postgres-password", place.folder)
+
+
+def pgbouncer(place: Place, host: Host) -> None:
+    """Set PgBouncer up, which refuses to run as root."""
+    folder = place.disk(host)
+    postgres.let_pass(folder)
+    users, configuration = folder / "users.txt", folder / "pgbouncer.ini"
+    write_private(users, f'"{USER}" "{password(place)}"\n')
+    write_private(configuration, BOUNCER.format(database=PORT, port=BOUNCER_PORT, users=users))
+    for each in (users, configuration):
+        shutil.chown(each, OWNER, OWNER)
+    place.add(host, "pgbouncer", [*as_owner(), "pgbouncer", str(configuration)])
+
+
+def bouncer_url(place: Place) -> str:
+    """Return the URL of the shop's database, through PgBouncer.
+
+    Without `target_session_attrs`: PgBouncer answers that question from its first connection.
+    """
+    own, _, _ = url(place).partition("?")
+    return own.replace(f":{PORT}/", f":{BOUNCER_PORT}/")
