@@ -56,6 +56,7 @@ RUN python -m pip --python /venv/bin/python install --no-cache-dir -c requiremen
 FROM shop AS demo
 COPY --from=demo-packages /venv /venv
 COPY loadtest loadtest
+COPY course course
 COPY lab lab
 
 FROM ${PYTHON_IMAGE} AS load-packages

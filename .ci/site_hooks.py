@@ -17,7 +17,7 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 
 PROJECT = Path(__file__).resolve().parent.parent
-OUTSIDE = re.compile(r"\[([^\]]*)\]\(\.\./((?:lab|shop|serving|inventory|locking)/[^)]*)\)")
+OUTSIDE = re.compile(r"\[([^\]]*)\]\(\.\./((?:course|lab|shop|serving|inventory|locking)/[^)]*)\)")
 INLINE = re.compile(r"<(script|style)>(.*?)</\1>", re.DOTALL)
 
 

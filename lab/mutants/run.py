@@ -21,7 +21,7 @@ PACKAGES = {
     "inventory": ("inventory",),
     "serving": ("serving", "shop/tests"),
     "shop": ("shop", "lab/psp"),
-    "locking": ("locking", "lab/locks"),
+    "locking": ("locking", "course"),
 }
 """All tests of a package, by the first folder of a mutated file."""
 

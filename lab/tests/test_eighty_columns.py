@@ -8,6 +8,9 @@ from collections import Counter
 import pytest
 from rich.markdown import Markdown
 
+from course.exercises.catalogue import SHOP, exercise
+from course.lessons import LESSONS
+from course.simulator.cli import main
 from inventory.audit import Book
 from lab import environment
 from lab.bench import show
@@ -17,9 +20,6 @@ from lab.bench.rows import rows
 from lab.bench.run import Measured, Sample
 from lab.bench.scaling import report
 from lab.bench.sold import Sold
-from lab.locks.exercises.catalogue import SHOP, exercise
-from lab.locks.lessons import LESSONS
-from lab.locks.simulator.cli import main
 from lab.management.commands import walk as walk_command
 from lab.proof import soak_summary
 from lab.walk.walk import Walk

@@ -13,8 +13,8 @@ from importlib.util import find_spec
 import pytest
 from django.core.management import get_commands, load_command_class
 
+from course.simulator import repeat_command
 from lab import environment
-from lab.locks.simulator import repeat_command
 from lab.proof.load_profile import LoadProfile
 from lab.proof.plan import Plan
 from loadtest.scenarios import MIXES

@@ -1,0 +1,26 @@
+"""`manage.py lesson [name]`: the locks that most people write first, and how each one breaks."""
+
+import sys
+from argparse import Namespace
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandParser
+
+from course.simulator import cli
+
+
+class Command(BaseCommand):
+    """Passes its arguments on to `course.simulator`."""
+
+    help = "List the lock lessons, or break one and show its fix."
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Add the options of `python -m course.simulator lesson`."""
+        cli.add_lesson_arguments(parser)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Show it; exit with 1 if a lesson did not break or its fix did not hold."""
+        code = cli.run_lesson(Namespace(**options))
+        if code:
+            sys.exit(code)

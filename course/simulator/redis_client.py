@@ -1,0 +1,153 @@
+"""A redis-py client of the simulated Redis server.
+
+It *is* redis-py's client: its methods build the commands and parse the answers.  Only the network
+below `execute_command` is replaced; there the world may run other clients first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import redis
+from redis._parsers import Encoder
+
+from course.simulator.history import Kind
+from course.simulator.process import Thread
+from course.simulator.redis_server import RedisServer, encode
+
+# redis-py's conversions of raw answers to Python values, from a client that never connects.
+CALLBACKS: dict[str, Callable[..., Any]] = dict(redis.Redis(protocol=2).response_callbacks)
+
+SCRIPT_NAMES: dict[str, str] = {}
+"""Names of scripts in timelines, by source."""
+
+
+class _Pool:
+    """The only part of a connection pool that redis-py's `Script` needs."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder = encoder
+
+    def get_encoder(self) -> Encoder:
+        return self._encoder
+
+
+class SimulatedRedis(redis.Redis):
+    """redis-py with a simulated server instead of the network; never retries."""
+
+    def __init__(self, server: RedisServer, *, decode_responses: bool = False) -> None:
+        # Not redis-py's __init__: it creates sockets and takes longer than a whole run.
+        self.server = server
+        self.encoder = Encoder("utf-8", "strict", decode_responses)  # type: ignore[no-untyped-call]
+        self.connection_pool: Any = _Pool(self.encoder)
+        self.connection = None
+        self._decode = decode_responses
+
+    def __del__(self) -> None:
+        """Do nothing: there is nothing to close."""
+
+    def close(self) -> None:
+        """Do nothing: there is nothing to close."""
+
+    def get_encoder(self) -> Encoder:
+        """Return the encoder of arguments."""
+        return self.encoder
+
+    def execute_command(self, *args: Any, **options: Any) -> Any:
+        """Let the world decide which client is next, then run the command on the model."""
+        reply = self.server.command(args)
+        if self._decode:
+            reply = decode(reply)
+        callback: Callable[..., Any] | None = CALLBACKS.get(args[0])
+        options.pop("keys", None)
+        return reply if callback is None else callback(reply, **options)
+
+    def register_script(self, script: Any) -> Any:
+        """Return a script that is already loaded on the server."""
+        digest = self.server.model.execute(b"SCRIPT", [b"LOAD", encode(script)])
+        self.server.script_names[digest] = SCRIPT_NAMES.get(script, "script")
+        return super().register_script(script)
+
+    def pubsub(self, **kwargs: Any) -> Any:
+        """Return a subscriber to this server's messages."""
+        return SimulatedPubSub(self.server, **kwargs)
+
+
+class SimulatedPubSub:
+    """Has the interface of redis-py's `PubSub`."""
+
+    def __init__(self, server: RedisServer, *, ignore_subscribe_messages: bool = False) -> None:
+        self._server = server
+        self._ignore = ignore_subscribe_messages
+        self._channels: set[bytes] = set()
+        self._inbox: list[dict[str, Any]] = []
+        self._reader: Thread | None = None
+        self._process = server.world.me()
+
+    def subscribe(self, *channels: str) -> None:
+        """Receive messages published to the channels from now on."""
+        world = self._server.world
+        world.step(("SUBSCRIBE", *channels))
+        world.record(
+            Kind.COMMAND, ("SUBSCRIBE", *channels), who=self._process.name,
+            server=self._server.name,
+        )  # fmt: skip
+        self._channels |= {encode(channel) for channel in channels}
+        self._server.subscribe(self)
+        if not self._ignore:
+            self._inbox += [
+                {"type": "subscribe", "pattern": None, "channel": encode(name), "data": 1}
+                for name in channels
+            ]
+
+    def receive(self, channel: bytes, message: bytes) -> None:
+        """Receive a message from the server."""
+        if channel not in self._channels or self._process.crashed:
+            return
+        self._inbox.append(
+            {"type": "message", "pattern": None, "channel": channel, "data": message}
+        )
+        if self._reader is not None:
+            self._server.world.wake(self._reader)
+
+    def get_message(
+        self, ignore_subscribe_messages: bool = False, timeout: float | None = 0.0
+    ) -> dict[str, Any] | None:
+        """Return the next message, waiting at most `timeout` seconds for it."""
+        world = self._server.world
+        if not self._inbox and timeout != 0.0:
+            self._reader = world.running
+            try:
+                world.wait(timeout)
+            finally:
+                self._reader = None
+        if not self._inbox:
+            return None
+        message = self._inbox.pop(0)
+        world.record(Kind.NOTE, "hears the message", message["data"], who=self._process.name)
+        return message
+
+    def unsubscribe(self, *channels: str) -> None:
+        """Receive no further messages."""
+        self._server.unsubscribe(self)
+        self._channels.clear()
+
+    def close(self) -> None:
+        """Receive no further messages."""
+        self.unsubscribe()
+
+    def __enter__(self) -> SimulatedPubSub:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def decode(reply: Any) -> Any:
+    """Return a reply decoded as with `decode_responses`."""
+    if isinstance(reply, bytes):
+        return reply.decode()
+    if isinstance(reply, list):
+        return [decode(item) for item in reply]
+    return reply
