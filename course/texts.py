@@ -1,4 +1,4 @@
-"""Texts of the lock lab: those that its script writes, and translated titles."""
+"""Texts of the lock lab: those that its script writes, and failures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ SCRIPT: dict[str, Promise] = {
     "dead": _("process killed"),
     "done": _("finished"),
     "step": _("Step %(client)s"),
-    "lose": _("Step %(client)s, lose the message"),
+    "lose-message": _("Step %(client)s, lose the message"),
+    "lose-request": _("Step %(client)s, lose the request"),
+    "lose-reply": _("Step %(client)s, lose the answer"),
     "pause": _("Pause %(client)s for 15 s"),
     "kill": _("Kill %(client)s"),
     "until": _("Let time pass, to %(until)s s"),
@@ -47,48 +49,9 @@ SCRIPT: dict[str, Promise] = {
 }
 """By name; the placeholders are filled in by the script."""
 
-TITLES: dict[str, Promise] = {
+FAILURES: dict[str, Promise] = {
     text: _(text)
     for text in (
-        gettext_noop("The holder crashes between its two commands"),
-        gettext_noop("Two waiters find the same dead key at once"),
-        gettext_noop(
-            "A waiter repairs the key of a holder that is alive, between its two commands"
-        ),
-        gettext_noop("EXPIRE is given a point in time, where it takes a duration"),
-        gettext_noop("A client whose clock is fast steals a live lock"),
-        gettext_noop("The loser's GETSET moves the winner's deadline"),
-        gettext_noop("A late holder reads another's deadline, and deletes it"),
-        gettext_noop("The key goes away between GET and GETSET"),
-        gettext_noop("The work outlasts the expiry, and DEL hits the next"),
-        gettext_noop("The key expires and is taken between GET and DEL"),
-        gettext_noop("The work outlasts the lease, and two are inside"),
-        gettext_noop("No waiter is woken: the first to poll wins"),
-        gettext_noop("The holder's process is paused, not dead, past its lease"),
-        gettext_noop("The primary fails over before the key was copied"),
-        gettext_noop("The message that the lock is free is lost"),
-        gettext_noop("The holder's process is paused after the majority agreed"),
-        gettext_noop("One server's clock jumps after the majority agreed"),
-        gettext_noop("The cleaner removes the row of a slow, living holder"),
-        gettext_noop("Without a cleaner, the row of a crashed holder stays"),
-        gettext_noop("The row does not exist yet, so nothing is locked"),
-        gettext_noop("A forgotten transaction holds the row"),
-        gettext_noop("Two workers refund the same order at once"),
-        gettext_noop("memcached needs the memory, and evicts the lock"),
-        gettext_noop("SETNX, then EXPIRE"),
-        gettext_noop("SETNX, then EXPIRE, repaired by TTL"),
-        gettext_noop("SETNX with the deadline as value, GET, GETSET"),
-        gettext_noop("now > GET and now > GETSET, in a busy loop"),
-        gettext_noop("SETNX and EXPIRE in one Lua script"),
-        gettext_noop("SET NX EX, then DEL"),
-        gettext_noop("SET NX PX token, GET, compare, DEL"),
-        gettext_noop("SET NX PX token, compare-and-delete in Lua"),
-        gettext_noop("the textbook lock with a watchdog"),
-        gettext_noop("Redlock over five servers"),
-        gettext_noop("a row in a table"),
-        gettext_noop("SELECT … FOR UPDATE on a lock row"),
-        gettext_noop("a unique index as the lock"),
-        gettext_noop("memcached add and cas"),
         gettext_noop("two holders at once"),
         gettext_noop("nobody can ever enter"),
         gettext_noop("another's lock released"),
@@ -97,6 +60,10 @@ TITLES: dict[str, Promise] = {
         gettext_noop("order violated"),
         gettext_noop("a stale write accepted"),
         gettext_noop("a waiter sleeps beside a free lock"),
+        gettext_noop("a buyer told what is not so"),
+        gettext_noop("an order that is not there once"),
+        gettext_noop("a message forgotten"),
+        gettext_noop("oversold"),
     )
 }
-"""Translations of the titles of scenarios and lessons, and of failures, by the English text."""
+"""Translations of failures, by the English text."""

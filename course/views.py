@@ -14,21 +14,20 @@ from typing import Any
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.urls import reverse
-from django.utils.translation import gettext
+from django.utils.safestring import mark_safe
+from django.utils.translation import get_language, gettext
 from django.views.decorators.cache import cache_control
 from django.views.decorators.http import require_POST, require_safe
 
-from course.exercises.catalogue import exercise
-from course.exercises.cli import command
-from course.exercises.run import run
-from course.lessons import LESSONS, Lesson, find
-from course.simulator import scenarios
-from course.simulator.lesson_report import Report, report
-from course.simulator.moves import Impossible, parse, write
-from course.simulator.position import ROOT, position, shown_moves
-from course.simulator.scenario import PRODUCTION, Scenario
+from course.judging import run
+from course.lesson import Lesson, Scenario, find, lessons, scenarios
+from course.lesson_command import command
+from course.moves import Impossible, parse, write
+from course.position import position, short_path, shown_moves
+from course.report import Report, cure_title, report
 from course.simulator.timeline import as_text
-from course.texts import SCRIPT, TITLES
+from course.text import as_html
+from course.texts import FAILURES, SCRIPT
 
 # A simulation gives the modules of the locks virtual time, so there is one at a time per process.
 SIMULATOR = threading.Lock()
@@ -41,9 +40,12 @@ SEARCHES = threading.BoundedSemaphore(1)
 def index(request: HttpRequest) -> HttpResponse:
     """List the lessons with their challenges."""
     with SIMULATOR:
-        played = [(lesson, [report(one) for one in scenarios.of(lesson)]) for lesson in LESSONS]
-    lessons = [(_title(lesson), [_challenge(one) for one in found]) for lesson, found in played]
-    context = {"lessons": lessons, "script_texts": {"texts": _texts()}}
+        challenges = [[_challenge(report(one)) for one in each.scenarios] for each in lessons()]
+    titles = [lesson.text[_language()].title for lesson in lessons()]
+    context = {
+        "lessons": list(zip(titles, challenges, strict=True)),
+        "script_texts": {"texts": _texts()},
+    }
     return render(request, "course/lessons.html", context)
 
 
@@ -51,32 +53,37 @@ def index(request: HttpRequest) -> HttpResponse:
 def scenario(request: HttpRequest, lesson: str, scenario: str) -> HttpResponse:
     """Show a scenario, to be played."""
     chosen = _scenario(lesson, scenario)
-    everything = scenarios.scenarios()
+    everything = scenarios()
     after = everything[(everything.index(chosen) + 1) % len(everything)]
     with SIMULATOR:
         played, (broken, mended) = report(chosen), shown_moves(chosen)
-    own = exercise(chosen.lesson)
-    acts = {act.value.replace(" ", "-") for act in chosen.fault_model.acts}
+        others = [_challenge(report(one)) for one in chosen.lesson.scenarios]
+        following = _challenge(report(after))
+    acts = {act.value.replace(" ", "-") for act in chosen.flaw.faults.acts}
     script = {
-        "id": f"{lesson}/{scenario}",
+        "id": chosen.id,
         "at": reverse("lock-position", args=[lesson, scenario]),
-        "mine": reverse("lock-mine", args=[lesson]),
-        "wrong": chosen.wrong.value if chosen.wrong else None,
+        "wrong": chosen.flaw.wrong.value if chosen.flaw.wrong else None,
         "moves": {"broken": write(broken), "mended": write(mended)},
-        "acts": sorted(acts & {"fail-over", "evict", "clock-jump", "lose-message"}),
+        "acts": sorted(acts & SCRIPT.keys()),
         "texts": _texts(),
-        "sources": _sources(chosen),
+        "sources": {
+            short_path(path): path.read_text(encoding="utf-8").splitlines()
+            for path in (chosen.lesson.folder / "lock.py", chosen.cure_path)
+        },
     }
+    text = chosen.lesson.text[_language()]
     context = {
-        "played": played,
-        "title": _title(chosen.lesson),
-        "mended": _mended(chosen),
+        "lesson": chosen.lesson,
+        "text": text,
+        "flaw": text.flaws[scenario],
+        "intro": mark_safe(as_html(text.intro)),
+        "prose": mark_safe(as_html(text.flaws[scenario].prose)),
+        "mended": cure_title(chosen, _language()),
         "challenge": _challenge(played),
-        "others": [_challenge(report(one)) for one in scenarios.of(chosen.lesson)],
-        "next": _challenge(report(after)),
-        "task": gettext(own.task),
-        "hint": gettext(own.hint),
-        "start": own.start.read_text(encoding="utf-8"),
+        "others": others,
+        "next": following,
+        "start": chosen.lesson.start.read_text(encoding="utf-8"),
         "command": command(chosen.lesson, "--mine my_lock.py"),
         "script": script,
     }
@@ -103,7 +110,7 @@ def mine(request: HttpRequest, lesson: str) -> HttpResponse:
     """Search the lock in `code`; for staff only, because it runs their code on this machine."""
     if not getattr(request.user, "is_staff", False):
         return JsonResponse({"error": gettext("Only staff can search a lock here.")}, status=403)
-    found = exercise(_lesson(lesson))
+    found = _lesson(lesson)
     if not SEARCHES.acquire(blocking=False):
         busy = gettext("Another lock is being searched. Please try again in a few seconds.")
         return JsonResponse({"error": busy}, status=503, headers={"Retry-After": "10"})
@@ -134,44 +141,25 @@ def _lesson(slug: str) -> Lesson:
 
 
 def _scenario(lesson: str, slug: str) -> Scenario:
-    for one in scenarios.of(_lesson(lesson)):
-        if one.slug == slug:
+    for one in _lesson(lesson).scenarios:
+        if one.flaw.slug == slug:
             return one
     raise Http404
 
 
 def _challenge(played: Report) -> dict[str, Any]:
-    """Return what templates show of a scenario; `level` is 1 to 3, 0 if it cannot be broken."""
-    scenario, schedule = played.scenario, played.schedule
-    fault = any(deviation.act != "switch" for deviation in schedule)
+    """Return what templates show of a scenario."""
+    scenario = played.scenario
+    wrong = scenario.flaw.wrong
     return {
-        "id": f"{scenario.lesson.slug}/{scenario.slug}",
-        "url": reverse("lock-scenario", args=[scenario.lesson.slug, scenario.slug]),
-        "title": TITLES.get(scenario.title, scenario.title),
-        "wrong": TITLES.get(scenario.wrong or "", scenario.wrong),
-        "level": 0 if scenario.wrong is None else 1 if not schedule else 3 if fault else 2,
+        "id": scenario.id,
+        "url": reverse("lock-scenario", args=[scenario.lesson.slug, scenario.flaw.slug]),
+        "title": scenario.lesson.text[_language()].flaws[scenario.flaw.slug].title,
+        "wrong": FAILURES.get(wrong, wrong) if wrong else None,
+        "level": played.level,
     }
 
 
-def _title(lesson: Lesson) -> str:
-    return str(TITLES.get(lesson.title, lesson.title))
-
-
-def _mended(scenario: Scenario) -> str:
-    if scenario.mended_by == PRODUCTION:
-        return gettext("the production lock (locking/backends/redis.py)")
-    lesson = find(scenario.mended_by)
-    values = {"number": lesson.number, "title": _title(lesson)}
-    return gettext("lesson %(number)s, %(title)s") % values
-
-
-def _sources(scenario: Scenario) -> dict[str, list[str]]:
-    """Return the broken and the fixed lock's files by path, for the listing beside the lanes."""
-    by = scenario.mended_by
-    fixed = "locking/backends/redis.py" if by == PRODUCTION else _path(find(by))
-    paths = (_path(scenario.lesson), fixed)
-    return {path: (ROOT / path).read_text(encoding="utf-8").splitlines() for path in paths}
-
-
-def _path(lesson: Lesson) -> str:
-    return f"course/lessons/{lesson.module}.py"
+def _language() -> str:
+    """Return the language of the lessons' texts that is the visitor's."""
+    return "zh" if (get_language() or "").startswith("zh") else "en"

@@ -14,9 +14,8 @@ from redis.exceptions import ConnectionError, ResponseError  # noqa: A004
 
 from course.simulator.history import MICROSECONDS, Kind
 from course.simulator.process import Thread
-from course.simulator.redis_server import RedisServer, as_client_error
+from course.simulator.redis_server import RedisServer
 from course.simulator.schedule import Act
-from course.simulator.servers.redis.replies import RedisError
 from course.simulator.world import COMMAND_TIME, DELAY, REPLY_TIMEOUT
 
 SOCKET_TIMEOUT = REPLY_TIMEOUT / MICROSECONDS
@@ -90,11 +89,9 @@ class SimulatedConnection:
             world.record(Kind.FAULT, what, who=self.process.name, server=server.name)
             return
         try:
-            reply = server.run(
-                self.process, shown, lambda: server.model.execute(words[0], words[1:]), effect
-            )
-        except RedisError as problem:
-            reply = as_client_error(problem)
+            reply = server.run(self.process, shown, lambda: server.model.execute(words), effect)
+        except ResponseError as problem:
+            reply = problem
             server.record(self.process, shown, reply)
         self._delay = {Act.LOSE_REPLY: LATE, Act.DELAY_REPLY: DELAY}.get(effect or Act.SWITCH, 0)
         if words[0] == b"BLPOP" and reply is None:

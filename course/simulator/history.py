@@ -24,6 +24,8 @@ class Kind(StrEnum):
     FAULT = "fault"
     """The scheduler injected a fault into a client or a server."""
     NOTE = "note"
+    GIVEN = "given"
+    """A condition that holds from the start, before anybody acts."""
     VIOLATION = "violation"
     """The moment at which a check fails."""
 
@@ -50,7 +52,7 @@ class Wrong(StrEnum):
     LEFTOVER = "a client that gave up is still in the queue"
     TOKEN = "a token that does not grow"
     LITTER = "a key that never expires"
-    # Of the exercises about the shop:
+    # Of the lessons about the shop:
     FALSE_ANSWER = "a buyer told what is not so"
     DOUBLED = "an order that is not there once"
     FORGOTTEN = "a message forgotten"

@@ -72,7 +72,7 @@ class LeaseChecks:
             return
         model, key = self._server.model, self._server.lock_key
         queue, alive = model.find(key + b":queue"), model.find(key + b":alive")
-        names = [*self._server.holders(), *(queue or []), *(alive.scores if alive else [])]
+        names = [*self._server.holders(), *(queue or []), *(alive or [])]
         if any(name.endswith(f":{client}".encode()) for name in names):
             self._monitor.report(Wrong.LEFTOVER, f"{client} left, and the server keeps it", client)
 
@@ -87,5 +87,6 @@ class LeaseChecks:
 
     def _check_expiries(self, server: RedisServer) -> None:
         model = server.model
-        for key in model.data.keys() - model.ends.keys():
-            self._monitor.report(Wrong.LITTER, f"{key.decode()} has no expiry")
+        for key in model.names():
+            if model.end(key) is None:
+                self._monitor.report(Wrong.LITTER, f"{key.decode()} has no expiry")

@@ -66,7 +66,7 @@ class KeyState:
         """Return the key's current state."""
         model, key = server.model, server.lock_key
         value = model.find(key)
-        end = model.ends.get(key)
+        end = model.end(key)
         if value is None:
             free_from = server.world.now
         elif end is None:
@@ -74,7 +74,7 @@ class KeyState:
         else:
             free_from = end * 1000 - EPOCH - server.skew
         frozen = value if isinstance(value, bytes) else repr(value)
-        return KeyState(model.revision.get(key), None if value is None else frozen, free_from)
+        return KeyState(model.data.revision.get(key), None if value is None else frozen, free_from)
 
     @property
     def present(self) -> bool:

@@ -7,6 +7,7 @@ below `execute_command` is replaced; there the world may run other clients first
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import redis
@@ -21,6 +22,13 @@ CALLBACKS: dict[str, Callable[..., Any]] = dict(redis.Redis(protocol=2).response
 
 SCRIPT_NAMES: dict[str, str] = {}
 """Names of scripts in timelines, by source."""
+
+
+def name_scripts(module: ModuleType) -> None:
+    """Let timelines show the module's scripts by the names of their constants."""
+    for name, value in vars(module).items():
+        if isinstance(value, str) and "redis.call" in value:
+            SCRIPT_NAMES[value] = f"script {name}"
 
 
 class _Pool:
@@ -65,7 +73,7 @@ class SimulatedRedis(redis.Redis):
 
     def register_script(self, script: Any) -> Any:
         """Return a script that is already loaded on the server."""
-        digest = self.server.model.execute(b"SCRIPT", [b"LOAD", encode(script)])
+        digest = self.server.model.execute([b"SCRIPT", b"LOAD", encode(script)])
         self.server.script_names[digest] = SCRIPT_NAMES.get(script, "script")
         return super().register_script(script)
 

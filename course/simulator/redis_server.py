@@ -6,16 +6,13 @@ from collections.abc import Callable
 from math import inf
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
-from redis.exceptions import NoScriptError, ResponseError
+from redis.exceptions import ResponseError
 from redis.exceptions import TimeoutError as RedisTimeout
 
 from course.simulator.history import MICROSECONDS, Kind
 from course.simulator.process import Process, Thread
+from course.simulator.redis_model import RedisModel
 from course.simulator.schedule import Act
-from course.simulator.servers import lua
-from course.simulator.servers.redis.model import RedisModel
-from course.simulator.servers.redis.replies import RedisError
-from course.simulator.servers.redis.sorted_set import SortedSet
 from course.simulator.world import EPOCH, REPLY_TIMEOUT, World
 
 if TYPE_CHECKING:
@@ -62,7 +59,6 @@ class RedisServer:
         self.lock_key = lock_key.encode()
         self.skew = 0
         self.model = RedisModel(lambda: EPOCH + world.now + self.skew)
-        lua.attach(self.model)
         self.monitor: Monitor | None = None
         self.script_names: dict[bytes, str] = {}
         self.cut_off: set[str] = set()  # clients that cannot reach this server
@@ -80,11 +76,11 @@ class RedisServer:
         shown = args
         if words[0] == b"EVALSHA":
             shown = (self.script_names.get(words[1], "script"), *args[3:])
-        return self._ask(shown, lambda: self.model.execute(words[0], words[1:]), blocking)
+        return self._ask(shown, lambda: self.model.execute(words), blocking)
 
     def load(self, name: str, source: str) -> None:
         """Make a script known; the timeline shows its name."""
-        self.script_names[self.model.execute(b"SCRIPT", [b"LOAD", encode(source)])] = name
+        self.script_names[self.model.execute([b"SCRIPT", b"LOAD", encode(source)])] = name
 
     def _ask(
         self, shown: tuple[Any, ...], run: Callable[[], Any], blocking: list[bytes] | None = None
@@ -99,9 +95,9 @@ class RedisServer:
             self._time_out()
         try:
             reply = self.run(process, shown, run, effect)
-        except RedisError as problem:
+        except ResponseError as problem:
             world.record(Kind.COMMAND, shown, problem, who=process.name, server=self.name)
-            raise as_client_error(problem) from problem
+            raise
         if blocking is not None and reply is None:
             reply = self._block(shown, blocking, effect)
         if effect is Act.LOSE_REPLY:
@@ -123,16 +119,16 @@ class RedisServer:
         if self.monitor is not None:
             self.monitor.sees(self, shown[0])
         before = model.snapshot() if self._replicated else None
-        written = model.written
+        touched = model.data.touched
         reply = run()
-        changed = model.written != written
+        changed = model.data.touched != touched
         if before is not None and changed:
             self._replica = before
         if reply is not None or shown[0] != "BLPOP":
             self.record(process, shown, reply, effect)
         if self.monitor is not None:
             self.monitor.saw_command(self, process, changed=changed)
-        if model.pushed:
+        if self.blocked and changed:
             self._serve_blocked()
         if model.published:
             self._deliver(process, lost=effect is Act.LOSE_MESSAGE)
@@ -151,10 +147,11 @@ class RedisServer:
 
     def holders(self) -> dict[bytes, float]:
         """Return, for each "token:owner" whose lease has not ended, the seconds until it does."""
-        value, now = self.model.find(self.lock_key), self.model.microseconds() // 1000
-        ends = (self.model.ends.get(self.lock_key, inf) - now) / 1000
-        if isinstance(value, SortedSet):
-            lefts = {holder: (end - now) / 1000 for holder, end in value.scores.items()}
+        value, now = self.model.find(self.lock_key), self.model.clock() // 1000
+        end = self.model.end(self.lock_key)
+        ends = inf if end is None else (end - now) / 1000
+        if isinstance(value, dict):
+            lefts = {holder: (end - now) / 1000 for holder, end in value.items()}
             return {holder: min(left, ends) for holder, left in lefts.items() if left > 0}
         return {value.partition(b":")[2]: ends} if isinstance(value, bytes) else {}
 
@@ -177,16 +174,16 @@ class RedisServer:
         return reader.reply
 
     def _serve_blocked(self) -> None:
-        for key in dict.fromkeys(self.model.pushed):
+        for key in sorted(self.model.data.changed):
             for reader in [one for one in self.blocked if key in one.keys]:
                 if reader.gone:
                     continue
-                reply = self.model.execute(b"BLPOP", [key, b"0"])
+                reply = self.model.execute([b"BLPOP", key, b"0"])
                 if reply is None:
                     break
                 self.blocked.remove(reader)
                 reader.serve(reply)
-        self.model.pushed.clear()
+        self.model.data.changed.clear()
 
     # -- messages
 
@@ -213,16 +210,17 @@ class RedisServer:
 
     def ends(self) -> list[int]:
         """Return when keys will expire, in virtual microseconds."""
-        return [end * 1000 - EPOCH - self.skew for end in self.model.ends.values()]
+        ends = map(self.model.end, self.model.names())
+        return [end * 1000 - EPOCH - self.skew for end in ends if end is not None]
 
     def contents(self) -> list[tuple[Any, Any, int | None]]:
         """Return the keys with their values and expiries, without removing what has expired."""
         found = []
-        for key, value in sorted(self.model.data.items()):
-            end = self.model.ends.get(key)
+        for key in self.model.names():
+            end = self.model.end(key)
             at = None if end is None else end * 1000 - EPOCH - self.skew
             if at is None or at > self.world.now:
-                found.append((key, value.scores if isinstance(value, SortedSet) else value, at))
+                found.append((key, self.model.find(key), at))
         return found
 
     # -- what the scheduler can do
@@ -231,7 +229,7 @@ class RedisServer:
         """Promote the replica, which lacks the last write."""
         if self._replica is None:
             return "fails over; its replica had everything"
-        self.model.restore(self._replica)
+        self.model.data.replace(self._replica)
         self._replica = self.model.snapshot()
         for reader in list(self._subscribers):
             self.unsubscribe(reader)
@@ -250,7 +248,7 @@ class RedisServer:
             reader.serve(None)
         if not restart:
             return "loses all its connections"
-        self.model.restore(({}, {}))
+        self.model.data.replace({})
         self._tell_monitor()
         return "restarts without its data"
 
@@ -308,11 +306,3 @@ def _split(args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _words(args: tuple[Any, ...]) -> tuple[str, ...]:
     return tuple(encode(word).decode(errors="replace") for word in args)
-
-
-def as_client_error(problem: RedisError) -> ResponseError:
-    """Return the error that redis-py makes of an error reply."""
-    text = str(problem)
-    if text.startswith("NOSCRIPT"):
-        return NoScriptError(text)
-    return ResponseError(text)

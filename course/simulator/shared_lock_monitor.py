@@ -61,7 +61,7 @@ class SharedLockState:
         model, key = server.model, server.lock_key
         inside = model.find(key)
         queue = model.find(key + b":queue")
-        scores = {} if inside is None else inside.scores
+        scores = inside or {}
         ends = {
             Holder.read(member): round(score) * 1000 - EPOCH - server.skew
             for member, score in scores.items()

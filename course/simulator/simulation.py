@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from redis.exceptions import RedisError
 
 from course.simulator.history import Event, Kind, Violation, Wrong
-from course.simulator.memcached_client import MemcachedServer, SimulatedMemcached
+from course.simulator.memcached_client import MemcachedServer
 from course.simulator.monitor import Monitor, Resource
 from course.simulator.process import Process
 from course.simulator.redis_client import SimulatedRedis
@@ -111,8 +111,11 @@ class Simulation:
         after: float = 0.0,
         skew: float = 0.0,
         writes: bool = False,
+        forgets: bool = False,
     ) -> Process:
         """Add a process that acquires the lock once, works for `work` seconds and releases it.
+
+        If it `forgets`, it never does.
 
         It starts `after` seconds from now with a wall clock `skew` seconds ahead; if it `writes`,
         it writes to the guarded resource after the work, with the lock's `token` if it has one.
@@ -128,6 +131,9 @@ class Simulation:
             if writes:
                 self.resource.write(name, attempt, getattr(lock, "token", None))
             self.monitor.leaves(name)
+            if forgets:
+                self.note(name, "forgets to let go, and idles")
+                self.world.wait(None)
             lock.release()
 
         return self.start(name, run, after=after, skew=skew)
@@ -137,6 +143,8 @@ class Simulation:
     ) -> Process:
         """Add a process with any program."""
         process = self.world.process(name, skew=skew)
+        if skew:
+            self.given(f"has a clock that is {skew:g} s fast", who=name)
         self.world.spawn(process, run, after=after)
         return process
 
@@ -162,6 +170,10 @@ class Simulation:
         if seconds:
             self.world.record(Kind.SLEEP, f"works for {seconds:g} s", who=name)
             self.world.sleep(seconds)
+
+    def given(self, what: Any, *, who: str = "", server: str = "") -> None:
+        """Add to the timeline a condition that holds from the start."""
+        self.world.record(Kind.GIVEN, what, who=who, server=server)
 
     def note(self, name: str, text: str) -> None:
         """Add a note to the timeline."""
@@ -205,11 +217,6 @@ class Simulation:
     def redis_client(server: RedisServer) -> SimulatedRedis:
         """Return a redis-py client of the server."""
         return SimulatedRedis(server)
-
-    @staticmethod
-    def memcached_client(server: MemcachedServer) -> SimulatedMemcached:
-        """Return a pymemcache client of the server."""
-        return SimulatedMemcached(server)
 
 
 Setup = Callable[[Simulation], None]

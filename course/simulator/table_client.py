@@ -9,7 +9,7 @@ from psycopg.errors import UniqueViolation
 from course.simulator.history import Kind
 from course.simulator.process import Process, Thread
 from course.simulator.schedule import Act, Deviation
-from course.simulator.servers.table import Busy, Duplicate, Result, TableModel, Transaction
+from course.simulator.table import Busy, Duplicate, Result, TableModel, Transaction
 from course.simulator.world import Stuck, World
 
 if TYPE_CHECKING:

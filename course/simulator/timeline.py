@@ -1,7 +1,8 @@
-"""Print a history as text, as a Mermaid sequence diagram or as JSON."""
+"""A history as lines, for the terminal, the pages and programs."""
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from course.simulator.history import MICROSECONDS, Event, Kind
+from course.simulator.history import MICROSECONDS, Event, Kind, Violation
 from course.simulator.world import EPOCH
 
 # Times of day are shown as seconds since the start: `@10.004` instead of 1700000010.004.
@@ -157,36 +158,8 @@ MARKS = {
     Kind.LEAVE: "← ",
     Kind.FAULT: "! ",
     Kind.VIOLATION: "✗ ",
+    Kind.GIVEN: "• ",
 }
-
-
-WIDTH = 100
-
-
-def as_text(lines: list[Row]) -> str:
-    """Return the timeline in plain text, at most `WIDTH` characters wide."""
-    cells = []
-    for item in folded(lines):
-        if isinstance(item, tuple):
-            cells.append(("", "", f"⋮ {item[0]} more like these, until {clock(item[1])}", ""))
-            continue
-        lost = "  (lost)" if item.kind is Kind.LOST else ""
-        what = MARKS.get(item.kind, "") + item.what
-        cells.append((clock(item.at), item.who or item.server, what, item.answer + lost))
-    whos = max([len(cell[1]) for cell in cells], default=6)
-    answers = min(max([len(cell[3]) for cell in cells], default=0), 30)
-    room = WIDTH - 12 - whos - answers - 4
-    needed = max([len(cell[2]) for cell in cells if cell[3]], default=10)
-    middle = min(needed, room)
-    return "\n".join(
-        f"{at:>10}  {who:<{whos}}  {_fit(what, middle if answer else WIDTH):<{middle}}  "
-        f"{_fit(answer, answers)}".rstrip()
-        for at, who, what, answer in cells
-    )
-
-
-def _fit(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"
 
 
 COLOURS = {
@@ -198,6 +171,7 @@ COLOURS = {
     Kind.GIVE_UP: "magenta",
     Kind.SLEEP: "dim",
     Kind.NOTE: "dim",
+    Kind.GIVEN: "cyan",
 }
 
 
@@ -226,51 +200,20 @@ def print_timeline(console: Console, lines: list[Row]) -> None:
     console.print(as_table(lines))
 
 
+def as_text(lines: list[Row]) -> str:
+    """Return the timeline in plain text."""
+    console = Console(file=io.StringIO(), width=100)
+    with console.capture() as captured:
+        print_timeline(console, lines)
+    return "\n".join(line.rstrip() for line in captured.get().splitlines())
+
+
 def print_prose(console: Console, text: str) -> None:
     """Print paragraphs at the console's width, whatever the width they were written at."""
     for number, paragraph in enumerate(text.strip().split("\n\n")):
         if number:
             console.print()
         console.print(" ".join(paragraph.split()), highlight=False, markup=False)
-
-
-def as_mermaid(lines: list[Row]) -> str:
-    """Return the timeline as a Mermaid sequence diagram."""
-    clients = list(dict.fromkeys(line.who for line in lines if line.who))
-    servers = list(dict.fromkeys(line.server for line in lines if line.server))
-    out = ["sequenceDiagram"]
-    out += [f"    actor {_name(client)}" for client in clients]
-    out += [f"    participant {_name(server)}" for server in servers]
-    for item in folded(lines):
-        if isinstance(item, tuple):
-            everyone = f"{_name(clients[0])},{_name((servers or clients)[-1])}"
-            out.append(f"    Note over {everyone}: {item[0]} more, until {clock(item[1])} s")
-        else:
-            out += [f"    {line}" for line in _arrows(item, servers, clients)]
-    return "\n".join(out)
-
-
-def _arrows(row: Row, servers: list[str], clients: list[str]) -> list[str]:
-    what = f"{clock(row.at)}  {_escape(row.what)}"
-    if row.kind in (Kind.COMMAND, Kind.LOST) and row.server:
-        back = "--x" if row.kind is Kind.LOST else "-->>"
-        who, server = _name(row.who), _name(row.server)
-        return [f"{who}->>{server}: {what}", f"{server}{back}{who}: {_escape(row.answer)}"]
-    if row.kind is Kind.NOTE and row.server:
-        return [f"{_name(row.who)}->>{_name(row.server)}: {what}"]
-    if row.kind is Kind.VIOLATION:
-        ends = [_name(clients[0]), _name((servers or clients)[-1])]
-        return ["rect rgb(255, 200, 200)", f"Note over {','.join(ends)}: {what}", "end"]
-    return [f"Note over {_name(row.who or row.server)}: {what}"]
-
-
-def _name(text: str) -> str:
-    return re.sub(r"\W", "_", text)
-
-
-def _escape(text: str) -> str:
-    """Escape semicolons, which end a Mermaid statement, and #, which begins an entity."""
-    return text.replace(";", ",").replace("#", "no. ") or "nil"
 
 
 def as_json(lines: list[Row]) -> list[dict[str, Any]]:
@@ -285,6 +228,19 @@ def as_json(lines: list[Row]) -> list[dict[str, Any]]:
             "answer": line.answer,
         }
         for line in lines
+    ]
+
+
+def violations_json(violations: list[Violation]) -> list[dict[str, Any]]:
+    """Return failures as plain values; `at` in seconds."""
+    return [
+        {
+            "wrong": one.wrong.value,
+            "at": one.at / MICROSECONDS,
+            "clients": list(one.clients),
+            "why": one.why,
+        }
+        for one in violations
     ]
 
 

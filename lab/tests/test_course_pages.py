@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from random import Random
 
 import pytest
+from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po
 from django.utils.translation import override
 from playwright.sync_api import expect
 
 import course
-from course.exercises.catalogue import exercise
-from course.lessons import find
-from course.simulator.moves import LONGEST, Impossible, parse, write
-from course.simulator.position import position, shown_moves
-from course.simulator.scenarios import of, scenarios
-from course.tests.conftest import dropped_leases
+from course.conftest import dropped_leases
+from course.lesson import find, scenarios
+from course.moves import LONGEST, Impossible, parse, write
+from course.position import position, shown_moves
+from course.tests.test_adding_a_lesson import toy
 from course.texts import SCRIPT
 from shop.accounts.models import User
 from shop.pages.tests.test_browser import chromium, open_page
 from shop.tests.catalogue import a_buyer
+from shop.tests.test_translations import translations, used
 
-__all__ = ["chromium", "dropped_leases", "open_page"]
+__all__ = ["chromium", "dropped_leases", "open_page", "toy"]
 
 # A position ends while clients of the production lock still hold their leases.
 pytestmark = [
@@ -30,12 +32,12 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:the lease of lock:ResourceWarning"),
 ]
 
-FIRST = of(find("1"))[0]
+FIRST = find("1").scenarios[0]
 LOCALE = Path(course.__file__).parent / "locale/zh_Hans/LC_MESSAGES"
 
 
 def name(scenario) -> str:
-    return f"{scenario.lesson.slug}/{scenario.slug}"
+    return scenario.id
 
 
 @pytest.mark.parametrize("scenario", scenarios(), ids=name)
@@ -44,10 +46,11 @@ def test_the_moves_shown_break_the_lock_and_not_the_fixed_one(scenario):
     after = position(scenario, parse(write(broken)))
     assert after.over
     found = {one["wrong"] for one in after.violations}
-    assert (scenario.wrong in found) == (scenario.wrong is not None)
+    wrong = scenario.flaw.wrong
+    assert (wrong in found) == (wrong is not None)
     fixed = position(scenario, mended, mended=True)
     assert fixed.over
-    assert scenario.wrong not in {one["wrong"] for one in fixed.violations}
+    assert wrong not in {one["wrong"] for one in fixed.violations}
 
 
 def test_a_position_names_the_line_of_code_and_the_command_of_each_client():
@@ -64,7 +67,7 @@ def test_a_position_names_the_line_of_code_and_the_command_of_each_client():
 
 
 def test_time_passes_to_the_end_of_the_lease_while_the_clients_stand_still():
-    lesson = of(find("6"))[0]
+    lesson = find("6").scenarios[0]
     waits = position(lesson, parse("A.+"))  # nobody can act until B comes; it then does not
     assert waits.now == 10.001
     assert waits.keys == []
@@ -91,7 +94,7 @@ def test_an_impossible_move_is_refused(moves, why):
 
 def test_a_fault_that_a_server_does_not_have_is_refused():
     with pytest.raises(Impossible, match="the simulated database cannot lose message"):
-        position(of(find("table-row"))[0], parse("A?"))
+        position(find("table-row").scenarios[0], parse("A?"))
 
 
 @pytest.mark.parametrize("mended", [False, True])
@@ -132,18 +135,39 @@ def test_only_staff_may_run_their_own_lock(client):
     assert client.post(mine, {"code": "x"}).status_code == 403
     client.force_login(User.objects.create_user("staff", is_staff=True))
     assert client.post(mine, {"code": "import os"}).json()["error"].startswith("my_lock.py: it may")
-    broken = exercise(find("1")).start.read_text()
+    broken = find("1").start.read_text()
     assert "✗ nobody can ever enter" in client.post(mine, {"code": broken}).json()["timeline"]
 
 
 def test_every_text_is_translated():
     with (LOCALE / "django.po").open("rb") as file:
-        known = {message.id for message in read_po(file, locale="zh_Hans")}
-    shown = {one.title for one in scenarios()} | {
-        one.wrong.value for one in scenarios() if one.wrong
-    }
+        catalogue = read_po(file, locale="zh_Hans")
+    assert used(LOCALE.parents[2]) == set(translations(catalogue))
+    shown = {one.flaw.wrong.value for one in scenarios() if one.flaw.wrong}
     with override("en"):  # a test before may have spoken Chinese
-        assert shown | {str(text) for text in SCRIPT.values()} <= known
+        shown |= {str(text) for text in SCRIPT.values()}
+    assert all(catalogue[text].string for text in shown)
+    compiled = io.BytesIO()
+    write_mo(compiled, catalogue)
+    assert compiled.getvalue() == (LOCALE / "django.mo").read_bytes()
+    assert not [message.id for message in catalogue if message.fuzzy]
+
+
+@pytest.mark.django_db
+def test_a_lesson_is_shown_in_the_visitors_language(client):
+    english = client.get("/locks/setnx-getset/fast-clock/").content.decode()
+    assert "<p>The value is the time at which the lock ends." in english
+    client.cookies["django_language"] = "zh-hans"
+    assert "值是锁结束的时刻" in client.get("/locks/setnx-getset/fast-clock/").content.decode()
+    listed = client.get("/locks/").content.decode()
+    assert "时钟偏快的客户端抢走有效的锁" in listed
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("toy")
+def test_a_folder_is_a_lesson_on_the_pages(client):
+    assert "A toy lock" in client.get("/locks/").content.decode()
+    assert "Two look before one takes" in client.get("/locks/toy-lock/race/").content.decode()
 
 
 @pytest.fixture
@@ -174,7 +198,7 @@ def test_a_visitor_breaks_a_lock_by_keyboard_and_sees_it_mended(open_page):
     page.goto(page.url + ".B*16.Visitor")
     expect(verdict).to_contain_text("Broken: nobody can ever enter")
     expect(verdict).to_contain_text("You broke it.")
-    page.get_by_role("button", name="The mended lock").click()
+    page.get_by_role("button", name="The fixed lock").click()
     for moves in ("A", "A.A!", "A.A!.B*4", "A.A!.B*4.Visitor*3"):
         page.keyboard.press("n")
         expect(shown).to_have_attribute("data-shown", f"mended/{moves}")
@@ -187,6 +211,6 @@ def test_a_visitor_breaks_a_lock_by_keyboard_and_sees_it_mended(open_page):
     expect(result).to_contain_text("✗ nobody can ever enter", timeout=30_000)
 
     page.goto(page.url.partition("/locks/")[0] + "/locks/")
-    expect(page.locator("[data-progress]")).to_have_text("1 of 25 broken")
+    expect(page.locator("[data-progress]")).to_have_text("1 of 29 broken")
     page.get_by_role("button", name="中文").click()
     expect(page.locator("h1")).to_have_text("锁实验室")

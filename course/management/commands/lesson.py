@@ -6,21 +6,20 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from course.simulator import cli
+from course import lesson_command
 
 
 class Command(BaseCommand):
-    """Passes its arguments on to `course.simulator`."""
+    """The command; `course.lesson_command` does the work."""
 
     help = "List the lock lessons, or break one and show its fix."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Add the options of `python -m course.simulator lesson`."""
-        cli.add_lesson_arguments(parser)
+        """Add the options."""
+        lesson_command.add_arguments(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Show it; exit with 1 if a lesson did not break or its fix did not hold."""
-        code = cli.run_lesson(Namespace(**options))
-        if code:
+        if code := lesson_command.run_lesson(Namespace(**options)):
             sys.exit(code)

@@ -127,8 +127,9 @@ function showLanes(position) {
       button(client.name, say("step", values), able, "button"),
       button(`${client.name}~`, say("pause", values), living && client.state !== "paused"),
       button(`${client.name}!`, say("kill", values), living));
-    const loses = data.acts.includes("lose-message");
-    if (loses) actions.append(button(`${client.name}?`, say("lose", values), able));
+    for (const [act, mark] of Object.entries({ "lose-message": "?", "lose-request": "<", "lose-reply": ">" })) {
+      if (data.acts.includes(act)) actions.append(button(client.name + mark, say(act, values), able));
+    }
     const at = client.line ? `${client.file.split("/").at(-1)}:${client.line}` : "";
     return element("article", { className: "lane", dataset: { client: client.name, state: client.state } },
       element("h3", {}, client.name, element("span", { className: "state", textContent: state(client) })),
@@ -235,7 +236,7 @@ function showCode(position) {
   code.scrollTop = first.offsetTop - code.clientHeight / 3;
 }
 
-const MARKS = { enter: "→ ", leave: "← ", fault: "! ", violation: "✗ " };
+const MARKS = { enter: "→ ", leave: "← ", fault: "! ", violation: "✗ ", given: "• " };
 
 function showHistory(position) {
   const lines = position.history.map((row) => {
