@@ -1,4 +1,4 @@
-"""The connections of the production transports to the simulated Redis server.
+"""The connections of the production transports and of redis-py's client to the simulated server.
 
 Only redis-py's connection is replaced, so the transports' own handling of time-outs, late answers
 and dead connections runs in the simulation too.
@@ -16,9 +16,11 @@ from course.simulator.history import MICROSECONDS, Kind
 from course.simulator.process import Thread
 from course.simulator.redis_server import RedisServer
 from course.simulator.schedule import Act
-from course.simulator.world import COMMAND_TIME, DELAY, REPLY_TIMEOUT
+from course.simulator.world import COMMAND_TIME, DELAY, HORIZON, REPLY_TIMEOUT
 
 SOCKET_TIMEOUT = REPLY_TIMEOUT / MICROSECONDS
+
+FOREVER = 2 * HORIZON / MICROSECONDS
 
 # A lost answer comes after all, but so late that its client no longer waits for it.
 LATE = REPLY_TIMEOUT + DELAY
@@ -70,9 +72,10 @@ class SimulatedConnection:
         """Send commands; the server executes each at once, unless a fault hits it."""
         for packed in commands:
             words = _unpack(packed)
-            self._send(words, _shown(self._server, words))
+            self.send(words, _shown(self._server, words))
 
-    def _send(self, words: list[bytes], shown: tuple[Any, ...]) -> None:
+    def send(self, words: list[bytes], shown: tuple[Any, ...]) -> None:
+        """Send a command; the timeline shows it as `shown`."""
         world, server = self._world, self._server
         effect = world.step(shown)
         if effect is Act.INTERRUPT:
@@ -89,7 +92,7 @@ class SimulatedConnection:
             world.record(Kind.FAULT, what, who=self.process.name, server=server.name)
             return
         try:
-            reply = server.run(self.process, shown, lambda: server.model.execute(words), effect)
+            reply = server.execute(self.process, words, shown, effect)
         except ResponseError as problem:
             reply = problem
             server.record(self.process, shown, reply)
@@ -170,8 +173,10 @@ class SimulatedConnection:
     def _start_popping(self, words: list[bytes], shown: tuple[Any, ...]) -> None:
         self.keys, self._popping = words[1:-1], shown
         self._server.blocked.append(self)
-        self._world.record(Kind.NOTE, (*shown, "…"), who=self.process.name, server="redis")
-        self._pops_until = self._world.now + round(float(words[-1]) * MICROSECONDS)
+        self._world.record(
+            Kind.NOTE, (*shown, "…"), who=self.process.name, server=self._server.name
+        )
+        self._pops_until = self._world.now + round((float(words[-1]) or FOREVER) * MICROSECONDS)
         self._inbox.append((self._pops_until + self._delay, None))
 
     def _stop_popping(self) -> None:
@@ -191,5 +196,5 @@ def _shown(server: RedisServer, words: list[bytes]) -> tuple[Any, ...]:
     if words[0] == b"EVALSHA":
         keys = int(words[2])
         name = server.script_names.get(words[1], "script")
-        return (f"{name}.lua", *(word.decode() for word in words[3 + keys :]))
+        return (name, *(word.decode() for word in words[3 + keys :]))
     return tuple(word.decode() for word in words)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from course.simulator.history import MICROSECONDS, Kind
+from course.simulator.process import Server
 from course.simulator.world import Stuck, World
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 
 
-class MemcachedServer:
+class MemcachedServer(Server):
     """A server of the world; `lock_key` is what memory pressure evicts."""
 
     def __init__(self, world: World, *, lock_key: str) -> None:
@@ -61,18 +62,10 @@ class MemcachedServer:
         self._values.clear()
         return "is replaced by an empty server"
 
-    def disconnect(self, *, restart: bool) -> str:
-        """Lose everything at a restart; a client reconnects without notice."""
-        return self.fail_over() if restart else "is reached again at once"
-
     def evict(self) -> str:
         """Drop the lock's key to make room."""
         self.drop(self.lock_key)
         return f"needs room and evicts {self.lock_key}"
-
-    def jump(self, seconds: float) -> str:
-        """Ignore the jump: memcached counts its own seconds."""
-        return f"ignores that the clock is set ahead by {seconds:g} s"
 
 
 class SimulatedMemcached:

@@ -1,9 +1,9 @@
-"""The simulated processes with their threads, and the interface of a server that faults can hit."""
+"""The simulated processes with their threads, and a server that faults can hit."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from greenlet import greenlet
 
@@ -11,28 +11,34 @@ from course.simulator.history import MICROSECONDS
 from course.simulator.schedule import Act
 
 
-class Server(Protocol):
-    """The interface of a server that faults can hit."""
+class Server:
+    """A server that faults can hit; as it is here, none of them does anything to it."""
 
-    name: str
+    name = "server"
 
     def ends(self) -> list[int]:
         """Return when what it keeps will expire, in virtual microseconds."""
+        return []
 
     def contents(self) -> list[tuple[Any, Any, int | None]]:
         """Return what it keeps: the name, the value, and when it expires."""
+        return []
 
     def fail_over(self) -> str:
         """Lose the last write; return a description."""
+        return "fails over; its replica lacks nothing"
 
     def evict(self) -> str:
         """Drop the lock's key; return a description."""
+        return "is out of memory, and drops nothing"
 
     def disconnect(self, *, restart: bool) -> str:
         """Break all connections, and with `restart` lose all data; return a description."""
+        return "is reached again at once"
 
     def jump(self, seconds: float) -> str:
         """Set the server's clock ahead; return a description."""
+        return f"has its clock set ahead by {seconds:g} s, which changes nothing"
 
 
 class Process:
@@ -67,12 +73,12 @@ class Thread:
     """One thread of a process: a greenlet and the state of its wait."""
 
     __slots__ = (
+        "__weakref__",
         "about",
         "daemon",
         "done",
         "due",
         "effect",
-        "facade",
         "greenlet",
         "order",
         "process",
@@ -95,4 +101,14 @@ class Thread:
         self.order = 0  # the order in which threads became ready
         self.effect: Act | None = None  # the scheduler's action on its next command
         self.done = False
-        self.facade: Any = None  # its object from `threading.current_thread()`
+
+    # -- as `threading.current_thread()` returns it to the lock's code
+
+    @property
+    def ident(self) -> int:
+        """Its number."""
+        return id(self)
+
+    def is_alive(self) -> bool:
+        """Return whether it has not ended."""
+        return not self.done

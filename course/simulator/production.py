@@ -76,7 +76,7 @@ class SimulatedRenewer(Renewer):
 def load_scripts(server: RedisServer, kind: type[RedisHandle]) -> None:
     """Make the scripts of a lock known to the server."""
     for script in asdict(kind.scripts).values():
-        server.load(script["name"], script["source"])
+        server.load(f"{script['name']}.lua", script["source"])
 
 
 Maker = Callable[[Simulation, RedisServer, str], RedisLock]

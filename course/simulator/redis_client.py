@@ -1,7 +1,7 @@
 """A redis-py client of the simulated Redis server.
 
 It *is* redis-py's client: its methods build the commands and parse the answers.  Only the network
-below `execute_command` is replaced; there the world may run other clients first.
+below `execute_command` is replaced.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from typing import Any
 
 import redis
 from redis._parsers import Encoder
+from redis.exceptions import TimeoutError as RedisTimeout
 
+from course.simulator.connection import FOREVER, SOCKET_TIMEOUT, SimulatedConnection
 from course.simulator.history import Kind
 from course.simulator.process import Thread
-from course.simulator.redis_server import RedisServer, encode
+from course.simulator.redis_server import RedisServer
 
 # redis-py's conversions of raw answers to Python values, from a client that never connects.
 CALLBACKS: dict[str, Callable[..., Any]] = dict(redis.Redis(protocol=2).response_callbacks)
@@ -44,13 +46,13 @@ class _Pool:
 class SimulatedRedis(redis.Redis):
     """redis-py with a simulated server instead of the network; never retries."""
 
-    def __init__(self, server: RedisServer, *, decode_responses: bool = False) -> None:
+    def __init__(self, server: RedisServer) -> None:
         # Not redis-py's __init__: it creates sockets and takes longer than a whole run.
         self.server = server
-        self.encoder = Encoder("utf-8", "strict", decode_responses)  # type: ignore[no-untyped-call]
+        self.encoder = Encoder("utf-8", "strict", False)  # type: ignore[no-untyped-call]
         self.connection_pool: Any = _Pool(self.encoder)
         self.connection = None
-        self._decode = decode_responses
+        self._idle: list[SimulatedConnection] = []
 
     def __del__(self) -> None:
         """Do nothing: there is nothing to close."""
@@ -63,10 +65,20 @@ class SimulatedRedis(redis.Redis):
         return self.encoder
 
     def execute_command(self, *args: Any, **options: Any) -> Any:
-        """Let the world decide which client is next, then run the command on the model."""
-        reply = self.server.command(args)
-        if self._decode:
-            reply = decode(reply)
+        """Send a command and wait for its answer; the world may run other clients meanwhile."""
+        words = [encode(word) for word in _split(args)]
+        shown = args
+        if words[0] == b"EVALSHA":
+            shown = (self.server.script_names.get(words[1], "script"), *args[3:])
+        # A thread of the process may be waiting on another connection.
+        connection = self._idle.pop() if self._idle else SimulatedConnection(self.server)
+        connection.send(words, shown)
+        blocks = (float(words[-1]) or FOREVER) if words[0] == b"BLPOP" else 0.0
+        if not connection.can_read(blocks + SOCKET_TIMEOUT):
+            connection.disconnect()
+            raise RedisTimeout("Timeout reading from socket")
+        self._idle.append(connection)
+        reply = connection.read_response()
         callback: Callable[..., Any] | None = CALLBACKS.get(args[0])
         options.pop("keys", None)
         return reply if callback is None else callback(reply, **options)
@@ -152,10 +164,23 @@ class SimulatedPubSub:
         self.close()
 
 
-def decode(reply: Any) -> Any:
-    """Return a reply decoded as with `decode_responses`."""
-    if isinstance(reply, bytes):
-        return reply.decode()
-    if isinstance(reply, list):
-        return [decode(item) for item in reply]
-    return reply
+def encode(value: Any) -> bytes:
+    """Return an argument as redis-py would send it."""
+    if type(value) is bytes:
+        return value
+    if type(value) is str:
+        return value.encode()
+    if type(value) is float:
+        return repr(value).encode()
+    if type(value) is int:
+        return b"%d" % value
+    if isinstance(value, memoryview | bytearray):
+        return bytes(value)
+    return str(value).encode()
+
+
+def _split(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Split `SCRIPT LOAD`, which redis-py passes as one word."""
+    if type(args[0]) is str and " " in args[0]:
+        return (*args[0].split(), *args[1:])
+    return args

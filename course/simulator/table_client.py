@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from psycopg.errors import UniqueViolation
 
 from course.simulator.history import Kind
-from course.simulator.process import Process, Thread
+from course.simulator.process import Process, Server, Thread
 from course.simulator.schedule import Act, Deviation
 from course.simulator.table import Busy, Duplicate, Result, TableModel, Transaction
 from course.simulator.world import Stuck, World
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from course.simulator.monitor import Monitor
 
 
-class TableServer:
+class TableServer(Server):
     """A server of the world.  A process's connection and its transaction end with the process."""
 
     def __init__(self, world: World) -> None:
@@ -67,10 +67,6 @@ class TableServer:
                 if connection.process.name == deviation.client:
                     connection.abandon()
 
-    def ends(self) -> list[int]:
-        """Return nothing: no row expires."""
-        return []
-
     def contents(self) -> list[tuple[Any, Any, int | None]]:
         """Return the rows, also those that only their transaction sees."""
         owners = {id(one.transaction): one.process.name for one in self._connections}
@@ -81,22 +77,6 @@ class TableServer:
             state = f"(in a transaction of {holder})" if holder else ""
             found.append((f"{row.table}: {key}", (*values, state), None))
         return found
-
-    def fail_over(self) -> str:
-        """Lose nothing: a commit waits for the replica."""
-        return "fails over; a synchronous replica lacks nothing"
-
-    def disconnect(self, *, restart: bool) -> str:
-        """Ignore it: no lesson's client reconnects to a database."""
-        return "is reached again at once"
-
-    def evict(self) -> str:
-        """Drop nothing: a table is no cache."""
-        return "is short of memory; a table loses no rows by that"
-
-    def jump(self, seconds: float) -> str:
-        """Set the clock ahead; nothing here depends on it."""
-        return f"has its clock set ahead by {seconds:g} s"
 
 
 class TableConnection:
@@ -110,39 +90,39 @@ class TableConnection:
 
     def execute(self, statement: str, values: tuple[Any, ...] = ()) -> Result:
         """Run a statement; `UniqueViolation` as psycopg raises it."""
-        server, world = self._server, self._server.world
+        server = self._server
         words = filled_in(statement, values)
         self._step(words)
         try:
             result = server.run(self.transaction, statement, values)
         except Duplicate as problem:
             self._end("rollback")
-            answer = "UniqueViolation"
-            world.record(Kind.COMMAND, words, answer, who=self.process.name, server=server.name)
+            self._record(words, "UniqueViolation")
             raise UniqueViolation(str(problem)) from problem
         if self.autocommit:
             self._end("commit")
-        answer = f"{result.rowcount} row" + ("" if result.rowcount == 1 else "s")
-        world.record(Kind.COMMAND, words, answer, who=self.process.name, server=server.name)
+        self._record(words, f"{result.rowcount} row" + ("" if result.rowcount == 1 else "s"))
         if server.monitor is not None:
             server.monitor.saw_arrival(self.process)
         return result
 
     def commit(self) -> None:
         """End the transaction."""
-        self._step(("COMMIT",))
-        self._server.world.record(
-            Kind.COMMAND, ("COMMIT",), "done", who=self.process.name, server=self._server.name
-        )
-        self._end("commit")
+        self._finish("commit")
 
     def rollback(self) -> None:
         """Undo the transaction."""
-        self._step(("ROLLBACK",))
-        self._server.world.record(
-            Kind.COMMAND, ("ROLLBACK",), "done", who=self.process.name, server=self._server.name
-        )
-        self._end("rollback")
+        self._finish("rollback")
+
+    def _finish(self, how: str) -> None:
+        words = (how.upper(),)
+        self._step(words)
+        self._record(words, "done")
+        self._end(how)
+
+    def _record(self, words: tuple[Any, ...], answer: str) -> None:
+        server = self._server
+        server.world.record(Kind.COMMAND, words, answer, who=self.process.name, server=server.name)
 
     def abandon(self) -> None:
         """Break the connection: the server rolls back."""

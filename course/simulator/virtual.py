@@ -13,6 +13,7 @@ import time as real_time
 import uuid as real_uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -21,99 +22,45 @@ from course.simulator.virtual_threads import (
     VirtualEvent,
     VirtualLock,
     VirtualThread,
-    facade,
 )
-from course.simulator.world import current
+from course.simulator.world import World, current
 
 
-class VirtualTime:
-    """Has the interface of the module `time`."""
+class StandIn:
+    """Has the interface of a module: its own attributes inside a simulation, else the module's."""
 
-    def time(self) -> float:
-        """Return the wall clock of the simulated process."""
-        world = current()
-        return real_time.time() if world is None else world.time_of_day()
-
-    def monotonic(self) -> float:
-        """Return the virtual clock, which never steps."""
-        world = current()
-        return real_time.monotonic() if world is None else world.seconds()
-
-    perf_counter = monotonic
-
-    def sleep(self, seconds: float) -> None:
-        """Let virtual time pass."""
-        world = current()
-        if world is None:
-            real_time.sleep(seconds)
-        else:
-            world.sleep(seconds)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(real_time, name)
-
-
-class VirtualThreading:
-    """Has the interface of the module `threading`."""
-
-    @staticmethod
-    def _make(virtual: Callable[..., Any], real: Callable[..., Any], *args: Any, **kw: Any) -> Any:
-        world = current()
-        return real(*args, **kw) if world is None else virtual(world, *args, **kw)
-
-    def Lock(self) -> Any:  # noqa: N802 - the module's own name
-        """Return a lock of this process."""
-        return self._make(VirtualLock, real_threading.Lock)
-
-    def RLock(self) -> Any:  # noqa: N802
-        """Return a reentrant lock of this process."""
-        world = current()
-        return real_threading.RLock() if world is None else VirtualLock(world, reentrant=True)
-
-    def Event(self) -> Any:  # noqa: N802
-        """Return an event of this process."""
-        return self._make(VirtualEvent, real_threading.Event)
-
-    def Condition(self, lock: Any = None) -> Any:  # noqa: N802
-        """Return a condition of this process."""
-        return self._make(VirtualCondition, real_threading.Condition, lock)
-
-    def Thread(self, *args: Any, **kwargs: Any) -> Any:  # noqa: N802
-        """Return a thread of this process."""
-        maker = real_threading.Thread if current() is None else VirtualThread
-        return maker(*args, **kwargs)
-
-    def current_thread(self) -> Any:
-        """Return the running thread."""
-        world = current()
-        if world is None:
-            return real_threading.current_thread()
-        assert world.running is not None
-        return facade(world.running)
-
-    def enumerate(self) -> list[Any]:
-        """Return the living threads of the running thread's process."""
-        world = current()
-        if world is None:
-            return list(real_threading.enumerate())
-        me = world.me()
-        return [facade(thread) for thread in world.threads if thread.process is me]
-
-    def get_ident(self) -> int:
-        """Return the running thread's number."""
-        world = current()
-        return real_threading.get_ident() if world is None else id(world.running)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(real_threading, name)
-
-
-class VirtualRandom:
-    """Has the interface of the module `random`; repeatable per run."""
+    def __init__(self, real: ModuleType, virtual: Callable[[World, str], Any]) -> None:
+        self._real = real
+        self._virtual = virtual
 
     def __getattr__(self, name: str) -> Any:
         world = current()
-        return getattr(real_random if world is None else world.random, name)
+        found = None if world is None else self._virtual(world, name)
+        return getattr(self._real, name) if found is None else found
+
+
+def _time(world: World, name: str) -> Any:
+    clock = world.seconds  # never steps
+    return {
+        "time": world.time_of_day, "sleep": world.sleep, "monotonic": clock, "perf_counter": clock,
+    }.get(name)  # fmt: skip
+
+
+def _threading(world: World, name: str) -> Any:
+    return {
+        "Lock": partial(VirtualLock, world),
+        "RLock": partial(VirtualLock, world, reentrant=True),
+        "Event": partial(VirtualEvent, world),
+        "Condition": partial(VirtualCondition, world),
+        "Thread": VirtualThread,
+        "current_thread": lambda: world.running,
+        "enumerate": lambda: [one for one in world.threads if one.process is world.me()],
+        "get_ident": lambda: id(world.running),
+    }.get(name)
+
+
+def _random(world: World, name: str) -> Any:
+    return getattr(world.random, name, None)
 
 
 class ReadableUuid(str):
@@ -127,23 +74,18 @@ class ReadableUuid(str):
         return str(self)
 
 
-class VirtualUuid:
-    """Has the interface of the module `uuid`, without random digits, for readable timelines."""
+def _uuid(world: World, name: str) -> Any:
+    """Return `uuid4` without random digits: the name of the process, numbered from the second."""
+    return (lambda: ReadableUuid(world.me().next_name())) if name == "uuid4" else None
 
-    def uuid4(self) -> Any:
-        """Return the name of the process, with a number from the second call on."""
-        world = current()
-        return real_uuid.uuid4() if world is None else ReadableUuid(world.me().next_name())
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(real_uuid, name)
-
+TIME, THREADING = StandIn(real_time, _time), StandIn(real_threading, _threading)
 
 VIRTUAL: dict[ModuleType, Any] = {
-    real_time: VirtualTime(),
-    real_threading: VirtualThreading(),
-    real_random: VirtualRandom(),
-    real_uuid: VirtualUuid(),
+    real_time: TIME,
+    real_threading: THREADING,
+    real_random: StandIn(real_random, _random),
+    real_uuid: StandIn(real_uuid, _uuid),
 }
 
 

@@ -187,29 +187,3 @@ class VirtualThread:
     def is_alive(self) -> bool:
         """Return whether it has begun and not ended."""
         return self._thread is not None and not self._thread.done
-
-
-class RunningThread:
-    """The object that `current_thread` returns in a simulated thread."""
-
-    __slots__ = ("__weakref__", "_thread")
-
-    def __init__(self, thread: Thread) -> None:
-        self._thread = thread
-
-    @property
-    def ident(self) -> int:
-        """Its number."""
-        return id(self._thread)
-
-    def is_alive(self) -> bool:
-        """Return whether it has not ended."""
-        return not self._thread.done
-
-
-def facade(thread: Thread) -> RunningThread:
-    """Return the object that identifies the thread to lock code."""
-    if thread.facade is None:
-        thread.facade = RunningThread(thread)
-    facade: RunningThread = thread.facade
-    return facade

@@ -23,10 +23,8 @@ from course.simulator.schedule import (
 )
 from course.simulator.table import Busy, Duplicate, Result, TableModel, Transaction
 from course.simulator.timeline import as_json, as_text, rows
-from course.simulator.virtual import VirtualThreading, VirtualTime
+from course.simulator.virtual import THREADING, TIME
 from course.simulator.world import Stuck, World
-
-TIME, THREADING = VirtualTime(), VirtualThreading()
 
 # A client that crashes in the simulation drops its lease.
 pytestmark = [
