@@ -22,6 +22,7 @@ from course.own_lock import MODULES as ALLOWED
 from course.own_lock import OwnLock, Unusable
 from course.report import in_words
 from course.simulator.history import Wrong
+from course.simulator.monitor import Rules
 from course.simulator.search import NotFound, search
 from course.simulator.simulation import Experiment, Run, run_schedule
 from course.simulator.timeline import as_json, rows
@@ -48,7 +49,7 @@ def _search(lesson: Lesson, kind: OwnLock) -> dict[str, Any]:
 
     def experiment(options: Mapping[str, Any], *stops_at: Wrong) -> Experiment:
         setup = partial(plan.clients, kind=kind, **options)
-        return Experiment(setup, modules(), stops_at=stops_at, fenced=True)
+        return Experiment(setup, modules(), Rules(stops_at), fenced=True)
 
     run = run_schedule(experiment(plan.quiet))
     if reason := plan.judge(run):

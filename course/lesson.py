@@ -16,6 +16,7 @@ from course import lessons as package
 from course.clients import production_clients
 from course.simulator import production
 from course.simulator.history import Wrong
+from course.simulator.monitor import Rules
 from course.simulator.redis_client import name_scripts
 from course.simulator.schedule import FaultModel
 from course.simulator.simulation import Experiment, Setup
@@ -161,10 +162,12 @@ class Scenario:
         return Experiment(
             self._cure_setup() if mended else own,
             modules(),
-            stops_at=() if mended or flaw.wrong is None else (flaw.wrong,),
-            fair=flaw.fair,
+            Rules(
+                stops_at=() if mended or flaw.wrong is None else (flaw.wrong,),
+                fair=flaw.fair,
+                max_idle=flaw.max_idle,
+            ),
             fenced=mended and flaw.cure == PRODUCTION,
-            max_idle=flaw.max_idle,
         )
 
     def _cure_setup(self) -> Setup:

@@ -14,8 +14,15 @@ from itertools import islice
 from multiprocessing import get_context
 
 from course.simulator import production
-from course.simulator.explored_locks import EXPLORED_LOCKS, ExploredLock, clients
+from course.simulator.explored_locks import (
+    EXPLORED_LOCKS,
+    MAX_IDLE,
+    MAX_IDLE_AFTER_FAULT,
+    ExploredLock,
+    clients,
+)
 from course.simulator.history import Wrong
+from course.simulator.monitor import Rules
 from course.simulator.schedule import FAULTS, Act, FaultModel, RandomScheduler, Schedule
 from course.simulator.search import shrink
 from course.simulator.simulation import Experiment, Run, run_experiment
@@ -96,13 +103,15 @@ class Exploration:
                 operated=bool(self.acts & FAULTS),
             ),
             production.MODULES,
-            stops_at=self.checks,
-            fair=self.target.fair,
-            fenced=self.fenced,
-            max_idle=self.target.max_idle,
-            max_idle_after_fault=self.target.max_idle_after_fault,
-            owner_in=production.owner_in,
-            monitor=self.target.monitor,
+            Rules(
+                self.checks,
+                self.target.fair,
+                MAX_IDLE,
+                MAX_IDLE_AFTER_FAULT,
+                production.owner_in,
+            ),
+            self.fenced,
+            self.target.monitor,
         )
 
 

@@ -69,9 +69,7 @@ class ExploredLock:
     visitors: tuple[Role, ...]
     more: int = 0
     fair: bool = True
-    max_idle_after_fault: float = MAX_IDLE_AFTER_FAULT
     monitor: type[Monitor] = Monitor
-    max_idle: float = MAX_IDLE
 
     @property
     def key(self) -> str:

@@ -86,28 +86,33 @@ class KeyState:
         return self.free_from <= now
 
 
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What a lock must do.
+
+    `stops_at`: the run ends at the first of these.  `fair`: the first client to arrive must enter
+    first.  `max_idle`: seconds for which the lock may be free while a client waits for it, or may
+    belong to a client that does not know it; `max_idle_after_fault`: the same for a free lock after
+    a fault.  `owner_in` extracts the client's name from the value of a lock that is handed over.
+    """
+
+    stops_at: Collection[Wrong] = tuple(Wrong)
+    fair: bool = False
+    max_idle: float | None = None
+    max_idle_after_fault: float | None = None
+    owner_in: Callable[[Any], str] | None = None
+
+
 class Monitor:
     """The checks of one run.
 
-    `stops_at`: the run ends at the first of these.  `lease_ends`: a holder that knows, by its own
-    clock, that its lease is over does not count as a holder; a plain lock's holder always does.
-    `fair`: the first client to arrive must enter first.  `max_idle`: seconds for which the lock may
-    be free while a client waits for it, or may belong to a client that does not know it;
-    `max_idle_after_fault`: the same for a free lock after a fault.  `owner_in` extracts the
-    client's name from the value of a lock that is handed over.
+    A holder that knows, by its own clock, that its lease is over does not count as a holder; a
+    plain lock's holder always does.
     """
 
-    def __init__(
-        self,
-        world: World,
-        *,
-        stops_at: Collection[Wrong] = tuple(Wrong),
-        fair: bool = False,
-        max_idle: float | None = None,
-        max_idle_after_fault: float | None = None,
-        owner_in: Callable[[Any], str] | None = None,
-    ) -> None:
+    def __init__(self, world: World, rules: Rules) -> None:
         self.world = world
+        self.rules = rules
         self.violations: list[Violation] = []
         self.checks: list[Callable[[RedisServer], None]] = []
         """Further checks, made after each command."""
@@ -116,11 +121,6 @@ class Monitor:
         self._left: dict[str, Attempt] = {}
         self.grants = 0
         self.overlaps = 0
-        self._stops_at = frozenset(stops_at)
-        self._fair = fair
-        self._max_idle = max_idle
-        self._max_idle_after_fault = max_idle_after_fault or max_idle
-        self._owner_in = owner_in
         self._handed_at: dict[str, int] = {}
         self._arrivals = 0
         self._key_holder: str | None = None
@@ -210,8 +210,8 @@ class Monitor:
         if now.present:
             self._free_for = max(0, self.world.now - before.free_from) / MICROSECONDS
         self._key_holder = process.name if now.present else None
-        if now.present and self._owner_in is not None:
-            self._check_new_holder(self._owner_in(now.value), process.name)
+        if now.present and self.rules.owner_in is not None:
+            self._check_new_holder(self.rules.owner_in(now.value), process.name)
 
     def replaced(self, server: RedisServer) -> None:
         """Record that the server has lost or changed its data by itself."""
@@ -235,7 +235,7 @@ class Monitor:
         """Report a failure."""
         self.violations.append(Violation(wrong, self.world.now, clients, why))
         self.world.record(Kind.VIOLATION, f"{wrong}: {why}", who=clients[-1] if clients else "")
-        if wrong in self._stops_at:
+        if wrong in self.rules.stops_at:
             self.world.stop()
 
     def _check_exclusive(self, attempt: Attempt) -> None:
@@ -249,7 +249,7 @@ class Monitor:
             self.overlaps += 1
 
     def _check_order(self, attempt: Attempt) -> None:
-        if not self._fair or attempt.arrived is None:
+        if not self.rules.fair or attempt.arrived is None:
             return
         passed = [one.client for one in self._passed_by(attempt)]
         if passed and not self.world.processes[attempt.client].disturbed:
@@ -294,15 +294,16 @@ class Monitor:
         client, now = attempt.client, self.world.now
         handed_at = self._handed_at.pop(client, now)
         processes = self.world.processes
-        if self._max_idle is None or processes[client].disturbed:
+        rules = self.rules
+        if rules.max_idle is None or processes[client].disturbed:
             return
         calm = not any(process.disturbed for process in processes.values())
         idle = min((now - attempt.asked_at) / MICROSECONDS, self._free_for)
-        if idle > (self._max_idle if calm else self._max_idle_after_fault or 0.0):
+        if idle > (rules.max_idle if calm else rules.max_idle_after_fault or rules.max_idle):
             why = f"the lock was free for {idle:.1f} s while {client} waited"
             self.report(Wrong.ASLEEP, why, client)
         late = (now - handed_at) / MICROSECONDS
-        if late > self._max_idle:
+        if late > rules.max_idle:
             why = f"the lock was {client}'s for {late:.1f} s before {client} knew"
             self.report(Wrong.ASLEEP, why, client)
 

@@ -87,11 +87,6 @@ def to_json(schedule: Schedule) -> list[dict[str, Any]]:
     return [asdict(deviation) for deviation in schedule]
 
 
-def from_json(values: Iterable[dict[str, Any]]) -> Schedule:
-    """Return the schedule that `to_json` wrote."""
-    return tuple(Deviation(**{**value, "act": Act(value["act"])}) for value in values)
-
-
 @dataclass(frozen=True, slots=True)
 class FaultModel:
     """The deviations that the scheduler may make in a run.

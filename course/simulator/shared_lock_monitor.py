@@ -153,11 +153,11 @@ class SharedLockMonitor(Monitor):
     def _check_open(self, before: SharedLockState) -> None:
         """Check that the first waiter does not wait although it may enter."""
         first = before.first
-        if first is None or self._max_idle is None:
+        if first is None or self.rules.max_idle is None:
             return
         if self.world.processes[first.owner].disturbed:
             return  # it may be dead or paused: the queue waits until that is known
         idle = (self.world.now - before.open_from(first)) / MICROSECONDS
-        if idle > self._max_idle:
+        if idle > self.rules.max_idle:
             why = f"{first.owner} was next and might have entered {idle:.1f} s ago"
             self.report(Wrong.ASLEEP, why, first.owner)

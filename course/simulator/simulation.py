@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Protocol
@@ -11,7 +11,7 @@ from redis.exceptions import RedisError
 
 from course.simulator.history import Event, Kind, Violation, Wrong
 from course.simulator.memcached_client import MemcachedServer
-from course.simulator.monitor import Monitor, Resource
+from course.simulator.monitor import Monitor, Resource, Rules
 from course.simulator.process import Process
 from course.simulator.redis_client import SimulatedRedis
 from course.simulator.redis_server import RedisServer
@@ -42,31 +42,12 @@ class PlainLock(Protocol):
 class Simulation:
     """One simulated run, to which a scenario adds its servers and clients.
 
-    `stops_at`, `fair`, `max_idle`…, `owner_in`: see `Monitor`.  With `fenced`, the guarded resource
-    compares tokens.
+    With `fenced`, the guarded resource compares tokens.
     """
 
-    def __init__(
-        self,
-        world: World,
-        *,
-        stops_at: Collection[Wrong] = tuple(Wrong),
-        fair: bool = False,
-        fenced: bool = False,
-        max_idle: float | None = None,
-        max_idle_after_fault: float | None = None,
-        owner_in: Callable[[Any], str] | None = None,
-        monitor: type[Monitor] = Monitor,
-    ) -> None:
+    def __init__(self, world: World, monitor: Monitor, *, fenced: bool = False) -> None:
         self.world = world
-        self.monitor = monitor(
-            self.world,
-            stops_at=stops_at,
-            fair=fair,
-            max_idle=max_idle,
-            max_idle_after_fault=max_idle_after_fault,
-            owner_in=owner_in,
-        )
+        self.monitor = monitor
         self.resource = Resource(self.monitor, fenced=fenced)
         self.failures: dict[str, BaseException] = {}
         """The latest error of each client's `attempt`."""
@@ -221,6 +202,8 @@ class Simulation:
 
 Setup = Callable[[Simulation], None]
 
+ANYTHING = Rules()  # whatever goes wrong ends the run
+
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
@@ -228,12 +211,8 @@ class Experiment:
 
     setup: Setup
     modules: tuple[ModuleType, ...] = ()
-    stops_at: tuple[Wrong, ...] = tuple(Wrong)
-    fair: bool = False
+    rules: Rules = ANYTHING
     fenced: bool = False
-    max_idle: float | None = None
-    max_idle_after_fault: float | None = None
-    owner_in: Callable[[Any], str] | None = None
     monitor: type[Monitor] = Monitor
 
 
@@ -272,16 +251,7 @@ def run_experiment(what: Experiment, scheduler: Scheduler) -> Run:
 
 def run_in(what: Experiment, world: World) -> Run:
     """Run an experiment once in an empty world; the caller provides virtual time."""
-    simulation = Simulation(
-        world,
-        stops_at=what.stops_at,
-        fair=what.fair,
-        fenced=what.fenced,
-        max_idle=what.max_idle,
-        max_idle_after_fault=what.max_idle_after_fault,
-        owner_in=what.owner_in,
-        monitor=what.monitor,
-    )
+    simulation = Simulation(world, what.monitor(world, what.rules), fenced=what.fenced)
     what.setup(simulation)
     world.run()
     return Run(

@@ -1,6 +1,6 @@
 """A database in memory: small tables with a primary key, row locks and transactions.
 
-It implements the four statements that the lessons use, with PostgreSQL's waits at READ COMMITTED: a
+It implements the statements that the lessons use, with PostgreSQL's waits at READ COMMITTED: a
 statement that needs a row which an open transaction has inserted, locked or deleted waits for that
 transaction's end and runs again.  The caller implements the wait.
 """
@@ -13,10 +13,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 INSERT = re.compile(
-    r"INSERT INTO (\w+) \(([\w, ]+)\) VALUES \([%s, ]+\)( ON CONFLICT DO NOTHING)?$"
+    r"INSERT INTO (?P<table>\w+) \((?P<columns>[\w, ]+)\) VALUES \([%s, ]+\)"
+    r"(?P<tolerant> ON CONFLICT DO NOTHING)?$"
 )
-SELECT = re.compile(r"SELECT ([\w, ]+) FROM (\w+) WHERE (\w+) (=|<) %s( FOR UPDATE)?$")
-DELETE = re.compile(r"DELETE FROM (\w+) WHERE (\w+) (=|<) %s$")
+WHERE = r"FROM (?P<table>\w+) WHERE (?P<column>\w+) (?P<sign>=|<) %s"
+SELECT = re.compile(rf"SELECT (?P<columns>[\w, ]+) {WHERE}(?P<locking> FOR UPDATE)?$")
+DELETE = re.compile(rf"DELETE {WHERE}$")
 
 
 class Duplicate(Exception):
@@ -29,7 +31,6 @@ class Transaction:
 
     inserted: list[Row] = field(default_factory=list)
     deleted: list[Row] = field(default_factory=list)
-    locked: list[Row] = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False)
@@ -54,7 +55,7 @@ class Result:
     """The result of a statement."""
 
     rowcount: int
-    rows: list[tuple[Any, ...]]
+    rows: list[tuple[Any, ...]] = field(default_factory=list)
 
 
 class TableModel:
@@ -62,115 +63,84 @@ class TableModel:
 
     def __init__(self) -> None:
         self.rows: list[Row] = []
-        self._kinds: list[tuple[re.Pattern[str], Callable[..., Result | Busy]]] = [
-            (INSERT, self._insert),
-            (SELECT, self._select),
-            (DELETE, self._delete),
-        ]
 
     def execute(
         self, transaction: Transaction, statement: str, values: tuple[Any, ...]
     ) -> Result | Busy:
         """Run one statement; `Duplicate` for a primary key that exists."""
-        for pattern, run in self._kinds:
-            match = pattern.match(statement)
-            if match is not None:
-                return run(transaction, values, *match.groups())
+        for pattern, run in KINDS.items():
+            if match := pattern.match(statement):
+                return run(self, transaction, values, match)
         raise NotImplementedError(f"the model knows no such statement: {statement}")
 
     def commit(self, transaction: Transaction) -> None:
         """Make the transaction's changes visible and release its rows."""
         for row in transaction.inserted:
             row.visible = True
-        self._drop(transaction.deleted)
-        self._free(transaction)
+        self._end(transaction, transaction.deleted)
 
     def rollback(self, transaction: Transaction) -> None:
         """Undo the transaction's changes and release its rows."""
-        self._drop(transaction.inserted)
-        self._free(transaction)
+        self._end(transaction, transaction.inserted)
 
-    def _drop(self, rows: list[Row]) -> None:
-        self.rows = [row for row in self.rows if row not in rows]
-
-    def _free(self, transaction: Transaction) -> None:
+    def _end(self, transaction: Transaction, gone: list[Row]) -> None:
+        self.rows = [row for row in self.rows if row not in gone]
         for row in self.rows:
             if row.holder is transaction:
                 row.holder = None
         transaction.inserted.clear()
         transaction.deleted.clear()
-        transaction.locked.clear()
-
-    def _matching(
-        self, transaction: Transaction, table: str, column: str, sign: str, value: Any
-    ) -> list[Row]:
-        return [
-            row
-            for row in self.rows
-            if row.table == table
-            and (row.visible or row.holder is transaction)
-            and row not in transaction.deleted
-            and (row.values[column] == value if sign == "=" else row.values[column] < value)
-        ]
 
     def _insert(
-        self,
-        transaction: Transaction,
-        values: tuple[Any, ...],
-        table: str,
-        columns: str,
-        tolerant: str | None,
+        self, transaction: Transaction, values: tuple[Any, ...], match: re.Match[str]
     ) -> Result | Busy:
-        names = columns.split(", ")
-        key = names[0]
+        table, names = match["table"], match["columns"].split(", ")
         for row in self.rows:
-            if row.table != table or row.values[key] != values[0]:
+            if row.table != table or row.values[names[0]] != values[0]:
                 continue
-            mine = row.holder is None or row.holder is transaction
-            if not mine and row.holder is not None and not self._only_locked(row):
-                return Busy(row.holder)
+            other = row.holder if row.holder is not transaction else None
+            if other is not None and (not row.visible or row in other.deleted):
+                return Busy(other)
             if row in transaction.deleted:
                 continue
-            if tolerant:
-                return Result(0, [])
+            if match["tolerant"]:
+                return Result(0)
             raise Duplicate(f"duplicate key {values[0]!r} in {table}")
         row = Row(table, dict(zip(names, values, strict=True)), transaction)
         self.rows.append(row)
         transaction.inserted.append(row)
-        return Result(1, [])
-
-    def _only_locked(self, row: Row) -> bool:
-        """Whether the row counts as a duplicate: locked, but neither new nor deleted."""
-        assert row.holder is not None
-        return row in row.holder.locked and row not in row.holder.deleted
+        return Result(1)
 
     def _select(
-        self,
-        transaction: Transaction,
-        values: tuple[Any, ...],
-        columns: str,
-        table: str,
-        column: str,
-        sign: str,
-        locking: str | None,
+        self, transaction: Transaction, values: tuple[Any, ...], match: re.Match[str]
     ) -> Result | Busy:
-        found = self._matching(transaction, table, column, sign, values[0])
-        if locking:
-            busy = self._hold(transaction, found)
-            if busy is not None:
-                return busy
-        names = columns.split(", ")
+        found = self._matching(transaction, values[0], match)
+        if match["locking"] and (busy := self._hold(transaction, found)):
+            return busy
+        names = match["columns"].split(", ")
         return Result(len(found), [tuple(row.values[name] for name in names) for row in found])
 
     def _delete(
-        self, transaction: Transaction, values: tuple[Any, ...], table: str, column: str, sign: str
+        self, transaction: Transaction, values: tuple[Any, ...], match: re.Match[str]
     ) -> Result | Busy:
-        found = self._matching(transaction, table, column, sign, values[0])
-        busy = self._hold(transaction, found)
-        if busy is not None:
+        found = self._matching(transaction, values[0], match)
+        if busy := self._hold(transaction, found):
             return busy
         transaction.deleted += found
-        return Result(len(found), [])
+        return Result(len(found))
+
+    def _matching(self, transaction: Transaction, value: Any, match: re.Match[str]) -> list[Row]:
+        column = match["column"]
+        return [
+            row
+            for row in self.rows
+            if row.table == match["table"]
+            and (row.visible or row.holder is transaction)
+            and row not in transaction.deleted
+            and (
+                row.values[column] == value if match["sign"] == "=" else row.values[column] < value
+            )
+        ]
 
     def _hold(self, transaction: Transaction, rows: list[Row]) -> Busy | None:
         for row in rows:
@@ -178,5 +148,11 @@ class TableModel:
                 return Busy(row.holder)
         for row in rows:
             row.holder = transaction
-        transaction.locked += rows
         return None
+
+
+KINDS: dict[re.Pattern[str], Callable[..., Result | Busy]] = {
+    INSERT: TableModel._insert,
+    SELECT: TableModel._select,
+    DELETE: TableModel._delete,
+}
