@@ -8,7 +8,7 @@ from collections.abc import Callable
 from lab.locks.simulator.history import Wrong
 from lab.locks.simulator.monitor import Attempt, Monitor
 from lab.locks.simulator.redis_server import RedisServer
-from locking.backends.redis_core import RedisLeaseState
+from locking.backends.redis_lease import RedisLeaseState
 from locking.base import LockError, LockLost, LockUnavailable
 
 
