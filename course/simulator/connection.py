@@ -62,6 +62,7 @@ class SimulatedConnection:
         self._closed = True
         self._inbox = []
         self._stop_popping()
+        self._rouse()
 
     @property
     def broken(self) -> bool:
@@ -101,6 +102,7 @@ class SimulatedConnection:
             self._start_popping(words, shown)
         else:
             self._inbox.append((world.now + self._delay, reply))
+        self._rouse()
         self._after(effect, shown)
 
     def _after(self, effect: Act | None, shown: tuple[Any, ...]) -> None:
@@ -167,6 +169,10 @@ class SimulatedConnection:
     def serve(self, reply: list[bytes] | None) -> None:
         """Receive the popped element; None if the connection breaks."""
         self._inbox = [(self._world.now + self._delay, reply)] if reply else []
+        self._rouse()
+
+    def _rouse(self) -> None:
+        """Let a reader that is waiting look at what has come."""
         if self._reading is not None:
             self._world.wake(self._reading)
 

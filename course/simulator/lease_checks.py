@@ -8,7 +8,7 @@ from collections.abc import Callable
 from course.simulator.history import Wrong
 from course.simulator.monitor import Attempt, Monitor
 from course.simulator.redis_server import RedisServer
-from locking.backends.redis_core import RedisLeaseState
+from locking.backends.redis_lease import RedisLeaseState
 from locking.base import LockError, LockLost, LockUnavailable
 
 

@@ -24,7 +24,8 @@ from course.simulator.redis_server import RedisServer
 from course.simulator.simulation import KEY, Simulation
 from locking.backends._drivers import Driver
 from locking.backends.redis import RedisLease, RedisLock
-from locking.backends.redis_core import RedisHandle, RedisLeaseState
+from locking.backends.redis_core import RedisHandle
+from locking.backends.redis_lease import RedisLeaseState
 from locking.backends.redis_transport import NodeTransport
 from locking.base import Clock, LockError
 from locking.renewal import Renewer
