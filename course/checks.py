@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from course.lesson import Check
-from course.simulator.history import MICROSECONDS, Kind, Wrong
+from course.simulator.history import MICROSECONDS, Event, Kind, Wrong
 from course.simulator.schedule import Act, FaultModel
 from course.simulator.simulation import Run
 
@@ -35,16 +37,23 @@ RACE = Check(
 PROMPT = 2.5
 
 
-def each_enters(run: Run) -> str:
-    """Return why a lock that nothing disturbs does not let A and B in; empty if it does."""
-    events = run.history
-    entered = {event.who: event.at for event in events if event.kind is Kind.ENTER}
+def _silent(events: list[Event], entered: Mapping[str, int]) -> str:
+    """Return that a client entered and had sent no command; empty if none did."""
     for who, at in entered.items():
         if not any(one.who == who and one.server and one.at <= at for one in events):
             return (
                 f"{who} entered and had not sent a single command: clients are processes of their "
                 "own, often on other machines, and share nothing but the server"
             )
+    return ""
+
+
+def each_enters(run: Run) -> str:
+    """Return why a lock that nothing disturbs does not let A and B in; empty if it does."""
+    events = run.history
+    entered = {event.who: event.at for event in events if event.kind is Kind.ENTER}
+    if silent := _silent(events, entered):
+        return silent
     missing = sorted({"A", "B"} - set(entered))
     if missing:
         return f"{' and '.join(missing)} never got the lock, though nothing disturbed it"
@@ -59,8 +68,9 @@ def each_enters(run: Run) -> str:
 
 def one_enters(run: Run) -> str:
     """Return why not exactly one of two clients did the work; empty if so."""
-    entered = {event.who for event in run.history if event.kind is Kind.ENTER}
-    return "" if len(entered) == 1 else f"{len(entered)} of 2 clients did the work"
+    entered = {event.who: event.at for event in run.history if event.kind is Kind.ENTER}
+    wrong = "" if len(entered) == 1 else f"{len(entered)} of 2 clients did the work"
+    return _silent(run.history, entered) or wrong
 
 
 def nothing_wrong(run: Run) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from course.lesson import Lesson, Scenario, lessons, scenarios
 from course.picture import picture
-from course.position import position, shown_moves
-from course.report import cure_title
+from course.position import position
+from course.report import cure_title, report
 
 MARKER = "<!-- lessons -->"
 """In the document, where the chapters go."""
@@ -20,9 +20,10 @@ def pictures() -> dict[str, str]:
     """Return the pictures of all chapters, by their path beside the document."""
     found = {}
     for scenario in scenarios():
-        broken, mended = shown_moves(scenario)
-        found[_path(scenario)] = picture(position(scenario, broken))
-        found[_path(scenario, "-fixed")] = picture(position(scenario, mended, mended=True))
+        played = report(scenario)
+        found[_path(scenario)] = picture(position(scenario, played.broken.moves))
+        fixed = position(scenario, played.mended.moves, mended=True)
+        found[_path(scenario, "-fixed")] = picture(fixed)
     return found
 
 

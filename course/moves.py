@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 
 from course.simulator.process import Thread
-from course.simulator.schedule import TARGETED, Act, Deviation, Scheduler
+from course.simulator.schedule import LOSSES, SERVER_ACTS, Act, Deviation, Scheduler
 from course.simulator.world import HORIZON, World
 
 LONGEST = 2_000
@@ -30,10 +30,7 @@ MOST = 1_500
 
 PAUSE = 15.0
 
-MARKS = {Act.CRASH: "!", Act.PAUSE: "~"}
-LOSSES = {Act.LOSE_MESSAGE: "?", Act.LOSE_REQUEST: "<", Act.LOSE_REPLY: ">"}
 TIME = "+"
-SERVER_ACTS = {act.value.replace(" ", "-"): act for act in TARGETED}
 MOVE = re.compile(r"(\+|[\w-]+[!~?<>]?)(?:\*(\d{1,4}))?")
 
 
@@ -67,28 +64,6 @@ def write(moves: Iterable[str]) -> str:
 
 def _counted(move: str, times: int) -> str:
     return move if times == 1 else f"{move}*{times}"
-
-
-class RecordingWorld(World):
-    """A world that writes down the moves of its scheduler."""
-
-    def __init__(self, scheduler: Scheduler) -> None:
-        super().__init__(scheduler)
-        self.moves: list[str] = []
-
-    def _next(self) -> Thread | None:
-        thread = super()._next()
-        if thread is not None and thread.stepping:
-            mark = LOSSES.get(thread.effect, "") if thread.effect else ""
-            self.moves.append(thread.process.name + mark)
-        return thread
-
-    def _apply_fault(self, deviation: Deviation, thread: Thread) -> Thread | None:
-        if deviation.act in TARGETED:
-            self.moves.append(deviation.act.value.replace(" ", "-"))
-        elif deviation.act in (Act.CRASH, Act.PAUSE):
-            self.moves.append(deviation.client + MARKS[deviation.act])
-        return super()._apply_fault(deviation, thread)
 
 
 class SteppedWorld(World):

@@ -82,10 +82,14 @@ def _import(
     allowed = any(name == one or name.startswith(f"{one}.") for one in MODULES)
     if level or not allowed:
         raise Unusable(f"it may not import {name or 'relatively'}, only {', '.join(MODULES)}")
-    module = importlib.import_module(name)
-    if module in VIRTUAL:
-        return VIRTUAL[module]
-    return module if names else importlib.import_module(name.partition(".")[0])
+    found = importlib.import_module(name)
+    if not names:
+        found = sys.modules[name.partition(".")[0]]
+    if found in VIRTUAL:
+        return VIRTUAL[found].copy()
+    copy = ModuleType(found.__name__)  # what one client sets in a module, no other sees
+    copy.__dict__.update(vars(found))
+    return copy
 
 
 def _print(*_: object, **__: object) -> None:

@@ -15,13 +15,12 @@ from types import FrameType
 from typing import Any
 
 from course.lesson import Scenario, modules
-from course.moves import Impossible, RecordingWorld, SteppedWorld
-from course.report import report
+from course.moves import Impossible, SteppedWorld
 from course.simulator.history import MICROSECONDS, Event, Kind
 from course.simulator.process import Process, Thread
 from course.simulator.production import LOCK_KEY
-from course.simulator.schedule import Deviation, Replay, Schedule
-from course.simulator.simulation import KEY, Experiment, run_in
+from course.simulator.schedule import Deviation
+from course.simulator.simulation import KEY, run_in
 from course.simulator.timeline import Row, as_json, folded, readable, reader, rows, violations_json
 from course.simulator.virtual import inside_simulation
 from course.simulator.world import Stuck
@@ -75,23 +74,6 @@ class Position:
     def as_values(self) -> dict[str, Any]:
         """Return plain values."""
         return asdict(self)
-
-
-def moves_of(what: Experiment, schedule: Schedule) -> list[str]:
-    """Return the moves that a schedule amounts to."""
-    world = RecordingWorld(Replay(schedule))
-    with inside_simulation(what.modules):
-        run_in(what, world)
-    return world.moves
-
-
-def shown_moves(scenario: Scenario) -> tuple[list[str], list[str]]:
-    """Return the moves of the simulator's counterexample, and of its schedule on the fixed lock."""
-    found = report(scenario)
-    return (
-        moves_of(scenario.experiment(), found.schedule),
-        moves_of(scenario.experiment(mended=True), found.schedule),
-    )
 
 
 def position(scenario: Scenario, moves: Iterable[str], *, mended: bool = False) -> Position:

@@ -23,7 +23,7 @@ from course.judging import run
 from course.lesson import Lesson, Scenario, find, lessons, scenarios
 from course.lesson_command import command
 from course.moves import Impossible, parse, write
-from course.position import position, short_path, shown_moves
+from course.position import position, short_path
 from course.report import Report, cure_title, report
 from course.simulator.timeline import as_text
 from course.text import as_html
@@ -56,7 +56,7 @@ def scenario(request: HttpRequest, lesson: str, scenario: str) -> HttpResponse:
     everything = scenarios()
     after = everything[(everything.index(chosen) + 1) % len(everything)]
     with SIMULATOR:
-        played, (broken, mended) = report(chosen), shown_moves(chosen)
+        played = report(chosen)
         others = [_challenge(report(one)) for one in chosen.lesson.scenarios]
         following = _challenge(report(after))
     acts = {act.value.replace(" ", "-") for act in chosen.flaw.faults.acts}
@@ -64,7 +64,7 @@ def scenario(request: HttpRequest, lesson: str, scenario: str) -> HttpResponse:
         "id": chosen.id,
         "at": reverse("lock-position", args=[lesson, scenario]),
         "wrong": chosen.flaw.wrong.value if chosen.flaw.wrong else None,
-        "moves": {"broken": write(broken), "mended": write(mended)},
+        "moves": {"broken": write(played.broken.moves), "mended": write(played.mended.moves)},
         "acts": sorted(acts & SCRIPT.keys()),
         "texts": _texts(),
         "sources": {

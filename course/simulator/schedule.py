@@ -123,6 +123,13 @@ class FaultModel:
 
 
 TARGETED = frozenset({Act.FAIL_OVER, Act.RESTART, Act.DISCONNECT, Act.EVICT, Act.CLOCK_JUMP})
+MARKS = {Act.CRASH: "!", Act.PAUSE: "~"}
+LOSSES = {Act.LOSE_MESSAGE: "?", Act.LOSE_REQUEST: "<", Act.LOSE_REPLY: ">"}
+"""How moves (`course.moves`) write what befalls a process or its command …"""
+
+SERVER_ACTS = {act.value.replace(" ", "-"): act for act in TARGETED}
+"""… and what hits a server."""
+
 TIMED = frozenset({Act.PAUSE, Act.STALL, Act.CLOCK_JUMP})
 
 

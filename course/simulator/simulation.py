@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, Protocol
 
@@ -229,6 +229,8 @@ class Run:
     refused: int = 0
     """Stale writes that the guarded resource refused."""
     steps: int = 0
+    moves: list[str] = field(default_factory=list)
+    """The run, choice by choice; see `course.moves`."""
 
     def has(self, wrong: Wrong) -> bool:
         """Return whether this failure happened."""
@@ -261,4 +263,5 @@ def run_in(what: Experiment, world: World) -> Run:
         overlaps=simulation.monitor.overlaps,
         refused=simulation.resource.refused,
         steps=world.steps,
+        moves=world.moves,
     )

@@ -33,6 +33,10 @@ class StandIn:
         self._real = real
         self._virtual = virtual
 
+    def copy(self) -> StandIn:
+        """Return another one of the same module."""
+        return StandIn(self._real, self._virtual)
+
     def __getattr__(self, name: str) -> Any:
         world = current()
         found = None if world is None else self._virtual(world, name)
@@ -81,7 +85,7 @@ def _uuid(world: World, name: str) -> Any:
 
 TIME, THREADING = StandIn(real_time, _time), StandIn(real_threading, _threading)
 
-VIRTUAL: dict[ModuleType, Any] = {
+VIRTUAL: dict[ModuleType, StandIn] = {
     real_time: TIME,
     real_threading: THREADING,
     real_random: StandIn(real_random, _random),

@@ -20,7 +20,7 @@ from greenlet import GreenletExit, getcurrent
 
 from course.simulator.history import MICROSECONDS, Event, Kind
 from course.simulator.process import Process, Server, Thread
-from course.simulator.schedule import TARGETED, Act, Deviation, Scheduler
+from course.simulator.schedule import LOSSES, MARKS, TARGETED, Act, Deviation, Scheduler
 
 EPOCH = 1_700_000_000 * MICROSECONDS  # the time of day at the start of every run
 
@@ -61,6 +61,7 @@ class World:
         self.now = 0
         self.steps = 0
         self.history: list[Event] = []
+        self.moves: list[str] = []  # every step and fault; see `course.moves`
         self.processes: dict[str, Process] = {}
         self.servers: dict[str, Server] = {}
         self.random = Random(0)  # for lock code; the scheduler has another one
@@ -201,6 +202,8 @@ class World:
             thread.stepping = False
             self.steps += 1
             self.now += COMMAND_TIME
+            loss = LOSSES.get(thread.effect, "") if thread.effect else ""
+            self.moves.append(thread.process.name + loss)
         self.running = thread
         try:
             thread.greenlet.switch()
@@ -279,6 +282,10 @@ class World:
 
     def _apply_fault(self, deviation: Deviation, thread: Thread) -> Thread | None:
         act, process = deviation.act, thread.process
+        if act in MARKS:
+            self.moves.append(process.name + MARKS[act])
+        elif act in TARGETED:
+            self.moves.append(act.value.replace(" ", "-"))
         for listener in self.on_fault:
             listener(deviation)
         process.faults += 1

@@ -85,12 +85,26 @@ def test_a_lock_that_never_speaks_to_the_server_is_told_so(number):
     assert wrong.startswith("A entered and had not sent a single command")
 
 
-def test_clients_share_nothing_but_the_server():
-    """A lock in a class variable that also speaks to the server admits two at once."""
-    source = IN_A_CLASS.replace(": pass", ": self.client = client").replace(
-        "if Lock.holder", "if self.client.ping() and Lock.holder"
+@pytest.mark.parametrize("owner", ["Lock", "math", "time"])
+def test_clients_share_nothing_but_the_server(owner):
+    """A lock in a class or a module that also speaks to the server admits two at once."""
+    source = f"import math, time\n{owner}.holder = None\n" if owner != "Lock" else ""
+    source += (
+        IN_A_CLASS.replace(": pass", ": self.client = client")
+        .replace("if Lock.holder", "if self.client.ping() and Lock.holder")
+        .replace("Lock.holder", f"{owner}.holder")
     )
     assert judge(FIRST, source, "f.py")["wrong"].startswith("two holders at once")
+
+
+def test_a_refund_that_is_kept_in_the_program_is_told_so_too():
+    source = (
+        "class Once:\n    done = set()\n    def __init__(self, connection): pass\n"
+        "    def refund(self, order, amount):\n        new = order not in self.done\n"
+        "        self.done.add(order)\n        return new\n"
+    )
+    wrong = judge(find("unique-index"), source, "f.py")["wrong"]
+    assert wrong.startswith("A entered and had not sent a single command")
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,8 @@ import course
 from course.conftest import dropped_leases
 from course.lesson import find, scenarios
 from course.moves import LONGEST, Impossible, parse, write
-from course.position import position, shown_moves
+from course.position import position
+from course.report import report
 from course.tests.test_adding_a_lesson import toy
 from course.texts import SCRIPT
 from shop.accounts.models import User
@@ -42,13 +43,13 @@ def name(scenario) -> str:
 
 @pytest.mark.parametrize("scenario", scenarios(), ids=name)
 def test_the_moves_shown_break_the_lock_and_not_the_fixed_one(scenario):
-    broken, mended = shown_moves(scenario)
-    after = position(scenario, parse(write(broken)))
+    played = report(scenario)
+    after = position(scenario, parse(write(played.broken.moves)))
     assert after.over
     found = {one["wrong"] for one in after.violations}
     wrong = scenario.flaw.wrong
     assert (wrong in found) == (wrong is not None)
-    fixed = position(scenario, mended, mended=True)
+    fixed = position(scenario, played.mended.moves, mended=True)
     assert fixed.over
     assert wrong not in {one["wrong"] for one in fixed.violations}
 
