@@ -11,12 +11,12 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from inventory.models import BuyerQuota, Item, Reservation, StockMovement
-from inventory.outcomes import Level, OnGranted, Outcome, Purchase
+from inventory.outcomes import Granted, KeyReused, Level, OnGranted, Outcome, Purchase
 from inventory.release import Released, releasing
 from inventory.selling import guard
 from inventory.selling.cart import NotReserved, reserve_inside, reserve_many
 from inventory.selling.hint import hint
-from inventory.selling.replay import find
+from inventory.selling.rules import Known
 from inventory.selling.seller import seller
 
 State = Reservation.State
@@ -42,6 +42,13 @@ def reserve(purchase: Purchase, on_granted: OnGranted) -> Outcome:
         Exception: any exception of `on_granted`; nothing was written for this purchase.
     """
     return seller().sell(purchase, on_granted)
+
+
+def find(purchase: Purchase) -> Granted | KeyReused | None:
+    """Return the earlier answer to a purchase's key; None if the key is new."""
+    known = Reservation.objects.filter(buyer=purchase.buyer, key=purchase.key)
+    row = known.values_list("pk", "item", "scope", "quantity").first()
+    return Known(*row).answer(purchase) if row else None
 
 
 def stock(name: str, units: int) -> Item:

@@ -65,7 +65,8 @@ class DatabaseWrapper(base.DatabaseWrapper):
         share = borrowing_from.get()
         if share is None or not self.settings_dict["OPTIONS"].get("pool"):
             return self._djangos_pool()
-        return self._connection_pools.get(self._key(share)) or self._open(share)
+        key = f"{self.alias}/{share.name}"
+        return self._connection_pools.get(key) or self._open(key, share)
 
     def pools(self) -> list[ConnectionPool[Any]]:
         """Return all pools of this process for this database: the shares', and Django's own."""
@@ -89,12 +90,9 @@ class DatabaseWrapper(base.DatabaseWrapper):
         pool: ConnectionPool[Any] | None = super().pool  # type: ignore[misc]  # not in the stubs
         return pool
 
-    def _key(self, share: Share) -> str:
-        return f"{self.alias}/{share.name}"
-
-    def _open(self, share: Share) -> ConnectionPool[Any] | None:
+    def _open(self, key: str, share: Share) -> ConnectionPool[Any] | None:
         # Django makes one pool per alias, from the settings of the connection that asks for it.
-        part = self.copy(self._key(share))
+        part = self.copy(key)
         options = part.settings_dict["OPTIONS"]
         options["pool"] = share.options(options["pool"])
         return part._djangos_pool()

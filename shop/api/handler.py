@@ -76,7 +76,9 @@ class ApiHandler:
 
     def __init__(self, pages: Application) -> None:
         self._pages = pages
-        self._routes = RouteTable(routes(get_resolver().url_patterns))
+        # A sale's buyers all ask for the same path.
+        table = RouteTable(routes(get_resolver().url_patterns))
+        self._route = lru_cache(maxsize=256)(table.find)
         self._headers = _security_headers()
         self._headers_but_cache = [each for each in self._headers if each[0] != "Cache-Control"]
         self._https_only = settings.SECURE_SSL_REDIRECT
@@ -123,7 +125,7 @@ class ApiHandler:
         host = request.META.get(self._host_header)
         if not (_serves(request) if host is None else self._serves_name(host)):
             return problem(request, "unknown_host")
-        found = self._routes.find(request.path_info)
+        found = self._route(request.path_info)
         if found is None or (self._https_only and not request.is_secure()):
             return None
         route, ids = found
