@@ -25,7 +25,7 @@ from inventory import sql
 from inventory.models import Reservation
 from inventory.outcomes import Level
 from inventory.selling import guard
-from inventory.selling.commit import Refused, execute_and_commit
+from inventory.selling.commit import ConditionFailed, execute_and_commit
 from inventory.selling.hint import hint
 
 State = Reservation.State
@@ -48,16 +48,10 @@ class Released:
     kept: int = field(default=0, compare=False)
 
 
-# In order of id, as wherever several items are locked, which rules out deadlocks.
-LOCK_ITEMS: LiteralString = """
-SELECT available FROM inventory_item WHERE id = ANY(%(items)s::bigint[]) ORDER BY id
-FOR NO KEY UPDATE
-"""
-
 # Ends the message before its COMMIT if an item is sold out.
 LOCK_ITEMS_ON_SALE: LiteralString = (
     "SAVEPOINT release;"
-    f"WITH item AS ({LOCK_ITEMS}) SELECT inventory_require(min(available) > 0) FROM item"
+    f"WITH item AS ({guard.LOCK_ITEMS}) SELECT inventory_require(min(available) > 0) FROM item"
 )
 
 # The quotas follow the items, as in a batch that sells.
@@ -149,10 +143,10 @@ def _write(
                 texts = _filled_in(cursor, [LOCK_ITEMS_ON_SALE, RELEASE], parameters, changes)
                 execute_and_commit(cursor, texts)
                 return _levels(cursor, back)
-            except Refused:
+            except ConditionFailed:
                 with connection.wrap_database_errors:
                     cursor.execute("ROLLBACK TO SAVEPOINT release")
-        texts = _filled_in(cursor, [LOCK_ITEMS, RELEASE], parameters, changes)
+        texts = _filled_in(cursor, [guard.LOCK_ITEMS, RELEASE], parameters, changes)
         with connection.wrap_database_errors:
             cursor.execute(";".join(texts).encode())
         levels = _levels(cursor, back)

@@ -30,8 +30,9 @@ from inventory.outcomes import (
     PurchaseTicket,
     SoldOut,
 )
+from inventory.postgresql.base import lend_connections
 from inventory.selling import batch, rows_last
-from inventory.selling.commit import Attempts, Refused, committing, lend_connections
+from inventory.selling.commit import Attempts, ConditionFailed, committing
 from inventory.selling.hint import hint
 
 MAX_LINES = 20
@@ -142,7 +143,7 @@ def _reserve_twice(
 def _reserve(
     tickets: Sequence[PurchaseTicket], on_granted: OnGranted, *, rows_locked: bool
 ) -> list[Granted] | LineRefused:
-    """Reserve a cart, with the items' rows locked unless told otherwise for the first attempt."""
+    """Reserve a cart, with the items' rows locked except, if so asked, in the first attempt."""
     lend_connections()
     try:
         for attempt in Attempts():
@@ -165,7 +166,7 @@ def _sell(
             if granted := _grant(tickets):
                 batch.open_all(granted, on_granted)
                 return granted, rows_last.take_and_commit(granted)
-    except Refused:
+    except ConditionFailed:
         pass
     return _lock_and_sell(tickets, on_granted)
 

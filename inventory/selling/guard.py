@@ -52,7 +52,8 @@ SELECT available, version FROM changed
 """
 
 LOCK_ITEMS: LiteralString = """
-SELECT id FROM inventory_item WHERE id = ANY(%(items)s::bigint[]) ORDER BY id FOR NO KEY UPDATE
+SELECT available FROM inventory_item WHERE id = ANY(%(items)s::bigint[]) ORDER BY id
+FOR NO KEY UPDATE
 """
 """In order of id, as wherever several items are locked, or two transactions could wait for each
 other."""

@@ -142,7 +142,7 @@ def take_and_commit(granted: Sequence[Granted]) -> dict[int, Level]:
         The items' levels afterwards.
 
     Raises:
-        commit.Refused: too few units are left, or a buyer would be over the limit.
+        commit.ConditionFailed: too few units are left, or a buyer would be over the limit.
         CommitUnknown: the connection failed.
     """
     units: Counter[int] = Counter()

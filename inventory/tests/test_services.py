@@ -229,7 +229,7 @@ def test_released_units_are_taken_again_while_some_are_left(stock):
     reclaim(mine)
     assert (book(item).available, book(item).confirmed) == (0, 1)
     assert BuyerQuota.objects.get(buyer=1).used == 1
-    with pytest.raises(services.OutOfReach):
+    with pytest.raises(services.NotReclaimable):
         reclaim(mine)
 
 
@@ -238,7 +238,7 @@ def test_units_sold_to_another_buyer_are_not_reclaimed(stock):
     mine = reserve(item, 1)
     release(mine)
     reserve(item, 2)
-    with pytest.raises(services.OutOfReach):
+    with pytest.raises(services.NotReclaimable):
         reclaim(mine)
     assert (book(item).held, book(item).confirmed) == (1, 0)
 
@@ -248,7 +248,7 @@ def test_units_are_not_taken_again_beyond_the_buyers_limit(stock):
     granted = sell(new_purchase(item, 1, limit=1))
     release(granted.reservation)
     sell(new_purchase(item, 1, limit=1))
-    with pytest.raises(services.OutOfReach):
+    with pytest.raises(services.NotReclaimable):
         reclaim(granted.reservation)
     assert (book(item).held, book(item).confirmed) == (1, 0)
 
@@ -258,7 +258,7 @@ def test_reservations_taken_again_together_are_taken_all_or_none(stock):
     mine = [reserve(item) for item in items]
     release(*mine)
     reserve(items[1], 2)
-    with pytest.raises(services.OutOfReach):
+    with pytest.raises(services.NotReclaimable):
         reclaim(*mine)
     assert [book(item).available for item in items] == [1, 0]
 

@@ -19,7 +19,7 @@ import pytest
 from development.embedded import ServerUrls, private_servers
 from development.ports import next_free
 from development.private import private_folder
-from lab.bed.servers.nginx import configure
+from lab.bed.fronts import configure_nginx
 from lab.stack.stack import Stack
 from lab.tests.composed import ask
 from lab.tests.managed import manage
@@ -47,7 +47,7 @@ Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 @contextmanager
 def nginx(folder: Path, port: int, nodes: list[int]) -> Iterator[None]:
     """Run nginx with the shop's own configuration."""
-    command = configure(folder, port, [f"127.0.0.1:{node}" for node in nodes])
+    command = configure_nginx(folder, port, [f"127.0.0.1:{node}" for node in nodes])
     program = find(command[0]) or command[0]
     with (folder / "nginx.log").open("wb") as log:
         process = subprocess.Popen([program, *command[1:]], stderr=log)

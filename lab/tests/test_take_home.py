@@ -45,8 +45,10 @@ def acme(tmp_path: Path) -> Path:
 
 def run(folder: Path, script: str, seconds: float = 60) -> str:
     """Run a shell script that must succeed, in an environment of its own; return its output."""
-    ours = ("PYTEST", "PYTHON", "DJANGO", "SHOP", "CELERY", "PSP", "VIRTUAL_ENV", "VENV", "MAKE")
-    ours += ("DATABASE_URL", "REDIS_URL")
+    ours = (
+        *("PYTEST", "PYTHON", "DJANGO", "SHOP", "CELERY", "PSP", "VIRTUAL_ENV", "VENV", "MAKE"),
+        *("DATABASE_URL", "REDIS_URL"),
+    )
     present = {name: text for name, text in os.environ.items() if not name.startswith(ours)}
     author = {
         f"GIT_{who}_{what}": "ann@acme.example"

@@ -40,7 +40,7 @@ BOUGHT = {
 
 CHANGED = {200: Answer(schemas.Order, "The order after it.", AFTER_ORDER)}
 
-NOT_SOLD = (
+PURCHASE_PROBLEMS = (
     *("not_found", "not_started", "paused", "ended", "sold_out", "limit_reached"),
     *("invalid_quantity", "idempotency_key_reused", "busy"),
 )
@@ -55,7 +55,7 @@ NOT_SOLD = (
     key="required",
     body=schemas.Purchase,
     answers=BOUGHT,
-    problems=NOT_SOLD,
+    problems=PURCHASE_PROBLEMS,
 )
 def place_order(
     request: HttpRequest, sale: int, *, buyer: int, key: UUID, body: schemas.Purchase
@@ -76,7 +76,7 @@ def place_order(
     key="required",
     body=schemas.Cart,
     answers=BOUGHT,
-    problems=NOT_SOLD,
+    problems=PURCHASE_PROBLEMS,
 )
 def place_cart(request: HttpRequest, *, buyer: int, key: UUID, body: schemas.Cart) -> Result:
     """Buy a cart.

@@ -38,7 +38,7 @@ MAX_UNITS = 1000
 
 NO_DETAILS: Details = {}
 
-NOT_SOLD = (Declined, Busy, OutcomeUnknown, NoSuchItem, IntegrityError)
+RESERVATION_ERRORS = (Declined, Busy, OutcomeUnknown, NoSuchItem, IntegrityError)
 """Errors of a reservation that become refusals."""
 
 
@@ -88,7 +88,7 @@ def buy(sale: int, buyer: int, key: UUID, quantity: int, details: Details = NO_D
         return _replay_or_refuse([purchase], Refusal(closed))
     try:
         outcome = services.reserve(purchase, open_orders)
-    except NOT_SOLD as error:
+    except RESERVATION_ERRORS as error:
         raise _not_sold(error, buyer) from error
     if not isinstance(outcome, Granted):
         raise _refusal(outcome, purchase.item)
@@ -131,7 +131,7 @@ def check_out(
             return _replay_or_refuse(purchases, Refusal(closed, sale=cached.sale))
     try:
         outcome = services.reserve_many(purchases, open_cart)
-    except NOT_SOLD as error:
+    except RESERVATION_ERRORS as error:
         raise _not_sold(error, buyer, cart=True) from error
     if isinstance(outcome, LineRefused):
         refused = purchases[outcome.position]

@@ -22,7 +22,7 @@ from shop.pages.forms import CartForm, LineForm
 from shop.pages.offers import Offer
 from shop.refusals import Refusal
 
-KEPT = "cart"
+SESSION_KEY = "cart"
 """Name of the session's entry: quantities by sale id, as text because sessions are JSON."""
 
 
@@ -62,7 +62,7 @@ def cart(request: HttpRequest) -> HttpResponse:
         bought = check_out(request.user.pk, key, wanted, form.details())
     except Refusal as refusal:
         return _refuse(request, form, refusal)
-    del request.session[KEPT]
+    del request.session[SESSION_KEY]
     return redirect("order", bought.order.pk)
 
 
@@ -82,12 +82,12 @@ def change(request: HttpRequest, sale: int) -> HttpResponse:
             messages.error(request, refusals.message("invalid_cart"))
             return redirect("cart")
         kept[str(sale)] = quantity
-    request.session[KEPT] = kept
+    request.session[SESSION_KEY] = kept
     return redirect("cart")
 
 
 def _kept(request: HttpRequest) -> dict[str, int]:
-    return dict(request.session.get(KEPT, {}))
+    return dict(request.session.get(SESSION_KEY, {}))
 
 
 def _refuse(request: HttpRequest, form: CartForm, refusal: Refusal) -> HttpResponse:

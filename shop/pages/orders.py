@@ -24,7 +24,7 @@ from shop.pages.forms import PartForm
 from shop.payments.models import Payment
 from shop.refusals import Refusal
 
-A_PAGE = 20
+ORDERS_PER_PAGE = 20
 """Orders per page."""
 
 
@@ -34,7 +34,7 @@ A_PAGE = 20
 def mine(request: HttpRequest) -> HttpResponse:
     """List the buyer's orders, newest first."""
     found = Order.objects.filter(buyer=request.user.pk).with_lines()
-    page = Paginator(found.order_by("-pk"), A_PAGE).get_page(request.GET.get("page"))
+    page = Paginator(found.order_by("-pk"), ORDERS_PER_PAGE).get_page(request.GET.get("page"))
     return render(request, "shop/orders.html", {"page": page})
 
 

@@ -18,7 +18,7 @@ import psutil
 from development.signals import end_on_signals
 from lab.bed import operator
 from lab.bed.bed import Bed, started
-from lab.bed.servers.patroni import CLIENTS
+from lab.bed.postgres import CLIENTS
 from loadtest.faults.hosts import Host
 from loadtest.faults.postgres_hosts import Agents
 

@@ -103,7 +103,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--bed",
             choices=description.names(),
-            help="run the shop on several hosts with engines that fail over (docs/beds.md), and "
+            help="run the shop on hosts with engines that fail over (docs/clusters.md), and "
             "inject the bed's faults unless --fault chooses some",
         )
         parser.add_argument(

@@ -10,8 +10,8 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('inventory', '0001_initial'),
-        ('order', '0021_billingaddress_code_shippingaddress_code'),
-        ('partner', '0007_partneraddress_code'),
+        ('order', '0001_initial'),
+        ('partner', '0001_initial'),
     ]
 
     operations = [
