@@ -7,6 +7,7 @@ invalid values.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -34,22 +35,27 @@ class Setting(Generic[T]):
         default: used if the project sets nothing, or an empty string.
         must_be: the allowed values, in words; for the check's message.
         is_right: whether a value is allowed.
+        variable: of the environment, used if the project sets nothing.
     """
 
     name: str
     default: T
     must_be: str
     is_right: Callable[[Any], bool]
+    variable: str = ""
 
     def get(self) -> T:
-        """Return the project's value, or the default."""
-        value = getattr(settings, self.name, self.default)
-        return self.default if value == "" else value
+        """Return the project's value, or the environment's, or the default."""
+        value: Any = getattr(settings, self.name, "")
+        if value == "" and self.variable:
+            value = os.environ.get(self.variable, "")
+        found: T = self.default if value == "" else value
+        return found
 
     @property
     def is_set(self) -> bool:
         """Whether the project sets it."""
-        return getattr(settings, self.name, "") != ""
+        return getattr(settings, self.name, "") != "" or self.variable in os.environ
 
     def on_change(self, forget: Callable[[], object]) -> None:
         """Call `forget` whenever a test overrides this setting or restores it."""
@@ -96,6 +102,7 @@ REDIS_URL: Setting[str] = Setting(
     "a URL such as redis://:password@host:6379/0, rediss://…, unix://…, "
     "redis+sentinel://host:26379,host:26379/service/0 or redis+cluster://host:6379,host:6379",
     _is_redis_url,
+    variable="REDIS_URL",
 )
 """For item locks and sold-out hints. The default is where a fresh Redis listens. There is no
 prefix because a shop often has this setting already, for its cache or for Celery."""

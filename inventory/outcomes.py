@@ -168,6 +168,10 @@ class Declined(Exception):
         self.scopes = frozenset(scopes)
 
 
+class NoSuchItem(LookupError):
+    """No item has this id."""
+
+
 class Busy(Exception):
     """Too many requests are waiting, or the database is unreachable. Nothing was written."""
 

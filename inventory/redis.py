@@ -42,6 +42,9 @@ RUN_ID = re.compile(rb"run_id:(\w+)")
 """The server's id, which changes at every start."""
 
 
+REMIND_AFTER = 60.0
+"""Seconds between two log lines of an outage that lasts."""
+
 NO_ANSWER = (RedisError, RedisClusterException)
 """What a client raises when Redis does not answer; the second is not below the first."""
 
@@ -49,12 +52,12 @@ NO_ANSWER = (RedisError, RedisClusterException)
 class Circuit:
     """A circuit breaker: skips Redis for a while after a failure.
 
-    Each outage is logged once when it begins and once when it ends.
+    Each outage is logged when it begins, once per minute while it lasts, and when it ends.
     """
 
     def __init__(self) -> None:
         self._broken = False
-        self._since = self._retry_at = 0.0
+        self._since = self._retry_at = self._remind_at = 0.0
         self._changes = 0
         self._changing = threading.Lock()
 
@@ -101,7 +104,12 @@ class Circuit:
             now = time.monotonic()
             if broken:
                 self._retry_at = now + RETRY_AFTER
-            if broken == self._broken:
+            begun = broken != self._broken
+            if not begun and not (broken and now >= self._remind_at):
+                return
+            self._remind_at = now + REMIND_AFTER
+            if not begun:
+                log.warning("Redis has not answered for %.0f s", now - self._since)
                 return
             self._broken = broken
             self._changes += 1

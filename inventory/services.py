@@ -38,7 +38,7 @@ def reserve(purchase: Purchase, on_granted: OnGranted) -> Outcome:
     Raises:
         Busy: overload, or the database is unreachable; nothing was written.
         OutcomeUnknown: it may have been sold; a retry with the same key gets the result.
-        guard.NoSuchItem: no such item.
+        NoSuchItem: no such item.
         Exception: any exception of `on_granted`; nothing was written for this purchase.
     """
     return seller().sell(purchase, on_granted)
@@ -65,7 +65,7 @@ def restock(item: int, units: int) -> Level:
     """Add units to an item. After it returns, no process refuses on an older hint.
 
     Raises:
-        guard.NoSuchItem: no such item.
+        NoSuchItem: no such item.
     """
     with transaction.atomic():
         level = guard.restock(item, units)
@@ -79,7 +79,7 @@ def write_off(item: int, units: int) -> Level:
 
     Raises:
         guard.OutOfStock: fewer are available.
-        guard.NoSuchItem: no such item.
+        NoSuchItem: no such item.
     """
     with transaction.atomic():
         level = guard.remove(item, units)

@@ -18,7 +18,15 @@ from django.db import connection
 from inventory import failpoints, sql
 from inventory.inserts import Insert, Statement
 from inventory.models import Reservation
-from inventory.outcomes import Granted, Level, OnGranted, Purchase, PurchaseTicket, StaleToken
+from inventory.outcomes import (
+    Granted,
+    Level,
+    NoSuchItem,
+    OnGranted,
+    Purchase,
+    PurchaseTicket,
+    StaleToken,
+)
 from inventory.selling import guard
 from inventory.selling.commit import LimitRaced, committing
 from inventory.selling.rules import Decision, Known, decide
@@ -121,7 +129,7 @@ def sell(
     Raises:
         StaleToken: a newer holder of the lock has written; nothing was written.
         LimitRaced: another purchase moved a buyer's quota; nothing was written.
-        guard.NoSuchItem: no such item.
+        NoSuchItem: no such item.
         CommitUnknown: the connection failed at the commit.
         Exception: any error of the database or of `on_granted`; nothing was written.
     """
@@ -170,7 +178,7 @@ def read_and_decide(
         cursor.execute(statement, {"item": item, "asked": asked(purchases)})
         row = cursor.fetchone()
         if row is None:
-            raise guard.NoSuchItem(item)
+            raise NoSuchItem(item)
         available, version, fence = row
         if token is not None and fence > token:
             # The guard checks this again; refusing here saves the work.

@@ -92,7 +92,7 @@ def reserve_many(
     Raises:
         Busy: the database is unreachable; nothing was written.
         OutcomeUnknown: it may have been sold; a retry with the same keys gets the result.
-        guard.NoSuchItem: no such item.
+        NoSuchItem: no such item.
         ValueError: no lines, or too many.
         Exception: any exception of `on_granted`; nothing was written.
     """
@@ -119,7 +119,7 @@ def reserve_inside(purchases: Sequence[Purchase]) -> list[Granted]:
 
     Raises:
         NotReserved: one was refused; the caller's transaction must roll back.
-        guard.NoSuchItem: no such item.
+        NoSuchItem: no such item.
         TransactionManagementError: there is no transaction.
     """
     if not connection.in_atomic_block:

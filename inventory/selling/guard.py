@@ -15,7 +15,7 @@ from django.db import connection, transaction
 
 from inventory import sql
 from inventory.models import StockMovement
-from inventory.outcomes import Level, StaleToken
+from inventory.outcomes import Level, NoSuchItem, StaleToken
 
 Reason = StockMovement.Reason
 
@@ -26,10 +26,6 @@ class OutOfStock(Exception):
     def __init__(self, available: int) -> None:
         super().__init__(f"only {available} available")
         self.available = available
-
-
-class NoSuchItem(LookupError):
-    """No item has this id."""
 
 
 # The WHERE clause decides, in the database, at the moment of the write. The token: a writer that a

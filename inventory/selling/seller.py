@@ -20,6 +20,7 @@ from inventory.outcomes import (
     Granted,
     KeyReused,
     Level,
+    NoSuchItem,
     OnGranted,
     Outcome,
     OutcomeUnknown,
@@ -29,7 +30,7 @@ from inventory.outcomes import (
     fail,
 )
 from inventory.postgresql.base import lend_connections
-from inventory.selling import batch, guard
+from inventory.selling import batch
 from inventory.selling.commit import Attempts
 from inventory.selling.hint import SoldOutItems, hint
 from inventory.selling.queue import CombiningQueue, Turn
@@ -87,7 +88,7 @@ class Seller:
         Raises:
             Busy: overload, or the database is unreachable; nothing was written.
             OutcomeUnknown: it may have been sold; a retry with the same key gets the result.
-            guard.NoSuchItem: no such item.
+            NoSuchItem: no such item.
             Exception: any exception of `on_granted`; nothing was written.
         """
         with Measured(self.name) as measured:
@@ -152,7 +153,7 @@ class Seller:
                     level = self._sell_batch(tickets, key.on_granted, fence)
             self._committed(key.item, tickets, level)
             lend_connections()
-        except (Busy, OutcomeUnknown, guard.NoSuchItem) as error:
+        except (Busy, OutcomeUnknown, NoSuchItem) as error:
             fail(tickets, error)
         except Declined as declined:
             self._sell_without(declined, key, tickets, token)

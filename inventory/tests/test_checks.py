@@ -77,13 +77,23 @@ def test_sentinels_may_stand_for_redis(settings):
 
 
 @pytest.mark.parametrize("each", conf.ALL, ids=lambda each: each.name)
-def test_every_default_is_right_and_an_empty_text_means_the_default(settings, each):
+def test_every_default_is_right_and_an_empty_text_means_the_default(settings, each, monkeypatch):
+    monkeypatch.delenv("REDIS_URL", raising=False)
     delattr(settings, each.name) if hasattr(settings, each.name) else None
     assert each.is_right(each.get())
     assert not each.is_set
     setattr(settings, each.name, "")
     assert each.get() == each.default
     assert found() == []
+
+
+def test_the_environment_names_redis_unless_the_settings_do(settings, monkeypatch):
+    monkeypatch.setenv("REDIS_URL", "redis://environment/0")
+    settings.REDIS_URL = ""
+    assert conf.REDIS_URL.is_set
+    assert conf.REDIS_URL.get() == "redis://environment/0"
+    settings.REDIS_URL = "redis://settings/0"
+    assert conf.REDIS_URL.get() == "redis://settings/0"
 
 
 def test_another_database_than_postgresql_is_told(settings):
@@ -165,7 +175,8 @@ def test_a_psycopg_that_blocks_all_greenlets_is_told(when, told):
     assert ("psycopg was imported before gevent" in done.stderr) == (when == "late")
 
 
-def test_settings_for_one_machine_only_are_reported_before_a_deployment(settings):
+def test_settings_for_one_machine_only_are_reported_before_a_deployment(settings, monkeypatch):
+    monkeypatch.delenv("REDIS_URL", raising=False)
     settings.REDIS_URL = ""
     settings.INVENTORY_FEATURE_FLAGS = ["admission", "lock"]
     assert found() == []

@@ -96,3 +96,21 @@ def test_what_was_asked_before_the_outage_began_or_ended_does_not_change_it(
     assert breaker.ask(slow_failure, otherwise="nothing") == "nothing"
     assert not breaker.open
     assert [each[:17] for each in warnings()] == ["Redis does not an", "Redis answers aga"]
+
+
+def test_an_outage_that_lasts_is_logged_again(
+    warnings: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def down() -> None:
+        raise redis.ConnectionError
+
+    broken = Circuit()
+    monkeypatch.setattr("inventory.redis.RETRY_AFTER", 0)
+    for _ in range(3):
+        broken.ask(down, None)
+    assert [each[:17] for each in warnings()] == ["Redis does not an"]
+    monkeypatch.setattr("inventory.redis.REMIND_AFTER", 0)
+    broken._remind_at = 0
+    for _ in range(2):
+        broken.ask(down, None)
+    assert [each[:22] for each in warnings()] == ["Redis has not answered"] * 2

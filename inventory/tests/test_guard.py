@@ -10,7 +10,7 @@ from django.db import IntegrityError, transaction
 
 from inventory import services
 from inventory.models import Item, Reservation, StockMovement
-from inventory.outcomes import Granted, Level, StaleToken
+from inventory.outcomes import Granted, Level, NoSuchItem, StaleToken
 from inventory.selling import guard
 from inventory.tests.helpers import (
     at_once,
@@ -106,7 +106,7 @@ def test_it_moves_at_least_one_unit(move, units, item):
 
 @pytest.mark.parametrize("move", [guard.take, guard.put_back, guard.restock])
 def test_an_unknown_item_is_an_error(move):
-    with pytest.raises(guard.NoSuchItem), transaction.atomic():
+    with pytest.raises(NoSuchItem), transaction.atomic():
         move(0, 1)
 
 

@@ -6,8 +6,7 @@ from functools import partial
 import pytest
 
 from inventory import services
-from inventory.outcomes import Declined, Granted, KeyReused, PurchaseTicket, SoldOut
-from inventory.selling import guard
+from inventory.outcomes import Declined, Granted, KeyReused, NoSuchItem, PurchaseTicket, SoldOut
 from inventory.selling.seller import QueueKey, Seller
 from inventory.tests.helpers import (
     at_once,
@@ -152,7 +151,7 @@ def test_a_grant_is_committed_before_it_is_answered(stock):
 
 
 def test_an_unknown_item_is_an_error():
-    with pytest.raises(guard.NoSuchItem):
+    with pytest.raises(NoSuchItem):
         sell(new_purchase(0))
 
 

@@ -10,7 +10,7 @@ from django.db import transaction
 from inventory import services
 from inventory.audit import audit
 from inventory.models import BuyerQuota, Item, Reservation, StockMovement
-from inventory.outcomes import Granted, SoldOut
+from inventory.outcomes import Granted, NoSuchItem, SoldOut
 from inventory.selling import guard
 from inventory.selling.cart import LineRefused
 from inventory.selling.seller import Seller
@@ -156,7 +156,7 @@ def test_nothing_asked_is_nothing_released():
 
 
 def test_a_restock_of_what_is_not_there_is_refused():
-    with pytest.raises(guard.NoSuchItem):
+    with pytest.raises(NoSuchItem):
         services.restock(0, 1)
 
 
@@ -333,6 +333,6 @@ def test_units_that_are_written_off_leave_total_and_ledger(stock):
     assert (book(item).total, book(item).available) == (2, 0)
     with pytest.raises(guard.OutOfStock):
         services.write_off(item, 1)
-    with pytest.raises(guard.NoSuchItem):
+    with pytest.raises(NoSuchItem):
         services.write_off(0, 1)
     assert audit([item]).balanced

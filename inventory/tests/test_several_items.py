@@ -17,6 +17,7 @@ from inventory.outcomes import (
     Granted,
     KeyReused,
     LimitReached,
+    NoSuchItem,
     OutcomeUnknown,
     Purchase,
     PurchaseTicket,
@@ -24,7 +25,6 @@ from inventory.outcomes import (
 )
 from inventory.selling import guard, rows_last, several_items
 from inventory.selling.commit import CommitUnknown, ConditionFailed
-from inventory.selling.guard import NoSuchItem
 from inventory.selling.hint import hint
 from inventory.selling.seller import Seller
 from inventory.tests.helpers import (

@@ -13,7 +13,7 @@ from django.db import connection
 from django.db.models import F
 
 from inventory.models import Item
-from inventory.outcomes import Purchase
+from inventory.outcomes import NoSuchItem, Purchase
 from inventory.selling import guard
 from lab.models import StockBucket
 from lab.strategies.retrying import Overtaken, Retrying
@@ -76,6 +76,6 @@ class Buckets(Retrying):
 
 def _refuse_if_short(purchase: Purchase, available: int | None) -> None:
     if available is None:
-        raise guard.NoSuchItem(purchase.item)
+        raise NoSuchItem(purchase.item)
     if available < purchase.quantity:
         raise guard.OutOfStock(available)

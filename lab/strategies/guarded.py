@@ -10,13 +10,14 @@ from inventory import failpoints
 from inventory.models import BuyerQuota, Item
 from inventory.outcomes import (
     LimitReached,
+    NoSuchItem,
     OnGranted,
     Outcome,
     Purchase,
     PurchaseTicket,
     SoldOut,
 )
-from inventory.selling import batch, guard, rows_last
+from inventory.selling import batch, rows_last
 from inventory.selling.commit import ConditionFailed, LimitRaced, committing
 from lab.strategies.single import OnePerTransaction
 
@@ -33,7 +34,7 @@ class Guard(OnePerTransaction):
             with committing():
                 [seen] = rows_last.foresee([ticket])
                 if seen.decision is None:
-                    raise guard.NoSuchItem(purchase.item)
+                    raise NoSuchItem(purchase.item)
                 if seen.granted:
                     batch.open_all(seen.granted, on_granted)
                     rows_last.take_and_commit(seen.granted)
@@ -49,7 +50,7 @@ def _why_refused(purchase: Purchase) -> SoldOut | LimitReached:
 
     Raises:
         LimitRaced: neither fails any more; try again.
-        guard.NoSuchItem: there is no such item.
+        NoSuchItem: there is no such item.
     """
     with transaction.atomic():
         mine = BuyerQuota.objects.filter(scope=purchase.scope, buyer=purchase.buyer)
@@ -58,7 +59,7 @@ def _why_refused(purchase: Purchase) -> SoldOut | LimitReached:
             Item.objects.filter(pk=purchase.item).values_list("available", flat=True).first()
         )
     if available is None:
-        raise guard.NoSuchItem(purchase.item)
+        raise NoSuchItem(purchase.item)
     if purchase.quantity > left:
         return LimitReached(left)
     if purchase.quantity > available:

@@ -6,7 +6,7 @@ READ COMMITTED a read locks nothing. ``guard`` fixes it.
 """
 
 from inventory.models import Item, StockMovement
-from inventory.outcomes import Purchase
+from inventory.outcomes import NoSuchItem, Purchase
 from inventory.selling import guard
 from lab.models import UnenforcedItem
 from lab.strategies.single import SinglePurchase
@@ -22,7 +22,7 @@ class Naive(SinglePurchase):
     def take(self, purchase: Purchase) -> None:  # noqa: D102
         item = Item.objects.filter(pk=purchase.item).first()
         if item is None:
-            raise guard.NoSuchItem(purchase.item)
+            raise NoSuchItem(purchase.item)
         if item.available < purchase.quantity:
             raise guard.OutOfStock(item.available)
         item.available -= purchase.quantity

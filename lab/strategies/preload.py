@@ -23,6 +23,7 @@ from inventory.outcomes import (
     Busy,
     Granted,
     Level,
+    NoSuchItem,
     OnGranted,
     Outcome,
     OutcomeUnknown,
@@ -31,7 +32,6 @@ from inventory.outcomes import (
     SoldOut,
 )
 from inventory.postgresql.base import lend_connections
-from inventory.selling import guard
 from inventory.selling.buyers import BuyersOfItem
 from inventory.selling.commit import forget_connection
 from inventory.selling.queue import Turn
@@ -104,7 +104,7 @@ class Preload(Seller, Strategy):
         finally:
             lend_connections()
         if row is None:
-            raise guard.NoSuchItem(item)
+            raise NoSuchItem(item)
         self._counter.load(item, Level(*row))
 
     def _may_hold(self, purchase: Purchase, level: Level) -> bool:

@@ -8,7 +8,7 @@ from redis.exceptions import LockError, RedisError
 
 from inventory import failpoints
 from inventory.models import Item
-from inventory.outcomes import Busy, OnGranted, Outcome, Purchase
+from inventory.outcomes import Busy, NoSuchItem, OnGranted, Outcome, Purchase
 from inventory.redis import client
 from inventory.selling import guard
 from lab.strategies.single import SinglePurchase
@@ -60,7 +60,7 @@ class RedisPyLock(SinglePurchase):
             Item.objects.values_list("available", flat=True).filter(pk=purchase.item).first()
         )
         if available is None:
-            raise guard.NoSuchItem(purchase.item)
+            raise NoSuchItem(purchase.item)
         if available < purchase.quantity:
             raise guard.OutOfStock(available)
         guard.take(purchase.item, purchase.quantity)

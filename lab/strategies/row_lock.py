@@ -7,7 +7,7 @@ connection each.
 from django.db.models import F
 
 from inventory.models import Item, StockMovement
-from inventory.outcomes import Purchase
+from inventory.outcomes import NoSuchItem, Purchase
 from inventory.selling import guard
 from lab.strategies.single import SinglePurchase
 
@@ -21,7 +21,7 @@ class RowLock(SinglePurchase):
     def take(self, purchase: Purchase) -> None:  # noqa: D102
         item = Item.objects.select_for_update().filter(pk=purchase.item).first()
         if item is None:
-            raise guard.NoSuchItem(purchase.item)
+            raise NoSuchItem(purchase.item)
         if item.available < purchase.quantity:
             raise guard.OutOfStock(item.available)
         item.available -= purchase.quantity

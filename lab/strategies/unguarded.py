@@ -10,7 +10,7 @@ from django.db.models import F
 from django.db.models.functions import Greatest
 
 from inventory.models import Item, StockMovement
-from inventory.outcomes import Purchase
+from inventory.outcomes import NoSuchItem, Purchase
 from inventory.selling import guard
 from lab.models import UnenforcedItem
 from lab.strategies.single import SinglePurchase
@@ -27,7 +27,7 @@ class Unguarded(SinglePurchase):
         mine = Item.objects.filter(pk=purchase.item)
         available = mine.values_list("available", flat=True).first()
         if available is None:
-            raise guard.NoSuchItem(purchase.item)
+            raise NoSuchItem(purchase.item)
         if available < purchase.quantity:
             raise guard.OutOfStock(available)
         mine.update(

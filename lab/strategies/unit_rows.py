@@ -12,7 +12,7 @@ and released units. The rows only limit admission; the guard sells.
 from django.db import connection
 
 from inventory.models import Item
-from inventory.outcomes import Purchase
+from inventory.outcomes import NoSuchItem, Purchase
 from inventory.selling import guard
 from lab.models import StockUnit
 from lab.strategies.retrying import Overtaken, Retrying
@@ -60,7 +60,7 @@ def _available(item: int, *, lock: bool = False) -> int:
     rows = Item.objects.filter(pk=item).values_list("available", flat=True)
     available = (rows.select_for_update(no_key=True) if lock else rows).first()
     if available is None:
-        raise guard.NoSuchItem(item)
+        raise NoSuchItem(item)
     return available
 
 

@@ -5,7 +5,7 @@ that read the same version one succeeds, and the others have worked for nothing.
 """
 
 from inventory.models import Item, StockMovement
-from inventory.outcomes import Purchase
+from inventory.outcomes import NoSuchItem, Purchase
 from inventory.selling import guard
 from lab.strategies.retrying import Overtaken, Retrying
 
@@ -19,7 +19,7 @@ class Version(Retrying):
     def take(self, purchase: Purchase) -> None:  # noqa: D102
         row = Item.objects.filter(pk=purchase.item).values_list("available", "version").first()
         if row is None:
-            raise guard.NoSuchItem(purchase.item)
+            raise NoSuchItem(purchase.item)
         available, version = row
         if available < purchase.quantity:
             raise guard.OutOfStock(available)

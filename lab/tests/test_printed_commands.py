@@ -22,8 +22,8 @@ from loadtest.scenarios import MIXES
 
 PROJECT = environment.PROJECT
 DOCUMENTS = sorted((PROJECT / "docs").glob("*.md"))
-OF_ANOTHER_PROJECT = {"adopting.md", "changing.md"}
-"""Pages whose commands test_adopting.py executes, in a project that they make."""
+OF_ANOTHER_PROJECT = {"adopting.md", "changing.md", "take-home.md"}
+"""Pages whose commands test_adopting.py and test_take_home.py execute, in projects that they make."""
 # Parsed by other programs: pip, pytest, ruff and the shell.
 NOT_OURS = {"test", "lint", "types", "lock", "clean", "help", "packages"}
 

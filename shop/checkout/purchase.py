@@ -19,11 +19,11 @@ from inventory.outcomes import (
     Granted,
     KeyReused,
     LimitReached,
+    NoSuchItem,
     OutcomeUnknown,
     SoldOut,
 )
 from inventory.selling.cart import MAX_LINES, LineRefused, line_keys
-from inventory.selling.guard import NoSuchItem
 from inventory.tracing import hooks
 from shop.accounts.models import User
 from shop.catalogue.sale_cache import CachedSale, NoSuchSale, sale_cache

@@ -36,6 +36,7 @@ def test_a_purchase_is_answered_with_its_order(ann, sale):
         "status": "awaiting_payment",
         "refunded": cny(0),
         "lines": [{"sale": sale.pk, "quantity": 2, "returned": 0, "amount": cny(1998)}],
+        **order.details,
     }
     assert pay_before - created == timedelta(minutes=15)
     assert Item.objects.get(pk=sale.item_id).available == 8
