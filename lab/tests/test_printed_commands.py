@@ -23,7 +23,7 @@ from loadtest.scenarios import MIXES
 PROJECT = environment.PROJECT
 DOCUMENTS = sorted((PROJECT / "docs").glob("*.md"))
 OF_ANOTHER_PROJECT = {"adopting.md", "changing.md", "take-home.md"}
-"""Pages whose commands test_adopting.py and test_take_home.py execute, in projects that they make."""
+"""Pages whose commands test_adopting.py and test_take_home.py execute, in other projects."""
 # Parsed by other programs: pip, pytest, ruff and the shell.
 NOT_OURS = {"test", "lint", "types", "lock", "clean", "help", "packages"}
 
