@@ -41,18 +41,18 @@ _ORDINARY = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
 
 def ids() -> dict[str, str]:
     """Return the ids of what this thread is doing: request, trace, order, task."""
-    found: dict[str, str] = {}
+    ids: dict[str, str] = {}
     if (current := task.get()) is not None:
-        found["task"], found["task_id"] = current
+        ids["task"], ids["task_id"] = current
     if (environ := request.get()) is not None:
-        found["request"] = _request_id(environ)
+        ids["request"] = _request_id(environ)
         if (span := environ.get(SPAN)) is not None:
-            found["trace"] = f"{span.get_span_context().trace_id:032x}"
+            ids["trace"] = f"{span.get_span_context().trace_id:032x}"
         elif trace := TRACEPARENT.fullmatch(environ.get("HTTP_TRACEPARENT", "")):
-            found["trace"] = trace[1]
+            ids["trace"] = trace[1]
         if order := ORDER.search(environ.get("PATH_INFO", "")):
-            found["order"] = order[1]
-    return found
+            ids["order"] = order[1]
+    return ids
 
 
 def _request_id(environ: dict[str, Any]) -> str:
