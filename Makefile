@@ -6,7 +6,7 @@ ARGS ?=
 # manage.py looks for its packages in VENV.
 export VENV
 
-.PHONY: help demo test prove duel bench compare bench-locks scaling soak mutants lint format types audit walk site messages packages chart reset lock clean
+.PHONY: help demo test prove duel bench bench-locks soak lint format types audit walk site messages packages chart reset lock clean
 
 help:  ## list the targets
 	@$(PYTHON) -c 'import re; [print(f"  make {name:12} {text}") for name, text in re.findall("^([a-z-]+):.*## (.*)", open("Makefile").read(), re.M)]'
@@ -14,7 +14,7 @@ help:  ## list the targets
 		'make prove ARGS="--buyers 2000 --stock 100"' \
 		'make duel ARGS="--first naive --second combining"'
 
-TEMPLATES := find inventory lab shop -path '*/templates/*' -name '*.html' -print0 | xargs -0 $(BIN)/djade --target-version 5.2
+TEMPLATES := find course inventory lab shop -path '*/templates/*' -name '*.html' -print0 | xargs -0 $(BIN)/djade --target-version 5.2
 
 # The stamp files let a second run skip pip.
 $(VENV)/.run: requirements.txt
@@ -44,22 +44,13 @@ prove: $(VENV)/.run  ## run a sale under load and judge it
 duel: $(VENV)/.run  ## let two strategies sell to the same buyers
 	@$(BIN)/python manage.py duel $(ARGS)
 
-scaling: $(VENV)/.dev  ## model purchases up to 100 web nodes (docs/scaling.md)
-	@$(BIN)/python manage.py scaling $(ARGS)
-
 soak: $(VENV)/.run  ## repeat proofs under random faults
 	@exec $(BIN)/python manage.py soak $(ARGS)
 
-mutants: $(VENV)/.dev  ## plant bugs, one at a time, and see what finds them
-	@exec $(BIN)/python manage.py mutants $(ARGS)
-
-bench: $(VENV)/.run  ## measure the request rate of the strategies (docs/bench.md)
+bench: $(VENV)/.run  ## measure the strategies; --judge, --growth (docs/bench.md)
 	@$(BIN)/python manage.py bench $(ARGS)
 
-compare: $(VENV)/.run  ## measure and judge every strategy (docs/strategies.md)
-	@$(BIN)/python manage.py compare $(ARGS)
-
-bench-locks: $(VENV)/.dev  ## compare the Redis lock with others (docs/bench-locks.md)
+bench-locks: $(VENV)/.dev  ## compare the Redis lock with others (docs/bench.md)
 	@$(BIN)/python manage.py bench_locks $(ARGS)
 
 walk: $(VENV)/.run  ## show which files a purchase and other requests go through
@@ -76,7 +67,7 @@ types: $(VENV)/.dev  ## check types
 
 messages: $(VENV)/.run  ## collect and compile the pages' messages (needs gettext)
 	@$(BIN)/python manage.py makemessages -l zh_Hans --add-location=file --no-obsolete -i .venv
-	@for app in shop lab; do $(BIN)/pybabel -q compile -D django -d $$app/locale || exit; done
+	@for app in shop lab course; do $(BIN)/pybabel -q compile -D django -d $$app/locale || exit; done
 
 audit: $(VENV)/.ci  ## look for secrets and for known vulnerabilities
 	@$(BIN)/python .ci/find_secrets.py && .ci/audit

@@ -14,7 +14,7 @@ from inventory.models import BuyerQuota, Item, Reservation, StockMovement
 from inventory.outcomes import Granted, KeyReused, Level, OnGranted, Outcome, Purchase
 from inventory.release import Released, releasing
 from inventory.selling import guard
-from inventory.selling.cart import reserve_many
+from inventory.selling.cart import NotReserved, reserve_inside, reserve_many
 from inventory.selling.hint import hint
 from inventory.selling.rules import Known
 from inventory.selling.seller import seller
@@ -71,6 +71,19 @@ def restock(item: int, units: int) -> Level:
         level = guard.restock(item, units)
         hint().announce(item, level)
     hint().publish_with_retry(item, level)
+    return level
+
+
+def write_off(item: int, units: int) -> Level:
+    """Remove unsold units from an item.
+
+    Raises:
+        guard.OutOfStock: fewer are available.
+        guard.NoSuchItem: no such item.
+    """
+    with transaction.atomic():
+        level = guard.remove(item, units)
+        transaction.on_commit(lambda: hint().publish(item, level))
     return level
 
 
@@ -165,6 +178,7 @@ def _require_transaction() -> None:
 
 __all__ = [
     "NotReclaimable",
+    "NotReserved",
     "Released",
     "confirm",
     "due",
@@ -174,7 +188,9 @@ __all__ = [
     "reclaiming",
     "releasing",
     "reserve",
+    "reserve_inside",
     "reserve_many",
     "restock",
     "stock",
+    "write_off",
 ]

@@ -1,1 +1,1 @@
-"""Test beds: several hosts on one machine, for a shop on engines that fail over (docs/beds.md)."""
+"""Test beds: several hosts on one machine, with engines that fail over (docs/clusters.md)."""

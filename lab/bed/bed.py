@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lab.bed import description as descriptions
+from lab.bed import postgres, rabbitmq, redis
 from lab.bed.description import SHOP, Description
 from lab.bed.network import joined, network
 from lab.bed.operator import Operator, on_duty
-from lab.bed.servers import patroni, pgbouncer, rabbitmq, redis, redis_cluster
-from lab.bed.servers.server import Place, log_tail
+from lab.bed.server import Place, log_tail
 from lab.stack import leftovers
 from lab.stack.embedded import EmbeddedServers, ServerUrls, private_servers
 from lab.stack.errors import StackError
@@ -29,37 +29,44 @@ READY = 90
 
 POLL = 0.1
 
-SET_UP: dict[str, Callable[[Place, Host], None]] = {
-    "redis": redis.redis,
-    "sentinel": redis.sentinel,
-    redis_cluster.NAME: redis_cluster.node,
-    "etcd": patroni.etcd,
-    "patroni": patroni.patroni,
-    "database-front": patroni.front,
-    "pgbouncer": pgbouncer.pgbouncer,
-    "rabbitmq": rabbitmq.rabbitmq,
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of server.
+
+    Attributes:
+        set_up: adds one to a host.
+        ready: whether all of them have found each other; None: nothing to wait for.
+        serves: which URL of the shop it provides: `redis`, `database` or `broker`.
+        url: by which the shop reaches it.
+        need: what faults need that this server brings.
+    """
+
+    set_up: Callable[[Place, Host], object]
+    ready: Callable[[Place], bool] | None = None
+    serves: str = ""
+    url: Callable[[Place], str] | None = None
+    need: str = ""
+
+
+KINDS = {
+    "redis": Kind(redis.redis),
+    "sentinel": Kind(redis.sentinel, redis.sentinels_ready, "redis", redis.sentinel_url, SENTINEL),
+    redis.CLUSTER: Kind(
+        redis.cluster_node, redis.cluster_ready, "redis", redis.cluster_url, CLUSTER
+    ),
+    "etcd": Kind(postgres.etcd),
+    "patroni": Kind(postgres.patroni, postgres.ready, "database", postgres.url, PATRONI),
+    "database-front": Kind(postgres.front),
+    "pgbouncer": Kind(postgres.pgbouncer, None, "database", postgres.bouncer_url),
+    "rabbitmq": Kind(rabbitmq.rabbitmq, rabbitmq.ready, "broker", rabbitmq.url, RABBITMQ),
 }
-"""How to set each server up, by its name in the description."""
+"""By the name in the description."""
 
 OF_SHOP = ("web", "celery", "beat")
 FRONT = "nginx"
 """In a description, processes of the shop (lab/bed/shop.py) and what stands before its web nodes;
 without `FRONT`, that is HAProxy."""
-
-READINESS: dict[str, Callable[[Place], bool]] = {
-    "sentinel": redis.sentinels_ready,
-    redis_cluster.NAME: redis_cluster.ready,
-    "patroni": patroni.ready,
-    "rabbitmq": rabbitmq.ready,
-}
-
-KINDS = {
-    "sentinel": SENTINEL,
-    redis_cluster.NAME: CLUSTER,
-    "patroni": PATRONI,
-    "rabbitmq": RABBITMQ,
-}
-"""What faults need, by the server that brings it."""
 
 KEPT = ("PATH", "LANG", "HOME", "TZ")
 """Variables that the servers get from this process."""
@@ -98,10 +105,10 @@ class Bed:
 
     def has(self) -> frozenset[str]:
         """Return what faults may need of it."""
-        kinds = {KINDS[each] for each in KINDS if self.description.hosts_of(each)}
+        kinds = {kind.need for name, kind in KINDS.items() if self.description.hosts_of(name)}
         clock = {CLOCK} if self.place.under_clock else set()
         disk = {DISK} if any(host.disk for host in self.hosts.hosts.values()) else set()
-        return frozenset({BED, *kinds, *clock, *disk})
+        return frozenset({BED, *kinds, *clock, *disk} - {""})
 
 
 @contextmanager
@@ -128,15 +135,15 @@ def started(
         place = Place(description, hosts, folder, variables, under_clock)
         for host in hosts.with_role("db"):
             # Of PostgreSQL alone: etcd stops for good when it cannot write.
-            folder_of_data = make_folder(place.disk(host) / patroni.FOLDER)
+            folder_of_data = make_folder(place.disk(host) / postgres.FOLDER)
             host.disk = str(cleanup.enter_context(small_disk(folder_of_data)) or "")
         # Before their disks go. At once: their data ends with them.
         cleanup.callback(_kill_all, hosts)
         for host in hosts.hosts.values():
             _set_up(place, host)
-        for kind, ready in READINESS.items():
-            if description.hosts_of(kind):
-                _wait(place, kind, ready)
+        for kind, server in KINDS.items():
+            if server.ready and description.hosts_of(kind):
+                _wait(place, kind, server.ready)
         watched = description.hosts_of("patroni")
         operator = cleanup.enter_context(on_duty(hosts)) if watched else None
         yield Bed(place, servers, _urls(place, servers.urls), operator)
@@ -156,8 +163,8 @@ def _set_up(place: Place, host: Host) -> None:
         clock.write_text("+0\n")
         host.clock = str(clock)
     for server in place.description.hosts[host.name]:
-        if server in SET_UP:
-            SET_UP[server](place, host)
+        if server in KINDS:
+            KINDS[server].set_up(place, host)
     for each in host.servers:
         host.start(each)
 
@@ -177,15 +184,7 @@ def _wait(place: Place, kind: str, ready: Callable[[Place], bool]) -> None:
 
 def _urls(place: Place, embedded: ServerUrls) -> ServerUrls:
     """Return the URLs of the bed's servers; of the embedded ones where it has none."""
-    has = place.description.hosts_of
-    if has("sentinel"):
-        embedded = replace(embedded, redis=redis.sentinel_url(place))
-    if has(redis_cluster.NAME):
-        embedded = replace(embedded, redis=redis_cluster.url(place))
-    if has("patroni"):
-        embedded = replace(embedded, database=patroni.url(place))
-    if has("pgbouncer"):
-        embedded = replace(embedded, database=pgbouncer.url(place))
-    if has("rabbitmq"):
-        embedded = replace(embedded, broker=rabbitmq.url(place))
+    for name, kind in KINDS.items():
+        if kind.url and place.description.hosts_of(name):
+            embedded = replace(embedded, **{kind.serves: kind.url(place)})
     return embedded

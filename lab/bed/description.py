@@ -1,4 +1,4 @@
-"""The description of a bed: which hosts there are and what runs on each (`lab/bed/beds`)."""
+"""The description of a bed: which hosts there are and what runs on each (`beds.toml`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from typing import Any
 
-FOLDER = Path(__file__).parent / "beds"
+FILE = Path(__file__).with_name("beds.toml")
 
 NETWORK = IPv4Network("10.77.0.0/24")
 """The same for each bed: a bed's bridge is in a namespace of its own."""
@@ -61,12 +61,23 @@ class Description:
 
 def names() -> list[str]:
     """Return the names of all beds."""
-    return sorted(path.stem for path in FOLDER.glob("*.toml"))
+    return sorted(tomllib.loads(FILE.read_text()))
 
 
 def read(name: str) -> Description:
-    """Read the description of a bed. Raises ValueError: it is not one."""
+    """Return the description of a bed. Raises ValueError: it is not one."""
     try:
-        return Description(name=name, **tomllib.loads((FOLDER / f"{name}.toml").read_text()))
-    except (TypeError, tomllib.TOMLDecodeError) as error:
+        table = tomllib.loads(FILE.read_text())[name]
+        return Description(**{**table, "name": name, "hosts": _numbered(table["hosts"])})
+    except (TypeError, KeyError) as error:
         raise ValueError(f"{name}: {error}") from error
+
+
+def _numbered(groups: dict[str, list[str]]) -> dict[str, list[str]]:
+    """Return single hosts: `web*2` stands for `web1` and `web2`."""
+    hosts: dict[str, list[str]] = {}
+    for group, servers in groups.items():
+        name, _, count = group.partition("*")
+        numbers = range(1, int(count) + 1) if count else [""]
+        hosts |= {f"{name}{number}": servers for number in numbers}
+    return hosts

@@ -13,8 +13,7 @@ from django.conf import settings
 
 from lab.bed.bed import FRONT, OF_SHOP, Bed
 from lab.bed.description import SHOP
-from lab.bed.servers import haproxy, nginx
-from lab.bed.servers.haproxy import WEB_PORT
+from lab.bed.fronts import WEB_PORT, front, web_front
 from lab.proof.testbed import Testbed
 from lab.stack.folder import make_folder
 from lab.stack.stack import Node, Stack
@@ -45,8 +44,8 @@ def shop_on(bed: Bed, extra: Mapping[str, str] | None = None) -> Iterator[Testbe
         kinds = {node.kind for node in nodes.values()}
         kept = {name: node for name, node in stack.nodes.items() if node.kind not in kinds}
         stack.nodes = nodes | kept
-        for front in _fronts(bed, stack):
-            bed.shop.start(front)
+        for before in _fronts(bed, stack):
+            bed.shop.start(before)
         stack.start(*stack.without_load)
         settings.PSP_URL, settings.MAIL_FOLDER = stack.psp_url, stack.mail_folder
         described = bed.place.folder / "hosts.json"
@@ -91,9 +90,9 @@ def _fronts(bed: Bed, stack: Stack) -> Iterator[Server]:
     """Set up what stands before the web nodes, and before the servers on the host `shop`."""
     port = stack.port
     if FRONT in bed.description.hosts[SHOP]:
-        yield nginx.web_front(bed.place, bed.shop, port)
+        yield web_front(bed.place, bed.shop, port)
         port = 0
-    yield haproxy.front(bed.place, bed.shop, _local(bed, stack), port)
+    yield front(bed.place, bed.shop, _local(bed, stack), port)
 
 
 def _local(bed: Bed, stack: Stack) -> set[int]:

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lab.bench.report import Benchmark, Document
 from lab.bench.rows import Row, Server
-from lab.bench.run import Measured
-from loadtest.chart import Panel, draw
+from loadtest.chart import Panel
 
 BASE = {"concurrency": 128, "items": 1, "units": 1, "reservations": 0}
 """Each axis changes one of these."""
@@ -62,14 +62,9 @@ def _row(concurrency: int, items: int, units: int, reservations: int) -> Row:
     return Row("combining", concurrency, server, "combining", items=items, units=units)
 
 
-def document(measured: Sequence[Measured], machine: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the result as JSON."""
-    return {"rows": [each.to_json() for each in measured], "machine": machine}
-
-
-def cases(found: Mapping[str, Any]) -> Iterator[tuple[Axis, list[tuple[int, Case]]]]:
+def cases(document: Document) -> Iterator[tuple[Axis, list[tuple[int, Case]]]]:
     """Yield each axis with its measured cases, the smallest first."""
-    rows: list[Case] = found["rows"]
+    rows: list[Case] = document["rows"]
     for axis in axes(max(row["reservations"] for row in rows)):
         fixed = {name: value for name, value in BASE.items() if name != axis.name}
         along = [row for row in rows if all(row[name] == fixed[name] for name in fixed)]
@@ -81,34 +76,52 @@ def cost(row: Case) -> float:
     return float(row["web_us"] + row["database_us"] + row["redis_us"])
 
 
-def markdown(found: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the table."""
-    yield "| | Per s | Web µs | DB µs | Redis µs | Cost µs | against the smallest | Over, lost |"
-    yield "|---|---|---|---|---|---|---|---|"
-    for axis, measured in cases(found):
+def table(document: Document) -> Iterator[Sequence[str]]:
+    """Yield the headings and the cases, axis by axis."""
+    yield "Case", "Batch", "Per s", "Web µs", "DB µs", "Redis µs", "Cost µs", "Times", "Over, lost"
+    for axis, measured in cases(document):
         smallest = cost(measured[0][1])
         for value, row in measured:
-            times = f"{cost(row) / smallest:.2f}"
-            parts = " | ".join(
-                f"{row[name]:,.0f}" for name in ("web_us", "database_us", "redis_us")
-            )
             yield (
-                f"| {axis.case(value)} | {row['rps']:,.0f} | {parts} | {cost(row):,.0f} "
-                f"| {times} | {row['oversold']}, {row['lost']} |"
+                axis.case(value),
+                f"{row['batch']:.0f}" if row.get("batch") else "",
+                f"{row['rps']:,.0f}",
+                *(f"{row[name]:,.0f}" for name in ("web_us", "database_us", "redis_us")),
+                f"{cost(row):,.0f}",
+                f"{cost(row) / smallest:.2f}",
+                f"{row['oversold']}, {row['lost']}",
             )
 
 
-def chart(found: Mapping[str, Any]) -> str:
-    """Draw the cost of each case, and the rate."""
-    panels, kinds = [], {}
-    for axis, measured in cases(found):
-        smallest = cost(measured[0][1])
-        values = []
-        for value, row in measured:
-            name = axis.case(value)
-            values.append((name, cost(row)))
-            kinds[name] = "bad" if cost(row) > LIMIT * smallest else "ours"
-        hint = "µs of CPU time per purchase; shorter is better"
-        panels.append(Panel(axis.title, hint, values, lambda each: f"{each:,.0f} µs"))
-    about = "Web, PostgreSQL and Redis together. Red: more than 1.3 times the smallest case."
-    return draw("How the cost of a purchase grows", about, panels, kinds)
+def _panels(document: Document) -> list[Panel]:
+    hint = "µs of CPU time per purchase; shorter is better"
+    return [
+        Panel(
+            axis.title,
+            hint,
+            [(axis.case(value), cost(row)) for value, row in measured],
+            "{:,.0f} µs".format,
+        )
+        for axis, measured in cases(document)
+    ]
+
+
+def _kinds(document: Document) -> dict[str, str]:
+    """Mark the cases that cost more than `LIMIT` times the smallest one."""
+    return {
+        axis.case(value): "bad" if cost(row) > LIMIT * cost(measured[0][1]) else "ours"
+        for axis, measured in cases(document)
+        for value, row in measured
+    }
+
+
+def _notes(document: Document) -> Iterator[str]:
+    yield (
+        "Cost: CPU time of web, PostgreSQL and Redis per accepted purchase. "
+        "Times: the cost divided by that of the axis's first case."
+    )
+
+
+GROWTH = Benchmark(
+    "bench-growth", "How the cost of a purchase grows", table, _panels, _kinds, _notes
+)

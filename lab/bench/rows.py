@@ -14,7 +14,7 @@ PEERS = {
     "peer_django": ("gunicorn", "-c", "gunicorn.conf.py", "lab.bench.peers.django_shop"),
     "peer_fastapi": ("lab.bench.peers.fastapi_shop",),
 }
-"""Commands of the plain shops after ``python -m``, by the names of their rows."""
+"""Commands of the plain shops after `python -m`, by the names of their rows."""
 
 
 BARE = "lab.bench.bare"
@@ -68,6 +68,9 @@ class Row:
     expected: int = 201
     items: int = 1
     units: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.name}, {self.concurrency} connections"
 
 
 def rows(concurrency: int, crowd: int) -> list[Row]:

@@ -1,22 +1,19 @@
-"""Measure the rows in interleaved rounds, so that the machine's drift affects all of them."""
+"""Measure purchases: requests per second, waits, CPU time, and whether the books agree."""
 
 from __future__ import annotations
 
-import os
-import platform
 import statistics
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import cycle
 from random import Random
 from typing import Any
 from uuid import uuid4
 
 import psutil
-from django.db import connection
 
-from lab.bench.rows import RATIOS, Row, Server
+from lab.bench.rounds import interleaved
+from lab.bench.rows import Row, Server
 from lab.bench.targets import Target
 from lab.stack.stack import Stack
 from loadtest import bench_client, open_files
@@ -33,6 +30,8 @@ class Sample:
         errors: answers with another status than expected, and requests without an answer.
         oversold: units, by the audit.
         lost: confirmed orders that do not exist, or orders that were never confirmed.
+        batch: purchases per transaction; 0 if unknown.
+        worker_mb: memory of the largest web worker.
         web_us, database_us, redis_us: CPU time per right answer, in microseconds.
     """
 
@@ -45,15 +44,16 @@ class Sample:
     web_us: float
     database_us: float
     redis_us: float
+    batch: float = 0.0
+    worker_mb: float = 0.0
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Measured:
     """A row and its samples; its figures are medians."""
 
     row: Row
-    samples: list[Sample] = field(default_factory=list)
-    worker_mb: float = 0.0
+    samples: Sequence[Sample]
 
     def median(self, name: str) -> float:
         """Return a figure's median over the rounds."""
@@ -73,7 +73,8 @@ class Measured:
             "errors": sum(sample.errors for sample in self.samples),
             "oversold": sum(sample.oversold for sample in self.samples),
             "lost": sum(sample.lost for sample in self.samples),
-            "worker_mb": round(self.worker_mb, 1),
+            "batch": self.median("batch"),
+            "worker_mb": round(max(sample.worker_mb for sample in self.samples), 1),
             "web_us": self.median("web_us"),
             "database_us": self.median("database_us"),
             "redis_us": self.median("redis_us"),
@@ -95,25 +96,18 @@ class Bench:
         self._sales: dict[Row, list[int]] = {}
         open_files.raise_limit()
 
-    def run(
-        self, rows: Sequence[Row], rounds: int, tell: Callable[[Row, int], None]
-    ) -> list[Measured]:
+    def run(self, rows: Sequence[Row], rounds: int, tell: Callable[[str], None]) -> list[Measured]:
         """Measure every row in every round.
 
         Args:
             rows: the rows.
             rounds: samples per row.
-            tell: called with the row and the round before each sample.
+            tell: called with a progress message before each sample.
         """
-        measured = [Measured(row) for row in rows]
-        for turn in range(rounds):
-            for each in measured:
-                tell(each.row, turn)
-                each.samples.append(self._sample(each))
-        return measured
+        found = interleaved(rows, rounds, self._sample, tell)
+        return [Measured(row, samples) for row, samples in found.items()]
 
-    def _sample(self, measured: Measured) -> Sample:
-        row = measured.row
+    def _sample(self, row: Row) -> Sample:
         target = self._targets[row.server]
         # Kept over the rounds: web processes know a sale that goes on for a while.
         if row not in self._sales:
@@ -131,7 +125,6 @@ class Bench:
         after = target.clock.read()
         summary = load.summary()
         right = load.statuses.get(row.expected, 0)
-        measured.worker_mb = max(measured.worker_mb, worker_megabytes(target.stack))
         changed = target.books(sales) - books
         cpu = after.per(before, right)
         return Sample(
@@ -145,6 +138,8 @@ class Bench:
             web_us=cpu.web,
             database_us=cpu.database,
             redis_us=cpu.redis,
+            batch=round(changed.orders / max(changed.transactions, 1), 1),
+            worker_mb=worker_megabytes(target.stack),
         )
 
 
@@ -185,34 +180,3 @@ def worker_megabytes(stack: Stack) -> float:
     """Return the memory of the largest web worker, in MB."""
     master = psutil.Process(stack.supervisor.state("web").pid)
     return max((child.memory_info().rss / 1e6 for child in master.children()), default=0.0)
-
-
-def ratios(measured: Sequence[Measured]) -> dict[str, float]:
-    """Return the compared rates, at the concurrency that all rows have."""
-    rates: dict[str, float] = {}
-    by_concurrency: dict[int, dict[str, float]] = defaultdict(dict)
-    for each in measured:
-        by_concurrency[each.row.concurrency][each.row.name] = each.median("rps")
-    for concurrency, found in by_concurrency.items():
-        for name, other in RATIOS:
-            if found.get(other) and name in found:
-                suffix = "" if concurrency == measured[0].row.concurrency else f"@{concurrency}"
-                rates[f"{name}/{other}{suffix}"] = round(found[name] / found[other], 3)
-    return rates
-
-
-def machine() -> dict[str, Any]:
-    """Describe the machine."""
-    with connection.cursor() as cursor:
-        cursor.execute("SHOW server_version")
-        postgres = cursor.fetchone()[0]
-        cursor.execute("SHOW fsync")
-        fsync = cursor.fetchone()[0]
-    return {
-        "cores": os.cpu_count(),
-        "memory_gb": round(psutil.virtual_memory().total / 1e9),
-        "platform": platform.platform(),
-        "python": platform.python_version(),
-        "postgresql": postgres,
-        "fsync": fsync,
-    }

@@ -13,6 +13,7 @@ from typing import Protocol
 from django.db import connection
 
 from inventory.audit import audit
+from inventory.models import StockMovement
 from lab.bench import filler
 from lab.bench.cpu import CpuClock
 from lab.bench.database import using
@@ -38,13 +39,18 @@ PRICE, LIMIT = 99_900, 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Books:
-    """What was sold: orders, and units that are sold and still for sale."""
+    """What was sold: orders, units that are sold and still for sale, and transactions."""
 
     orders: int
     oversold: int
+    transactions: int = 0
 
     def __sub__(self, earlier: Books) -> Books:
-        return Books(self.orders - earlier.orders, self.oversold - earlier.oversold)
+        return Books(
+            self.orders - earlier.orders,
+            self.oversold - earlier.oversold,
+            self.transactions - earlier.transactions,
+        )
 
 
 class Target(Protocol):
@@ -96,7 +102,10 @@ class Shop:
                 for book in audit(list(items)).items
             ]
             orders = OrderLine.objects.filter(sale__in=sales).count()
-            return Books(orders, sum(units for units in over if units > 0))
+            # A transaction has a movement per item, all of them written at the same time.
+            sold = StockMovement.objects.filter(item__in=list(items), reason="sale")
+            transactions = sold.values("created").distinct().count()
+            return Books(orders, sum(units for units in over if units > 0), transactions)
 
     def _using(self) -> AbstractContextManager[None]:
         return using(self._database) if self._database else nullcontext()

@@ -31,8 +31,6 @@ class Result:
         operations: calls of the buyers.
         faults: what was injected, as in the fault log.
         recoveries: of each of these, seconds to the first ok; None if no buyer was served again.
-        on_dashboard: of each fault, seconds until the dashboard showed it; None if it did not.
-            Empty if no Prometheus watched.
         after_loss: of each of these, seconds from the loss of a server to the first accepted
             purchase that began after it; None if it takes none away.
         not_injected: what could not be, and why.
@@ -53,7 +51,6 @@ class Result:
     operations: int = 0
     faults: list[Injected] = field(default_factory=list)
     recoveries: list[float | None] = field(default_factory=list)
-    on_dashboard: list[float | None] = field(default_factory=list)
     after_loss: list[float | None] = field(default_factory=list)
     not_injected: list[Injected] = field(default_factory=list)
     late: int | None = None
@@ -114,12 +111,11 @@ class Result:
                     **fault.to_json(),
                     "recovery": recovery,
                     "after_loss": after_loss,
-                    "on_dashboard": shown,
                     "during": _document(self.rates(fault, during=True)),
                     "aftermath": _document(self.rates(fault)),
                 }
-                for fault, recovery, after_loss, shown in zip_longest(
-                    self.faults, self.recoveries, self.after_loss, self.on_dashboard
+                for fault, recovery, after_loss in zip_longest(
+                    self.faults, self.recoveries, self.after_loss
                 )
             ],
             "not_injected": [fault.to_json() for fault in self.not_injected],

@@ -13,7 +13,6 @@ from rich.table import Table
 from rich.text import Text
 
 from lab.proof.controls import Control, Outcome
-from lab.proof.dashboard import SIGNS
 from lab.proof.plan import Plan
 from lab.proof.progress import Progress
 from lab.proof.result import Result
@@ -215,8 +214,6 @@ def faults(plan: Plan, came_out: Result) -> Table:
     headings = ["Times", "First ok after (s)", *(f"{kind} once settled" for kind in RATES)]
     if plan.bed:
         headings[1:1] = ["Sold after loss (s)", "Failed meanwhile"]
-    if came_out.on_dashboard:
-        headings.append("On the dashboard after (s)")
     for heading in headings:
         # A word per line: at 80 columns rich would cut words instead.
         table.add_column("\n".join(heading.split()), justify="right", vertical="bottom")
@@ -234,26 +231,8 @@ def faults(plan: Plan, came_out: Result) -> Table:
             *(of_bed if plan.bed else []),
             _longest(wait for _, wait, _ in times),
             *(_worst(came_out, kind, injected) for kind in RATES),
-            *_on_dashboard(came_out, name),
         )
     return table
-
-
-def _on_dashboard(came_out: Result, name: str) -> list[RenderableType]:
-    """Return the cell that tells how soon the dashboard showed this fault, if there is one."""
-    if not came_out.on_dashboard:
-        return []
-    shown = [
-        seconds
-        for fault, seconds in zip(came_out.faults, came_out.on_dashboard, strict=True)
-        if fault.fault == name
-    ]
-    if not shown:
-        return ["-"]
-    known = [seconds for seconds in shown if seconds is not None]
-    if len(known) < len(shown):
-        return [Text("not seen", style="yellow") if name in SIGNS else "needs no sign"]
-    return [f"{max(known):.1f}"]
 
 
 def _longest(waits: Iterable[float | None]) -> str:

@@ -56,12 +56,11 @@ def has() -> frozenset[str]:
 
 
 @contextmanager
-def plain(extra: Mapping[str, str] | None = None, also: Iterable[str] = ()) -> Iterator[Testbed]:
+def plain(extra: Mapping[str, str] | None = None) -> Iterator[Testbed]:
     """A shop of its own on the servers of this command.
 
     Args:
         extra: environment variables of its processes.
-        also: processes beside those that every proof needs.
     """
     with private_folder() as folder:
         own = {}
@@ -69,7 +68,7 @@ def plain(extra: Mapping[str, str] | None = None, also: Iterable[str] = ()) -> I
             # Mails and secrets of a private shop end with it.
             own["SHOP_DATA"] = str(make_folder(folder / "data"))
         with Stack(folder, ServerUrls.of_environment(), extra={**own, **(extra or {})}) as stack:
-            stack.start(*WITHOUT_LOAD, *also)
+            stack.start(*WITHOUT_LOAD)
             settings.PSP_URL, settings.MAIL_FOLDER = stack.psp_url, stack.mail_folder
             yield Testbed(stack.url, stack, log=stack.supervisor.log_file("web"))
 
@@ -80,15 +79,12 @@ def running(url: str) -> Testbed:
 
 
 @contextmanager
-def breakable(
-    faults: Iterable[str], extra: Mapping[str, str] | None = None, also: Iterable[str] = ()
-) -> Iterator[Testbed]:
+def breakable(faults: Iterable[str], extra: Mapping[str, str] | None = None) -> Iterator[Testbed]:
     """A shop of its own on private servers, prepared for these faults.
 
     Args:
         faults: their names.
         extra: environment variables of its processes.
-        also: processes beside those that every proof needs.
 
     Raises:
         StackError: something does not come up.
@@ -109,7 +105,7 @@ def breakable(
         }
         of = {"web": under_clock(clock)} if CLOCK in needs else {}
         stack = cleanup.enter_context(Stack(folder, urls, extra=environment_, of=of))
-        stack.start(*WITHOUT_LOAD, *also)
+        stack.start(*WITHOUT_LOAD)
         settings.PSP_URL, settings.MAIL_FOLDER = stack.psp_url, stack.mail_folder
         servers = _servers()
         yield Testbed(

@@ -42,7 +42,7 @@ _own = ExitStack()
 
 
 NEED_NO_SERVER = OFFLINE_COMMANDS | {
-    *("lesson", "explore", "bench_locks", "lint_migrations", "reset", "soak", "mutants"),
+    *("lesson", "explore", "bench_locks", "lint_migrations", "reset", "soak"),
 }
 """Commands that use neither database nor Redis, or manage the servers themselves."""
 
@@ -52,7 +52,7 @@ NEEDS_NO_SERVER = {"-h", "--help", "--version", "--redraw"}
 BREAKS_SERVERS = ("--fault", "--control")
 """Options of `prove` that break its servers, so that it needs private ones."""
 
-FILLS_SERVERS = {"bench", "compare", "duel", "prove", "scaling", "walk"}
+FILLS_SERVERS = {"bench", "duel", "prove", "walk"}
 """Commands whose purchases would flood a demo's mail folder, or whose payments misbehave."""
 
 NEED_SCHEMA = {"audit", "create_sale", "seed"}

@@ -27,7 +27,12 @@ from lab.tests.needs import ENGINE
 from locking.tests.needs import require
 from shop.tests.processes import wait_for
 
-pytestmark = [pytest.mark.long, pytest.mark.docker_engine, pytest.mark.timeout(1800)]
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.nightly,
+    pytest.mark.docker_engine,
+    pytest.mark.timeout(1800),
+]
 
 BUYERS = 4
 

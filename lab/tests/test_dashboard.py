@@ -13,7 +13,6 @@ import yaml
 
 from inventory.metrics import metrics
 from lab import environment
-from lab.proof.dashboard import SIGNS
 from lab.tests.needs import PROMETHEUS
 from loadtest.faults import FAULTS
 from locking.tests.needs import needs
@@ -29,6 +28,30 @@ ALERTS = [rule for group in RULES["groups"] for rule in group["rules"]]
 PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
 QUERIES = [target["expr"] for panel in PANELS for target in panel["targets"]]
 NAME = re.compile(r"\b(?:inventory|shop)_\w+|\bup\b")
+SIGNS = {
+    "web-killed": ("Since the last start", "shop_process_started_seconds"),
+    "web-killed-before-commit": ("Since the last start", "shop_process_started_seconds"),
+    "web-killed-after-commit": ("Since the last start", "shop_process_started_seconds"),
+    "web-killed-before-answer": ("Since the last start", "shop_process_started_seconds"),
+    "holder-paused": ("Locks that failed", "inventory_lock_lost_total"),
+    "redis-killed": ("Redis unavailable", "inventory_redis_unavailable_total"),
+    "redis-paused": ("Redis unavailable", "inventory_redis_unavailable_total"),
+    "redis-slow": ("Redis unavailable", "inventory_redis_unavailable_total"),
+    "redis-mute": ("Redis unavailable", "inventory_redis_unavailable_total"),
+    "redis-reset": ("Redis unavailable", "inventory_redis_unavailable_total"),
+    "redis-full": ("Redis unavailable", "inventory_redis_unavailable_total"),
+    "redis-failover": ("Since the last start", "shop_server_started_seconds"),
+    "postgres-killed": ("Since the last start", "shop_server_started_seconds"),
+    "postgres-restarted": ("Since the last start", "shop_server_started_seconds"),
+    "postgres-terminated": ("Database pool", "inventory_connections_dead_total"),
+    "postgres-exhausted": ("Calls by status", "shop_api_seconds_count"),
+    "commit-lost": ("Transactions repeated", "inventory_commit_unknown_total"),
+    "celery-killed": ("Since the last start", "shop_process_started_seconds"),
+    "mail-killed": ("Mails", "shop_mails_total"),
+    "clock-stepped": ("Clocks", "shop_clock_ahead_seconds"),
+    "disk-full": ("Calls by status", "shop_api_seconds_count"),
+}
+"""Panel and metric that show a fault. An emptied broker has none, because sweeps do its work."""
 SUFFIXES = {"counter": ("_total",), "gauge": ("",), "histogram": ("_bucket", "_count", "_sum")}
 
 
@@ -70,9 +93,8 @@ def test_every_metric_is_on_the_dashboard(exported: set[str]) -> None:
 def test_every_fault_has_a_sign_on_a_panel_that_shows_it() -> None:
     assert set(FAULTS) - set(SIGNS) == {"broker-emptied"}
     shown = {panel["title"]: panel["targets"] for panel in PANELS}
-    for fault, sign in SIGNS.items():
-        on_panel = {name for target in shown[sign.panel] for name in NAME.findall(target["expr"])}
-        assert set(NAME.findall(sign.query)) <= on_panel, fault
+    for fault, (panel, metric) in SIGNS.items():
+        assert any(metric in NAME.findall(target["expr"]) for target in shown[panel]), fault
 
 
 def test_every_alert_has_a_severity_and_says_what_is_wrong() -> None:

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections import Counter
 
 import pytest
 from rich.markdown import Markdown
 
+from course.lesson import lessons
+from course.tests.command import lesson as command
 from inventory.audit import Book
 from lab import environment
-from lab.bench import show
-from lab.bench.cpu import CpuTime
-from lab.bench.observed import METRICS, PLAIN, TRACES
+from lab.bench.growth import GROWTH
+from lab.bench.judged import STRATEGIES
+from lab.bench.locks.report import LOCKS
+from lab.bench.purchases import PURCHASES
 from lab.bench.rows import rows
 from lab.bench.run import Measured, Sample
-from lab.bench.scaling import report
-from lab.bench.sold import Sold
-from lab.locks.exercises.catalogue import SHOP, exercise
-from lab.locks.lessons import LESSONS
-from lab.locks.simulator.cli import main
 from lab.management.commands import walk as walk_command
 from lab.proof import soak_summary
 from lab.walk.walk import Walk
@@ -54,40 +53,37 @@ def test_make_help():
 
 
 def test_the_list_of_lessons(width, capsys):
-    assert main(["lesson"]) == 0
-    assert_whole(capsys.readouterr().out, width, *(each.slug for each in LESSONS))
+    assert command() == 0
+    assert_whole(capsys.readouterr().out, width, *(each.slug for each in lessons()))
 
 
-@pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.slug)
+@pytest.mark.parametrize("lesson", lessons(), ids=lambda lesson: lesson.slug)
 def test_a_lesson(lesson, width, capsys):
-    assert main(["lesson", lesson.slug]) == 0
-    assert_whole(capsys.readouterr().out, width, lesson.docstring)
+    assert command(lesson.slug) == 0
+    assert_whole(capsys.readouterr().out, width, lesson.text["en"].intro)
 
 
-@pytest.mark.parametrize("lesson", [*LESSONS, *SHOP], ids=lambda lesson: lesson.slug)
+@pytest.mark.parametrize("lesson", lessons(), ids=lambda lesson: lesson.slug)
 def test_the_hint_of_an_exercise(lesson, width, capsys):
-    assert main(["lesson", lesson.slug, "--hint"]) == 0
-    assert_whole(capsys.readouterr().out, width, exercise(lesson).hint)
+    assert command(lesson.slug, "--hint") == 0
+    assert_whole(capsys.readouterr().out, width, lesson.text["en"].hint)
 
 
 def test_the_table_of_a_benchmark(width):
-    sample = Sample(12_345.6, 1_234.5, 12_345.6, 99_999, 9_999, 0, 12_345, 12_345, 1_234)
-    measured = [Measured(row, [sample], 123.4) for row in rows(256, 2000)]
+    sample = Sample(12_345.6, 1_234.5, 12_345.6, 99_999, 9_999, 0, 12_345, 12_345, 1_234, 256, 123)
+    measured = [Measured(row, [sample]) for row in rows(256, 2000)]
+    document = {"rows": [each.to_json() for each in measured]}
     names = (each.row.name for each in measured)
-    assert_whole(screen(width, show.table(measured)), width, *names, "12,346 12,345.6 Redis µs")
+    assert_whole(screen(width, PURCHASES.screen(document)), width, *names, "12,346 12,345.6 Redis")
 
 
-def test_the_table_of_what_watching_costs(width):
-    samples = [Sold(12_345, 12_345.6, CpuTime(99, 99, 99))]
-    sold = {PLAIN: samples, METRICS: samples, TRACES: samples}
-    assert_whole(screen(width, show.observed(sold)), width, *sold, "12,346 1.000")
-
-
-def test_the_tables_of_the_scaling_model(width):
-    row = "| 16 | 256 | 1,000 | 2,000 | 123,456 | 256 | 123,456 | 256 | +10% (fitted) |"
-    tables = show.from_markdown(["Title (hint):", "", *report.checked_table([]), row])
-    text = screen(width, *tables)
-    assert_whole(text, width, "Title (hint): 123,456 +10% (fitted) processes measured")
+@pytest.mark.parametrize("benchmark", [GROWTH, STRATEGIES, LOCKS], ids=lambda each: each.name)
+def test_the_table_of_another_benchmark(width, benchmark):
+    path = environment.PROJECT / "docs" / f"{benchmark.name}.json"
+    document = json.loads(path.read_text())
+    heads, *lines = benchmark.table(document)
+    text = screen(width, benchmark.screen(document))
+    assert_whole(text, width, *heads[0].split(), *(line[0].strip("`") for line in lines))
 
 
 def test_the_table_of_a_walk(width):

@@ -18,7 +18,7 @@ from lab.tests.composed import Answer, ask
 from lab.tests.managed import manage
 from shop.tests.processes import wait_for
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.long, pytest.mark.nightly, pytest.mark.timeout(600)]
 
 SHOP = ("psp", "web")
 

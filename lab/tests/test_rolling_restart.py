@@ -16,7 +16,7 @@ from uuid import uuid4
 
 import pytest
 
-from lab.bed.servers.nginx import configure
+from lab.bed.fronts import configure_nginx
 from lab.stack.embedded import ServerUrls, private_servers
 from lab.stack.ports import next_free
 from lab.stack.private import private_folder
@@ -30,6 +30,7 @@ from shop.tests.processes import wait_for
 
 pytestmark = [
     pytest.mark.long,
+    pytest.mark.nightly,
     pytest.mark.timeout(900),
     needs(NGINX),
 ]
@@ -46,7 +47,7 @@ Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 @contextmanager
 def nginx(folder: Path, port: int, nodes: list[int]) -> Iterator[None]:
     """Run nginx with the shop's own configuration."""
-    command = configure(folder, port, [f"127.0.0.1:{node}" for node in nodes])
+    command = configure_nginx(folder, port, [f"127.0.0.1:{node}" for node in nodes])
     program = find(command[0]) or command[0]
     with (folder / "nginx.log").open("wb") as log:
         process = subprocess.Popen([program, *command[1:]], stderr=log)

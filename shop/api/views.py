@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 from django.contrib.auth import authenticate
@@ -63,7 +64,7 @@ def place_order(
 
     Reserves the units and opens an order, or neither. What is answered has been committed.
     """
-    return _bought(buy(sale, buyer, key, body.quantity))
+    return _bought(buy(sale, buyer, key, body.quantity, _details(body)))
 
 
 @Operation(
@@ -85,7 +86,8 @@ def place_cart(request: HttpRequest, *, buyer: int, key: UUID, body: schemas.Car
     first line (by the sale's id) has the cart's key, line *n* the UUIDv5 of `n` in the cart's key
     as namespace.
     """
-    return _bought(check_out(buyer, key, [Wanted(line.sale, line.quantity) for line in body.lines]))
+    wanted = [Wanted(line.sale, line.quantity) for line in body.lines]
+    return _bought(check_out(buyer, key, wanted, _details(body)))
 
 
 @Operation(
@@ -252,7 +254,12 @@ def order_document(order: Order | Opened) -> schemas.Order:
             )
             for line in order.each_line()
         ],
+        **order.details,
     )
+
+
+def _details(body: schemas.Details) -> dict[str, Any]:
+    return {name: getattr(body, name) for name in Order.DETAILS}
 
 
 def _bought(bought: Bought) -> Result:

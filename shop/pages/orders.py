@@ -17,6 +17,7 @@ from django.views.decorators.http import require_POST, require_safe
 from shop.catalogue.sales import database_time
 from shop.checkout import order_actions
 from shop.orders import Part
+from shop.orders.details import labelled
 from shop.orders.models import Order
 from shop.pages import refusals
 from shop.pages.forms import PartForm
@@ -50,6 +51,7 @@ def order(request: HttpRequest, order: int) -> HttpResponse:
     under_way = found.payments.filter(state=Payment.State.PENDING).exists()
     context = {
         "order": found,
+        "details": labelled(found),
         "status": status,
         "now": now,
         "under_way": status == Order.Status.AWAITING_PAYMENT and under_way,

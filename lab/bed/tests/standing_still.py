@@ -17,7 +17,7 @@ import psutil
 
 from lab.bed import operator
 from lab.bed.bed import Bed, started
-from lab.bed.servers.patroni import CLIENTS
+from lab.bed.postgres import CLIENTS
 from lab.stack.signals import end_on_signals
 from loadtest.faults.hosts import Host
 from loadtest.faults.postgres_hosts import Agents

@@ -39,10 +39,10 @@ def judged(result: dict[str, Any], *names: str) -> dict[str, str]:
     ("bed", "fault"),
     [
         ("sentinel", "redis-primary-lost"),
-        ("cluster", "cluster-primary-lost"),
-        ("patroni", "postgres-primary-lost"),
-        ("rabbitmq", "rabbitmq-leader-lost"),
-        ("web", "beat-host-lost"),
+        pytest.param("cluster", "cluster-primary-lost", marks=pytest.mark.nightly),
+        pytest.param("patroni", "postgres-primary-lost", marks=pytest.mark.nightly),
+        pytest.param("rabbitmq", "rabbitmq-leader-lost", marks=pytest.mark.nightly),
+        pytest.param("web", "beat-host-lost", marks=pytest.mark.nightly),
     ],
 )
 def test_nothing_is_oversold_or_lost_while_another_host_takes_over(tmp_path, bed, fault):
@@ -57,6 +57,7 @@ def test_nothing_is_oversold_or_lost_while_another_host_takes_over(tmp_path, bed
     assert (result["counts"]["oversold"], result["counts"]["lost"]) == (0, 0)
 
 
+@pytest.mark.nightly
 def test_the_checker_finds_the_orders_that_an_asynchronous_standby_has_lost(tmp_path):
     code, result = prove(tmp_path, "patroni-asynchronous", "postgres-split")
     assert code == 1

@@ -8,7 +8,7 @@ import pytest
 
 from lab import environment
 from lab.bed import description
-from lab.bed.bed import FRONT, OF_SHOP, READINESS, SET_UP
+from lab.bed.bed import FRONT, KINDS, OF_SHOP
 from lab.bed.description import NETWORK, Description
 from lab.bed.network import NAME
 from loadtest.faults import BED_FAULTS, FAULTS, find
@@ -19,10 +19,9 @@ from loadtest.faults.hosts import Host, Hosts, Server
 def test_a_bed_names_servers_and_faults_that_exist(name):
     bed = description.read(name)
     assert bed.about
-    known = {*SET_UP, *OF_SHOP, FRONT}
+    known = {*KINDS, *OF_SHOP, FRONT}
     assert {server for servers in bed.hosts.values() for server in servers} <= known
     assert set(bed.faults) <= {*FAULTS, *BED_FAULTS}
-    assert set(READINESS) <= set(SET_UP)
 
 
 def test_every_fault_of_several_hosts_belongs_to_a_bed():
@@ -41,7 +40,7 @@ def test_each_host_has_an_address_of_its_own_in_the_order_of_the_file():
 
 
 def test_the_page_lists_every_bed_and_every_fault_with_what_is_expected():
-    page = (environment.PROJECT / "docs" / "beds.md").read_text()
+    page = (environment.PROJECT / "docs" / "clusters.md").read_text()
     for name in description.names():
         assert f"\n| `{name}` | " in page
     for name, fault in BED_FAULTS.items():
@@ -65,11 +64,17 @@ def test_hosts_that_cannot_be_are_refused(hosts):
 
 
 def test_a_file_with_an_unknown_word_is_refused(tmp_path, monkeypatch):
-    (tmp_path / "planted.toml").write_text('abuot = ""\nfaults = []\nhosts = {shop = []}\n')
-    monkeypatch.setattr(description, "FOLDER", tmp_path)
+    (tmp_path / "beds.toml").write_text('[planted]\nabuot = ""\nfaults = []\nhosts = {shop = []}\n')
+    monkeypatch.setattr(description, "FILE", tmp_path / "beds.toml")
     assert description.names() == ["planted"]
     with pytest.raises(ValueError, match="abuot"):
         description.read("planted")
+
+
+def test_numbered_hosts_have_the_same_servers():
+    hosts = description.read("web").hosts
+    assert hosts["work1"] == hosts["work2"] == ["celery", "beat"]
+    assert [name for name in hosts if name.startswith("web")] == ["web1", "web2", "web3"]
 
 
 def test_a_namespace_tells_which_process_made_it():

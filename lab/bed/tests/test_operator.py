@@ -10,7 +10,12 @@ import pytest
 
 from lab import environment
 
-pytestmark = [pytest.mark.long, pytest.mark.hosts, pytest.mark.timeout(400)]
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.nightly,
+    pytest.mark.hosts,
+    pytest.mark.timeout(400),
+]
 
 
 def test_a_standby_that_its_agent_calls_healthy_and_that_receives_nothing_is_rebuilt():

@@ -15,7 +15,12 @@ from loadtest.faults.hosts import Host, ip
 from loadtest.faults.processes import lives
 from shop.tests.processes import wait_for
 
-pytestmark = [pytest.mark.long, pytest.mark.hosts, pytest.mark.timeout(400)]
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.nightly,
+    pytest.mark.hosts,
+    pytest.mark.timeout(400),
+]
 
 ENDED = 143
 """Exit code after SIGTERM."""

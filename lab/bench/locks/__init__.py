@@ -1,5 +1,5 @@
 """Benchmark of the Redis lock against other Python libraries: speed, fairness and waits.
 
-``python -m lab.bench.locks`` runs it; `contenders` has the locks, `measure` the processes that use
-them, `report` the table, the chart and the page.
+`manage.py bench_locks` runs it; `contenders` has the locks, `measure` the processes that use them,
+`report` how the result is shown.
 """

@@ -2,15 +2,12 @@
 
 Each process records when it asked for the lock and when it got it, on the machine's monotonic
 clock, which all processes share.  Waits and hand-overs follow from these times, requests from a
-counter in redis-py's connections.  Contenders are interleaved within a round, so that a slow minute
-of the machine affects all of them.
+counter in redis-py's connections.
 """
 
 from __future__ import annotations
 
 import inspect
-import os
-import platform
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -19,13 +16,14 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, NamedTuple
 
 import redis
 import redis.asyncio.connection
 from redis.connection import AbstractConnection
 
 from lab.bench.locks.contenders import CEILING, CONTENDERS, LEASE, AsyncContender
+from lab.bench.rounds import interleaved
 from locking.redis_client import connect
 
 PROCESSES = get_context("forkserver")
@@ -204,6 +202,16 @@ def spread(figures: Sequence[float]) -> float:
     return round((max(figures) - min(figures)) / 2 / middle, 4) if middle else 0.0
 
 
+class Case(NamedTuple):
+    """A contender with a number of processes."""
+
+    processes: int
+    lock: str
+
+    def __str__(self) -> str:
+        return f"{self.processes} × {self.lock}"
+
+
 def compare(
     url: str,
     contenders: Sequence[str],
@@ -212,23 +220,16 @@ def compare(
     seconds: float,
     tell: Callable[[str], None],
 ) -> list[Row]:
-    """Measure each contender with every number of processes; medians over the rounds.
-
-    Each round begins with another contender, so that none always follows the same one.
-    """
-    seen: dict[tuple[int, str], list[Row]] = {}
+    """Measure each contender with every number of processes; medians over the rounds."""
     crew = Crew(max(processes))
+    cases = [Case(many, contender) for many in processes for contender in contenders]
     try:
-        for number in range(rounds):
-            for many in processes:
-                first = number % len(contenders)
-                for contender in [*contenders[first:], *contenders[:first]]:
-                    tell(f"round {number + 1} of {rounds}: {many:2} × {contender}")
-                    row = crew.run(contender, url, many, seconds)
-                    seen.setdefault((many, contender), []).append(row)
+        found = interleaved(
+            cases, rounds, lambda case: crew.run(case.lock, url, case.processes, seconds), tell
+        )
     finally:
         crew.close()
-    return [median(seen[many, contender]) for many in processes for contender in contenders]
+    return [median(samples) for samples in found.values()]
 
 
 def _hold(pipe: Connection, contender: str, url: str) -> None:
@@ -277,15 +278,9 @@ def _process(target: Callable[..., None], contender: str, url: str) -> Iterator[
         ours.close()
 
 
-def machine(url: str) -> dict[str, Any]:
-    """Describe the machine and the server of the figures."""
+def server(url: str) -> str:
+    """Return the name and version of the server."""
     with connect(url) as client:
         info: Any = client.info("server")
-    server = "Valkey" if "valkey_version" in info else "Redis"
-    return {
-        "cpus": os.cpu_count(),
-        "system": f"{platform.system()} {platform.machine()}",
-        "python": platform.python_version(),
-        "server": f"{server} {info.get('valkey_version') or info['redis_version']}",
-        "redis_py": redis.__version__,
-    }
+    name = "Valkey" if "valkey_version" in info else "Redis"
+    return f"{name} {info.get('valkey_version') or info['redis_version']}"

@@ -3,47 +3,76 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID, uuid4
+from xml.etree import ElementTree
 
 import pytest
 import urllib3
+from django.core.management import call_command
 from django.db import connection
 
 from inventory.models import BuyerQuota, Item
 from lab import environment
-from lab.bench import filler, growth, targets
+from lab.bench import filler, growth, judged, report, targets
 from lab.bench.database import using
+from lab.bench.growth import GROWTH
+from lab.bench.judged import STRATEGIES
+from lab.bench.locks.report import LOCKS
+from lab.bench.purchases import PURCHASES
+from lab.bench.report import Benchmark
+from lab.bench.rounds import interleaved
 from lab.bench.rows import PEERS, Row, Server, peer
 from lab.bench.run import Bench, purchases
 from lab.stack import entry
 from lab.stack.embedded import ServerUrls
+from lab.strategies import CLASSES
 from loadtest import bench_client
 from shop.audit import examine
 from shop.orders.models import Order
 
-FOUND = environment.PROJECT / "docs" / "bench-growth.json"
 STOCK = 30
+DOCS = environment.PROJECT / "docs"
+BENCHMARKS = (PURCHASES, STRATEGIES, GROWTH, LOCKS)
 
 
-def test_the_committed_chart_is_that_of_the_committed_figures() -> None:
-    found = json.loads(FOUND.read_text())
-    assert FOUND.with_suffix(".svg").read_text() == growth.chart(found), (
-        "make bench ARGS='--growth --redraw'"
-    )
-    measured = {axis.name: [value for value, _ in cases] for axis, cases in growth.cases(found)}
-    assert measured == {
-        "concurrency": [16, 128, 1000, 5000],
-        "items": [1, 10, 1000],
-        "units": [1, 10],
-        "reservations": [0, 10_000_000],
+@pytest.mark.parametrize("benchmark", BENCHMARKS, ids=lambda each: each.name)
+def test_the_page_and_the_chart_are_those_of_the_measured_figures(benchmark: Benchmark) -> None:
+    document = json.loads((DOCS / f"{benchmark.name}.json").read_text())
+    chart = benchmark.chart(document)
+    assert ElementTree.fromstring(chart).tag.endswith("svg")
+    assert (DOCS / f"{benchmark.name}.svg").read_text() == chart, "repeat it with --redraw --docs"
+    assert (DOCS / report.PAGE).read_text().count(benchmark.part(document)) == 1
+
+
+def test_every_strategy_is_explained() -> None:
+    explained = re.findall(r"`(\w+)`", (DOCS / report.PAGE).read_text())
+    assert set(CLASSES) <= set(explained)
+
+
+def test_a_round_begins_with_another_case_each_time() -> None:
+    told: list[str] = []
+    found = interleaved(["a", "b", "c"], 2, lambda case: len(told), told.append)
+    assert [message.split()[-2] for message in told] == ["a", "b", "c", "b", "c", "a"]
+    assert found == {"a": [1, 6], "b": [2, 4], "c": [3, 5]}
+
+
+def test_a_strategys_oversold_units_are_those_of_its_worse_run() -> None:
+    proof = {
+        "verdict": "fail",
+        "properties": [{"id": "P1", "verdict": "fail"}, {"id": "P2", "verdict": "pass"}],
+        "counts": {"oversold": 136},
     }
-    assert all(row["oversold"] == row["lost"] == 0 for row in found["rows"])
+    row = judged.row("naive", judged.SellThrough(133.0, 1826.0, 170, 994, 0), 0.4, proof)
+    _, line = STRATEGIES.table({"rows": [row]})
+    assert line[1:] == ("1.00", "1,826", "refuses", "**broken** (P1)", "**136**")
 
 
-def test_the_tables_last_column_compares_with_the_smallest_case() -> None:
+def test_the_growths_last_columns_compare_with_the_smallest_case() -> None:
     def row(**changed: Any) -> dict[str, Any]:
         figures = {"web_us": 300.0, "database_us": 90.0, "redis_us": 10.0, "rps": 2000.0}
         return {**growth.BASE, **figures, "oversold": 0, "lost": 0, **changed}
@@ -54,17 +83,30 @@ def test_the_tables_last_column_compares_with_the_smallest_case() -> None:
         row(units=10),
         row(reservations=7, web_us=700),
     ]
-    table = list(growth.markdown({"rows": rows}))
-    assert [line.split(" | ")[::6] for line in table[2:]] == [
-        ["| 16 connections", "1.00"],
-        ["| 128 connections", "2.00"],
-        ["| 1 item", "1.00"],
-        ["| 1 unit", "1.00"],
-        ["| 10 units", "1.00"],
-        ["| 0 reservations", "1.00"],
-        ["| 7 reservations", "2.00"],
+    _, *table = growth.table({"rows": rows})
+    assert [(line[0], line[-2]) for line in table] == [
+        ("16 connections", "1.00"),
+        ("128 connections", "2.00"),
+        ("1 item", "1.00"),
+        ("1 unit", "1.00"),
+        ("10 units", "1.00"),
+        ("0 reservations", "1.00"),
+        ("7 reservations", "2.00"),
     ]
-    assert growth.chart({"rows": rows}).count('class="bad"') == 2
+    assert sorted(GROWTH.kinds({"rows": rows}).values()).count("bad") == 2
+
+
+def test_the_command_writes_table_json_chart_and_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("bench.json", "bench.md"):
+        (tmp_path / name).write_bytes((DOCS / name).read_bytes())
+    call_command("bench", "--redraw", "--docs", str(tmp_path), "--json")
+    out, err = capsys.readouterr()
+    assert json.loads(out) == json.loads((DOCS / "bench.json").read_text())
+    assert "combining/noop" in err  # the table, apart from the JSON
+    for name in ("bench.md", "bench.svg"):
+        assert (tmp_path / name).read_text() == (DOCS / name).read_text()
 
 
 @pytest.fixture
@@ -149,9 +191,10 @@ def test_rows_buy_several_units_of_several_items_beside_old_reservations(urls: S
     row = Row("combining", 4, server, strategy="combining", items=3, units=10)
     with ExitStack() as cleanup:
         started = targets.start([server], urls, cleanup, lambda progress: None)
-        [measured] = Bench(started, 0.5).run([row], 2, lambda row, turn: None)
+        [measured] = Bench(started, 0.5).run([row], 2, lambda progress: None)
     figures = measured.to_json()
     assert figures["rps"] > 0
+    assert figures["batch"] >= 1
     assert (figures["errors"], figures["oversold"], figures["lost"]) == (0, 0, 0)
     with using(filler.NAME):
         found = examine()

@@ -1,23 +1,88 @@
 """`manage.py bench_locks`: compare the Redis lock with those of other libraries."""
 
-from argparse import Namespace
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import asdict
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from rich.console import Console
 
-from lab.bench.locks import cli
+from lab.bench import report
+from lab.bench.locks import measure
+from lab.bench.locks.contenders import CEILING, CONTENDERS, OURS
+from lab.bench.locks.report import LOCKS, ratios
 
 
 class Command(BaseCommand):
-    """Passes its arguments on to `lab.bench.locks`."""
+    """Measure speed, fairness and waits of locks that use Redis."""
 
     help = "Compare the Redis lock with redis-py, python-redis-lock, pottery and portalocker."
     requires_system_checks: list[str] = []
 
-    def add_arguments(self, parser: CommandParser) -> None:
-        """Add the options of `python -m lab.bench.locks`."""
-        cli.add_arguments(parser)
+    def add_arguments(self, parser: CommandParser) -> None:  # noqa: D102
+        report.add_arguments(parser, seconds="1", rounds=5)
+        parser.add_argument("--processes", default="1,8,32", help="numbers of processes (1,8,32)")
+        parser.add_argument("--locks", help=f"comma-separated; all: {'; '.join(CONTENDERS)}")
+        parser.add_argument("--url", help="measure on this server, not on an embedded Valkey")
+        parser.add_argument(
+            "--bed",
+            choices=["sentinel", "cluster"],
+            help="measure our locks on the Redis servers of a test bed (docs/clusters.md)",
+        )
 
-    def handle(self, *args: Any, **options: Any) -> None:
-        """Measure and report."""
-        cli.run(Namespace(**options))
+    def handle(self, **options: Any) -> None:  # noqa: D102
+        if options["bed"] and (options["url"] or options["docs"]):
+            raise CommandError("--bed has its own servers; its figures are not the page's")
+        report.finish(LOCKS, options, lambda: _measured(options))
+
+
+def _measured(options: Mapping[str, Any]) -> dict[str, Any]:
+    processes = sorted({int(many) for many in options["processes"].split(",")})
+    # The others take no URL of Sentinels or of a cluster.
+    locks = _chosen(options["locks"], only_ours=bool(options["bed"]))
+    seconds = options["seconds"] or 1.0
+    with ExitStack() as running, Console(stderr=True).status("") as status:
+        url = _url(options, running)
+        found = measure.compare(url, locks, processes, options["rounds"], seconds, status.update)
+        recovery = {}
+        for contender in locks:
+            if contender != CEILING:
+                status.update(f"Killing the holder: {contender} …")
+                recovery[contender] = round(measure.recovery(contender, url), 3)
+        rows = [asdict(row) for row in found]
+        return {
+            "rows": rows,
+            "recovery": recovery,
+            "lease_s": measure.RECOVERY_LEASE,
+            "ratios": ratios(rows),
+            "machine": report.machine(redis=measure.server(url)),
+        }
+
+
+def _chosen(words: str | None, *, only_ours: bool) -> list[str]:
+    if words is None:
+        return [name for name in CONTENDERS if not only_ours or name.startswith(OURS)]
+    # A name with a comma is chosen by the part before the comma.
+    wanted = {word.strip() for word in words.split(",")}
+    unknown = wanted - {name.partition(",")[0] for name in CONTENDERS} - set(CONTENDERS)
+    if unknown:
+        raise CommandError(f"no such lock: {', '.join(sorted(unknown))}; see --help for the names")
+    return [name for name in CONTENDERS if name.partition(",")[0] in wanted]
+
+
+def _url(options: Mapping[str, Any], running: ExitStack) -> str:
+    if options["url"]:
+        return str(options["url"])
+    # Imported here: a test bed needs more packages, and the benchmark uses the tests' servers.
+    if options["bed"]:
+        from lab.bed.bed import started
+
+        return running.enter_context(started(options["bed"])).urls.redis
+    from locking.tests.servers import Valkey
+
+    server = Valkey()
+    running.enter_context(server)
+    return server.endpoint

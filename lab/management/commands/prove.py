@@ -22,7 +22,6 @@ from rich.live import Live
 from lab.bed import description
 from lab.bed.shop import shop_on
 from lab.proof import controls, show, testbed
-from lab.proof.dashboard import Prometheus, prometheus
 from lab.proof.lines import say, step, watching
 from lab.proof.load_profile import LoadFailed, LoadProfile
 from lab.proof.plan import Plan
@@ -32,7 +31,6 @@ from lab.proof.run import Proof
 from lab.proof.testbed import Testbed
 from lab.stack import entry
 from lab.stack.errors import StackError
-from lab.stack.private import private_folder
 from lab.stack.signals import leave_if_asked
 from lab.strategies import CLASSES, DEFAULT
 from loadtest.faults import BED_FAULTS, FAULTS, left_out
@@ -105,7 +103,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--bed",
             choices=description.names(),
-            help="run the shop on several hosts with engines that fail over (docs/beds.md), and "
+            help="run the shop on hosts with engines that fail over (docs/clusters.md), and "
             "inject the bed's faults unless --fault chooses some",
         )
         parser.add_argument(
@@ -124,11 +122,6 @@ class Command(BaseCommand):
             action="append",
             choices=[control.name for control in controls.CONTROLS],
             help="run only this control, repeatable",
-        )
-        parser.add_argument(
-            "--dashboard",
-            action="store_true",
-            help="let a Prometheus watch, and tell how soon each fault was on the dashboard",
         )
         parser.add_argument("--json", type=Path, metavar="FILE", help="write the result as JSON")
         parser.add_argument(
@@ -152,14 +145,11 @@ class Command(BaseCommand):
         try:
             with (
                 _folder(options["jsonl"]) as folder,
-                _testbed(console, plan, watched=options["dashboard"]) as where,
-                _watcher(console, where, watched=options["dashboard"]) as watcher,
+                _testbed(console, plan) as where,
             ):
                 result = _prove(console, plan, where, folder, report)
                 if (bed := entry.bed()) is not None and bed.operator is not None:
                     result.rebuilt = bed.operator.done
-                if watcher is not None:
-                    result.on_dashboard = watcher.seen(result.faults)
                 if not options["jsonl"] and result.log:
                     # The folder is deleted. The log of a shop that was already running stays.
                     result.log = where.log if where.stack is None else None
@@ -210,8 +200,6 @@ def _control(console: Console, options: dict[str, Any]) -> NoReturn:
 
 
 def _plan(console: Console, options: dict[str, Any]) -> Plan:
-    if options["dashboard"] and options["bed"]:
-        raise CommandError("--dashboard does not see into the hosts of a --bed")
     seed = options["seed"] or random.SystemRandom().randrange(1, 2**31)
     faults = tuple(dict.fromkeys(options["fault"]))
     every = description.read(options["bed"]).faults if options["bed"] else list(FAULTS)
@@ -253,35 +241,24 @@ def _prove(
 
 
 @contextmanager
-def _testbed(console: Console, plan: Plan, *, watched: bool) -> Iterator[Testbed]:
+def _testbed(console: Console, plan: Plan) -> Iterator[Testbed]:
     """Use the demo's shop that asked for this proof, or start one."""
     url = os.environ.get("SHOP_URL")
-    if url and not plan.faults and not watched:
+    if url and not plan.faults:
         yield testbed.running(url)
         return
     with step(console, "Migrating the database", "The database is migrated"):
         call_command("migrate", verbosity=0)
     with ExitStack() as cleanup:
         with step(console, "Starting the shop", "The shop is started"):
-            also = ("exporter",) if watched else ()
             if (bed := entry.bed()) is not None:
                 shop = shop_on(bed)
             elif plan.faults:
-                shop = testbed.breakable(plan.faults, also=also)
+                shop = testbed.breakable(plan.faults)
             else:
-                shop = testbed.plain(also=also)
+                shop = testbed.plain()
             where = cleanup.enter_context(shop)
         yield where
-
-
-@contextmanager
-def _watcher(console: Console, where: Testbed, *, watched: bool) -> Iterator[Prometheus | None]:
-    if not watched or where.stack is None:
-        yield None
-        return
-    with private_folder() as folder, prometheus(where.stack.metrics_url, folder / "it") as watcher:
-        console.print(f"Prometheus: {watcher.url}")
-        yield watcher
 
 
 def _quieten() -> None:

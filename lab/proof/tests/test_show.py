@@ -103,16 +103,10 @@ def test_evidence_is_whole(width):
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize(
-    ("faults", "bed", "dashboard"),
-    [(tuple(FAULTS), "", False), (tuple(FAULTS), "", True), (tuple(BED_FAULTS), "sentinel", False)],
-)
-def test_the_table_of_faults_is_whole(width, faults, bed, dashboard):
-    shown = [123.4] * len(faults) if dashboard else []
-    came_out = outcome(faults, on_dashboard=shown)
-    text = screen(width, show.faults(plan(faults, bed), came_out))
+@pytest.mark.parametrize(("faults", "bed"), [(FAULTS, ""), (BED_FAULTS, "sentinel")])
+def test_the_table_of_faults_is_whole(width, faults, bed):
+    text = screen(width, show.faults(plan(tuple(faults), bed), outcome(tuple(faults))))
     assert_whole(text, width, *faults, "123.45 99.99 % First ok after (s) pages once settled")
-    assert ("dashboard" in text) is dashboard
     assert ("2/20000" in text) is bool(bed)
 
 

@@ -17,9 +17,9 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def test_a_walk_has_the_files_of_the_product_in_their_order_and_no_others():
     with walking("example") as walk:
-        sql.arrays([[1, 2]])
+        sql.rows([{"number": 1}])
         money.to_minor(Decimal(1), "EUR")
-        sql.arrays([[3]])
+        sql.rows([{"number": 3}])
     assert list(walk.calls) == ["inventory/sql.py", "shop/money.py"]
     assert walk.calls["inventory/sql.py"] == 2
     assert walk.document()["path"][0] == {"file": "inventory/sql.py", "calls": 2}
@@ -28,7 +28,7 @@ def test_a_walk_has_the_files_of_the_product_in_their_order_and_no_others():
 def test_calls_after_a_walk_are_not_recorded():
     with walking("example") as walk:
         pass
-    sql.array([1])
+    sql.rows([{"number": 1}])
     assert walk.document() == {"request": "example", "files": 0, "calls": 0, "moves": 0, "path": []}
 
 

@@ -1,1 +1,0 @@
-"""Compare all strategies: measure, judge, draw, and write the page."""

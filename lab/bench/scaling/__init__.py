@@ -1,1 +1,0 @@
-"""A model of sales on many web nodes, fitted to this machine and checked on it."""
