@@ -51,11 +51,12 @@ CMD ["gunicorn", "-c", "gunicorn.conf.py", "shop.wsgi"]
 # SHOP_DEMO=1 switches it on; with 0 this image serves as the other does.
 FROM shop-packages AS demo-packages
 COPY requirements.txt .
-RUN python -m pip --python /venv/bin/python install --no-cache-dir -c requirements.txt aiosmtpd
+RUN python -m pip --python /venv/bin/python install --no-cache-dir -c requirements.txt aiosmtpd 'fakeredis[lua]'
 
 FROM shop AS demo
 COPY --from=demo-packages /venv /venv
 COPY loadtest loadtest
+COPY course course
 COPY lab lab
 
 FROM ${PYTHON_IMAGE} AS load-packages

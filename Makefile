@@ -14,7 +14,7 @@ help:  ## list the targets
 		'make prove ARGS="--buyers 2000 --stock 100"' \
 		'make duel ARGS="--first naive --second combining"'
 
-TEMPLATES := find inventory lab shop -path '*/templates/*' -name '*.html' -print0 | xargs -0 $(BIN)/djade --target-version 5.2
+TEMPLATES := find course inventory lab shop -path '*/templates/*' -name '*.html' -print0 | xargs -0 $(BIN)/djade --target-version 5.2
 
 # The stamp files let a second run skip pip.
 $(VENV)/.run: requirements.txt
@@ -67,7 +67,7 @@ types: $(VENV)/.dev  ## check types
 
 messages: $(VENV)/.run  ## collect and compile the pages' messages (needs gettext)
 	@$(BIN)/python manage.py makemessages -l zh_Hans --add-location=file --no-obsolete -i .venv
-	@for app in shop lab; do $(BIN)/pybabel -q compile -D django -d $$app/locale || exit; done
+	@for app in shop lab course; do $(BIN)/pybabel -q compile -D django -d $$app/locale || exit; done
 
 audit: $(VENV)/.ci  ## look for secrets and for known vulnerabilities
 	@$(BIN)/python .ci/find_secrets.py && .ci/audit

@@ -31,7 +31,7 @@ keepalive = 75
 # Seconds without a sign of life until the master kills a worker. A paused worker (see the faults of
 # the proof) must come back as itself and find its lease lost, not be replaced.
 timeout = 60
-# A worker that was told to stop answers with `Connection: close`. Longer than the proxy's idle
+# A worker that is to stop answers with `Connection: close`. Longer than the proxy's idle
 # time-out, so that by the end the proxy has closed every connection that it did not use.
 graceful_timeout = 10
 max_requests = 0  # no worker is replaced in the middle of a sale

@@ -17,7 +17,7 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 
 PROJECT = Path(__file__).resolve().parent.parent
-OUTSIDE = re.compile(r"\[([^\]]*)\]\(\.\./((?:lab|shop|serving|inventory|locking)/[^)]*)\)")
+OUTSIDE = re.compile(r"\[([^\]]*)\]\(\.\./((?:course|lab|shop|serving|inventory|locking)/[^)]*)\)")
 INLINE = re.compile(r"<(script|style)>(.*?)</\1>", re.DOTALL)
 
 
@@ -32,6 +32,10 @@ def on_files(files: Files, config: Any) -> Files:
     pages = {"settings": _settings(), "api": _api(), "changelog": changelog}
     for name, content in pages.items():
         files.append(File.generated(config, f"reference/{name}.md", content=content))
+    from course.docs import pictures
+
+    for path, picture in pictures().items():
+        files.append(File.generated(config, path, content=picture))
     return files
 
 
@@ -85,7 +89,10 @@ def _meaning(answer: dict[str, Any]) -> str:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Let links to files outside docs/ lead to their page, or name the file."""
+    """Add the lessons; let links to files outside docs/ lead to their page, or name the file."""
+    from course.docs import with_chapters
+
+    markdown = with_chapters(markdown)
     markdown = markdown.replace("](../CHANGELOG.md)", "](reference/changelog.md)")
     return OUTSIDE.sub(r"\1 (`\2`)", markdown)
 

@@ -85,8 +85,11 @@ def audit(items: list[int] | None = None) -> Audit:
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         cursor.execute(BOOKS, parameters)
-        for row in cursor.fetchall():
-            _check_book(found, *row)
+        for item, total, available, reserved, counter, held, confirmed, ledger in cursor.fetchall():
+            oversold = max(held + confirmed - total, 0)
+            book = Book(item, total, available, held, confirmed, int(ledger), oversold)
+            found.items.append(book)
+            found.problems += [f"item {item}: {text}" for text in _wrong(book, reserved, counter)]
         cursor.execute(QUOTAS, parameters)
         for scope, buyer, used, units in cursor.fetchall():
             found.problems.append(
@@ -95,30 +98,28 @@ def audit(items: list[int] | None = None) -> Audit:
     return found
 
 
-def _check_book(
-    found: Audit,
-    item: int,
-    total: int,
-    available: int,
-    reserved: int,
-    ledger_counter: int,
-    held: int,
-    confirmed: int,
-    ledger: int,
-) -> None:
-    live = held + confirmed
-    oversold = max(live - total, 0)
-    found.items.append(Book(item, total, available, held, confirmed, int(ledger), oversold))
+def _wrong(book: Book, reserved: int, counter: int) -> list[str]:
+    """Return a book's discrepancies.
+
+    Args:
+        book: figures that were summed up from the rows.
+        reserved: the item's own counter of reserved units.
+        counter: the item's own counter of the ledger.
+    """
+    live = book.held + book.confirmed
     checks = {
-        f"oversold by {oversold}: {live} of {total} units are held or confirmed": oversold == 0,
-        f"available is negative: {available}": available >= 0,
-        f"available {available} + held {held} + confirmed {confirmed} is not total {total}": (
-            available + live == total
+        f"oversold by {book.oversold}: {live} of {book.total} units are held or confirmed": (
+            book.oversold == 0
         ),
-        f"the ledger adds up to {ledger}, available is {available}": ledger == available,
+        f"available is negative: {book.available}": book.available >= 0,
+        f"available {book.available} + held {book.held} + confirmed {book.confirmed} "
+        f"is not total {book.total}": book.available + live == book.total,
+        f"the ledger adds up to {book.ledger}, available is {book.available}": (
+            book.ledger == book.available
+        ),
         f"the counter of reserved units is {reserved}, the rows add up to {live}": reserved == live,
-        f"the counter of the ledger is {ledger_counter}, the rows add up to {ledger}": (
-            ledger_counter == ledger
+        f"the counter of the ledger is {counter}, the rows add up to {book.ledger}": (
+            counter == book.ledger
         ),
     }
-    found.problems += [f"item {item}: {text}" for text, holds in checks.items() if not holds]
+    return [text for text, holds in checks.items() if not holds]

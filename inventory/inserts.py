@@ -1,6 +1,6 @@
 """SQL inserts that follow the model.
 
-A statement over arrays writes a batch faster than `bulk_create`, but it lists its columns, so a
+One statement writes a batch faster than `bulk_create`, but it lists its columns, so a
 field that a shop adds to its model would be missing. These statements list only the columns that
 they compute; the other columns come from the model, with the values that Django would give them.
 """
@@ -42,7 +42,7 @@ class Insert:
 
     Attributes:
         model: the model whose table is written.
-        given: SQL expression per field name.
+        given: SQL expression per field name, cast to the field's type.
         source: what to select from; must have a column `position` that counts from 1.
     """
 
@@ -66,7 +66,7 @@ class Insert:
         own: list[tuple[str, Make]] = []
         for field in meta.concrete_fields:
             if field.name in self.given:
-                value = self.given[field.name]
+                value = f"({self.given[field.name]})::{_type(field)}"
             elif _left_to_database(field):
                 continue
             elif make := _made_for_each_row(field):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from inventory.metrics import metrics
+from inventory.postgresql.base import lend_connections
 from inventory.redis import circuit, client
 from locking import LockError, LockTimeout, LockUnavailable
 from locking.backends.redis import RedisLock
@@ -37,6 +38,9 @@ class DegradableLock:
     @contextmanager
     def hold(self, of: int) -> Iterator[int | None]:
         """Hold the lock inside the block; yield its fencing token, or None without the lock."""
+        # The holder may need a connection to finish: if callers that wait kept theirs, the pool
+        # could run dry and they would all wait for each other.
+        lend_connections()
         lock = self.make(of)
         asked = time.perf_counter()
         try:

@@ -28,12 +28,16 @@ from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 
 from inventory.models import OutboxMessage
-from inventory.tracing import handling, with_parent
+from inventory.tracing import hooks
 
 log = logging.getLogger(__name__)
 
 Handler = Callable[[Any], None]
 """Receives a message's payload, inside the transaction that will mark it done."""
+
+
+TRACEPARENT = "traceparent"
+"""The member of a message's payload that stores the trace which caused the message."""
 
 
 class NoEffect(Exception):
@@ -55,7 +59,7 @@ hours, it is dead until an operator retries it."""
 
 def emit(topic: str, payload: Any, *, queue: str = "") -> None:
     """Write a message in the current transaction, which must be the one that causes it."""
-    _write([OutboxMessage(topic=topic, queue=queue, payload=with_parent(payload))])
+    _write([OutboxMessage(topic=topic, queue=queue, payload=_with_parent(payload))])
     announce()
 
 
@@ -65,9 +69,16 @@ def emit_once(topic: str, payloads: Mapping[str, Any], *, queue: str = "") -> No
     It is for handlers: no listener is called, as the worker that delivers goes on by itself.
     """
     _write(
-        OutboxMessage(topic=topic, key=key, queue=queue, payload=with_parent(payload))
+        OutboxMessage(topic=topic, key=key, queue=queue, payload=_with_parent(payload))
         for key, payload in payloads.items()
     )
+
+
+def _with_parent(payload: Any) -> Any:
+    """Return a message's payload with the current span in it, if there is one."""
+    if isinstance(payload, dict) and (parent := hooks.parent()):
+        return {**payload, TRACEPARENT: parent}
+    return payload
 
 
 def _write(messages: Iterable[OutboxMessage]) -> None:
@@ -87,7 +98,7 @@ def deliver(
     *,
     at_most_once: Mapping[str, Handler] = MappingProxyType({}),
     queue: str = "",
-    most: int = 1000,
+    limit: int = 1000,
     seconds: float = math.inf,
 ) -> int:
     """Handle the messages that are due; other workers may do so at the same time.
@@ -96,10 +107,10 @@ def deliver(
         handlers: by topic. A message whose topic has no handler counts as failed.
         at_most_once: further handlers, called after the commit that marks the message done, outside
             any transaction. If one raises `NoEffect`, its message is put off like others that
-            failed. After another error or a crash, nobody knows whether it took effect, and it is
-            not repeated.
+            failed. After another error or a crash, it may have taken effect, and it is not
+            repeated.
         queue: whose messages.
-        most: maximum number of messages.
+        limit: maximum number of messages.
         seconds: start no further message after this long.
 
     Returns:
@@ -107,7 +118,7 @@ def deliver(
     """
     done = 0
     end = time.monotonic() + seconds
-    for _ in range(most):
+    for _ in range(limit):
         outcome = _deliver_one(handlers, at_most_once, queue)
         if outcome is None:
             break
@@ -122,9 +133,9 @@ def due(queue: str = "") -> bool:
     return _todo(queue).exists()
 
 
-def upcoming(queue: str, most: int) -> list[Any]:
+def upcoming(queue: str, limit: int) -> list[Any]:
     """Return the payloads of the next messages, so that a handler can read for all at once."""
-    return list(_todo(queue).order_by("not_before").values_list("payload", flat=True)[:most])
+    return list(_todo(queue).order_by("not_before").values_list("payload", flat=True)[:limit])
 
 
 def retry(messages: QuerySet[OutboxMessage]) -> int:
@@ -164,8 +175,10 @@ def _deliver_one(
 
 
 def _handle(handler: Handler, message: OutboxMessage) -> None:
-    with handling(message.topic, message.payload):
-        handler(message.payload)
+    payload = message.payload
+    parent = payload.get(TRACEPARENT, "") if isinstance(payload, dict) else ""
+    with hooks.message(message.topic, parent):
+        handler(payload)
 
 
 def _handle_once(handler: Handler, message: OutboxMessage) -> int:

@@ -8,8 +8,8 @@ from datetime import timedelta
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
-Request = TypeVar("Request")
-Answer = TypeVar("Answer")
+RequestT = TypeVar("RequestT")
+AnswerT = TypeVar("AnswerT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class KeyReused:
 Outcome = Granted | SoldOut | LimitReached | KeyReused
 
 
-class Ticket(Generic[Request, Answer]):
+class Ticket(Generic[RequestT, AnswerT]):
     """A request on its way through queue, decision and write, which fill in its answer.
 
     Attributes:
@@ -99,11 +99,11 @@ class Ticket(Generic[Request, Answer]):
 
     __slots__ = ("answer", "request")
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: RequestT) -> None:
         self.request = request
-        self.answer: Answer | BaseException | None = None
+        self.answer: AnswerT | BaseException | None = None
 
-    def result(self) -> Answer | None:
+    def result(self) -> AnswerT | None:
         """Return the answer, or raise it."""
         if isinstance(self.answer, BaseException):
             raise self.answer

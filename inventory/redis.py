@@ -174,10 +174,10 @@ class Nodes:
 def _run_id(connection: Any) -> bytes:
     connection.send_command("INFO", "server", check_health=False)
     try:
-        told = connection.read_response()
+        answer = connection.read_response()
     except ResponseError:
         return b""  # a server without an id may be another one each time
-    found = RUN_ID.search(told if isinstance(told, bytes) else str(told).encode())
+    found = RUN_ID.search(answer if isinstance(answer, bytes) else str(answer).encode())
     return found[1] if found else b""
 
 

@@ -25,7 +25,7 @@ from inventory import sql
 from inventory.models import Reservation
 from inventory.outcomes import Level
 from inventory.selling import guard
-from inventory.selling.commit import Refused, execute_and_commit
+from inventory.selling.commit import ConditionFailed, execute_and_commit
 from inventory.selling.hint import hint
 
 State = Reservation.State
@@ -48,16 +48,10 @@ class Released:
     kept: int = field(default=0, compare=False)
 
 
-# In order of id, as wherever several items are locked, which rules out deadlocks.
-LOCK_ITEMS: LiteralString = """
-SELECT available FROM inventory_item WHERE id = ANY(%(items)s::bigint[]) ORDER BY id
-FOR NO KEY UPDATE
-"""
-
 # Ends the message before its COMMIT if an item is sold out.
 LOCK_ITEMS_ON_SALE: LiteralString = (
     "SAVEPOINT release;"
-    f"WITH item AS ({LOCK_ITEMS}) SELECT inventory_require(min(available) > 0) FROM item"
+    f"WITH item AS ({guard.LOCK_ITEMS}) SELECT inventory_require(min(available) > 0) FROM item"
 )
 
 # The quotas follow the items, as in a batch that sells.
@@ -149,10 +143,10 @@ def _write(
                 texts = _filled_in(cursor, [LOCK_ITEMS_ON_SALE, RELEASE], parameters, changes)
                 execute_and_commit(cursor, texts)
                 return _levels(cursor, back)
-            except Refused:
+            except ConditionFailed:
                 with connection.wrap_database_errors:
                     cursor.execute("ROLLBACK TO SAVEPOINT release")
-        texts = _filled_in(cursor, [LOCK_ITEMS, RELEASE], parameters, changes)
+        texts = _filled_in(cursor, [guard.LOCK_ITEMS, RELEASE], parameters, changes)
         with connection.wrap_database_errors:
             cursor.execute(";".join(texts).encode())
         levels = _levels(cursor, back)
@@ -161,26 +155,26 @@ def _write(
     return levels
 
 
-def _parameters(released: Iterable[Released]) -> dict[str, str]:
+def _parameters(released: Iterable[Released]) -> dict[str, list[int]]:
     parts = [each for each in released if each.kept]
     given: Counter[tuple[int, int]] = Counter()  # an UPDATE changes each row once
     for each in released:
         given[each.scope, each.buyer] += each.quantity
     return {
-        "items": sql.array({each.item for each in released}),
-        "whole": sql.array([each.reservation for each in released if not each.kept]),
-        "parts": sql.array([each.reservation for each in parts]),
-        "part_units": sql.array([each.quantity for each in parts]),
-        "scopes": sql.array([scope for scope, _ in given]),
-        "buyers": sql.array([buyer for _, buyer in given]),
-        "units": sql.array(given.values()),
+        "items": [*{each.item for each in released}],
+        "whole": [each.reservation for each in released if not each.kept],
+        "parts": [each.reservation for each in parts],
+        "part_units": [each.quantity for each in parts],
+        "scopes": [scope for scope, _ in given],
+        "buyers": [buyer for _, buyer in given],
+        "units": [*given.values()],
     }
 
 
 def _filled_in(
     cursor: psycopg.ClientCursor,
     statements: Iterable[LiteralString],
-    parameters: Mapping[str, str],
+    parameters: Mapping[str, Sequence[int]],
     changes: Iterable[tuple[LiteralString, int, int]],
 ) -> list[str]:
     """Return the statements and the changes of items with their parameters filled in."""

@@ -11,12 +11,12 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from inventory.models import BuyerQuota, Item, Reservation, StockMovement
-from inventory.outcomes import Level, OnGranted, Outcome, Purchase
+from inventory.outcomes import Granted, KeyReused, Level, OnGranted, Outcome, Purchase
 from inventory.release import Released, releasing
 from inventory.selling import guard
-from inventory.selling.cart import reserve_many
+from inventory.selling.cart import NotReserved, reserve_inside, reserve_many
 from inventory.selling.hint import hint
-from inventory.selling.replay import find
+from inventory.selling.rules import Known
 from inventory.selling.seller import seller
 
 State = Reservation.State
@@ -44,6 +44,13 @@ def reserve(purchase: Purchase, on_granted: OnGranted) -> Outcome:
     return seller().sell(purchase, on_granted)
 
 
+def find(purchase: Purchase) -> Granted | KeyReused | None:
+    """Return the earlier answer to a purchase's key; None if the key is new."""
+    known = Reservation.objects.filter(buyer=purchase.buyer, key=purchase.key)
+    row = known.values_list("pk", "item", "scope", "quantity").first()
+    return Known(*row).answer(purchase) if row else None
+
+
 def stock(name: str, units: int) -> Item:
     """Create an item with that many units in stock."""
     with transaction.atomic():
@@ -67,6 +74,19 @@ def restock(item: int, units: int) -> Level:
     return level
 
 
+def write_off(item: int, units: int) -> Level:
+    """Remove unsold units from an item.
+
+    Raises:
+        guard.OutOfStock: fewer are available.
+        guard.NoSuchItem: no such item.
+    """
+    with transaction.atomic():
+        level = guard.remove(item, units)
+        transaction.on_commit(lambda: hint().publish(item, level))
+    return level
+
+
 def confirm(reservation: int, *, late: bool = False) -> bool:
     """Make a held reservation final. Must run in the caller's transaction.
 
@@ -84,7 +104,7 @@ def confirm(reservation: int, *, late: bool = False) -> bool:
     return held.update(state=State.CONFIRMED) == 1
 
 
-class OutOfReach(Exception):
+class NotReclaimable(Exception):
     """Released units cannot be reclaimed: they are sold, or the buyer has reached the limit."""
 
 
@@ -100,7 +120,7 @@ def reclaiming(reservations: Iterable[int]) -> Iterator[None]:
         reservations: ids.
 
     Raises:
-        OutOfReach: too few units are left, the buyer is at the limit, or one is not released.
+        NotReclaimable: too few units are left, the buyer is at the limit, or one is not released.
     """
     _require_transaction()
     wanted = set(reservations)
@@ -108,7 +128,7 @@ def reclaiming(reservations: Iterable[int]) -> Iterator[None]:
     fields = ("item", "buyer", "scope", F("quantity") - F("returned"))
     found = list(released.select_for_update(no_key=True).order_by("pk").values_list(*fields))
     if len(found) < len(wanted):
-        raise OutOfReach
+        raise NotReclaimable
     yield
     units: Counter[int] = Counter()
     for item, _, _, quantity in found:
@@ -116,7 +136,7 @@ def reclaiming(reservations: Iterable[int]) -> Iterator[None]:
     try:
         levels = {item: guard.take(item, units[item], reason=RECLAIM) for item in sorted(units)}
     except guard.OutOfStock as error:
-        raise OutOfReach from error
+        raise NotReclaimable from error
     for _, buyer, scope, quantity in found:
         _count(scope, buyer, quantity)
     released.update(state=State.CONFIRMED)
@@ -126,7 +146,7 @@ def reclaiming(reservations: Iterable[int]) -> Iterator[None]:
 def _count(scope: int, buyer: int, units: int) -> None:
     quota = BuyerQuota.objects.filter(scope=scope, buyer=buyer, used__lte=F("allowed") - units)
     if not quota.update(used=F("used") + units):
-        raise OutOfReach
+        raise NotReclaimable
 
 
 def may_come_back(item: int) -> bool:
@@ -134,10 +154,10 @@ def may_come_back(item: int) -> bool:
     return Reservation.objects.filter(item=item, state=State.HELD).exists()
 
 
-def due(most: int = 500) -> list[int]:
+def due(limit: int = 500) -> list[int]:
     """Return held reservations past their deadline by the database's clock, oldest first."""
     found = Reservation.objects.filter(state=State.HELD, deadline__lte=Now()).order_by("deadline")
-    return list(found.values_list("pk", flat=True)[:most])
+    return list(found.values_list("pk", flat=True)[:limit])
 
 
 def due_of(reservations: Iterable[int]) -> list[int]:
@@ -157,7 +177,8 @@ def _require_transaction() -> None:
 
 
 __all__ = [
-    "OutOfReach",
+    "NotReclaimable",
+    "NotReserved",
     "Released",
     "confirm",
     "due",
@@ -167,7 +188,9 @@ __all__ = [
     "reclaiming",
     "releasing",
     "reserve",
+    "reserve_inside",
     "reserve_many",
     "restock",
     "stock",
+    "write_off",
 ]

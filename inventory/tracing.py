@@ -14,9 +14,6 @@ from typing import Any
 
 from inventory.outcomes import PurchaseTicket
 
-TRACEPARENT = "traceparent"
-"""The member of a message's payload that stores the trace which caused the message."""
-
 
 def _no_message(_topic: str, _parent: str) -> AbstractContextManager[object]:
     return nullcontext()
@@ -43,16 +40,3 @@ class Hooks:
 
 
 hooks = Hooks()
-
-
-def with_parent(payload: Any) -> Any:
-    """Return a message's payload with the current span in it, if there is one."""
-    if isinstance(payload, dict) and (parent := hooks.parent()):
-        return {**payload, TRACEPARENT: parent}
-    return payload
-
-
-def handling(topic: str, payload: Any) -> AbstractContextManager[object]:
-    """Span the handler of a message."""
-    parent = payload.get(TRACEPARENT, "") if isinstance(payload, dict) else ""
-    return hooks.message(topic, parent)

@@ -10,7 +10,8 @@ from shop.settings import INSTALLED_APPS, LOGGING, TEMPLATES
 
 DATA_DIR = demo.data_folder()
 
-INSTALLED_APPS = [*INSTALLED_APPS, "lab"]
+# The lab before the course, whose pages get the shop's frame (lab/templates/course/base.html).
+INSTALLED_APPS = [*INSTALLED_APPS, "lab", "course"]
 ROOT_URLCONF = "lab.urls"
 # Templates that extend the shop's of the same name.
 TEMPLATES = [{**TEMPLATES[0], "DIRS": [demo.PROJECT / "lab/demo/templates"]}]

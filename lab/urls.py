@@ -28,7 +28,7 @@ urlpatterns = [
     path("orders/<int:order>/mails/<slug:kind>/", mails.one, name="mail"),
     path("docs/site/<path:path>", site.page),
     path("docs/site/", site.page, {"path": ""}),
-    path("locks/", include("lab.locks.pages.urls")),
+    path("locks/", include("course.urls")),
     path("room/", views.room, name="room"),
     path("room/token", views.token, name="room-token"),
     path("room/replay/", views.replay, name="room-replay"),

@@ -7,8 +7,11 @@ A handle names a lock; `acquire` returns a lease (`locking.leases`); errors and 
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from abc import ABC, abstractmethod
+from collections.abc import Coroutine
+from types import FrameType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from locking.leases import Held, Lease, LeaseState, LostEvent
@@ -51,7 +54,7 @@ __all__ = [
 
 
 class Handle:
-    """What a lock's blocking and asyncio handles share: the leases of the calling thread or task.
+    """What a lock's blocking and asyncio handles share: the leases acquired by the handle.
 
     Cheap to construct; sends nothing before `acquire`.  All handles of one name on one server
     exclude each other, in any process; also two handles in one thread.
@@ -71,23 +74,22 @@ class Handle:
         def _caller() -> object:
             """Return the calling thread or task."""
 
-    def _latest(self) -> Any:
-        lease = self._held.latest(self._caller())
-        if lease is None:
-            raise self._not_held()
-        return lease
+    def __repr__(self) -> str:
+        lease = self._held.live()
+        held = f"holds {lease!r}" if lease is not None else "holds no lease"
+        return f"<{type(self).__name__} {self.name!r} on {self.server_address()}, {held}>"
 
     def _not_held(self) -> LockNotHeld:
         return LockNotHeld(f"{self._caller()!r} holds no lease of {self.name!r} by this handle")
 
-    def _entered(self, error: BaseException | None) -> Any:
-        """Return the lease of the `with` block that ends with `error`.
+    def _left(self, frame: FrameType, error: BaseException | None) -> Any:
+        """Return the lease of the frame's `with` block, which ends with `error`.
 
         If the body has released it already, raises `LockNotHeld`; adds a note to `error` instead if
         the body raised, and returns None.
         """
-        lease = self._held.leave(self._caller())
-        if lease is not None and not lease.released:
+        lease = self._held.leave(frame, self._caller())
+        if lease is not None and (lease._handed_on or not lease.released):
             return lease
         problem = self._not_held()
         if error is None:
@@ -123,21 +125,26 @@ class Lock(Handle, ABC):
 
     @property
     def lease(self) -> Lease:
-        """The lease that this thread acquired last; raises `LockNotHeld` if it holds none."""
-        found: Lease = self._latest()
+        """The lease that this thread acquired last by this handle, or else the handle's latest.
+
+        Raises `LockNotHeld` if there is none, and in a thread that has just acquired in vain.
+        """
+        found: Lease | None = self._held.latest(self._caller())
+        if found is None:
+            raise self._not_held()
         return found
 
     def release(self) -> None:
-        """Release this thread's lease; raises `LockNotHeld` and what `Lease.release` raises."""
+        """Release the handle's `lease`; raises `LockNotHeld` and what `Lease.release` raises."""
         self.lease.release()
 
     def extend(self, seconds: float) -> None:
-        """Extend this thread's lease; raises `LockNotHeld` and what `Lease.extend` raises."""
+        """Extend the handle's `lease`; raises `LockNotHeld` and what `Lease.extend` raises."""
         self.lease.extend(seconds)
 
     def owned(self) -> bool:
         """Return whether this thread holds the lock by this handle."""
-        lease = self._held.latest(threading.current_thread())
+        lease = self._held.own(threading.current_thread())
         return lease is not None and lease.remaining() > 0
 
     def locked(self) -> bool:
@@ -145,11 +152,11 @@ class Lock(Handle, ABC):
         return self.owner() is not None
 
     def __enter__(self) -> Lease:
-        lease: Lease = self._held.enter(self._caller(), self.acquire())
+        lease: Lease = self._held.enter(sys._getframe(1), self._caller(), self.acquire())
         return lease
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        lease = self._entered(error)
+        lease = self._left(sys._getframe(1), error)
         if lease is not None:
             lease.__exit__(kind, error, traceback)
 
@@ -167,6 +174,10 @@ class Lock(Handle, ABC):
         The holder notices at its next renewal, extension or release.  `reason` is logged.
         """
         raise LockUnsupported(f"{type(self).__name__} cannot revoke a lock")
+
+    def resume(self, ident: str) -> Lease:
+        """See `Lease.resume`."""
+        raise LockUnsupported(f"the leases of a {type(self).__name__} cannot be resumed")
 
 
 class AsyncLease(Protocol):
@@ -196,21 +207,37 @@ class AsyncLock(Handle, ABC):
 
     @property
     def lease(self) -> Any:
-        """The lease that this task acquired last; raises `LockNotHeld` if it holds none."""
-        return self._latest()
+        """The lease that this task acquired last by this handle; raises `LockNotHeld` without it.
+
+        That of a task that did nothing else, as `asyncio.wait_for` makes them, is any task's.
+        """
+        lease = self._held.own(self._caller())
+        if lease is None:
+            raise self._not_held()
+        return lease
 
     async def release(self) -> None:
-        """Release this task's lease; raises `LockNotHeld` and what the lease's release raises."""
+        """Release the handle's `lease`; raises `LockNotHeld` and what that raises."""
         await self.lease.release()
 
     async def extend(self, seconds: float) -> None:
-        """Extend this task's lease; raises `LockNotHeld` and what the lease's extend raises."""
+        """Extend the handle's `lease`; raises `LockNotHeld` and what the lease's extend raises."""
         await self.lease.extend(seconds)
 
-    async def __aenter__(self) -> Any:
-        return self._held.enter(self._caller(), await self.acquire())
+    # The methods of `async with` are called by the block's frame, but run by the event loop.
 
-    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        lease = self._entered(error)
+    def __aenter__(self) -> Coroutine[Any, Any, Any]:
+        return self._enter(sys._getframe(1))
+
+    async def _enter(self, frame: FrameType) -> Any:
+        return self._held.enter(frame, self._caller(), await self.acquire())
+
+    def __aexit__(
+        self, kind: object, error: BaseException | None, traceback: object
+    ) -> Coroutine[Any, Any, None]:
+        return self._leave_block(sys._getframe(1), error)
+
+    async def _leave_block(self, frame: FrameType, error: BaseException | None) -> None:
+        lease = self._left(frame, error)
         if lease is not None:
-            await lease.__aexit__(kind, error, traceback)
+            await lease.__aexit__(type(error), error, None)

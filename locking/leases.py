@@ -10,7 +10,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 from math import inf
-from typing import Any, ClassVar, Self
+from types import CodeType, FrameType
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from locking.terms import (
     MAX_LEASE,
@@ -24,55 +25,103 @@ from locking.terms import (
     lease_length,
 )
 
+if TYPE_CHECKING:
+    from locking.base import Lock
+
 
 class _Owned(list["LeaseState"]):
-    """The leases that one thread or task holds by one handle, the latest last."""
+    """The leases that a handle keeps for one thread or task, the latest last."""
 
-    __slots__ = ("__weakref__", "entered")
+    __slots__ = ("__weakref__",)
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.entered: list[Any] = []
-        """The leases of its `with` blocks, the innermost last."""
+
+class _Block(NamedTuple):
+    """An open `with` block of a handle: its frame and code, its thread or task, and its lease."""
+
+    frame: int
+    code: CodeType
+    caller: Callable[[], object]
+    lease: Any
 
 
 class Held:
-    """The leases that a handle's threads or tasks hold.
+    """The leases of a handle, by who acquired them and by `with` block.
 
     The handle keeps a lease alive, so that `handle.acquire()` followed by `handle.release()` works,
-    for as long as the thread or task that acquired it exists.  The lease refers to the record, and
-    to its owner, weakly, so that all of them end when the program drops them.
+    for as long as the thread or task exists that acquired it.  The lease refers to the record
+    weakly, so that all of them end when the program drops them.
     """
 
-    __slots__ = ("_by_owner",)
+    __slots__ = ("_blocks", "_by_caller", "_for_anyone", "_in_vain", "_newest")
 
     def __init__(self) -> None:
-        self._by_owner: weakref.WeakKeyDictionary[Any, _Owned] = weakref.WeakKeyDictionary()
+        self._by_caller: weakref.WeakKeyDictionary[Any, _Owned] = weakref.WeakKeyDictionary()
+        self._for_anyone = _Owned()
+        self._newest: list[weakref.ref[LeaseState]] = []
+        self._in_vain: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._blocks: list[_Block] = []
 
-    def add(self, owner: object, lease: LeaseState) -> None:
-        """Record a granted lease of the calling thread or task."""
-        mine = self._by_owner.get(owner)
-        if mine is None:  # only the owner itself adds its first one
-            mine = self._by_owner[owner] = _Owned()
+    def add(self, caller: object | None, lease: LeaseState) -> None:
+        """Record a granted lease; a `caller` of None: a task that did nothing but acquire it."""
+        if caller is None:
+            mine: _Owned | None = self._for_anyone
+        else:
+            mine = self._by_caller.get(caller)
+            if self._in_vain:
+                self._in_vain.discard(caller)
+        if mine is None:  # only the caller itself adds its first one
+            mine = self._by_caller[caller] = _Owned()
         elif mine:
             mine[:] = [each for each in mine if each.remaining() > 0]
         mine.append(lease)
         lease._home = weakref.ref(mine)
+        if len(self._newest) > 7:
+            self._newest = [ref for ref in self._newest if _is_live(ref())]
+        self._newest.append(weakref.ref(lease))
 
-    def latest(self, owner: object) -> Any:
-        """Return the owner's latest lease that it has not released; None if there is none."""
-        mine = self._by_owner.get(owner)
+    def failed(self, caller: object) -> None:
+        """Record that the caller asked and got nothing: it must not release another's lease."""
+        self._in_vain.add(caller)
+
+    def own(self, caller: object) -> Any:
+        """Return the latest lease that the caller acquired and that is not released, or None."""
+        mine = self._by_caller.get(caller) or self._for_anyone
         return mine[-1] if mine else None
 
-    def enter(self, owner: object, lease: Any) -> Any:
-        """Record that a `with` block of the handle begins with a lease; return the lease."""
-        self._by_owner[owner].entered.append(lease)
+    def latest(self, caller: object) -> Any:
+        """Return the caller's latest lease, or else the handle's, which it may have been handed."""
+        own = self.own(caller)
+        if own is None and caller not in self._in_vain:
+            return self.live()
+        return own
+
+    def live(self) -> Any:
+        """Return the handle's latest valid lease, whoever acquired it; None if there is none."""
+        leases = (ref() for ref in reversed(self._newest))
+        return next((lease for lease in leases if _is_live(lease)), None)
+
+    def enter(self, frame: FrameType, caller: object, lease: Any) -> Any:
+        """Record that the frame's `with` block of the handle begins; return its lease."""
+        self._blocks.append(_Block(id(frame), frame.f_code, weakref.ref(caller), lease))
         return lease
 
-    def leave(self, owner: object) -> Any:
-        """Return the lease of the owner's innermost `with` block, which ends; None without one."""
-        mine = self._by_owner.get(owner)
-        return mine.entered.pop() if mine is not None and mine.entered else None
+    def leave(self, frame: FrameType, caller: object) -> Any:
+        """Return the lease of the innermost `with` block of the frame, which ends; None without it.
+
+        A generator's frame may end its block in another thread than it began.  An `ExitStack` has
+        another frame: then the block is the latest of the caller, or else the handle's oldest.
+        """
+        blocks = self._blocks[::-1]
+        here = [each for each in blocks if (each.frame, each.code) == (id(frame), frame.f_code)]
+        found = here or [each for each in blocks if each.caller() is caller] or blocks[-1:]
+        if not found:
+            return None
+        self._blocks.remove(found[0])
+        return found[0].lease
+
+
+def _is_live(lease: LeaseState | None) -> bool:
+    return lease is not None and lease.remaining() > 0
 
 
 def _nowhere() -> None:
@@ -118,8 +167,8 @@ class LeaseState:
     """The client-side state of a lease; the base of the blocking and the asyncio leases."""
 
     __slots__ = (
-        "__weakref__", "_deadline", "_granted_at", "_guard", "_home", "_lost_reason", "_over",
-        "_released", "_releasing", "clock", "hooks", "name", "token",
+        "__weakref__", "_deadline", "_granted_at", "_guard", "_handed_on", "_home", "_lost_reason",
+        "_over", "_released", "_releasing", "clock", "hooks", "name", "token",
     )  # fmt: skip
 
     longest: ClassVar[float] = MAX_LEASE
@@ -149,13 +198,14 @@ class LeaseState:
         self._deadline = (self._granted_at if sent_at is None else sent_at) + seconds
         self._released = False
         self._releasing = False
+        self._handed_on = False
         self._lost_reason = ""
         self._over: threading.Event | None = None
         self._guard = threading.Lock()
         self._home: Callable[[], _Owned | None] = _nowhere  # until its handle has recorded it
 
     def __del__(self) -> None:
-        if self._home is _nowhere or self._releasing or self._lost_reason:
+        if self._home is _nowhere or self._releasing or self._handed_on or self._lost_reason:
             return
         if not sys.is_finalizing():
             warnings.warn(
@@ -165,6 +215,34 @@ class LeaseState:
                 stacklevel=2,
                 source=self,
             )
+
+    def __repr__(self) -> str:
+        kind, token = type(self).__name__, "" if self.token is None else f", token {self.token}"
+        if self._handed_on:
+            state = "handed on"
+        elif self._is_lost():
+            state = f"lost: {self._lost_reason}"
+        elif self._released:
+            state = "released"
+        else:
+            state = f"held for {self.remaining():.1f} s"
+        return f"<{kind} of {self.name!r}{token}, {state}>"
+
+    @property
+    def id(self) -> str:
+        """The text with which `Lease.resume` takes this lease over, in any process."""
+        raise LockUnsupported(f"a {type(self).__name__} cannot be resumed elsewhere")
+
+    def hand_on(self) -> str:
+        """Give the lease up to whoever resumes it by the returned id; send nothing.
+
+        It is no longer renewed, so it must be resumed before it ends; `release` does nothing.
+        """
+        ident = self.id
+        self.check()
+        self._handed_on = True
+        self._end()
+        return ident
 
     @property
     def lost(self) -> LostEvent:
@@ -187,7 +265,8 @@ class LeaseState:
         if self._is_lost():
             raise LockLost(f"the lease of {self.name!r} is lost: {self._lost_reason}")
         if self._released:
-            raise LockLost(f"the lease of {self.name!r} was already released")
+            how = "handed on" if self._handed_on else "already released"
+            raise LockLost(f"the lease of {self.name!r} was {how}")
 
     def mark_lost(self, reason: str) -> None:
         """Mark the lease as lost, once; for backends and their renewal."""
@@ -231,17 +310,24 @@ class LeaseState:
             self.mark_lost("the server no longer knows it")
         self.check()
 
-    def _note_release(self, ours: bool) -> None:
-        if not ours:
-            self.mark_lost("the server no longer knows it")
+    def _end(self) -> None:
         with self._guard:
             self._released = True
         if self._over is not None:
             self._over.set()
+        self._leave_home()
+
+    def _leave_home(self) -> None:
+        """Let the handle no longer keep the lease alive."""
         home = self._home()
         if home is not None:
             with suppress(ValueError):  # another acquire has found it expired and removed it
                 home.remove(self)
+
+    def _note_release(self, ours: bool) -> None:
+        if not ours:
+            self.mark_lost("the server no longer knows it")
+        self._end()
         self.hooks.held(self.name, self.clock.monotonic() - self._granted_at)
         if self._lost_reason:
             raise LockLost(f"the lease of {self.name!r} is lost: {self._lost_reason}")
@@ -295,6 +381,16 @@ class Lease(LeaseState, ABC):
     @abstractmethod
     def _extend(self, seconds: float) -> bool:
         """Ask the server to expire the lease `seconds` from now; return False if it was lost."""
+
+    @staticmethod
+    def resume(lock: Lock, ident: str) -> Lease:
+        """Take over the lease whose `id` is `ident`, with its token, for as long as `lock`'s.
+
+        Whoever held it has lost it from then on, so that one id never admits two.  Raises
+        `LockLost` if it has ended or was resumed before, `LockUnavailable`, `LockUnsupported`, and
+        ValueError if it is not the id of a lease of this lock.
+        """
+        return lock.resume(ident)
 
     def __enter__(self) -> Self:
         return self

@@ -117,12 +117,6 @@ class Renewer:
         if server is not None:
             server.entries.pop(key, None)
 
-    def leases(self, server: object) -> list[Renewable]:
-        """Return the registered leases on a server."""
-        known = self._servers.get(id(server))
-        entries = list(known.entries.values()) if known else []
-        return [lease for entry in entries if (lease := entry.lease()) is not None]
-
     def _start_worker(self, server: _Server, predecessor: _Worker | None) -> _Worker:
         if predecessor is not None:
             server.workers.pop("one", None)

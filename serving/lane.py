@@ -40,7 +40,7 @@ def allows_lane(cfg: Any) -> bool:
     return usual and not cfg.is_ssl and not os.environ.get("SCRIPT_NAME")
 
 
-class Answer:
+class Response:
     """What an application answers, until it is sent."""
 
     status = ""
@@ -162,14 +162,14 @@ class LaneWorker(GeventWorker):
         return environ
 
     def _answer(self, call: Call, environ: dict[str, Any], sock: Any) -> None:
-        answer = Answer()
-        parts = self.wsgi(environ, answer.start)
+        response = Response()
+        parts = self.wsgi(environ, response.start)
         try:
             rest = iter(parts)
             body = next(rest, b"")
-            packet = answer.packet(body, close=call.should_close())
+            packet = response.packet(body, close=call.should_close())
             if packet is None:
-                self._stream(call, answer, chain((body,), rest), sock)
+                self._stream(call, response, chain((body,), rest), sock)
             else:
                 # Nearly always all of it; gevent's `sendall` takes four calls to find that out.
                 sent = sock.send(packet)
@@ -179,11 +179,11 @@ class LaneWorker(GeventWorker):
             if hasattr(parts, "close"):
                 parts.close()
 
-    def _stream(self, call: Call, answer: Answer, parts: Iterable[bytes], sock: Any) -> None:
+    def _stream(self, call: Call, pending: Response, parts: Iterable[bytes], sock: Any) -> None:
         """Send an answer as gunicorn does."""
         response = wsgi.Response(call, sock, self.cfg)
         try:
-            response.start_response(answer.status, answer.headers)
+            response.start_response(pending.status, pending.headers)
             for part in parts:
                 response.write(part)
             response.close()

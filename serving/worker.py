@@ -2,7 +2,7 @@
 
 The kernel completes connections before a process accepts them. If the last process that listens
 closes the port, the kernel resets those in its queue, and a proxy that has sent a POST on one must
-not repeat it elsewhere. So a worker that is told to stop first lets the kernel drop new
+not repeat it elsewhere. So a worker that is to stop first lets the kernel drop new
 connections, then accepts what is queued, and only then closes. The proxy's kernel repeats a
 dropped connection after a second and is refused; the proxy, which has sent nothing, takes the next
 replica.
@@ -115,7 +115,7 @@ class Worker(LaneWorker):
     def _drain(self) -> None:
         if sys.platform != "linux":
             return
-        # The master closes the port before it stops the workers, unless all were told at once.
+        # The master closes the port before it stops the workers, unless all got the signal at once.
         gevent.sleep(HANDSHAKE)
         ports = [each for each in self.sockets if each.family != socket.AF_UNIX]
         if self.from_systemd or any(is_open_in(self.ppid, port) for port in ports):

@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import Any, ClassVar
 
 from django import forms
+from django.conf import settings
 from django.contrib import admin, messages
 from django.contrib.admin.models import LogEntry
 from django.db.models import QuerySet
@@ -24,8 +25,8 @@ from shop.orders.models import Order, OrderEvent, OrderLine
 from shop.payments.models import Payment, Refund
 from shop.payments.provider import PaymentUnknown
 
-admin.site.site_header = "Flash sale administration"
-admin.site.site_title = "Flash sale"
+admin.site.site_header = f"{settings.SHOP_NAME} administration"
+admin.site.site_title = settings.SHOP_NAME
 admin.site.index_title = "Catalogue, stock and orders"
 
 
@@ -214,7 +215,7 @@ class OrderAdmin(Amounts, ReadOnly):
         "=lines__reservation__key",
     )
     ordering = ("-id",)
-    fields = ("buyer", "money", "back", "status", "pay_before", "created")
+    fields = ("buyer", *Order.DETAILS, "money", "back", "status", "pay_before", "created")
     readonly_fields = ("money", "back")
     inlines = (LinesInline, EventsInline, PaymentsInline)
     actions = ("fulfil",)

@@ -57,6 +57,7 @@ VARIABLES = (
     Variable("DB_POOL_MIN", "1", "database connections kept open per process"),
     Variable("DB_COMMIT_SECONDS", "5", "seconds until an unconfirmed commit is unknown; 0: never"),
     Variable("PGOPTIONS", "", "further settings of database sessions, such as -c lock_timeout=5s"),
+    Variable("SHOP_NAME", "Flash sale", "the shop's name, on pages, in mails, API and admin"),
     Variable("SHOP_CURRENCY", "CNY", "currency (ISO 4217) of products and sales that name none"),
     Variable("RATE_LIMIT", "20", "purchases per second per buyer and process; demo: no limit"),
     Variable("INVENTORY_MAX_BATCH", "256", "most purchases in one transaction"),

@@ -122,6 +122,7 @@ INVENTORY_MAX_WAITING = environment.number("INVENTORY_MAX_WAITING")
 INVENTORY_MAX_WAIT = environment.number("INVENTORY_MAX_WAIT")
 
 # --- The shop -----------------------------------------------------------------------------------
+SHOP_NAME = environment.text("SHOP_NAME")
 SHOP_RATE_LIMIT = environment.number("RATE_LIMIT")
 
 CURRENCY = environment.text("SHOP_CURRENCY")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from inventory.postgresql.shares import Share, borrowing_from
+from inventory.postgresql.shares import Share
 
 PURCHASES = Share("purchases", 6 / 16)
 """A batch needs one connection, a cart another one."""
@@ -46,27 +46,3 @@ def of_page(environ: dict[str, Any]) -> Share:
         if _ORDERS_FORMS.match(path):
             return ORDERS
     return READERS
-
-
-class Serving:
-    """A context manager around a request: lets it use its share, once it is its turn.
-
-    A class, because a generator would take several times as long, for every purchase.
-    """
-
-    __slots__ = ("_share",)
-
-    def __init__(self, share: Share) -> None:
-        self._share = share
-
-    def __enter__(self) -> None:
-        borrowing_from.set(self._share)
-        if turns and self._share is PURCHASES:
-            turns.urgent += 1
-        elif turns and self._share is READERS:
-            turns.wait()
-
-    def __exit__(self, *error: object) -> None:
-        borrowing_from.set(None)
-        if turns and self._share is PURCHASES:
-            turns.urgent -= 1

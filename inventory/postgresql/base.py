@@ -19,13 +19,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
 from typing import Any, ClassVar
 
 import psycopg
-from django.db import OperationalError
+from django.db import OperationalError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.postgresql import base
+from django.db.backends.signals import connection_created
+from django.dispatch import receiver
 from django.utils.functional import cached_property
 from psycopg.pq import TransactionStatus
 from psycopg_pool import ConnectionPool
@@ -62,7 +65,8 @@ class DatabaseWrapper(base.DatabaseWrapper):
         share = borrowing_from.get()
         if share is None or not self.settings_dict["OPTIONS"].get("pool"):
             return self._djangos_pool()
-        return self._connection_pools.get(self._key(share)) or self._open(share)
+        key = f"{self.alias}/{share.name}"
+        return self._connection_pools.get(key) or self._open(key, share)
 
     def pools(self) -> list[ConnectionPool[Any]]:
         """Return all pools of this process for this database: the shares', and Django's own."""
@@ -86,12 +90,9 @@ class DatabaseWrapper(base.DatabaseWrapper):
         pool: ConnectionPool[Any] | None = super().pool  # type: ignore[misc]  # not in the stubs
         return pool
 
-    def _key(self, share: Share) -> str:
-        return f"{self.alias}/{share.name}"
-
-    def _open(self, share: Share) -> ConnectionPool[Any] | None:
+    def _open(self, key: str, share: Share) -> ConnectionPool[Any] | None:
         # Django makes one pool per alias, from the settings of the connection that asks for it.
-        part = self.copy(self._key(share))
+        part = self.copy(key)
         options = part.settings_dict["OPTIONS"]
         options["pool"] = share.options(options["pool"])
         return part._djangos_pool()
@@ -150,3 +151,30 @@ def commit_bounded(wrapper: BaseDatabaseWrapper) -> Iterator[None]:
         raise
     finally:
         del connection.wait
+
+
+_connected: ContextVar[bool] = ContextVar("connected", default=False)
+"""Whether this thread has connected since it last returned its connections to the pool."""
+
+
+@receiver(connection_created)
+def _note_connection(**_: Any) -> None:
+    _connected.set(True)
+
+
+def lend_connections() -> None:
+    """Return this thread's connections to the pool before it waits.
+
+    If requests kept a connection while they wait for a batch, the pool could run dry, and the
+    leader would wait for a connection that only its own batch could free.
+    """
+    if not _connected.get():
+        return  # as most requests, which should not pay for a look at all of them
+    _connected.set(False)
+    for existing in connections.all(initialized_only=True):
+        if existing.connection is None:
+            continue
+        if existing.in_atomic_block:
+            _connected.set(True)
+        else:
+            existing.close()

@@ -34,8 +34,7 @@ LOCK_ITEM: LiteralString = (
 READ_BATCH: LiteralString = """
 SELECT request.buyer, request.key, request.scope,
        known.id, known.item_id, known.scope, known.quantity, quota.used
-FROM unnest(%(buyers)s::bigint[], %(keys)s::uuid[], %(scopes)s::bigint[])
-    AS request (buyer, key, scope)
+FROM json_to_recordset(%(asked)s) AS request (buyer bigint, key uuid, scope bigint)
 LEFT JOIN inventory_reservation AS known
        ON known.buyer = request.buyer AND known.key = request.key
 LEFT JOIN inventory_buyerquota AS quota
@@ -56,9 +55,9 @@ RESERVATION = {
 # the limit is missing from the count.
 WRITE_BATCH = """
 WITH request AS (
-    SELECT * FROM unnest(%(scopes)s::bigint[], %(buyers)s::bigint[], %(keys)s::uuid[],
-                         %(quantities)s::int[], %(limits)s::int[], %(holds)s::float8[])
-        WITH ORDINALITY AS request (scope, buyer, key, quantity, allowed, hold, position)
+    SELECT *, ordinality AS position FROM ROWS FROM (json_to_recordset(%(purchases)s) AS (
+        scope bigint, buyer bigint, key uuid, quantity int, allowed int, hold float8
+    )) WITH ORDINALITY
 ), counted AS (
     INSERT INTO inventory_buyerquota AS quota (scope, buyer, used, allowed)
     SELECT scope, buyer, sum(quantity), max(allowed) FROM request GROUP BY scope, buyer
@@ -168,7 +167,7 @@ def read_and_decide(
     purchases = [ticket.request for ticket in tickets]
     item = purchases[0].item
     with connection.wrap_database_errors, sql.cursor() as cursor:
-        cursor.execute(statement, {"item": item, **asked(purchases)})
+        cursor.execute(statement, {"item": item, "asked": asked(purchases)})
         row = cursor.fetchone()
         if row is None:
             raise guard.NoSuchItem(item)
@@ -181,11 +180,11 @@ def read_and_decide(
     return decide(tickets, available, known, used), Level(available, version)
 
 
-def asked(purchases: Sequence[Purchase]) -> dict[str, str]:
-    """Return the parameters of `READ_BATCH`."""
-    rows = [(each.buyer, each.key.hex, each.scope) for each in purchases]
-    buyers, keys, scopes = sql.arrays(rows)
-    return {"buyers": buyers, "keys": keys, "scopes": scopes}
+def asked(purchases: Sequence[Purchase]) -> str:
+    """Return the parameter `asked` of `READ_BATCH`."""
+    return sql.rows(
+        [{"buyer": each.buyer, "key": each.key.hex, "scope": each.scope} for each in purchases]
+    )
 
 
 def known_and_used(
@@ -202,14 +201,16 @@ def known_and_used(
     return known, used
 
 
-def written(purchases: Sequence[Purchase]) -> dict[str, str]:
-    """Return the parameters of `WRITE`."""
-    rows = [
-        (each.buyer, each.key.hex, each.scope, each.quantity, each.limit, each.hold.total_seconds())
-        for each in purchases
-    ]
-    names = ("buyers", "keys", "scopes", "quantities", "limits", "holds")
-    return dict(zip(names, sql.arrays(rows), strict=True))
+def row_of(purchase: Purchase) -> dict[str, int | float | str]:
+    """Return a purchase as `WRITE` reads it."""
+    return {
+        "scope": purchase.scope,
+        "buyer": purchase.buyer,
+        "key": purchase.key.hex,
+        "quantity": purchase.quantity,
+        "allowed": purchase.limit,
+        "hold": purchase.hold.total_seconds(),
+    }
 
 
 def insert(
@@ -224,7 +225,8 @@ def insert(
         take: parameters of `guard.TAKE`.
     """
     purchases = [ticket.request for ticket in decision.granted]
-    cursor.execute(statement.for_rows(len(purchases)), {**written(purchases), **take})
+    rows = sql.rows([row_of(each) for each in purchases])
+    cursor.execute(statement.for_rows(len(purchases)), {"purchases": rows, **take})
     row = cursor.fetchone()
     assert row is not None
     reservations, written_for, quotas = row

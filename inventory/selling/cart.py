@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID, uuid5
 
-from django.db import IntegrityError
+from django.db import IntegrityError, connection, transaction
 
 from inventory import failpoints
 from inventory.metrics import Measured
@@ -30,8 +30,9 @@ from inventory.outcomes import (
     PurchaseTicket,
     SoldOut,
 )
+from inventory.postgresql.base import lend_connections
 from inventory.selling import batch, rows_last
-from inventory.selling.commit import Attempts, Refused, committing, lend_connections
+from inventory.selling.commit import Attempts, ConditionFailed, committing
 from inventory.selling.hint import hint
 
 MAX_LINES = 20
@@ -51,10 +52,15 @@ class LineRefused:
     outcome: SoldOut | LimitReached | KeyReused
 
 
-class _Refused(Exception):
-    """Carries a refusal out of the transaction, which then rolls back."""
+class NotReserved(Exception):
+    """Carries a refusal out of the transaction, which must roll back.
+
+    Attributes:
+        refused: the line that was refused, and the reason.
+    """
 
     def __init__(self, refused: LineRefused) -> None:
+        super().__init__(f"line {refused.position + 1}: {refused.outcome}")
         self.refused = refused
 
 
@@ -98,6 +104,31 @@ def reserve_many(
     return answer
 
 
+def reserve_inside(purchases: Sequence[Purchase]) -> list[Granted]:
+    """Reserve purchases in the caller's transaction, for a shop whose checkout has its own.
+
+    The items' rows are locked from here to the caller's commit, so call it last. Other buyers of
+    these items wait meanwhile, and no two purchases share a commit: `reserve` and `reserve_many`
+    sell more per second.
+
+    Args:
+        purchases: each with its own key.
+
+    Returns:
+        The grants, in the order of the purchases.
+
+    Raises:
+        NotReserved: one was refused; the caller's transaction must roll back.
+        guard.NoSuchItem: no such item.
+        TransactionManagementError: there is no transaction.
+    """
+    if not connection.in_atomic_block:
+        raise transaction.TransactionManagementError("this runs in its caller's transaction")
+    granted, levels = _lock_and_write([PurchaseTicket(purchase) for purchase in purchases])
+    transaction.on_commit(lambda: _publish(levels))
+    return granted
+
+
 def _reserve_twice(
     purchases: Sequence[Purchase], on_granted: OnGranted
 ) -> list[Granted] | LineRefused:
@@ -112,14 +143,14 @@ def _reserve_twice(
 def _reserve(
     tickets: Sequence[PurchaseTicket], on_granted: OnGranted, *, rows_locked: bool
 ) -> list[Granted] | LineRefused:
-    """Reserve a cart, with the items' rows locked unless told otherwise for the first attempt."""
+    """Reserve a cart, with the items' rows locked except, if so asked, in the first attempt."""
     lend_connections()
     try:
         for attempt in Attempts():
             sell, rows_locked = _lock_and_sell if rows_locked else _sell, True
             with attempt:
                 granted, levels = sell(tickets, on_granted)
-    except _Refused as refused:
+    except NotReserved as refused:
         return refused.refused
     if not granted[0].replayed:
         failpoints.hit(failpoints.AFTER_COMMIT)
@@ -135,7 +166,7 @@ def _sell(
             if granted := _grant(tickets):
                 batch.open_all(granted, on_granted)
                 return granted, rows_last.take_and_commit(granted)
-    except Refused:
+    except ConditionFailed:
         pass
     return _lock_and_sell(tickets, on_granted)
 
@@ -151,20 +182,28 @@ def _grant(tickets: Sequence[PurchaseTicket]) -> list[Granted]:
 def _lock_and_sell(
     tickets: Sequence[PurchaseTicket], on_granted: OnGranted
 ) -> tuple[list[Granted], dict[int, Level]]:
-    levels: dict[int, Level] = {}
     with committing():
-        for item, lines in rows_last.of_items(tickets).items():
-            levels[item] = batch.write(lines, None).level
-            # A line without an answer repeats the key of another line of the cart.
-            for ticket in lines:
-                if not isinstance(answer := ticket.result() or KeyReused(), Granted):
-                    raise _Refused(LineRefused(tickets.index(ticket), answer))
-        granted = [each for ticket in tickets if isinstance(each := ticket.answer, Granted)]
-        new = [grant for grant in granted if not grant.replayed]
-        if new and len(new) < len(granted):
-            # Some of these keys were granted before, in another cart.
-            raise _Refused(LineRefused(granted.index(new[0]), KeyReused()))
-        batch.open_all(new, on_granted)
+        granted, levels = _lock_and_write(tickets)
+        batch.open_all([grant for grant in granted if not grant.replayed], on_granted)
+    return granted, levels
+
+
+def _lock_and_write(
+    tickets: Sequence[PurchaseTicket],
+) -> tuple[list[Granted], dict[int, Level]]:
+    """Lock the items' rows, decide, and write the grants of all lines; or raise `NotReserved`."""
+    levels: dict[int, Level] = {}
+    for item, lines in rows_last.of_items(tickets).items():
+        levels[item] = batch.write(lines, None).level
+        # A line without an answer repeats the key of another line of the cart.
+        for ticket in lines:
+            if not isinstance(answer := ticket.result() or KeyReused(), Granted):
+                raise NotReserved(LineRefused(tickets.index(ticket), answer))
+    granted = [each for ticket in tickets if isinstance(each := ticket.answer, Granted)]
+    new = [grant for grant in granted if not grant.replayed]
+    if new and len(new) < len(granted):
+        # Some of these keys were granted before, in another cart.
+        raise NotReserved(LineRefused(granted.index(new[0]), KeyReused()))
     return granted, levels
 
 

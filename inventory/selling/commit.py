@@ -10,8 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import Any
 
 import psycopg
 from django.db import (
@@ -20,11 +18,8 @@ from django.db import (
     InternalError,
     OperationalError,
     connection,
-    connections,
     transaction,
 )
-from django.db.backends.signals import connection_created
-from django.dispatch import receiver
 from psycopg.errors import ReadOnlySqlTransaction
 from psycopg_pool import PoolTimeout
 
@@ -47,7 +42,7 @@ class CommitUnknown(OperationalError):
     """The connection failed at the commit; only the data can tell the result."""
 
 
-class Refused(Exception):
+class ConditionFailed(Exception):
     """A condition of the message that would have committed does not hold. Nothing was written."""
 
 
@@ -66,7 +61,7 @@ def committing() -> Iterator[None]:
     at_commit = False
     try:
         # Durable: inside another transaction this block would commit nothing, and buyers would
-        # be told of grants that may still be rolled back.
+        # be answered grants that may still be rolled back.
         with transaction.atomic(durable=True):
             yield
             at_commit = True
@@ -86,7 +81,7 @@ def execute_and_commit(cursor: psycopg.ClientCursor, statements: Iterable[str]) 
         statements: with their parameters filled in.
 
     Raises:
-        Refused: a call of `inventory_require` failed; the transaction is still to be rolled back.
+        ConditionFailed: a call of `inventory_require` failed; the caller must roll back.
         CommitUnknown: the connection failed.
     """
     try:
@@ -96,7 +91,7 @@ def execute_and_commit(cursor: psycopg.ClientCursor, statements: Iterable[str]) 
         raise CommitUnknown(str(error)) from error
     except DatabaseError as error:
         if getattr(error.__cause__, "sqlstate", None) == REFUSED:
-            raise Refused from error
+            raise ConditionFailed from error
         raise
 
 
@@ -191,33 +186,6 @@ def _why_busy(error: BaseException) -> str:
 def _out_of_connections(error: BaseException) -> bool:
     """Whether the pool had no free connection: this caller has already waited for one."""
     return isinstance(error.__cause__, PoolTimeout)
-
-
-_connected: ContextVar[bool] = ContextVar("connected", default=False)
-"""Whether this thread has connected since it last returned its connections to the pool."""
-
-
-@receiver(connection_created)
-def _note_connection(**_: Any) -> None:
-    _connected.set(True)
-
-
-def lend_connections() -> None:
-    """Return this thread's connections to the pool before it waits.
-
-    If requests kept a connection while they wait for a batch, the pool could run dry, and the
-    leader would wait for a connection that only its own batch could free.
-    """
-    if not _connected.get():
-        return  # as most requests, which should not pay for a look at all of them
-    _connected.set(False)
-    for existing in connections.all(initialized_only=True):
-        if existing.connection is None:
-            continue
-        if existing.in_atomic_block:
-            _connected.set(True)
-        else:
-            existing.close()
 
 
 def forget_connection() -> None:

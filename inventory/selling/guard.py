@@ -52,7 +52,8 @@ SELECT available, version FROM changed
 """
 
 LOCK_ITEMS: LiteralString = """
-SELECT id FROM inventory_item WHERE id = ANY(%(items)s::bigint[]) ORDER BY id FOR NO KEY UPDATE
+SELECT available FROM inventory_item WHERE id = ANY(%(items)s::bigint[]) ORDER BY id
+FOR NO KEY UPDATE
 """
 """In order of id, as wherever several items are locked, or two transactions could wait for each
 other."""
@@ -122,6 +123,21 @@ WITH changed AS (
 SELECT available, version FROM changed
 """
 
+REMOVE: LiteralString = """
+WITH changed AS (
+    UPDATE inventory_item
+    SET total = total - %(units)s::bigint,
+        available = available - %(units)s::bigint,
+        version = version + 1
+    WHERE id = %(item)s AND available >= %(units)s::bigint
+    RETURNING id, available, version
+), moved AS (
+    INSERT INTO inventory_stockmovement (item_id, delta, reason)
+    SELECT id, -%(units)s::bigint, 'write_off' FROM changed
+)
+SELECT available, version FROM changed
+"""
+
 
 def take(item: int, units: int, *, token: int | None = None, reason: Reason = Reason.SALE) -> Level:
     """Take units if that many are available.
@@ -175,6 +191,15 @@ def restock(item: int, units: int) -> Level:
     return _change(RESTOCK, item, units)
 
 
+def remove(item: int, units: int) -> Level:
+    """Remove unsold units, which lowers the total too.
+
+    Raises:
+        OutOfStock: fewer are available.
+    """
+    return _change(REMOVE, item, units)
+
+
 def _require(units: int) -> None:
     if units < 1:
         raise ValueError(f"stock moves by at least one unit, not {units}")
@@ -187,7 +212,7 @@ def _change(statement: LiteralString, item: int, units: int) -> Level:
     with connection.wrap_database_errors, sql.cursor() as cursor:
         row = cursor.execute(statement, {"item": item, "units": units}).fetchone()
     if row is None:
-        raise NoSuchItem(item)
+        raise _why_refused(item, None)
     return Level(*row)
 
 

@@ -19,20 +19,20 @@ from typing import Any, Generic
 from weakref import WeakSet
 
 from inventory.metrics import metrics
-from inventory.outcomes import Answer, Busy, OutcomeUnknown, Request, Ticket, fail
+from inventory.outcomes import AnswerT, Busy, OutcomeUnknown, RequestT, Ticket, fail
 
 
-class _Line(Generic[Request, Answer]):
+class _Line(Generic[RequestT, AnswerT]):
     """The requests that wait for one name; a line has a leader as long as it exists."""
 
     __slots__ = ("name", "waiting")
 
     def __init__(self, name: Hashable) -> None:
         self.name = name
-        self.waiting: deque[Turn[Request, Answer]] = deque()
+        self.waiting: deque[Turn[RequestT, AnswerT]] = deque()
 
 
-class Turn(Ticket[Request, Answer]):
+class Turn(Ticket[RequestT, AnswerT]):
     """A request in the queue. If it leads, it serves its batch inside a `with` block.
 
     The block calls `drain` when it is ready to serve (the batch then contains every request that
@@ -49,13 +49,13 @@ class Turn(Ticket[Request, Answer]):
 
     def __init__(
         self,
-        queue: CombiningQueue[Request, Answer],
-        line: _Line[Request, Answer],
-        request: Request,
+        queue: CombiningQueue[RequestT, AnswerT],
+        line: _Line[RequestT, AnswerT],
+        request: RequestT,
     ) -> None:
         super().__init__(request)
         self._queue, self._line = queue, line
-        self._batch: list[Turn[Request, Answer]] = []
+        self._batch: list[Turn[RequestT, AnswerT]] = []
         self.leads = False
         self.since = time.monotonic()
         # A bare lock is the cheapest object that one thread can wait on and another release.
@@ -76,11 +76,11 @@ class Turn(Ticket[Request, Answer]):
     def __enter__(self) -> None:
         pass
 
-    def drain(self) -> Sequence[Ticket[Request, Answer]]:
+    def drain(self) -> Sequence[Ticket[RequestT, AnswerT]]:
         """Take the requests that wait into the batch; return the batch."""
         queue, waiting, batch = self._queue, self._line.waiting, self._batch
         oldest = time.monotonic() - queue.max_wait
-        late: list[Turn[Request, Answer]] = []
+        late: list[Turn[RequestT, AnswerT]] = []
         with queue.mutex:
             while waiting and len(batch) < queue.max_batch:
                 turn = waiting.popleft()
@@ -138,7 +138,7 @@ def _release(batch: Sequence[Turn[Any, Any]]) -> None:
             turn.woken.release()
 
 
-class CombiningQueue(Generic[Request, Answer]):
+class CombiningQueue(Generic[RequestT, AnswerT]):
     """Lets concurrent requests of the same name be served together, in order of arrival::
 
         turn = queue.enter(name, request)
@@ -161,11 +161,11 @@ class CombiningQueue(Generic[Request, Answer]):
         self.max_waiting = max_waiting
         self.max_wait = max_wait
         self.mutex = threading.Lock()
-        self.lines: dict[Hashable, _Line[Request, Answer]] = {}
+        self.lines: dict[Hashable, _Line[RequestT, AnswerT]] = {}
         if counted:
             _queues.add(self)
 
-    def enter(self, name: Hashable, request: Request) -> Turn[Request, Answer]:
+    def enter(self, name: Hashable, request: RequestT) -> Turn[RequestT, AnswerT]:
         """Queue a request; return when it is answered or leads.
 
         Raises:

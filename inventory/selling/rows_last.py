@@ -41,11 +41,10 @@ RESERVATION = {
 
 REQUEST = """
 WITH request AS (
-    SELECT * FROM unnest(%(ids)s::bigint[], %(items)s::bigint[], %(scopes)s::bigint[],
-                         %(buyers)s::bigint[], %(keys)s::uuid[], %(quantities)s::int[],
-                         %(limits)s::int[], %(holds)s::float8[])
-        WITH ORDINALITY
-        AS request (id, item, scope, buyer, key, quantity, allowed, hold, position)
+    SELECT *, ordinality AS position FROM ROWS FROM (json_to_recordset(%(purchases)s) AS (
+        id bigint, item bigint, scope bigint, buyer bigint, key uuid, quantity int, allowed int,
+        hold float8
+    )) WITH ORDINALITY
 )"""
 
 # Like the guard, the limit ends the message before its COMMIT. The items come first and the quotas
@@ -108,9 +107,9 @@ def foresee(tickets: Sequence[PurchaseTicket]) -> list[Foreseen]:
         What was seen per item.
     """
     by_item = of_items(tickets)
-    parameters = batch.asked([ticket.request for ticket in tickets])
+    asked = batch.asked([ticket.request for ticket in tickets])
     with connection.wrap_database_errors, sql.cursor() as cursor:
-        cursor.execute(READ, {"items": sql.array(by_item), "number": len(tickets), **parameters})
+        cursor.execute(READ, {"items": [*by_item], "number": len(tickets), "asked": asked})
         available: dict[int, int] = dict(cursor.fetchall())
         cursor.nextset()
         known, used = batch.known_and_used(cursor)
@@ -143,23 +142,22 @@ def take_and_commit(granted: Sequence[Granted]) -> dict[int, Level]:
         The items' levels afterwards.
 
     Raises:
-        commit.Refused: too few units are left, or a buyer would be over the limit.
+        commit.ConditionFailed: too few units are left, or a buyer would be over the limit.
         CommitUnknown: the connection failed.
     """
-    purchases = [grant.purchase for grant in granted]
     units: Counter[int] = Counter()
-    for purchase in purchases:
+    rows = []
+    for grant in granted:
+        purchase = grant.purchase
         units[purchase.item] += purchase.quantity
-    parameters = {
-        "ids": sql.array([grant.reservation for grant in granted]),
-        "items": sql.array([purchase.item for purchase in purchases]),
-        **batch.written(purchases),
-    }
-    take = {"items": sql.array(units), "units": sql.array(units.values()), "reason": Reason.SALE}
+        ids = {"id": grant.reservation, "item": purchase.item}
+        rows.append({**ids, **batch.row_of(purchase)})
+    take = {"items": [*units], "units": [*units.values()], "reason": Reason.SALE}
     locks = [guard.LOCK_ITEMS] if len(units) > 1 else []
     with sql.cursor() as cursor:
         statements = [cursor.mogrify(text, take) for text in (*locks, guard.TAKE_OR_FAIL)]
-        statements.append(cursor.mogrify(COUNT_AND_RESERVE.for_rows(len(granted)), parameters))
+        reserve = COUNT_AND_RESERVE.for_rows(len(granted))
+        statements.append(cursor.mogrify(reserve, {"purchases": sql.rows(rows)}))
         execute_and_commit(cursor, statements)
         for _ in locks:
             cursor.nextset()

@@ -28,8 +28,9 @@ from inventory.outcomes import (
     SoldOut,
     fail,
 )
+from inventory.postgresql.base import lend_connections
 from inventory.selling import batch, guard
-from inventory.selling.commit import Attempts, lend_connections
+from inventory.selling.commit import Attempts
 from inventory.selling.hint import SoldOutItems, hint
 from inventory.selling.queue import CombiningQueue, Turn
 from inventory.selling.several_items import FEW, SeveralItems

@@ -23,8 +23,9 @@ from inventory.outcomes import (
     PurchaseTicket,
     fail,
 )
+from inventory.postgresql.base import lend_connections
 from inventory.selling import batch, rows_last
-from inventory.selling.commit import CommitUnknown, committing, lend_connections
+from inventory.selling.commit import CommitUnknown, committing
 from inventory.selling.hint import SoldOutItems
 from inventory.selling.queue import CombiningQueue, Turn
 from inventory.tracing import hooks
@@ -68,7 +69,7 @@ class SeveralItems:
     """The leaders of several items' queues queue in turn, and one of them sells for all.
 
     Args:
-        sold_out: told of each item of which units were sold, before any buyer gets an answer.
+        sold_out: notes each item of which units were sold, before any buyer gets an answer.
     """
 
     def __init__(self, sold_out: SoldOutItems) -> None:
@@ -103,7 +104,7 @@ class SeveralItems:
         try:
             with hooks.batch(tickets):
                 levels = sell(tickets, on_granted)
-        except Exception as error:  # noqa: BLE001  # each item tries again and tells its own buyers
+        except Exception as error:  # noqa: BLE001  # each item tries again and answers its own buyers
             unknown = isinstance(error, CommitUnknown)
             metrics.count("commit_unknown" if unknown else "batches_split")
             _forget_answers(tickets)

@@ -186,6 +186,7 @@ def _forget_field(model: Any, field: Any) -> None:
         editor.remove_field(model, field)
     model._meta.local_fields.remove(field)
     model._meta._expire_cache()
+    model._meta.__dict__.pop("db_returning_fields", None)  # Django keeps it
     delattr(model, field.attname)
 
 

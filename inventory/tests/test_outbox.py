@@ -93,7 +93,7 @@ def test_the_pause_grows_with_each_failure_up_to_a_bound(monkeypatch):
     pauses = []
     for _ in range(12):
         monkeypatch.setattr(outbox, "Now", partial(Value, now))
-        assert outbox.deliver({"cause": fail}, most=1) == 0
+        assert outbox.deliver({"cause": fail}, limit=1) == 0
         due = OutboxMessage.objects.get().not_before
         pauses.append(due - now)
         now = due
@@ -166,7 +166,7 @@ def test_a_message_that_failed_is_done_later():
     assert outbox.deliver({"cause": fail_once}) == 0
     assert effects() == {}, "the failed attempt is rolled back"
     OutboxMessage.objects.update(not_before="2020-01-01T00:00Z")
-    assert outbox.deliver({"cause": fail_once}, most=1) == 1
+    assert outbox.deliver({"cause": fail_once}, limit=1) == 1
     assert effects() == {"one": 1}
     assert OutboxMessage.objects.get(topic="cause").error == ""
 
@@ -181,7 +181,7 @@ def test_a_message_without_a_handler_stays_with_its_error():
 
 def test_no_more_than_asked_are_handled_in_one_go():
     emit(*range(5))
-    assert [outbox.deliver({"cause": lambda payload: None}, most=2) for _ in range(4)] == [
+    assert [outbox.deliver({"cause": lambda payload: None}, limit=2) for _ in range(4)] == [
         2,
         2,
         1,
@@ -191,7 +191,7 @@ def test_no_more_than_asked_are_handled_in_one_go():
 
 def test_several_workers_at_once_handle_each_message_once():
     emit(*range(120))
-    assert sum(at_once([partial(outbox.deliver, {"cause": take_effect}, most=120)] * 6)) <= 120
+    assert sum(at_once([partial(outbox.deliver, {"cause": take_effect}, limit=120)] * 6)) <= 120
     outbox.deliver({"cause": take_effect})
     assert effects() == dict.fromkeys(range(120), 1)
 

@@ -11,8 +11,7 @@ from django.db import Error, connection, transaction
 from inventory.conf import FEATURE_FLAGS
 from inventory.metrics import metrics
 from inventory.models import Item
-from inventory.postgresql.base import is_alive
-from inventory.selling.commit import lend_connections
+from inventory.postgresql.base import is_alive, lend_connections
 from inventory.tests.helpers import TIMEOUT, at_once, outsider
 
 pytestmark = pytest.mark.django_db(transaction=True)

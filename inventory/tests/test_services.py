@@ -8,8 +8,11 @@ import pytest
 from django.db import transaction
 
 from inventory import services
+from inventory.audit import audit
 from inventory.models import BuyerQuota, Item, Reservation, StockMovement
+from inventory.outcomes import Granted, SoldOut
 from inventory.selling import guard
+from inventory.selling.cart import LineRefused
 from inventory.selling.seller import Seller
 from inventory.tests.helpers import (
     at_once,
@@ -226,7 +229,7 @@ def test_released_units_are_taken_again_while_some_are_left(stock):
     reclaim(mine)
     assert (book(item).available, book(item).confirmed) == (0, 1)
     assert BuyerQuota.objects.get(buyer=1).used == 1
-    with pytest.raises(services.OutOfReach):
+    with pytest.raises(services.NotReclaimable):
         reclaim(mine)
 
 
@@ -235,7 +238,7 @@ def test_units_sold_to_another_buyer_are_not_reclaimed(stock):
     mine = reserve(item, 1)
     release(mine)
     reserve(item, 2)
-    with pytest.raises(services.OutOfReach):
+    with pytest.raises(services.NotReclaimable):
         reclaim(mine)
     assert (book(item).held, book(item).confirmed) == (1, 0)
 
@@ -245,7 +248,7 @@ def test_units_are_not_taken_again_beyond_the_buyers_limit(stock):
     granted = sell(new_purchase(item, 1, limit=1))
     release(granted.reservation)
     sell(new_purchase(item, 1, limit=1))
-    with pytest.raises(services.OutOfReach):
+    with pytest.raises(services.NotReclaimable):
         reclaim(granted.reservation)
     assert (book(item).held, book(item).confirmed) == (1, 0)
 
@@ -255,7 +258,7 @@ def test_reservations_taken_again_together_are_taken_all_or_none(stock):
     mine = [reserve(item) for item in items]
     release(*mine)
     reserve(items[1], 2)
-    with pytest.raises(services.OutOfReach):
+    with pytest.raises(services.NotReclaimable):
         reclaim(*mine)
     assert [book(item).available for item in items] == [1, 0]
 
@@ -267,3 +270,69 @@ def test_of_many_concurrent_reclaims_of_the_same_units_one_succeeds(stock):
     answers = at_once([partial(reclaim, mine) for _ in range(8)])
     assert sum(answer is None for answer in answers) == 1
     assert (book(item).available, book(item).confirmed) == (2, 1)
+
+
+# --- inside the caller's transaction ------------------------------------------------------------
+
+
+def test_a_checkout_with_its_own_transaction_reserves_all_its_lines_or_none(stock):
+    phone, case = stock(5), stock(1)
+    lines = [new_purchase(phone, 1, 2), new_purchase(case, 1)]
+    with transaction.atomic():
+        assert len(services.reserve_inside(lines)) == 2
+    again = [new_purchase(phone, 2, 2), new_purchase(case, 2)]
+    with pytest.raises(services.NotReserved) as caught, transaction.atomic():
+        services.reserve_inside(again)
+    assert caught.value.refused == LineRefused(1, SoldOut(0))
+    assert [book(item).available for item in (phone, case)] == [3, 0]
+    assert audit([phone, case]).balanced
+
+
+def test_what_is_reserved_inside_goes_with_the_callers_transaction(stock):
+    item = stock(5)
+
+    @transaction.atomic
+    def place() -> None:
+        services.reserve_inside([new_purchase(item)])
+        raise RuntimeError("the order cannot be written")
+
+    with pytest.raises(RuntimeError, match="the order"):
+        place()
+    assert (book(item).available, Reservation.objects.count()) == (5, 0)
+
+
+def test_checkouts_with_transactions_and_purchases_at_once_sell_exactly_everything(stock):
+    item = stock(30)
+
+    def check_out(buyer: int) -> bool:
+        try:
+            with transaction.atomic():
+                services.reserve_inside([new_purchase(item, buyer)])
+        except services.NotReserved:
+            return False
+        return True
+
+    def buy(buyer: int) -> bool:
+        return isinstance(services.reserve(new_purchase(item, buyer), open_nothing), Granted)
+
+    answers = at_once([partial(check_out if n % 2 else buy, n) for n in range(1, 61)])
+    assert sum(answers) == 30
+    assert (book(item).available, Reservation.objects.count()) == (0, 30)
+    assert audit([item]).balanced
+
+
+def test_reserving_inside_needs_a_transaction(stock):
+    with pytest.raises(transaction.TransactionManagementError):
+        services.reserve_inside([new_purchase(stock(1))])
+
+
+def test_units_that_are_written_off_leave_total_and_ledger(stock):
+    item = stock(5)
+    reserve(item, 1, 2)
+    services.write_off(item, 3)
+    assert (book(item).total, book(item).available) == (2, 0)
+    with pytest.raises(guard.OutOfStock):
+        services.write_off(item, 1)
+    with pytest.raises(guard.NoSuchItem):
+        services.write_off(0, 1)
+    assert audit([item]).balanced

@@ -23,7 +23,7 @@ from inventory.outcomes import (
     SoldOut,
 )
 from inventory.selling import guard, rows_last, several_items
-from inventory.selling.commit import CommitUnknown, Refused
+from inventory.selling.commit import CommitUnknown, ConditionFailed
 from inventory.selling.guard import NoSuchItem
 from inventory.selling.hint import hint
 from inventory.selling.seller import Seller
@@ -120,7 +120,7 @@ def test_without_the_guards_condition_two_transactions_would_oversell(stock, mon
         return open_nothing(granted)
 
     purchases = [new_purchase(item), new_purchase(other)]
-    with pytest.raises(Refused):
+    with pytest.raises(ConditionFailed):
         together(purchases, open_while_another_buys)
     assert (book(item).held, book(other).held) == (1, 0)
     condition = " AND available >= units"
@@ -129,7 +129,7 @@ def test_without_the_guards_condition_two_transactions_would_oversell(stock, mon
     item = stock(1)
     with pytest.raises(Exception, match="available") as refused:
         together([new_purchase(item), new_purchase(other)], open_while_another_buys)
-    assert not isinstance(refused.value, Refused)
+    assert not isinstance(refused.value, ConditionFailed)
     assert not problems(item)
 
 

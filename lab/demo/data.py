@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import uuid4
 
+from django.utils.translation import gettext_noop
+
 from lab.demo.buyers import create_synthetic_buyers
 from lab.strategies.choice import open_sale
 from shop import payments
@@ -18,6 +20,9 @@ from shop.catalogue.sales import database_time
 from shop.checkout.purchase import buy
 from shop.orders.models import Order
 from shop.payments.provider import PaymentUnknown
+
+NAME = gettext_noop("Flash sale")
+"""The default of `SHOP_NAME`, which the lab's catalogue translates."""
 
 NOW = timedelta(0)
 SOON = timedelta(minutes=5)

@@ -49,7 +49,7 @@ def scenes() -> list[Scene]:
         Scene(
             "locks",
             _("Lock lab"),
-            _("Every lock that people write first, step by step until it fails."),
+            _("The locks that people write first, step by step until they fail; one cannot."),
             reverse("locks"),
         ),
         Scene(

@@ -9,7 +9,8 @@ from collections.abc import Collection
 from django.db import InterfaceError, OperationalError
 
 from inventory.outcomes import Busy, OnGranted, Outcome, Purchase
-from inventory.selling.commit import forget_connection, lend_connections
+from inventory.postgresql.base import lend_connections
+from inventory.selling.commit import forget_connection
 from lab.models import SaleStrategy
 from lab.strategies import DEFAULT, strategy
 

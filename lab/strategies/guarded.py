@@ -17,7 +17,7 @@ from inventory.outcomes import (
     SoldOut,
 )
 from inventory.selling import batch, guard, rows_last
-from inventory.selling.commit import LimitRaced, Refused, committing
+from inventory.selling.commit import ConditionFailed, LimitRaced, committing
 from lab.strategies.single import OnePerTransaction
 
 
@@ -37,7 +37,7 @@ class Guard(OnePerTransaction):
                 if seen.granted:
                     batch.open_all(seen.granted, on_granted)
                     rows_last.take_and_commit(seen.granted)
-        except Refused:
+        except ConditionFailed:
             return _why_refused(purchase)
         if seen.granted:
             failpoints.hit(failpoints.AFTER_COMMIT)

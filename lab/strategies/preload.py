@@ -30,9 +30,10 @@ from inventory.outcomes import (
     PurchaseTicket,
     SoldOut,
 )
+from inventory.postgresql.base import lend_connections
 from inventory.selling import guard
 from inventory.selling.buyers import BuyersOfItem
-from inventory.selling.commit import forget_connection, lend_connections
+from inventory.selling.commit import forget_connection
 from inventory.selling.queue import Turn
 from inventory.selling.seller import QueueKey, Seller
 from lab.strategies.base import Strategy

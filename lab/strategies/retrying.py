@@ -7,7 +7,7 @@ from itertools import count
 from random import random
 
 from inventory.outcomes import Busy, OnGranted, Outcome, Purchase
-from inventory.selling.commit import lend_connections
+from inventory.postgresql.base import lend_connections
 from lab.strategies.single import SinglePurchase
 
 RETRY_TIME = 5.0

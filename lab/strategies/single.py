@@ -21,7 +21,7 @@ from inventory.outcomes import (
 )
 from inventory.selling import guard
 from inventory.selling.commit import Attempts, committing
-from inventory.selling.replay import find
+from inventory.services import find
 from lab.strategies.base import Strategy
 
 

@@ -9,6 +9,8 @@ from collections import Counter
 import pytest
 from rich.markdown import Markdown
 
+from course.lesson import lessons
+from course.tests.command import lesson as command
 from inventory.audit import Book
 from lab import environment
 from lab.bench.growth import GROWTH
@@ -17,9 +19,6 @@ from lab.bench.locks.report import LOCKS
 from lab.bench.purchases import PURCHASES
 from lab.bench.rows import rows
 from lab.bench.run import Measured, Sample
-from lab.locks.exercises.catalogue import SHOP, exercise
-from lab.locks.lessons import LESSONS
-from lab.locks.simulator.cli import main
 from lab.management.commands import walk as walk_command
 from lab.proof import soak_summary
 from lab.walk.walk import Walk
@@ -54,20 +53,20 @@ def test_make_help():
 
 
 def test_the_list_of_lessons(width, capsys):
-    assert main(["lesson"]) == 0
-    assert_whole(capsys.readouterr().out, width, *(each.slug for each in LESSONS))
+    assert command() == 0
+    assert_whole(capsys.readouterr().out, width, *(each.slug for each in lessons()))
 
 
-@pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.slug)
+@pytest.mark.parametrize("lesson", lessons(), ids=lambda lesson: lesson.slug)
 def test_a_lesson(lesson, width, capsys):
-    assert main(["lesson", lesson.slug]) == 0
-    assert_whole(capsys.readouterr().out, width, lesson.docstring)
+    assert command(lesson.slug) == 0
+    assert_whole(capsys.readouterr().out, width, lesson.text["en"].intro)
 
 
-@pytest.mark.parametrize("lesson", [*LESSONS, *SHOP], ids=lambda lesson: lesson.slug)
+@pytest.mark.parametrize("lesson", lessons(), ids=lambda lesson: lesson.slug)
 def test_the_hint_of_an_exercise(lesson, width, capsys):
-    assert main(["lesson", lesson.slug, "--hint"]) == 0
-    assert_whole(capsys.readouterr().out, width, exercise(lesson).hint)
+    assert command(lesson.slug, "--hint") == 0
+    assert_whole(capsys.readouterr().out, width, lesson.text["en"].hint)
 
 
 def test_the_table_of_a_benchmark(width):

@@ -13,8 +13,9 @@ from importlib.util import find_spec
 import pytest
 from django.core.management import get_commands, load_command_class
 
+from course.lesson import find
+from course.report import as_values, report
 from lab import environment
-from lab.locks.simulator import repeat_command
 from lab.proof.load_profile import LoadProfile
 from lab.proof.plan import Plan
 from loadtest.scenarios import MIXES
@@ -106,7 +107,7 @@ def test_the_readme_lists_every_variable_with_its_default_and_meaning():
 @pytest.mark.parametrize("page", ["README.md", *(f"docs/{p.name}" for p in DOCUMENTS)])
 def test_every_file_that_a_document_names_exists(page):
     text = (PROJECT / page).read_text(encoding="utf-8")
-    folders = r"(?:locking|inventory|serving|shop|lab|loadtest|docs|docker|\.ci)/"
+    folders = r"(?:locking|course|inventory|serving|shop|lab|loadtest|docs|docker|\.ci)/"
     named = re.findall(rf"`({folders}[\w./-]*)", text)
     linked = re.findall(r"\]\((?!https?:|#)([^)#]+)[^)]*\)", text)
     missing = [name for name in named if not (PROJECT / name).exists()]
@@ -124,6 +125,6 @@ def test_the_repeat_of_a_proof_is_understood():
 
 
 def test_the_repeat_of_a_lesson_runs_as_printed():
-    line = repeat_command.command("lesson setnx-expire --scenario crash")
+    line = as_values(report(find("setnx-expire").scenarios[0]))["repeat"]
     done = subprocess.run(line, shell=True, cwd=PROJECT, capture_output=True, text=True, check=True)
     assert "crash" in done.stdout

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -40,6 +42,21 @@ class Walk:
             "moves": self.moves,
             "path": [{"file": file, "calls": calls} for file, calls in self.calls.items()],
         }
+
+    def markdown(self) -> str:
+        """Return the files as a table, with what each says about itself."""
+        rows = [
+            f"| {number} | `{file}` | {_subject(PROJECT / file)} |"
+            for number, file in enumerate(self.calls, 1)
+        ]
+        return "\n".join(["| | file | what it is for |", "|--:|---|---|", *rows, ""])
+
+
+def _subject(file: Path) -> str:
+    """Return the first sentence of a module's docstring."""
+    docstring = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
+    paragraph = " ".join(docstring.split("\n\n")[0].split()).replace("``", "`")
+    return re.split(r"(?<=\.) ", paragraph)[0]
 
 
 @contextmanager

@@ -16,32 +16,24 @@ it has none.  Killed waiters, however many, delay the next living one by about a
 
 from __future__ import annotations
 
+import sys
 import threading
-from typing import TYPE_CHECKING, Any, Unpack
+from inspect import isgenerator
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from redis.exceptions import RedisError
 
-from locking.backends.redis_core import (
-    RedisHandle,
-    RedisLeaseState,
-    RedisLockSettings,
-    Remote,
-    ms,
-    unavailable,
-)
-from locking.backends.redis_protocol import (
-    Grant,
-    LateGrant,
-    Pause,
-    Script,
-)
-from locking.backends.redis_transport import (
-    NO_ANSWER,
-    Wait,
-    transport_for,
-)
-from locking.base import Lease, Lock, LockError, LockTimeout, LockUnavailable, time_limit
+from locking.backends.redis_core import RedisHandle, RedisLockSettings
+from locking.backends.redis_lease import RedisLeaseState
+from locking.backends.redis_protocol import Script
+from locking.backends.redis_steps import Ask, Pop, Remote, Steps
+from locking.backends.redis_transport import transport_for
+from locking.base import Lease, Lock
 from locking.renewal import RENEWER, Renewal, Renewer
+
+T = TypeVar("T")
+
+ENTER = Lock.__enter__.__code__
 
 
 class BlockingRemote(Remote):
@@ -51,40 +43,42 @@ class BlockingRemote(Remote):
 
     renewer: Renewer
 
-    def run(self, script: Script, *args: str, give_up: float | None = None) -> Any:
-        """Run one of the lock's scripts; repeat it once if there was no answer.
-
-        A repetition is harmless: each script recognises its earlier execution by the token.
-        Waits for no answer past `give_up` (monotonic).  Raises `LockUnavailable`.
-        """
+    def perform(self, steps: Steps[T]) -> T:
+        """Execute the steps; return their result."""
         try:
-            try:
-                if give_up is None:
-                    return self.transport.run(script, self.keys.all, args)
-                patience = self.patience(give_up)
-                return self.transport.run(script, self.keys.all, args, None, patience)
-            except NO_ANSWER:
-                if not self.may_repeat(give_up):
-                    raise
-                patience = self.patience(give_up)
-                return self.transport.run(script, self.keys.all, args, None, patience)
-        except RedisError as error:
-            unavailable(self.name, error)
+            return self._perform(steps)
+        except BaseException as error:
+            if isgenerator(steps) and steps.gi_frame is None:
+                raise
+            return self._perform(steps, error)  # it was interrupted between two steps
 
-    def pop(self, wake_list: str, seconds: float, give_up: float | None) -> bytes | None:
-        """Wait for a message; None also if the connection is lost, and perhaps a message with it.
-
-        The next acquire step finds out.  Raises `LockUnavailable`.
-        """
+    def _perform(self, steps: Steps[T], error: BaseException | None = None) -> T:
         try:
-            if give_up is None:
-                popped: bytes | None = self.transport.pop(wake_list, seconds)
-                return popped
-            popped = self.transport.pop(wake_list, seconds, self.patience(give_up, seconds))
-        except RedisError as error:
-            self.after_pop(error, give_up)
-            return None
-        return popped
+            step = next(steps) if error is None else steps.throw(error)
+            while True:
+                try:
+                    result = self._execute(step)
+                except BaseException as problem:  # noqa: BLE001 - the steps decide what to do
+                    step = steps.throw(problem)
+                else:
+                    step = steps.send(result)
+        except StopIteration as done:
+            value: T = done.value
+            return value
+        finally:
+            error = None
+
+    def _execute(self, step: Any) -> Any:
+        if type(step) is Ask:
+            script, args, wait, patience = step
+            if patience is None and wait is None:
+                return self.transport.run(script, self.keys.all, args)
+            return self.transport.run(script, self.keys.all, args, wait, patience)
+        if type(step) is Pop:
+            if step.patience is None:
+                return self.transport.pop(step.wake_list, step.seconds)
+            return self.transport.pop(*step)
+        return self.clock.sleep(step.seconds)
 
     def server(self) -> object:
         """Return what identifies the server for renewals: on a cluster, the node."""
@@ -96,7 +90,7 @@ class BlockingRemote(Remote):
 
 
 class RedisLease(RedisLeaseState, Lease):
-    """A granted `RedisLock`; release it once per acquire if its thread acquired it again."""
+    """A granted `RedisLock`; release it as often as its reentrant handle acquired it."""
 
     __slots__ = ()
 
@@ -107,61 +101,40 @@ class RedisLease(RedisLeaseState, Lease):
 
     def release(self) -> None:
         """Release the lock, at the last of as many releases as there were acquires."""
-        if self.count_release():
-            super().release()
+        self._remote.perform(self.releasing())
 
     def extend(self, seconds: float) -> None:
         """Set the lease to expire `seconds` from now, and to be renewed for as long; as `Lease`."""
-        self.begin_extension()
-        try:
-            super().extend(seconds)
-        finally:
-            self.end_extension()
-        self._seconds = seconds
-        if self._remote.renewed:
-            due = self.clock.monotonic() + seconds / 3
-            self._remote.renewer.register(self.holder, self, due)
+        self._remote.perform(self.extending(seconds))
 
     def renew(self) -> tuple[Renewal, float]:
-        """Extend the lease if its owner still needs it; called by the renewal thread."""
-        now, extensions = self.clock.monotonic(), self.extensions
-        seconds = self.renewal_seconds(now) if _is_alive(self.owner()) else 0.0
-        if seconds <= 0:
-            return self.skip_renewal(now)
-        try:
-            answer = self._remote.run(self._remote.scripts.renew, self.holder, ms(seconds), "0")
-        except LockError as error:
-            return self.note_failed_renewal(error, now)
-        return self.apply_renewal(answer, now, seconds, extensions)
+        """Renew the lease; called by the renewal thread."""
+        outcome: tuple[Renewal, float] = self._remote.perform(self.renewing())
+        return outcome
+
+    def keep(self, due: float) -> None:
+        """See `RedisLeaseState.keep`."""
+        self._remote.renewer.register(self.holder, self, due)
+
+    def drop(self) -> None:
+        """See `RedisLeaseState.drop`."""
+        self._remote.renewer.cancel(self.holder)
+
+    def _acquirer_ended(self) -> bool:
+        # Not Thread.is_alive: it always returns True for the stand-in of a greenlet or of a foreign
+        # thread, but gevent removes the stand-in from this list when the greenlet ends.
+        return self.acquirer() not in threading.enumerate()
 
     def _release(self) -> bool:
-        if self.is_inherited():
-            return False
-        if self._remote.renewed:
-            self._remote.renewer.cancel(self.holder)
-        remote, args = self._remote, (self.holder, str(self.token), "")
-        repeated, self.release_sent = self.release_sent, True
-        if not repeated:
-            try:
-                first = remote.transport.run(remote.scripts.release, remote.keys.all, args)
-                return self.was_held(first, repeated=False)
-            except NO_ANSWER:
-                pass
-            except RedisError as error:
-                self.release_sent = False  # the server has refused it
-                unavailable(self.name, error)
-        return self.was_held(remote.run(remote.scripts.release, *args), repeated=True)
+        raise NotImplementedError  # `release` and `extend` are steps
 
     def _extend(self, seconds: float) -> bool:
-        answer: int = self._remote.run(self._remote.scripts.renew, self.holder, ms(seconds), "1")
-        return answer != 0
+        raise NotImplementedError
 
 
 class BlockingLockSettings(RedisLockSettings, total=False):
     """The settings of the blocking locks; `RedisLock` has the defaults."""
 
-    replicas: int
-    replica_timeout: float
     renewer: Renewer
 
 
@@ -171,14 +144,16 @@ class RedisLock(RedisHandle, Lock):
     `client` is a blocking client of redis-py or valkey-py, best from `locking.redis_client`, or a
     URL as `locking.redis_client.connect` takes; the lock uses the client's time-outs but not its
     retries.  `lease` is the time in seconds for which a crashed holder blocks the others.  With
-    `renew`, a live holder keeps the lock longer, up to `max_hold` seconds.  Without `fair`, the
-    first client to ask gets a free lock: more throughput, no order.  `owner` is the holder's name
-    for others.  With `replicas`, a grant counts only if that many replicas confirm it within
-    `replica_timeout` seconds.
+    `renew`, a live holder keeps the lock longer, up to `max_hold` seconds.  `timeout` is that of
+    every acquire without one, also of `with lock:`.  Without `fair`, the first client to ask gets a
+    free lock: more throughput, no order.  `owner` is the holder's name for others.  With
+    `replicas`, a grant counts only if that many replicas confirm it within `replica_timeout`
+    seconds.
 
-    The same thread may acquire the same handle again: it gets the same lease with the same token
-    and releases it as often.  Another handle of the same name in that thread has to wait; without a
-    time-out that is an error, because the thread would wait for itself.
+    A lease belongs to whoever has it, in any thread.  With `reentrant`, which needs an `owner`, the
+    handle may acquire again what it holds, in any thread: it gets the same lease with the same
+    token and releases it as often.  Otherwise it waits as any other; without a time-out that is an
+    error in the thread that acquired the lease, because it would wait for itself.
     """
 
     remote: BlockingRemote
@@ -189,15 +164,11 @@ class RedisLock(RedisHandle, Lock):
         client: Any,
         name: str,
         *,
-        replicas: int = 0,
-        replica_timeout: float = 0.1,
         renewer: Renewer = RENEWER,
         **settings: Unpack[RedisLockSettings],
     ) -> None:
         super().__init__(transport_for(client), name, **settings)
         self.remote.renewer = self.renewer = renewer
-        self._reentrant = self.capabilities.reentrant
-        self._wait: Wait = (replicas, round(replica_timeout * 1000)) if replicas else None
 
     if TYPE_CHECKING:
 
@@ -207,48 +178,30 @@ class RedisLock(RedisHandle, Lock):
 
         def __enter__(self) -> RedisLease: ...
 
-    def server_address(self) -> str:
-        """See `Handle.server_address`."""
-        return str(self.transport.address())
-
     def acquire(self, timeout: float | None = None, *, blocking: bool = True) -> RedisLease:
-        """Wait for the lock for at most `timeout` seconds; None: no limit, 0: try once."""
-        if timeout is not None or not blocking:
-            timeout = time_limit(timeout, blocking)
+        """Wait for the lock for at most `timeout` seconds; None: the handle's, 0: try once."""
+        timeout = self._limit(timeout, blocking)
+        held: RedisLease | None = self._entered_again()
+        if held is not None:
+            return held
         thread = threading.current_thread()
-        if self._reentrant:
-            held: RedisLease | None = self._held.latest(thread)
-            if held is not None and held.count_reentry():
-                return held
-        monotonic = self.remote.clock.monotonic
-        began = monotonic()
-        holder = self.new_holder()
-        lease = RedisLease(self, holder, thread)
-        if self.renewed:
-            self.renewer.register(holder, lease, began + self.lease_seconds / 3)
-        try:
-            grant = self._run_acquire_steps(lease, timeout)
-            if self._wait:
-                grant = self._replicate(holder, grant, self._wait)
-        except BaseException as error:
-            self.renewer.cancel(holder)
-            self.hooks.waited(self.name, monotonic() - began, False)
-            if not isinstance(error, LockUnavailable | LockTimeout) or isinstance(error, LateGrant):
-                self._leave(holder, error)
-            raise
-        lease.begin(grant, self.max_hold)
-        self._held.add(thread, lease)
-        self.hooks.waited(self.name, monotonic() - began, True)
-        return lease
+        lease = RedisLease(self, self.new_holder(), thread)
+        frame = sys._getframe(1)
+        if frame.f_code is ENTER and frame.f_back is not None:
+            frame = frame.f_back
+        lease.asked_in = id(frame), frame.f_code
+        granted: RedisLease = self.remote.perform(self._acquiring(lease, thread, timeout))
+        return granted
+
+    def resume(self, ident: str) -> RedisLease:
+        """See `Lease.resume`."""
+        lease = RedisLease(self, self.new_holder(), threading.current_thread())
+        resumed: RedisLease = self.remote.perform(self._resuming(lease, ident))
+        return resumed
 
     def owned(self) -> bool:
         """Return whether this thread holds the lock by this handle, according to the server."""
-        lease = self._held.latest(threading.current_thread())
-        return (
-            lease is not None
-            and lease.remaining() > 0
-            and self.holds(lease, self.run(self.scripts.owner))
-        )
+        return self.remote.perform(self._owning(threading.current_thread()))
 
     def owner(self) -> str | None:
         """Return the name of the holder; None if the lock is free."""
@@ -256,82 +209,16 @@ class RedisLock(RedisHandle, Lock):
 
     def owners(self) -> list[str]:
         """Return the names of all holders: more than one for a shared lock."""
-        return self.owners_in(self.run(self.scripts.owner))
+        return self.remote.perform(self._listing_owners())
 
     def waiters(self) -> int:
         """Return how many live clients wait for the lock."""
-        count: int = self.run(self.scripts.waiters)
-        return count
+        return self.remote.perform(self._counting_waiters())
 
     def force_release(self, reason: str) -> bool:
         """Revoke the lock and hand it to the next waiter; return whether it was held."""
-        return self.log_eviction(self.run(self.scripts.evict), reason)
+        return self.remote.perform(self._evicting(reason))
 
     def run(self, script: Script, *args: str) -> Any:
-        """Run one of the lock's scripts; see `BlockingRemote.run`."""
-        return self.remote.run(script, *args)
-
-    def _run_acquire_steps(self, lease: RedisLease, timeout: float | None) -> Grant:
-        remote, holder = self.remote, lease.holder
-        give_up = self.give_up_at(timeout)
-        steps = self.acquire_steps(holder, timeout)
-        wake_list = ""
-        note: str | None = None
-        step = next(steps)
-        try:
-            while True:
-                result: Any = None
-                try:
-                    if isinstance(step, tuple):
-                        result = remote.run(self.scripts.acquire, *step, give_up=give_up)
-                    elif isinstance(step, Pause):
-                        self.clock.sleep(step.seconds)
-                    else:
-                        if not wake_list:
-                            wake_list, thread = self.keys.wake_list(holder), lease.owner()
-                            others = self.renewer.leases(lease.server)
-                            note = remote.note_own_lease(others, thread, timeout)
-                        result = remote.pop(wake_list, step, give_up)
-                except LockUnavailable as error:
-                    step = steps.throw(error)
-                else:
-                    step = steps.send(result)
-        except StopIteration as done:
-            grant: Grant = done.value
-            return grant
-        except LockTimeout as error:
-            if note:
-                error.add_note(note)
-            raise
-
-    def _replicate(self, holder: str, grant: Grant, wait: tuple[int, int]) -> Grant:
-        """Wait until enough replicas have the grant, so that a failover keeps it."""
-        # WAIT covers only writes of its own connection, and another connection may have written the
-        # grant. So extend the lease on this connection and wait for that write.
-        sent_at = self.clock.monotonic()
-        args = (holder, ms(self.lease_seconds), "1")
-        try:
-            ours, reached = self.transport.run(self.scripts.renew, self.keys.all, args, wait)
-        except RedisError as error:
-            unavailable(self.name, error)
-        in_time = self.clock.monotonic() < sent_at + self.lease_seconds
-        if ours and reached >= wait[0] and in_time:
-            return Grant(grant.fence, sent_at)
-        self.run(self.scripts.release, holder, str(grant.fence), "")
-        late = "" if in_time else ", after the lease had expired"
-        raise LockUnavailable(
-            f"{reached} of {wait[0]} replicas have the grant of {self.name!r}{late}"
-        )
-
-    def _leave(self, holder: str, error: BaseException) -> None:
-        """Leave the queue, or release a lock granted meanwhile, after an interruption."""
-        try:
-            self.run(self.scripts.release, *self.abandon_args(holder))
-        except LockError as problem:
-            error.add_note(f"and then {type(problem).__name__}: {problem}")
-
-
-def _is_alive(thread: threading.Thread | None) -> bool:
-    # Not Thread.is_alive: it always returns True for the stand-in of a greenlet or of a foreign
-    # thread, but gevent removes the stand-in from this list when the greenlet ends.
-    return thread in threading.enumerate()
+        """Run one of the lock's scripts; see `Remote.ask`."""
+        return self.remote.perform(self.remote.ask(script, *args))

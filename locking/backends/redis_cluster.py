@@ -28,6 +28,14 @@ MOVED = (MovedError, AskError, TryAgainError)
 """The errors of a cluster node that does not, or not yet, serve the key."""
 
 
+def address_of_cluster(cluster: Any) -> str:
+    """Return the addresses of the nodes that a cluster's client was given."""
+    # Of a client that has not connected yet, only these nodes are known.
+    given = vars(cluster).get("_nodes")
+    nodes = given or cluster.nodes_manager.startup_nodes.values()
+    return ",".join(sorted(f"{node.host}:{node.port}" for node in nodes))
+
+
 class ClusterTransport:
     """A transport that finds the cluster node of a key, also after its slot has moved."""
 
@@ -57,10 +65,7 @@ class ClusterTransport:
 
     def address(self) -> str:
         """See `Transport.address`."""
-        # Of a client that has not connected yet, only the nodes that it was given are known.
-        given = vars(self._cluster).get("_nodes")
-        nodes = given or self._cluster.nodes_manager.startup_nodes.values()
-        return ",".join(sorted(f"{node.host}:{node.port}" for node in nodes))
+        return address_of_cluster(self._cluster)
 
     def node_of(self, key: str) -> Transport:
         """Return the transport of the node that serves the key, as far as is known."""

@@ -1,29 +1,30 @@
-"""What the blocking and the asyncio Redis locks share, without input or output.
+"""The Redis lock itself, for blocking and for asyncio clients: its settings and its operations.
 
-The settings, keys and names of a lock, and the state of a lease: what to ask the server, and what
-its answers mean. The locks and leases themselves only send and receive.
+The operations are steps (`redis_steps`); only `redis` and `redis_async` do input and output.
 """
 
 from __future__ import annotations
 
 import logging
-import weakref
-from collections.abc import Callable, Iterable
 from math import inf
-from typing import Any, ClassVar, NoReturn, TypedDict
+from typing import Any, ClassVar, TypedDict
 
 from redis.exceptions import RedisError
 
+from locking.backends.redis_lease import RedisLeaseState, note_own_lease
 from locking.backends.redis_protocol import (
     MUTEX,
     TOKENS,
     AcquireSteps,
     Grant,
     Keys,
+    LateGrant,
+    Pause,
     Scripts,
     acquire_steps,
 )
-from locking.backends.redis_transport import NO_ANSWER
+from locking.backends.redis_steps import Ask, Remote, Steps, ms, owners_in, text, unavailable
+from locking.backends.redis_transport import Wait
 from locking.base import (
     NO_HOOKS,
     SYSTEM_CLOCK,
@@ -31,91 +32,44 @@ from locking.base import (
     Clock,
     Held,
     Hooks,
-    LeaseState,
     LockError,
+    LockLost,
+    LockTimeout,
     LockUnavailable,
 )
-from locking.renewal import Renewal
-from locking.terms import MIN_LEASE, lease_length
+from locking.terms import lease_length, time_limit
 
 logger = logging.getLogger(__name__)
-
-ANSWER_GRACE = 0.25
-"""Seconds to wait for an answer past the deadline of an acquire: the last try is sent *at* the
-deadline, and a healthy server across a network answers within this."""
 
 
 class RedisLockSettings(TypedDict, total=False):
     """The settings of every kind of Redis lock; `RedisHandle` has the defaults."""
 
     lease: float
+    timeout: float | None
     fair: bool
     renew: bool
     max_hold: float | None
     owner: str | None
+    reentrant: bool
+    replicas: int
+    replica_timeout: float
     hooks: Hooks
     clock: Clock
 
 
-class Remote:
-    """A lock on its server: what a handle and its leases share.
-
-    A lease refers to this and not to its handle, so that both end when the program drops them.
-    """
-
-    __slots__ = ("clock", "hooks", "keys", "name", "reentrant", "renewed", "scripts", "transport")
-
-    def __init__(self, handle: RedisHandle, transport: Any, clock: Clock) -> None:
-        self.name, self.hooks, self.keys = handle.name, handle.hooks, handle.keys
-        self.scripts, self.renewed = handle.scripts, handle.renewed
-        self.reentrant = handle.capabilities.reentrant
-        self.transport = transport
-        self.clock = clock
-
-    def patience(self, give_up: float | None, blocked: float = 0.0) -> float | None:
-        """Return how long to wait for an answer; None: as long as the client's time-out."""
-        if give_up is None:
-            return None
-        return max(ANSWER_GRACE, give_up - self.clock.monotonic() - blocked)
-
-    def may_repeat(self, give_up: float | None) -> bool:
-        """Return whether there is time to send a command again that got no answer."""
-        return give_up is None or self.clock.monotonic() < give_up
-
-    def after_pop(self, error: RedisError, give_up: float | None) -> None:
-        """Let the next acquire step find out what a lost answer was, if there is time for one."""
-        if not (isinstance(error, NO_ANSWER) and self.may_repeat(give_up)):
-            unavailable(self.name, error)
-
-    def note_own_lease(
-        self, leases: Iterable[Any], owner: object, timeout: float | None
-    ) -> str | None:
-        """Return a note for a wait for a lease of the waiting thread or task; None if it has none.
-
-        Raises LockError if that lease never ends and the wait has no limit.
-        """
-        for lease in leases if self.reentrant else ():
-            if (
-                isinstance(lease, RedisLeaseState)
-                and lease.token is not None  # otherwise it waits as well
-                and lease.owner() is owner
-                and lease.is_of(self.keys)
-                and lease.remaining() > 0
-            ):
-                why = f"the caller itself holds {self.name!r} by another handle: use one handle"
-                if timeout is None and lease.never_ends():
-                    raise LockError(f"{why}; this call would wait forever")
-                return why
-        return None
-
-
 class RedisHandle:
-    """A lock's name and settings, and what each acquisition derives from them."""
+    """A lock's name and settings, and the steps of each of its operations."""
 
     kind = "lock"
     """The prefix of the keys; locks of different kinds may have the same name."""
+    role = ""
+    resumes: tuple[str, ...] = ()
+    """The roles whose leases it can resume, if these are more than its own."""
     scripts: Scripts = MUTEX
     always_fair = False
+    several = False
+    """Whether one caller may hold several leases of the lock."""
     remote_class: ClassVar[type[Remote]] = Remote
     capabilities: ClassVar[Capabilities] = Capabilities(
         fence=True,
@@ -136,19 +90,28 @@ class RedisHandle:
         name: str,
         *,
         lease: float = 10.0,
+        timeout: float | None = None,
         fair: bool = True,
         renew: bool = True,
         max_hold: float | None = None,
         owner: str | None = None,
+        reentrant: bool = False,
+        replicas: int = 0,
+        replica_timeout: float = 0.1,
         hooks: Hooks = NO_HOOKS,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         """Store the settings; see `RedisLock`."""
         if self.always_fair and not fair:
             raise ValueError(f"{type(self).__name__} has one queue for all: it is always fair")
+        if reentrant and (self.several or not owner):
+            raise ValueError(
+                f"{type(self).__name__} is acquired again by its owner: name one, and no semaphore"
+            )
         self.name = name
         longest = inf if max_hold is None else lease_length(max_hold, inf)
         self.lease_seconds = min(lease_length(lease), longest)
+        self.timeout = time_limit(timeout, True)
         self.max_hold = max_hold
         self.renewed = renew
         self.hooks = hooks
@@ -156,6 +119,8 @@ class RedisHandle:
         self.remote = self.remote_class(self, transport, clock)
         self._mode = "f" if fair else "u"
         self._owner = owner
+        self._reentrant = reentrant
+        self._wait: Wait = (replicas, round(replica_timeout * 1000)) if replicas else None
         self._held = Held()
 
     @property
@@ -178,7 +143,48 @@ class RedisHandle:
 
     def new_holder(self) -> str:
         """Return the name of one acquisition: a unique token, and the owner for operators."""
-        return f"{TOKENS.new()}:{self._owner or TOKENS.process}"
+        return f"{self.role}{TOKENS.new()}:{self._owner or TOKENS.process}"
+
+    def server_address(self) -> str:
+        """See `Handle.server_address`."""
+        return str(self.transport.address())
+
+    # -- acquire
+
+    def _limit(self, timeout: float | None, blocking: bool) -> float | None:
+        if timeout is None and blocking:
+            return self.timeout
+        return time_limit(timeout, blocking)
+
+    def _entered_again(self) -> Any:
+        """Return the handle's lease, acquired once more, if it is reentrant and holds the lock."""
+        held = self._held.live() if self._reentrant else None
+        return held if held is not None and held.count_reentry() else None
+
+    def _acquiring(
+        self, lease: RedisLeaseState, caller: object, timeout: float | None
+    ) -> Steps[Any]:
+        """Acquire the lock for a new lease; return the lease."""
+        monotonic = self.remote.clock.monotonic
+        began = monotonic()
+        if self.renewed:
+            lease.keep(began + self.lease_seconds / 3)
+        try:
+            grant = yield from self._granting(lease, caller, timeout)
+            if self._wait:
+                grant = yield from self._replicating(lease.holder, grant, self._wait)
+        except BaseException as error:
+            lease.drop()
+            self._held.failed(caller)
+            self.hooks.waited(self.name, monotonic() - began, False)
+            certain = isinstance(error, LockUnavailable | LockTimeout | GeneratorExit)
+            if not certain or isinstance(error, LateGrant):
+                yield from self._leaving(lease.holder, error)
+            raise
+        lease.begin(grant, self.max_hold)
+        self._held.add(lease.acquirer(), lease)
+        self.hooks.waited(self.name, monotonic() - began, True)
+        return lease
 
     def acquire_steps(self, holder: str, timeout: float | None) -> AcquireSteps:
         """Start the steps of one acquisition."""
@@ -191,186 +197,104 @@ class RedisHandle:
             monotonic=self.remote.clock.monotonic,
         )
 
-    def give_up_at(self, timeout: float | None) -> float | None:
-        """Return when no answer is awaited any more; None: the client's time-outs decide."""
-        return self.remote.clock.monotonic() + timeout if timeout else None
+    def _granting(
+        self, lease: RedisLeaseState, caller: object, timeout: float | None
+    ) -> Steps[Grant]:
+        remote, wake_list = self.remote, ""
+        # When no answer is awaited any more; None: the client's time-outs decide.
+        give_up = remote.clock.monotonic() + timeout if timeout else None
+        steps = self.acquire_steps(lease.holder, timeout)
+        note: str | None = None
+        step = next(steps)
+        try:
+            while True:
+                result: Any = None
+                try:
+                    if isinstance(step, tuple):
+                        result = yield from remote.ask(self.scripts.acquire, *step, give_up=give_up)
+                    elif isinstance(step, Pause):
+                        yield step
+                    else:
+                        if not wake_list:
+                            wake_list = self.keys.wake_list(lease.holder)
+                            note = note_own_lease(remote, caller, timeout)
+                        result = yield from remote.pop(wake_list, step, give_up)
+                except LockUnavailable as error:
+                    step = steps.throw(error)
+                else:
+                    step = steps.send(result)
+        except StopIteration as done:
+            grant: Grant = done.value
+            return grant
+        except LockTimeout as error:
+            if note:
+                error.add_note(note)
+            raise
+        finally:
+            if wake_list:
+                remote.forget(wake_list)
 
-    def abandon_args(self, holder: str) -> tuple[str, str, str]:
-        """Return the release script's arguments for a waiter that was interrupted."""
-        return holder, "0", f"{self._mode}{ms(self.lease_seconds)}:{holder}"
+    def _replicating(self, holder: str, grant: Grant, wait: tuple[int, int]) -> Steps[Grant]:
+        """Wait until enough replicas have the grant, so that a failover keeps it."""
+        # WAIT covers only writes of its own connection, and another connection may have written the
+        # grant. So extend the lease on this connection and wait for that write.
+        sent_at = self.remote.clock.monotonic()
+        try:
+            ours, reached = yield Ask(
+                self.scripts.renew, (holder, ms(self.lease_seconds), "1"), wait
+            )
+        except RedisError as error:
+            unavailable(self.name, error)
+        in_time = self.remote.clock.monotonic() < sent_at + self.lease_seconds
+        if ours and reached >= wait[0] and in_time:
+            return Grant(grant.fence, sent_at)
+        yield from self.remote.ask(self.scripts.release, holder, str(grant.fence), "")
+        late = "" if in_time else ", after the lease had expired"
+        raise LockUnavailable(
+            f"{reached} of {wait[0]} replicas have the grant of {self.name!r}{late}"
+        )
 
-    def owners_in(self, values: list[bytes | str]) -> list[str]:
-        """Return the owners in a list of "fence:token:owner"; a foreign value as it is."""
-        return [text(value).split(":", 2)[-1] for value in values]
+    def _leaving(self, holder: str, error: BaseException) -> Steps[None]:
+        """Leave the queue, or release a lock granted meanwhile, after an interruption."""
+        entry = f"{self._mode}{ms(self.lease_seconds)}:{holder}"
+        try:
+            yield from self.remote.ask(self.scripts.release, holder, "0", entry)
+        except LockError as problem:
+            error.add_note(f"and then {type(problem).__name__}: {problem}")
 
-    def holds(self, lease: RedisLeaseState, values: list[bytes | str]) -> bool:
-        """Return whether a lease is among the holders "fence:token:owner"."""
+    # -- the rest
+
+    def _resuming(self, lease: RedisLeaseState, ident: str) -> Steps[Any]:
+        """Take over the lease with that id, under the name of a new one; return the new one."""
+        fence, _, holder = ident.partition(":")
+        if not (fence.isdigit() and ":" in holder and holder.startswith(self.resumes or self.role)):
+            raise ValueError(f"{ident!r} is not the id of a lease of {self!r}")
+        sent_at = self.remote.clock.monotonic()
+        args = (holder, lease.holder, ms(self.lease_seconds), fence)
+        if not (yield from self.remote.ask(self.scripts.resume, *args)):
+            raise LockLost(f"the lease {ident!r} of {self.name!r} has ended or was resumed before")
+        lease.begin(Grant(int(fence), sent_at), self.max_hold)
+        if self.renewed:
+            lease.keep(sent_at + self.lease_seconds / 3)
+        self._held.add(lease.acquirer(), lease)
+        return lease
+
+    def _owning(self, caller: object) -> Steps[bool]:
+        lease = self._held.own(caller)
+        if lease is None or lease.remaining() <= 0:
+            return False
+        values = yield from self.remote.ask(self.scripts.owner)
         return any(text(value).partition(":")[2] == lease.holder for value in values)
 
-    def log_eviction(self, evicted: list[bytes | str], reason: str) -> bool:
-        """Log which owners lost the lock and why; return whether there were any."""
-        for owner in self.owners_in(evicted):
+    def _listing_owners(self) -> Steps[list[str]]:
+        return owners_in((yield from self.remote.ask(self.scripts.owner)))
+
+    def _counting_waiters(self) -> Steps[int]:
+        count: int = yield from self.remote.ask(self.scripts.waiters)
+        return count
+
+    def _evicting(self, reason: str) -> Steps[bool]:
+        evicted = yield from self.remote.ask(self.scripts.evict)
+        for owner in owners_in(evicted):
             logger.warning("lock %r was revoked from %s: %s", self.name, owner, reason)
         return bool(evicted)
-
-
-class RedisLeaseState(LeaseState):
-    """The state of one acquisition's lease; `holder` is its name on the server."""
-
-    __slots__ = (
-        "_count",
-        "_extensions",
-        "_keys",
-        "_max_until",
-        "_process",
-        "_remote",
-        "_seconds",
-        "holder",
-        "owner",
-        "release_sent",
-    )
-
-    def __init__(self, lock: RedisHandle, holder: str, owner: object) -> None:
-        """Create the state of an acquisition of `lock` by `owner`, a thread or a task."""
-        super().__init__(lock.name, clock=lock.remote.clock, hooks=lock.hooks)
-        self._remote: Any = lock.remote
-        self.holder = holder
-        self.owner: Callable[[], Any] = weakref.ref(owner)
-        self.release_sent = False
-        """Whether the server may have executed a release whose answer we did not get."""
-        self._seconds = lock.lease_seconds
-        self._keys = lock.keys
-        self._extensions = 0
-        self._process = TOKENS.process
-        self._count = 1
-        self._max_until = inf
-
-    def begin(self, grant: Grant, max_hold: float | None) -> None:
-        """Start the lease after its grant."""
-        self.token = grant.fence
-        self._granted_at = self.clock.monotonic()
-        self._deadline = grant.since + self._seconds
-        if max_hold is not None:
-            self._max_until = self._granted_at + max_hold
-
-    def is_of(self, keys: Keys) -> bool:
-        """Return whether it is a lease of the lock with these keys."""
-        return self._keys is keys or self._keys.all == keys.all
-
-    def never_ends(self) -> bool:
-        """Return whether the lease is renewed for as long as its owner lives."""
-        return bool(self._remote.renewed) and self._max_until == inf
-
-    # -- reentrancy, counted on the client only
-
-    def count_reentry(self) -> bool:
-        """Count one more acquire; return False if the lease has ended."""
-        if self._released or self._is_lost():
-            return False
-        self._count += 1
-        return True
-
-    def count_release(self) -> bool:
-        """Count one release; return whether it is the last."""
-        if self._released or self._count == 1:
-            return True
-        self._count -= 1
-        return False
-
-    # -- renewal
-
-    def renewal_seconds(self, now: float) -> float:
-        """Return for how many seconds from now to renew the lease; 0.0 or less: do not renew."""
-        if self.token is None or self._is_lost():
-            return 0.0
-        return min(self._seconds, self._max_until - now)
-
-    def skip_renewal(self, now: float) -> tuple[Renewal, float]:
-        """Return why no renewal was sent, and when to check again."""
-        if self.token is None:
-            return Renewal.HELD, now + self._seconds / 3  # still waiting in the queue
-        if self._is_lost():
-            return Renewal.LOST, inf
-        return Renewal.HELD, self._deadline  # to record the loss on time
-
-    def apply_renewal(
-        self, answer: int, sent_at: float, seconds: float, extensions: int
-    ) -> tuple[Renewal, float]:
-        """Apply the server's answer to a renewal sent at `sent_at` for `seconds`.
-
-        `extensions` is what `extensions` was before it was sent.
-        """
-        if answer == 0:
-            # Our own release may have overtaken the renewal; then the lease is not lost.
-            if not self._releasing:
-                self.mark_lost("the server no longer knows it")
-            return Renewal.LOST, inf
-        # The server may set a shorter expiry after this renewal; `extend` knows that one.
-        if extensions == self._extensions and extensions % 2 == 0:
-            self._deadline = max(self._deadline, sent_at + seconds)
-        return (Renewal.RENEWED if answer == 1 else Renewal.HELD), sent_at + self._seconds / 3
-
-    def note_failed_renewal(self, error: LockError, sent_at: float) -> tuple[Renewal, float]:
-        """Record that a renewal got no answer; return when to try again."""
-        self.hooks.renewal_failed(self.name, error)
-        return Renewal.UNKNOWN, min(sent_at + self._seconds / 9, self._deadline)
-
-    # -- extension
-
-    @property
-    def extensions(self) -> int:
-        """How often an `extend` has begun or ended: odd while one is under way."""
-        return self._extensions
-
-    def _extension(self, seconds: float) -> float:
-        left = self._max_until - self.clock.monotonic()
-        return min(super()._extension(seconds), max(left, MIN_LEASE))
-
-    def begin_extension(self) -> None:
-        """Count an extension; call before sending it, and `end_extension` after it."""
-        self._extensions += 1
-
-    def end_extension(self) -> None:
-        """Count the end of an extension, whatever came of it."""
-        self._extensions += 1
-
-    # -- release
-
-    def is_inherited(self) -> bool:
-        """Return whether this is a forked child's copy of its parent's lease."""
-        return self._process is not TOKENS.process
-
-    def was_held(self, answer: int, repeated: bool) -> bool:
-        """Return whether a release's answer means that we held the lock until then.
-
-        `repeated`: an earlier try may have released it, and its answer was lost or interrupted.
-        """
-        return answer == 1 or (answer == 2 and repeated)
-
-    def _is_lost(self) -> bool:
-        if self.is_inherited():
-            self.mark_lost("it belongs to the parent of this forked process")
-        return super()._is_lost()
-
-
-def unavailable(name: str, error: RedisError) -> NoReturn:
-    """Raise `LockUnavailable` for an error of the server or the connection.
-
-    Raises LockError for a semaphore with another number of permits, and for a key of the lock that
-    holds something else.
-    """
-    if str(error).startswith("PERMITS"):
-        raise LockError(f"semaphore {name!r}: {error}") from error
-    if "WRONGTYPE" in str(error):
-        raise LockError(f"a key of lock {name!r} holds something else: {error}") from error
-    raise LockUnavailable(f"the server of lock {name!r} did not answer: {error}") from error
-
-
-def ms(seconds: float) -> str:
-    """Return seconds as the milliseconds that the scripts take, at least one."""
-    return str(max(1, round(seconds * 1000)))
-
-
-def text(value: bytes | str) -> str:
-    """Return a reply as text, whether or not the client decodes replies."""
-    return value.decode() if isinstance(value, bytes) else value

@@ -75,7 +75,9 @@ class Scripts:
     renew: Script
     evict: Script
     owner: Script
+    resume: Script
     waiters: Script
+    bell: Script
 
     @staticmethod
     def load(prefix: str) -> Scripts:
@@ -86,7 +88,9 @@ class Scripts:
             renew=Script.load(f"{prefix}renew"),
             evict=Script.load(f"{prefix}evict"),
             owner=Script.load(f"{prefix}owner"),
+            resume=Script.load(f"{prefix}resume"),
             waiters=Script.load("waiters"),
+            bell=Script.load("bell"),
         )
 
 
@@ -204,7 +208,7 @@ def acquire_steps(
             raise LockTimeout(f"lock {name!r}: not free within {timeout} s")
         # Do not wait past the expiry of the holder's lease: the holder may have crashed.  The last
         # try happens at the deadline, after this wait.
-        _, ends_in_ms, place, server_us = answer
+        _, ends_in_ms, place, server_us, minted = answer
         jitter = min(max(place, 1) * random.uniform(JITTER / 2, JITTER), MAX_JITTER)
         until_expiry = max(ends_in_ms, 0) / 1000 + jitter
         try:
@@ -219,6 +223,7 @@ def acquire_steps(
             # The lease began when the previous holder released.  To be safe, count the server's
             # time from its answer to that grant from when we sent our request, but not past now.
             since = min(now, sent_at + max(0, granted_us - server_us) / 1e6)
-            if fence and now < since + lease:
+            # A message may have been read before the answer and be of a grant that was revoked.
+            if fence > minted and now < since + lease:
                 return Grant(fence, since)
         sent_at = now

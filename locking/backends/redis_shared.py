@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
-from locking.backends.redis import BlockingLockSettings, RedisLock
-from locking.backends.redis_async import AsyncRedisLock
+from locking.backends.redis import BlockingLockSettings, RedisLease, RedisLock
+from locking.backends.redis_async import AsyncRedisLease, AsyncRedisLock
 from locking.backends.redis_core import RedisHandle, RedisLockSettings
 from locking.backends.redis_protocol import SHARED
 
@@ -18,25 +18,23 @@ from locking.backends.redis_protocol import SHARED
 class _Shared(RedisHandle):
     scripts = SHARED
     always_fair = True
-    role = ""
-
-    def new_holder(self) -> str:
-        return f"{self.role}-{super().new_holder()}"
 
 
 class _Read(_Shared):
     kind = "rw"
-    role = "r"
+    role = "r-"
+    resumes = ("r-", "w-")  # a write lease that becomes one of reading
 
 
 class _Write(_Shared):
     kind = "rw"
-    role = "w"
+    role = "w-"
     strength = 2  # excludes what the read lock excludes
 
 
 class _Semaphore(_Shared):
     kind = "semaphore"
+    several = True
     capabilities = replace(RedisHandle.capabilities, reentrant=False)
 
     def __init__(
@@ -56,7 +54,7 @@ class _Semaphore(_Shared):
         super().__init__(client, name, **plain)
         self.permits = permits
         self.take = self.strength = take
-        self.role = f"s{permits}" if take == 1 else f"s{permits}x{take}"
+        self.role = f"s{permits}-" if take == 1 else f"s{permits}x{take}-"
 
 
 class RedisReadLock(_Read, RedisLock):
@@ -77,6 +75,13 @@ class RedisReadWriteLock:
     def __init__(self, client: Any, name: str, **settings: Unpack[BlockingLockSettings]) -> None:
         self.read = RedisReadLock(client, name, **settings)
         self.write = RedisWriteLock(client, name, **settings)
+
+    def downgrade(self, lease: RedisLease) -> RedisLease:
+        """Turn a write lease into a read lease with its token, without a gap; return that.
+
+        Raises as `Lease.resume`.
+        """
+        return self.read.resume(lease.hand_on())
 
 
 class RedisSemaphore(_Semaphore, RedisLock):
@@ -103,6 +108,10 @@ class AsyncRedisReadWriteLock:
     def __init__(self, client: Any, name: str, **settings: Unpack[RedisLockSettings]) -> None:
         self.read = AsyncRedisReadLock(client, name, **settings)
         self.write = AsyncRedisWriteLock(client, name, **settings)
+
+    async def downgrade(self, lease: AsyncRedisLease) -> AsyncRedisLease:
+        """See `RedisReadWriteLock.downgrade`."""
+        return await self.read.resume(lease.hand_on())
 
 
 class AsyncRedisSemaphore(_Semaphore, AsyncRedisLock):

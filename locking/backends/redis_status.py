@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from dataclasses import dataclass
+from typing import Any, overload
 
 from locking.backends.redis import RedisLock
-from locking.backends.redis_core import text
+from locking.backends.redis_async import AsyncRedisLock
+from locking.backends.redis_core import RedisHandle
 from locking.backends.redis_protocol import Script
+from locking.backends.redis_steps import Steps, text
 from locking.base import LockUnsupported
 
 STATUS = Script.load("status")
@@ -29,16 +33,25 @@ class LockStatus:
     waiters: tuple[str, ...]
 
 
-def status_of(lock: RedisLock) -> LockStatus:
-    """Return the state of a lock, read in one command.
+@overload
+def status_of(lock: RedisLock) -> LockStatus: ...
+@overload
+def status_of(lock: AsyncRedisLock) -> Awaitable[LockStatus]: ...
+def status_of(lock: Any) -> LockStatus | Awaitable[LockStatus]:
+    """Return the state of a lock, read in one command; await it of an asyncio lock.
 
     Raises:
         LockUnsupported: the lock is shared.
         LockUnavailable: the server does not answer.
     """
-    if lock.kind != RedisLock.kind:
+    if lock.kind != RedisHandle.kind:
         raise LockUnsupported(f"the status of a {type(lock).__name__} cannot be read")
-    value, remaining_ms, waiting = lock.run(STATUS)
+    status: LockStatus | Awaitable[LockStatus] = lock.remote.perform(_reading(lock))
+    return status
+
+
+def _reading(lock: RedisHandle) -> Steps[LockStatus]:
+    value, remaining_ms, waiting = yield from lock.remote.ask(STATUS)
     waiters = tuple(_owner(waiter) for waiter in waiting)
     if not value:
         return LockStatus(None, 0, 0.0, waiters)

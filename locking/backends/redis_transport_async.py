@@ -1,15 +1,13 @@
 """The transport of scripts and blocking pops for asyncio; see `redis_transport`.
 
-It bounds each command by a time-out of its own and gives the connections none, because redis-py's
-`asyncio.wait_for` swallows a cancellation on Python 3.11, and its read time-out looks like an empty
-answer.
+The tasks of an event loop share its connections (`redis_line`).  Each command has a time-out of its
+own, and the connections none: redis-py's would look like an empty answer.
 """
 
 from __future__ import annotations
 
 import asyncio
 import builtins
-import contextlib
 import weakref
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
@@ -21,26 +19,63 @@ from redis.exceptions import (
     TimeoutError,  # noqa: A004
 )
 
-from locking.backends._drivers import Driver, close_with, driver_of, is_foreign, reject, translate
-from locking.backends.redis_cluster import MOVED
-from locking.backends.redis_protocol import Script
-from locking.backends.redis_transport import (
-    DEFAULT_TIMEOUT,
-    MAX_IDLE,
-    NO_ANSWER,
-    encode_command,
+from locking.backends._drivers import (
+    Driver,
+    address_of,
+    close_with,
+    driver_of,
+    is_foreign,
+    reject,
+    translate,
 )
+from locking.backends.redis_cluster import MOVED, address_of_cluster
+from locking.backends.redis_line import Line, Mailbox
+from locking.backends.redis_protocol import MUTEX, Script
+from locking.backends.redis_transport import DEFAULT_TIMEOUT, NO_ANSWER, Wait, encode_command
 
 T = TypeVar("T")
 
 
+class _Loop:
+    """The connections of one event loop to a server."""
+
+    def __init__(self) -> None:
+        self.lines: dict[str, asyncio.Task[Line]] = {}
+        self.mailboxes: dict[str, Mailbox] = {}
+
+    async def close(self) -> None:
+        """Close what is connected; Sentinel's pool asks for it while another one connects."""
+        for mailbox in list(self.mailboxes.values()):
+            await mailbox.close()
+        for use in list(self.lines):
+            line = self.line(use)
+            if line is not None:
+                del self.lines[use]
+                await line.close()
+
+    def line(self, use: str) -> Line | None:
+        """Return the connection for that use, if it is there."""
+        connecting = self.lines.get(use)
+        if connecting is None or not connecting.done() or connecting.cancelled():
+            return None
+        return None if connecting.exception() else connecting.result()
+
+
 class AsyncNodeTransport:
-    """Separate connections to the server of one asyncio client, also through Sentinel.
+    """Shared connections to the server of one asyncio client, also through Sentinel.
 
     Connections belong to the event loop that opened them, so a handle may outlive a loop.
     """
 
-    def __init__(self, pool: Any, kind: Any, kwargs: dict[str, Any], driver: Driver) -> None:
+    def __init__(
+        self,
+        pool: Any,
+        kind: Any,
+        kwargs: dict[str, Any],
+        driver: Driver,
+        *,
+        in_cluster: bool = False,
+    ) -> None:
         self._errors, self._error = driver.errors, driver.error
         self._pool = pool  # a Sentinel connection refers to it weakly
         self._make = kind
@@ -49,111 +84,130 @@ class AsyncNodeTransport:
         timeout = kwargs.get("socket_timeout")
         self.timeout: float = DEFAULT_TIMEOUT if timeout is None else timeout
         self._kwargs = {**kwargs, "retry": driver.no_retry(), "socket_timeout": None}
-        self._idle: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
+        self._in_cluster = in_cluster
+        self._loops: weakref.WeakKeyDictionary[Any, _Loop] = weakref.WeakKeyDictionary()
         if pool is not None:
             close_with(pool, "disconnect", self.close)
+
+    def __del__(self) -> None:
+        for loop, its in list(self._loops.items()):
+            if loop.is_running():
+                loop.call_soon_threadsafe(asyncio.ensure_future, its.close())
 
     async def run(
         self,
         script: Script,
         keys: Sequence[str],
         args: Sequence[str],
+        wait: Wait = None,
         patience: float | None = None,
     ) -> Any:
         """Run the script by its hash, or in full if the server does not know it."""
         tail = (str(len(keys)), *keys, *args)
-        limit = self.timeout if patience is None else min(self.timeout, patience)
         try:
-            return await self._ask(limit, patience, "EVALSHA", script.sha, *tail)
+            return await self._ask(("EVALSHA", script.sha, *tail), wait, patience)
         except NoScriptError as unknown:
             # The error and a frame of redis-py refer to each other, and so to our caller's lease.
             unknown.__traceback__ = None
-            return await self._ask(limit, patience, "EVAL", script.source, *tail)
+            return await self._ask(("EVAL", script.source, *tail), wait, patience)
 
     async def pop(self, key: str, seconds: float, patience: float | None = None) -> bytes | None:
-        """Run BLPOP for `seconds`; allow `patience`, or the client's time-out, for the answer."""
-        limit = self.timeout if patience is None else min(self.timeout, patience)
-        words = ("BLPOP", key, f"{seconds:.3f}")
-        reply = await self._ask(seconds + limit, patience, *words, raw=True)
-        return None if reply is None else reply[1]
+        """Wait at most `seconds` for an element of the list, as others of this loop for theirs."""
+        its = self._its()
+        # On a cluster, the lists of different locks may be on different nodes.
+        lock = key.rpartition(":")[0] if self._in_cluster else ""
+        mailbox = its.mailboxes.get(lock)
+        if mailbox is None:
+            mailbox = its.mailboxes[lock] = Mailbox(weakref.proxy(self))
+        return await mailbox.pop(key, seconds, self.timeout)
 
-    async def _ask(
-        self, limit: float, patience: float | None, *words: str, raw: bool = False
-    ) -> Any:
+    def forget(self, key: str) -> None:
+        """Keep no message of the list any more."""
+        its = self._its()
+        for lock, mailbox in list(its.mailboxes.items()):
+            if not lock or key.startswith(f"{lock}:"):
+                mailbox.forget(key)
+
+    async def ring(self, bell: str) -> None:
+        """Push to a list that a mailbox pops."""
+        await self.run(MUTEX.bell, (bell,), ())
+
+    def _its(self) -> _Loop:
+        loop = asyncio.get_running_loop()
+        its = self._loops.get(loop)
+        if its is None:
+            its = self._loops[loop] = _Loop()
+        return its
+
+    async def _ask(self, words: tuple[str, ...], wait: Wait, patience: float | None) -> Any:
         task = asyncio.current_task()
         assert task is not None
         cancellations = task.cancelling()
+        limit = self.timeout if patience is None else min(self.timeout, patience)
+        commands = [encode_command(*words)]
+        if wait:  # on a connection of its own: it holds up the commands behind it
+            commands.append(encode_command("WAIT", *map(str, wait)))
+            limit += wait[1] / 1000
         try:
-            idle = self._idle.setdefault(asyncio.get_running_loop(), [])
-            connection = await self._take(idle, patience)
-            async with asyncio.timeout(limit):
-                answer = await self._exchange(connection, idle, words, raw)
+            line = await self._line("replicas" if wait else "", patience)
+            answers = await line.ask(commands, limit)
         except self._error as error:
             if is_foreign(error):
                 raise translate(error) from error
             raise
-        except builtins.TimeoutError as error:
-            raise TimeoutError(f"no answer within {limit:.3f} s") from error
         if task.cancelling() > cancellations:
             raise asyncio.CancelledError  # something below has swallowed it
-        return answer
+        return tuple(answers) if wait else answers[0]
 
-    async def _exchange(
-        self, connection: Any, idle: list[Any], words: Sequence[str], raw: bool
-    ) -> Any:
-        in_step = False
+    async def _line(self, use: str, patience: float | None) -> Line:
+        its = self._its()
+        line = its.line(use)
+        if line is not None and line.is_open:
+            return line
+        connecting = its.lines.get(use)
+        if connecting is None or connecting.done():
+            connecting = its.lines[use] = asyncio.create_task(self.connect())
+            connecting.add_done_callback(_observe)
+        if patience is None:
+            return await asyncio.shield(connecting)
         try:
-            await connection.send_packed_command([encode_command(*words)], check_health=False)
-            answer = await connection.read_response(disable_decoding=raw)
-            in_step = True
-            return answer
-        except self._errors.ResponseError:
-            in_step = True
-            raise
-        except self._error:
-            # After a restart of the server, all idle connections are stale.
-            await _close(idle)
-            raise
-        finally:
-            # After a cancellation, the late answer must not be read as another command's.
-            if in_step and len(idle) < MAX_IDLE:
-                idle.append(connection)
-            else:
-                await connection.disconnect(nowait=True)
+            async with asyncio.timeout(patience):
+                return await asyncio.shield(connecting)
+        except builtins.TimeoutError as error:
+            raise TimeoutError(f"not connected within {patience:.3f} s") from error
 
-    async def _take(self, idle: list[Any], patience: float | None) -> Any:
-        while idle:
-            connection = idle.pop()
-            # A command on a dead connection would count as "perhaps executed".
-            if connection.is_connected and not _has_ended(connection):
-                return connection
-            await connection.disconnect(nowait=True)
+    async def connect(self) -> Line:
+        """Return a new connection."""
         connection = self._make(**self._kwargs)
         limit = self.timeout * (1 + self._sentinels)  # one after the other is asked
         try:
-            async with asyncio.timeout(limit if patience is None else min(limit, patience)):
-                # In a task of its own: redis-py's errors keep the frames that they passed, these
-                # their callers', and those our caller's lease.
-                await asyncio.create_task(connection.connect())
-        except BaseException:
+            async with asyncio.timeout(limit):
+                await connection.connect()
+        except builtins.TimeoutError as error:
             await connection.disconnect(nowait=True)
+            raise TimeoutError(f"not connected within {limit:.3f} s") from error
+        except BaseException as error:
+            await connection.disconnect(nowait=True)
+            if isinstance(error, self._error) and is_foreign(error):
+                raise translate(error) from error
             raise
-        return connection
+        return Line(connection, self._errors.ResponseError)
+
+    def address(self) -> str:
+        """See `Transport.address`."""
+        return address_of(self._pool)
 
     async def close(self) -> None:
-        """Close the idle connections of the running loop."""
-        await _close(self._idle.get(asyncio.get_running_loop(), []))
+        """Close the connections of the running loop."""
+        its = self._loops.get(asyncio.get_running_loop())
+        if its is not None:
+            await its.close()
 
 
-async def _close(idle: list[Any]) -> None:
-    while idle:
-        with contextlib.suppress(OSError):
-            await idle.pop().disconnect(nowait=True)
-
-
-def _has_ended(connection: Any) -> bool:
-    reader = getattr(connection, "_reader", None)
-    return reader is not None and bool(reader.at_eof())
+def _observe(connecting: asyncio.Task[Line]) -> None:
+    """Look at the error of a connection that nobody waits for any more."""
+    if not connecting.cancelled():
+        connecting.exception()
 
 
 class AsyncClusterTransport:
@@ -170,16 +224,26 @@ class AsyncClusterTransport:
         script: Script,
         keys: Sequence[str],
         args: Sequence[str],
+        wait: Wait = None,
         patience: float | None = None,
     ) -> Any:
         """Run the script on the node of its keys."""
         return await self._on_node(
-            keys[0], patience, lambda node: node.run(script, keys, args, patience)
+            keys[0], patience, lambda node: node.run(script, keys, args, wait, patience)
         )
 
     async def pop(self, key: str, seconds: float, patience: float | None = None) -> bytes | None:
         """Run BLPOP on the node of the key; a slot that moves away ends it with an error."""
         return await self._on_node(key, patience, lambda node: node.pop(key, seconds, patience))
+
+    def forget(self, key: str) -> None:
+        """Keep no message of the list any more."""
+        for node in self._nodes.values():
+            node.forget(key)
+
+    def address(self) -> str:
+        """See `Transport.address`."""
+        return address_of_cluster(self._cluster)
 
     async def _on_node(
         self, key: str, patience: float | None, ask: Callable[[AsyncNodeTransport], Awaitable[T]]
@@ -207,7 +271,9 @@ class AsyncClusterTransport:
             raise ClusterDownError(f"no node serves {key!r}")
         return self._nodes.setdefault(
             node.name,
-            AsyncNodeTransport(None, node.connection_class, node.connection_kwargs, self._driver),
+            AsyncNodeTransport(
+                None, node.connection_class, node.connection_kwargs, self._driver, in_cluster=True
+            ),
         )
 
     async def _within(self, limit: float, search: Callable[[], Awaitable[Any]]) -> None:

@@ -30,7 +30,7 @@ from redis.retry import Retry
 
 from locking.backends._drivers import address_of
 from locking.backends._waiting import Deadline, WaitingLock
-from locking.backends.redis_core import text
+from locking.backends.redis_steps import text
 from locking.base import Capabilities, Lease, LockUnavailable
 from locking.terms import lease_length
 

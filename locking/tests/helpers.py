@@ -82,6 +82,9 @@ class TransportWithPop:
     def pop(self, key: str, seconds: float, patience: float | None = None) -> bytes | None:
         return self._pop(key, seconds)
 
+    def address(self) -> str:
+        return self._transport.address()
+
 
 @contextmanager
 def process(function: Callable[..., Any], *args: Any) -> Iterator[Any]:

@@ -165,17 +165,15 @@ def test_redisson_7272_watchdog_outlives_the_unlock(valkey: Redis):
     renewer = Renewer()
     lock = RedisLock(valkey, "phone", lease=0.3, renewer=renewer)
     lock.acquire().release()
-    assert not renewer.leases(lock.transport)
+    assert not renewer._servers[id(lock.transport)].entries
     valkey.set("lock:{phone}", "1:a-token:another", px=200)
     eventually(lambda: not valkey.exists("lock:{phone}"), within=2)
 
 
 def test_redisson_3521_watchdog_outlives_its_dead_thread(valkey: Redis):
-    kept = []
     lock = RedisLock(valkey, "phone", lease=0.4)
-    Task(lambda: kept.append(lock.acquire())).result()
+    Task(lambda: lock.acquire() and None).result()  # nobody has the lease
     RedisLock(valkey, "phone").acquire(timeout=5).release()
-    assert kept[0].lost.is_set()
 
 
 def test_redisson_5761_lost_wake_up_leaves_the_waiter_asleep(valkey: Redis):

@@ -136,15 +136,15 @@ def test_a_cancelled_task_leaves_the_queue(store_server):
     run(store_server, scenario)
 
 
-def test_a_task_may_enter_again_and_another_may_not(store_server):
+def test_a_reentrant_handle_may_enter_again_and_another_may_not(store_server):
     async def scenario(client: Redis) -> None:
-        lock = AsyncRedisLock(client, "phone")
+        lock = AsyncRedisLock(client, "phone", reentrant=True, owner="till 7")
         async with await lock.acquire() as outer:
             async with await lock.acquire(timeout=0) as inner:
                 assert inner.token == outer.token
             outer.check()
             with pytest.raises(LockTimeout):
-                await asyncio.create_task(lock.acquire(timeout=0))
+                await AsyncRedisLock(client, "phone").acquire(timeout=0)
         assert await lock.owner() is None
 
     run(store_server, scenario)

@@ -156,7 +156,7 @@ def test_a_writer_that_leaves_lets_the_readers_behind_it_in_at_once(store, inter
     pair.read.run(pair.read.scripts.acquire, behind, "10000", "f", "1")
     assert (len(pair.read.owners()), pair.read.waiters()) == (1, 2)
     if interrupted:
-        pair.write.run(pair.write.scripts.release, *pair.write.abandon_args(writer))
+        pair.write.run(pair.write.scripts.release, writer, "0", f"f10000:{writer}")
     else:
         pair.write.run(pair.write.scripts.acquire, writer, "10000", "f", "0")
     assert (len(pair.read.owners()), pair.read.waiters()) == (2, 0)
@@ -215,7 +215,7 @@ def test_a_thread_that_holds_one_lock_of_a_pair_does_not_get_the_other(store, he
             getattr(pair, wanted).acquire()
         with pytest.raises(LockTimeout) as refused:
             getattr(pair, wanted).acquire(timeout=0.1)
-        assert "holds 'phone' by another handle" in refused.value.__notes__[0]
+        assert "holds 'phone'" in refused.value.__notes__[0]
     getattr(pair, wanted).acquire(timeout=0).release()
 
 
@@ -239,7 +239,6 @@ def test_misspelt_settings_are_refused(store):
         lambda: RedisWriteLock(store, "pool", lesae=3),  # type: ignore[call-arg]
         lambda: AsyncRedisSemaphore(store, "pool", 2, lesae=3),  # type: ignore[call-arg]
         lambda: AsyncRedisReadWriteLock(store, "pool", lesae=3),  # type: ignore[call-arg]
-        lambda: AsyncRedisSemaphore(store, "pool", 2, replicas=1),  # type: ignore[call-arg]
     ):
         with pytest.raises(TypeError):
             make()

@@ -241,7 +241,7 @@ def test_sentinels_and_a_failover_with_asyncio():
             while not await lock.waiters():
                 await asyncio.sleep(0.01)
             await asyncio.to_thread(primary.kill)
-            lock.lease.stop_renewing()
+            lock.lease.drop()
             await (await waiting).release()
 
         with warnings.catch_warnings():

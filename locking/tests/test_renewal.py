@@ -87,7 +87,7 @@ def test_a_lost_or_cancelled_or_forgotten_lease_is_not_renewed_again():
     renewer.run_round()
     assert lost.renewed_at == [1000]
     assert cancelled.renewed_at == []
-    assert not renewer.leases(lost.server)
+    assert not renewer._servers[id(lost.server)].entries
 
 
 def test_an_unresponsive_server_is_asked_once_per_round():
@@ -224,13 +224,35 @@ def test_an_extension_does_not_exceed_max_hold(store: Redis):
     assert lease.remaining() == 3
 
 
-def test_the_lease_of_a_dead_thread_is_not_renewed(store: Redis):
+def test_a_lease_outlives_its_thread_if_somebody_has_it(store: Redis):
     renewer = Manual()
-    lease = Task(lambda: redis_lease(store, renewer)).result()
+    clock = Clock(monotonic=lambda: renewer.now)
+    lock = RedisLock(store, "phone", lease=9, renewer=renewer, clock=clock)
+    threads = [Task(lock.acquire)]
+    lease = threads[0].result()
+    for _ in range(4):
+        renewer.now += 3
+        store.pexpire("lock:{phone}", 4000)
+        renewer.run_round()
+        assert store.pttl("lock:{phone}") > 8000
+    lease.release()
+
+
+def test_a_lease_that_only_a_handle_keeps_ends_with_its_thread(store: Redis):
+    renewer = Manual()
+    clock = Clock(monotonic=lambda: renewer.now)
+    lock = RedisLock(store, "phone", lease=9, renewer=renewer, clock=clock)
+    thread = threading.Thread(target=lambda: lock.acquire() and None)
+    thread.start()
+    thread.join()
     renewer.now += 3
+    renewer.run_round()
     store.pexpire("lock:{phone}", 4000)
-    assert lease.renew() == (Renewal.HELD, 1009)
+    for _ in range(2):
+        renewer.now += 1
+        renewer.run_round()
     assert store.pttl("lock:{phone}") <= 4000
+    assert thread is not None  # although the program still has the thread
 
 
 def test_an_unanswered_renewal_is_unknown_until_the_lease_expires(own_store: RedisLike):

@@ -2,7 +2,7 @@
 Likewise the mails that let someone choose a new password.
 
 Counted per user name and not per address, because behind a proxy all buyers may share one, and
-guessers have many. The price: a stranger can keep a buyer from signing in for some minutes.
+guessers have many. The price: anyone can keep a buyer from signing in for some minutes.
 Existing sessions and tokens go on. While Redis does not answer, nothing is counted.
 
 An account's name is the normal form that is counted, so each account has its own count, whatever

@@ -26,12 +26,13 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from django.utils.functional import cached_property
 
 from inventory.metrics import metrics
-from inventory.selling.commit import lend_connections
+from inventory.postgresql.base import lend_connections
+from inventory.postgresql.shares import Share, borrowing_from
 from shop import shares
 from shop.api.operations import Operation
 from shop.api.problems import Reply, problem
 from shop.operating import headers, logs
-from shop.shares import Serving
+from shop.shares import PURCHASES, READERS
 
 API = "/api/v1/"
 """Where the API's paths begin."""
@@ -41,7 +42,7 @@ View = Callable[..., HttpResponseBase]
 Application = Callable[[Environ, Callable[..., Any]], Iterable[bytes]]
 
 _NUMBER = "<int:"
-_LONGEST = 19
+_MAX_DIGITS = 19
 """Digits of the largest id; Django's pattern has no bound, but there is no such object."""
 
 _STATUS_LINES = {status.value: f"{status.value} {status.phrase}" for status in HTTPStatus}
@@ -75,7 +76,9 @@ class ApiHandler:
 
     def __init__(self, pages: Application) -> None:
         self._pages = pages
-        self._routes = RouteTable(routes(get_resolver().url_patterns))
+        # A sale's buyers all ask for the same path.
+        table = RouteTable(routes(get_resolver().url_patterns))
+        self._route = lru_cache(maxsize=256)(table.find)
         self._headers = _security_headers()
         self._headers_but_cache = [each for each in self._headers if each[0] != "Cache-Control"]
         self._https_only = settings.SECURE_SSL_REDIRECT
@@ -97,8 +100,12 @@ class ApiHandler:
         if reply is None:
             return self._page(environ, start_response)
         if isinstance(reply, Reply):
+            of_body = [
+                ("Content-Type", reply.content_type),
+                ("Content-Length", str(len(reply.body))),  # or it would be sent in chunks
+            ]
             more = self._headers_but_cache if reply.cached else self._headers
-            start_response(_STATUS_LINES[reply.status], [*reply.headers, *more])
+            start_response(_STATUS_LINES[reply.status], [*of_body, *reply.headers, *more])
             return (reply.body,)
         start_response(_STATUS_LINES[reply.status_code], [*reply.items(), *self._headers])
         # The server closes what is streamed, by which Django gives its connection back.
@@ -118,7 +125,7 @@ class ApiHandler:
         host = request.META.get(self._host_header)
         if not (_serves(request) if host is None else self._serves_name(host)):
             return problem(request, "unknown_host")
-        found = self._routes.find(request.path_info)
+        found = self._route(request.path_info)
         if found is None or (self._https_only and not request.is_secure()):
             return None
         route, ids = found
@@ -155,6 +162,30 @@ def _security_headers() -> list[tuple[str, str]]:
     SecurityMiddleware(lambda _: response)(request)
     del response.headers["Content-Type"]
     return [*response.headers.items(), *headers.ALL_CALLS.items()]
+
+
+class Serving:
+    """A context manager around a request: lets it use its share, once it is its turn.
+
+    A class, because a generator would take several times as long, for every purchase.
+    """
+
+    __slots__ = ("_share",)
+
+    def __init__(self, share: Share) -> None:
+        self._share = share
+
+    def __enter__(self) -> None:
+        borrowing_from.set(self._share)
+        if shares.turns and self._share is PURCHASES:
+            shares.turns.urgent += 1
+        elif shares.turns and self._share is READERS:
+            shares.turns.wait()
+
+    def __exit__(self, *error: object) -> None:
+        borrowing_from.set(None)
+        if shares.turns and self._share is PURCHASES:
+            shares.turns.urgent -= 1
 
 
 class Route(NamedTuple):
@@ -194,7 +225,7 @@ class RouteTable:
         """Return a path's route and the numbers in it, by name; None if there is no such route."""
         shape, numbers = [], []
         for part in path.split("/"):
-            if part.isdecimal() and len(part) <= _LONGEST:
+            if part.isdecimal() and len(part) <= _MAX_DIGITS:
                 shape.append(_NUMBER)
                 numbers.append(int(part))
             else:

@@ -9,6 +9,7 @@ from http import HTTPStatus
 from typing import Any
 
 import msgspec
+from django.conf import settings
 from django.urls import get_resolver
 from django.utils.translation import override
 
@@ -21,9 +22,8 @@ from shop.refusals import PROBLEMS
 Json = dict[str, Any]
 
 INFO = {
-    "title": "Flash sale",
     "version": "1",
-    "summary": "Buying in a flash sale whose stock is never oversold.",
+    "summary": "Buying in sales whose stock is never oversold.",
     "description": inspect.cleandoc(
         """
         Get a buyer token, look at a sale, order in it, pay.
@@ -98,7 +98,7 @@ def document() -> Json:
     used = {operation.tag for _, _, operation in routed}
     return {
         "openapi": "3.1.0",
-        "info": INFO,
+        "info": {"title": settings.SHOP_NAME, **INFO},
         "servers": [{"url": "/", "description": "this shop"}],
         "tags": [
             {"name": name, "description": text} for name, text in TAGS.items() if name in used

@@ -21,7 +21,6 @@ from django.http import HttpRequest, HttpResponseBase
 from inventory.postgresql.shares import Share
 from serving.bodies import BodyIncomplete, whole_body
 from shop.accounts import tokens
-from shop.accounts.revocation import Unreadable
 from shop.api.problems import Reply, problem
 from shop.api.schemas import Request
 from shop.checkout.rate_limit import limiter
@@ -120,7 +119,7 @@ class Operation:
                 if isinstance(result, HttpResponseBase):
                     return result
                 status, document = result
-                reply = Reply.of(status, encode(document), "application/json")
+                reply = Reply(status, encode(document), "application/json")
                 if self.max_age:
                     reply.headers.append(("Cache-Control", f"public, max-age={self.max_age}"))
                     reply.cached = True
@@ -196,7 +195,7 @@ def buyer_of(request: HttpRequest) -> int:
         return tokens.verify(token.strip())
     except tokens.BadToken:
         raise Refusal("unauthorized") from None
-    except Unreadable:
+    except tokens.Unreadable:
         raise Refusal("busy") from None
 
 

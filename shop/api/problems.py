@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import msgspec
@@ -20,24 +20,20 @@ class Reply:
 
     Attributes:
         status: of HTTP.
-        headers: names and values, in the order in which they are sent.
+        headers: further ones, in the order in which they are sent.
         cached: whether `headers` has a `Cache-Control` of its own.
     """
 
     status: int
     body: bytes
-    headers: list[tuple[str, str]]
+    content_type: str
+    headers: list[tuple[str, str]] = field(default_factory=list)
     cached: bool = False
-
-    @classmethod
-    def of(cls, status: int, body: bytes, content_type: str) -> Reply:
-        """Make a reply with its Content-Length, without which it would be sent in chunks."""
-        length = str(len(body))
-        return cls(status, body, [("Content-Type", content_type), ("Content-Length", length)])
 
     def response(self) -> HttpResponse:
         """Return it as Django's response, for a call that went through Django's handler."""
-        response = HttpResponse(self.body, status=self.status, headers=dict(self.headers))
+        headers = {"Content-Length": str(len(self.body)), **dict(self.headers)}
+        response = HttpResponse(self.body, self.content_type, self.status, headers=headers)
         # Django would log each of thousands of refusals, which are outcomes rather than errors.
         response._has_been_logged = True  # type: ignore[attr-defined]
         return response
@@ -54,7 +50,7 @@ def problem(request: HttpRequest, code: str, *, detail: str = "", **more: int) -
     """
     # No middleware has found the language: only a refusal pays for it.
     body = _body(code, _language(request), detail, tuple(more.items()))
-    reply = Reply.of(PROBLEMS[code].status, body, "application/problem+json")
+    reply = Reply(PROBLEMS[code].status, body, "application/problem+json")
     if (seconds := PROBLEMS[code].retry_after) is not None:
         reply.headers.append(("Retry-After", str(seconds)))
     return reply

@@ -6,14 +6,15 @@ The decoders, the encoder and the OpenAPI document are all made from these class
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from uuid import UUID
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType, defstruct
 
 from inventory.selling.cart import MAX_LINES
 from shop.checkout.purchase import MAX_UNITS
 from shop.money import Money
+from shop.orders import details
 from shop.orders.states import Status
 from shop.refusals import PROBLEMS
 
@@ -22,8 +23,7 @@ Units = Annotated[int, Meta(ge=1, le=MAX_UNITS, description="Units.")]
 Count = Annotated[int, Meta(ge=0)]
 Moment = Annotated[datetime, Meta(tz=True)]
 
-# PostgreSQL's text has no NUL.
-Text = Annotated[str, Meta(min_length=1, max_length=1000, pattern="^[^\\u0000]*$")]
+Text = Annotated[str, Meta(min_length=1, max_length=1000, pattern=details.NO_NUL)]
 
 Key = Annotated[
     UUID,
@@ -55,7 +55,15 @@ class Document(Struct, forbid_unknown_fields=True):
     """The body of an answer."""
 
 
-class Purchase(Request):
+if TYPE_CHECKING:
+
+    class Details(Struct, kw_only=True):
+        """What a buyer states with an order."""
+else:
+    Details = defstruct("Details", details.members(details.fields()), kw_only=True)
+
+
+class Purchase(Request, Details):
     """What a buyer wants of a sale."""
 
     codes: ClassVar[dict[str, str]] = {"quantity": "invalid_quantity"}
@@ -70,7 +78,7 @@ class CartLine(Request):
     quantity: Units
 
 
-class Cart(Request):
+class Cart(Request, Details):
     """What a buyer wants of several sales."""
 
     codes: ClassVar[dict[str, str]] = {
@@ -168,7 +176,7 @@ class OrderLine(Document):
     amount: Annotated[Money, Meta(description="As ordered.")]
 
 
-class Order(Document):
+class Order(Document, Details):
     """A purchase, what it costs, and where it stands."""
 
     id: Id

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 from django.contrib.auth import authenticate
@@ -39,7 +40,7 @@ BOUGHT = {
 
 CHANGED = {200: Answer(schemas.Order, "The order after it.", AFTER_ORDER)}
 
-NOT_SOLD = (
+PURCHASE_PROBLEMS = (
     *("not_found", "not_started", "paused", "ended", "sold_out", "limit_reached"),
     *("invalid_quantity", "idempotency_key_reused", "busy"),
 )
@@ -54,7 +55,7 @@ NOT_SOLD = (
     key="required",
     body=schemas.Purchase,
     answers=BOUGHT,
-    problems=NOT_SOLD,
+    problems=PURCHASE_PROBLEMS,
 )
 def place_order(
     request: HttpRequest, sale: int, *, buyer: int, key: UUID, body: schemas.Purchase
@@ -63,7 +64,7 @@ def place_order(
 
     Reserves the units and opens an order, or neither. What is answered has been committed.
     """
-    return _bought(buy(sale, buyer, key, body.quantity))
+    return _bought(buy(sale, buyer, key, body.quantity, _details(body)))
 
 
 @Operation(
@@ -75,7 +76,7 @@ def place_order(
     key="required",
     body=schemas.Cart,
     answers=BOUGHT,
-    problems=NOT_SOLD,
+    problems=PURCHASE_PROBLEMS,
 )
 def place_cart(request: HttpRequest, *, buyer: int, key: UUID, body: schemas.Cart) -> Result:
     """Buy a cart.
@@ -85,7 +86,8 @@ def place_cart(request: HttpRequest, *, buyer: int, key: UUID, body: schemas.Car
     first line (by the sale's id) has the cart's key, line *n* the UUIDv5 of `n` in the cart's key
     as namespace.
     """
-    return _bought(check_out(buyer, key, [Wanted(line.sale, line.quantity) for line in body.lines]))
+    wanted = [Wanted(line.sale, line.quantity) for line in body.lines]
+    return _bought(check_out(buyer, key, wanted, _details(body)))
 
 
 @Operation(
@@ -252,7 +254,12 @@ def order_document(order: Order | Opened) -> schemas.Order:
             )
             for line in order.each_line()
         ],
+        **order.details,
     )
+
+
+def _details(body: schemas.Details) -> dict[str, Any]:
+    return {name: getattr(body, name) for name in Order.DETAILS}
 
 
 def _bought(bought: Bought) -> Result:

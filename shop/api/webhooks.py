@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from shop.api import schemas
 from shop.api.operations import Answer, Operation, Result
 from shop.payments import webhooks
-from shop.payments.provider_events import NotYet
+from shop.payments.settlement import NotYet
 from shop.refusals import Refusal
 from shop.shares import ORDERS
 

@@ -113,7 +113,7 @@ def against_the_provider(items: list[int] | None = None) -> list[str]:
     theirs = _theirs()
     # A dictionary: both directions may find the same problem.
     found = dict.fromkeys(_not_at_the_provider(before, theirs))
-    found |= dict.fromkeys(_not_here(_ours(items), theirs, strangers=items is None))
+    found |= dict.fromkeys(_not_here(_ours(items), theirs, unknown_too=items is None))
     return list(found)
 
 
@@ -151,13 +151,13 @@ def _not_at_the_provider(ours: Mapping[str, Ours], theirs: Mapping[str, Theirs])
 
 
 def _not_here(
-    ours: Mapping[str, Ours], theirs: Mapping[str, Theirs], *, strangers: bool
+    ours: Mapping[str, Ours], theirs: Mapping[str, Theirs], *, unknown_too: bool
 ) -> list[str]:
     problems = []
     for intent, said in theirs.items():
         one = ours.get(intent)
         if one is None:
-            if strangers:
+            if unknown_too:
                 # The shop stores a payment's number before it asks for the money.
                 problems.append(
                     f"the provider took {said.money(said.captured)} for order {said.order}, "

@@ -1,1 +1,1 @@
-"""What runs after and beside the requests: Celery, its tasks and its schedule."""
+"""What runs after the requests and next to them: Celery, its tasks and its schedule."""

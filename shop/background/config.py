@@ -1,6 +1,6 @@
 """Celery's settings, under Celery's own names.
 
-Tasks carry no data: the database knows the work, and a task only tells a worker to look. The
+Tasks carry no data: the database knows the work, and a task only makes a worker look. The
 broker may therefore lose, duplicate and delay tasks; these settings only make work start soon.
 They suit Redis and RabbitMQ.
 """
@@ -94,7 +94,7 @@ result_backend_transport_options = {"visibility_timeout": VISIBILITY}
 broker_transport_options = (
     {
         "visibility_timeout": VISIBILITY,
-        # A notify runs beside a purchase: a dead broker must not delay it by seconds.
+        # A notification is sent during a purchase: a dead broker must not delay it by seconds.
         "socket_timeout": 5,
         "socket_connect_timeout": 1,
         "socket_keepalive": True,

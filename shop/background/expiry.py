@@ -73,7 +73,7 @@ def _pop() -> list[Due]:
 
 
 def _expire(taken: Sequence[Due]) -> int:
-    done = orders.by_halves("order", _expire_now, [int(one.id) for one in taken])
+    done = orders.split_on_error("order", _expire_now, [int(one.id) for one in taken])
     # Acknowledge after the commit: after a crash, unacknowledged orders are popped again. Early
     # orders enter again before the acknowledgement, so that no crash loses them.
     _enter(wait for _, early in done for wait in early)

@@ -1,4 +1,4 @@
-"""Follow up orders: owe their mails, and expire those that are not paid.
+"""Follow up orders: enqueue their mails, and expire those that are not paid.
 
 A mail is recorded in the transaction that marks the order's message done: one message per order and
 kind, however often the order's message is delivered.
@@ -14,22 +14,22 @@ from inventory import failpoints, outbox
 from shop import orders
 from shop.background import expiry
 from shop.mails.rendering import Kind
-from shop.mails.sending import owe, send_mails
+from shop.mails.sending import enqueue, send_mails
 from shop.orders.models import OrderEvent
 
 Event = OrderEvent.Kind
 
 
-def _owes(kind: Kind) -> Callable[[Any], None]:
+def _mails(kind: Kind) -> Callable[[Any], None]:
     def handle(payload: Any) -> None:
         failpoints.hit(failpoints.FOLLOW_UP)
-        owe(kind, payload["orders"])
+        enqueue(kind, payload["orders"])
 
     return handle
 
 
 def _opened(payload: Any) -> None:
-    _owes(Kind.CONFIRMATION)(payload)
+    _mails(Kind.CONFIRMATION)(payload)
     expiry.enter(payload["orders"])
 
 
@@ -38,7 +38,7 @@ def _settled(payload: Any) -> None:
 
 
 def _paid(payload: Any) -> None:
-    _owes(Kind.PAID)(payload)
+    _mails(Kind.PAID)(payload)
     _settled(payload)
 
 
@@ -51,9 +51,9 @@ HANDLERS = {orders.topic(event): _nothing for event in Event} | {
     orders.topic(Event.PAID): _paid,
     orders.topic(Event.PAID_LATE): _paid,
     orders.topic(Event.CANCELLED): _settled,
-    orders.topic(Event.EXPIRED): _owes(Kind.EXPIRED),
-    orders.topic(Event.REFUNDED): _owes(Kind.REFUNDED),
-    orders.topic(Event.MONEY_OWED): _owes(Kind.TOO_LATE),
+    orders.topic(Event.EXPIRED): _mails(Kind.EXPIRED),
+    orders.topic(Event.REFUNDED): _mails(Kind.REFUNDED),
+    orders.topic(Event.MONEY_OWED): _mails(Kind.TOO_LATE),
 }
 """Handlers by topic of the outbox message."""
 

@@ -1,7 +1,7 @@
 """Notify Celery of new outbox messages.
 
 A notification carries no data and may be lost, because the sweep finds every message. It must be
-cheap, because it runs beside a purchase: one at a time, a few per second, and none while the broker
+cheap, because it runs during a purchase: one at a time, a few per second, and none while the broker
 does not answer.
 """
 

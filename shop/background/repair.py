@@ -18,7 +18,7 @@ from shop.audit import money
 from shop.background import follow_up
 from shop.payments import provider_calls, recovery
 from shop.payments.models import Payment, Refund
-from shop.payments.provider import PaymentUnknown, ask_provider
+from shop.payments.provider import PaymentUnknown
 
 
 def repair() -> Iterator[str]:
@@ -36,7 +36,7 @@ def _ask_about_pending() -> Iterator[str]:
     pending = [kind.objects.filter(state=kind.State.PENDING) for kind in (Payment, Refund)]
     wanted = max(rows.update(not_before=Now()) for rows in pending)
     if wanted:
-        asked = recovery.settle(most=wanted)
+        asked = recovery.settle(limit=wanted)
         left = sum(rows.count() for rows in pending)
         yield f"asked the provider about {asked} payments and refunds; {left} are still pending"
 
@@ -45,7 +45,7 @@ def _ask_about_disputed() -> Iterator[str]:
     """Record what the provider knows and the shop has missed."""
     try:
         for order in money.disputed():
-            for intent in ask_provider().find(order):
+            for intent in provider_calls.ask_provider().find(order):
                 provider_calls.record(intent)
             yield f"recorded the provider's state of order {order}"
     except PaymentUnknown as error:

@@ -15,7 +15,7 @@ from shop.money import default_currency
 PHONE = {
     "slug": "phone",
     "name": "Phone",
-    "description": "The classic of every flash sale: list price 1999, on sale at 999.",
+    "description": "The classic of every sale: list price 1999, on sale at 999.",
     "list_price": 199_900,
 }
 """The default product."""

@@ -1,4 +1,4 @@
-"""A cache that tells whether a sold-out item may become available again: unpaid orders may expire.
+"""A cache of whether a sold-out item may become available again: unpaid orders may expire.
 
 Used only after a refusal and cached for a second, so that refusals cost one small query per second
 and purchases none.

@@ -39,11 +39,11 @@ def _refusing() -> Iterator[None]:
         yield
     except orders.WrongState as wrong:
         raise Refusal(f"order_{wrong.status}") from None
-    except payments.Declined:
+    except payments.PaymentFailed:
         raise Refusal("payment_declined") from None
     except orders.NoSuchPart:
         raise Refusal("invalid_quantity") from None
-    except orders.KeyReused:
+    except orders.PartKeyReused:
         raise Refusal("idempotency_key_reused") from None
     except PaymentUnknown as error:
         raise Refusal("outcome_unknown") from error

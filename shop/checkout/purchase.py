@@ -20,7 +20,6 @@ from inventory.outcomes import (
     KeyReused,
     LimitReached,
     OutcomeUnknown,
-    Purchase,
     SoldOut,
 )
 from inventory.selling.cart import MAX_LINES, LineRefused, line_keys
@@ -30,13 +29,16 @@ from shop.accounts.models import User
 from shop.catalogue.sale_cache import CachedSale, NoSuchSale, sale_cache
 from shop.checkout.availability_cache import availability_cache
 from shop.orders import Opened, open_cart, open_orders
+from shop.orders.details import DetailedPurchase, Details, complete
 from shop.orders.models import Order
 from shop.refusals import Refusal
 
 MAX_UNITS = 1000
 """Units per line; far above any limit, far below what a column can hold."""
 
-NOT_SOLD = (Declined, Busy, OutcomeUnknown, NoSuchItem, IntegrityError)
+NO_DETAILS: Details = {}
+
+RESERVATION_ERRORS = (Declined, Busy, OutcomeUnknown, NoSuchItem, IntegrityError)
 """Errors of a reservation that become refusals."""
 
 
@@ -61,7 +63,7 @@ class Wanted:
     quantity: int
 
 
-def buy(sale: int, buyer: int, key: UUID, quantity: int) -> Bought:
+def buy(sale: int, buyer: int, key: UUID, quantity: int, details: Details = NO_DETAILS) -> Bought:
     """Buy units in a sale.
 
     Args:
@@ -69,6 +71,7 @@ def buy(sale: int, buyer: int, key: UUID, quantity: int) -> Bought:
         buyer: id of the user.
         key: the buyer's idempotency key.
         quantity: units.
+        details: what the buyer states with the order.
 
     Raises:
         Refusal: with its code.
@@ -76,29 +79,34 @@ def buy(sale: int, buyer: int, key: UUID, quantity: int) -> Bought:
     if not 1 <= quantity <= MAX_UNITS:
         raise Refusal("invalid_quantity")
     cached = _cached(sale)
-    purchase = Purchase(
-        cached.item, sale, buyer, key, quantity, cached.limit, cached.hold, trace=hooks.current()
+    purchase = DetailedPurchase(
+        *(cached.item, sale, buyer, key, quantity, cached.limit, cached.hold),
+        trace=hooks.current(),
+        details=details,
     )
     if (closed := cached.closed()) is not None:
         return _replay_or_refuse([purchase], Refusal(closed))
     try:
         outcome = services.reserve(purchase, open_orders)
-    except NOT_SOLD as error:
+    except RESERVATION_ERRORS as error:
         raise _not_sold(error, buyer) from error
     if not isinstance(outcome, Granted):
         raise _refusal(outcome, purchase.item)
     if outcome.opened is None:
-        return _order_of([outcome])
-    return Bought(outcome.opened, outcome.replayed)
+        return _order_of([outcome], purchase)
+    return _same(Bought(outcome.opened, outcome.replayed), purchase)
 
 
-def check_out(buyer: int, key: UUID, wanted: Sequence[Wanted]) -> Bought:
+def check_out(
+    buyer: int, key: UUID, wanted: Sequence[Wanted], details: Details = NO_DETAILS
+) -> Bought:
     """Buy all lines of a cart in one order, or none.
 
     Args:
         buyer: id of the user.
         key: the buyer's idempotency key for the whole cart.
         wanted: the lines, each of a different sale, in any order.
+        details: what the buyer states with the order.
 
     Raises:
         Refusal: with its code, and the line's `sale`.
@@ -112,7 +120,10 @@ def check_out(buyer: int, key: UUID, wanted: Sequence[Wanted]) -> Bought:
     # An order has one deadline, the shortest.
     hold = min(cached.hold for cached in sales)
     purchases = [
-        Purchase(cached.item, line.sale, buyer, each, line.quantity, cached.limit, hold)
+        DetailedPurchase(
+            *(cached.item, line.sale, buyer, each, line.quantity, cached.limit, hold),
+            details=details,
+        )
         for line, cached, each in zip(lines, sales, line_keys(key, len(lines)), strict=True)
     ]
     for cached in sales:
@@ -120,12 +131,12 @@ def check_out(buyer: int, key: UUID, wanted: Sequence[Wanted]) -> Bought:
             return _replay_or_refuse(purchases, Refusal(closed, sale=cached.sale))
     try:
         outcome = services.reserve_many(purchases, open_cart)
-    except NOT_SOLD as error:
+    except RESERVATION_ERRORS as error:
         raise _not_sold(error, buyer, cart=True) from error
     if isinstance(outcome, LineRefused):
         refused = purchases[outcome.position]
         raise _refusal(outcome.outcome, refused.item, refused.scope)
-    return _order_of(outcome)
+    return _order_of(outcome, purchases[0])
 
 
 def _check(lines: Sequence[Wanted]) -> None:
@@ -192,7 +203,7 @@ def _about(line: int | None, refusal: Refusal) -> Refusal:
     return refusal
 
 
-def _replay_or_refuse(purchases: Sequence[Purchase], closed: Refusal) -> Bought:
+def _replay_or_refuse(purchases: Sequence[DetailedPurchase], closed: Refusal) -> Bought:
     """Return the order of an earlier purchase although the sale is closed now."""
     try:
         found = [services.find(purchase) for purchase in purchases]
@@ -203,10 +214,10 @@ def _replay_or_refuse(purchases: Sequence[Purchase], closed: Refusal) -> Bought:
     granted = [each for each in found if isinstance(each, Granted)]
     if len(granted) < len(found):
         raise Refusal("idempotency_key_reused")
-    return _order_of(granted)
+    return _order_of(granted, purchases[0])
 
 
-def _order_of(granted: Sequence[Granted]) -> Bought:
+def _order_of(granted: Sequence[Granted], purchase: DetailedPurchase) -> Bought:
     """Read the order of reservations that are committed."""
     try:
         order = Order.objects.with_lines().get(lines=granted[0].reservation)
@@ -215,4 +226,11 @@ def _order_of(granted: Sequence[Granted]) -> Bought:
     if len(order.lines.all()) != len(granted):
         # The key belongs to a larger cart that starts with these lines.
         raise Refusal("idempotency_key_reused")
-    return Bought(order, granted[0].replayed)
+    return _same(Bought(order, granted[0].replayed), purchase)
+
+
+def _same(bought: Bought, purchase: DetailedPurchase) -> Bought:
+    """Refuse a key's second request if it states other details than the first one."""
+    if bought.replayed and bought.order.details != complete(purchase.details):
+        raise Refusal("idempotency_key_reused")
+    return bought

@@ -14,9 +14,11 @@ from django.core.mail import EmailMultiAlternatives
 from django.db.models import TextChoices
 from django.template.loader import render_to_string
 from django.utils.functional import Promise
+from django.utils.text import slugify
 from django.utils.translation import gettext, override
 from django.utils.translation import gettext_lazy as _
 
+from shop.orders.details import labelled
 from shop.orders.models import Order
 
 
@@ -105,7 +107,7 @@ def message(kind: Kind, order: Order) -> EmailMultiAlternatives:
         written.text,
         settings.DEFAULT_FROM_EMAIL,
         [written.recipient],
-        headers={"Message-ID": f"<{kind}.{order.pk}@flash-sale>"},
+        headers={"Message-ID": f"<{kind}.{order.pk}@{slugify(settings.SHOP_NAME)}>"},
     )
     ready.attach_alternative(written.html, "text/html")
     return ready
@@ -116,6 +118,7 @@ def _context(kind: Kind, order: Order) -> dict[str, Any]:
     return {
         "order": order,
         "lines": order.lines.all(),
+        "details": _details(order),
         "en": _texts("en", kind, order, deadline),
         "zh": _texts("zh-hans", kind, order, deadline),
         "link": settings.PUBLIC_URL and settings.PUBLIC_URL + order.get_absolute_url(),
@@ -125,6 +128,15 @@ def _context(kind: Kind, order: Order) -> dict[str, Any]:
     }
 
 
+def _details(order: Order) -> list[tuple[str, str, Any]]:
+    """Return the order's details, each with its label in both languages."""
+    with override("en"):
+        english = labelled(order)
+    with override("zh-hans"):
+        chinese = labelled(order)
+    return [(en, zh, value) for (en, value), (zh, _value) in zip(english, chinese, strict=True)]
+
+
 def _texts(language: str, kind: Kind, order: Order, deadline: str) -> dict[str, str]:
     heading, body = TEXTS[kind]
     with override(language):
@@ -132,7 +144,7 @@ def _texts(language: str, kind: Kind, order: Order, deadline: str) -> dict[str, 
         return {
             "heading": str(heading) % values,
             "body": str(body) % values,
-            "shop": gettext("Flash sale"),
+            "shop": gettext(settings.SHOP_NAME),
             "order": gettext("Order"),
             "total": gettext("Total"),
             "pay_before": gettext("Pay before"),

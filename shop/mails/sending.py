@@ -39,7 +39,7 @@ def topic(kind: Kind) -> str:
     return f"mails.{kind}"
 
 
-def owe(kind: Kind, orders: Iterable[int]) -> None:
+def enqueue(kind: Kind, orders: Iterable[int]) -> None:
     """Let each order's buyer get a mail, once however often this is called."""
     mails = {str(order): {"order": order} for order in orders}
     outbox.emit_once(topic(kind), mails, queue=QUEUE)
@@ -67,7 +67,7 @@ def send_mails(seconds: float = math.inf) -> int:
             {topic(kind): partial(_send, server, orders, kind) for kind in Kind},
             at_most_once={password_reset.TOPIC: password_reset.send},
             queue=QUEUE,
-            most=MAX_MAILS,
+            limit=MAX_MAILS,
             seconds=seconds,
         )
     finally:

@@ -29,7 +29,7 @@ ALL_PAGES = {
 
 ALL_CALLS = {
     POLICY: API,
-    # Orders and tokens are nobody else's business.
+    # Orders and tokens are private.
     "Cache-Control": "no-store",
 }
 

@@ -18,18 +18,18 @@ from kombu.exceptions import ChannelError
 from inventory.models import OutboxMessage
 from inventory.redis import client
 
-LONGEST = 2.0
+MAX_SECONDS = 2.0
 """Seconds to wait for all answers; less than the usual time-outs of probes and scrapes."""
 
-KEPT = 1.0
-"""Seconds for which an answer of `ready` is repeated: a stranger's calls cost no query each."""
+MAX_AGE = 1.0
+"""Seconds for which an answer of `ready` is repeated: calls from outside cost no query each."""
 
 LATE = 60.0
 """Seconds of outbox lag from which a replica reports that the follow-up is late."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Finding:
     """What a question came to.
 
     Attributes:
@@ -45,36 +45,36 @@ _under_way: set[str] = set()
 """Questions without an answer yet: a server that hangs costs one thread and not one per call."""
 
 
-def asked(questions: Mapping[str, Callable[[], Any]]) -> dict[str, Answer]:
-    """Ask all questions at once and wait for at most `LONGEST` seconds.
+def asked(questions: Mapping[str, Callable[[], Any]]) -> dict[str, Finding]:
+    """Ask all questions at once and wait for at most `MAX_SECONDS` seconds.
 
     Threads, because a paused server ignores a time limit that only itself would keep.
     """
-    answers: queue.SimpleQueue[tuple[str, Answer]] = queue.SimpleQueue()
+    answers: queue.SimpleQueue[tuple[str, Finding]] = queue.SimpleQueue()
 
     def ask(name: str) -> None:
         try:
-            answers.put((name, Answer(questions[name]())))
+            answers.put((name, Finding(questions[name]())))
         except Exception as error:  # noqa: BLE001  # whatever it is, it is no answer
-            answers.put((name, Answer(error=type(error).__name__)))
+            answers.put((name, Finding(error=type(error).__name__)))
         finally:
             _under_way.discard(name)
 
-    found = {name: Answer(error="no answer in time") for name in questions}
+    findings = {name: Finding(error="no answer in time") for name in questions}
     free = [name for name in questions if name not in _under_way]
     _under_way.update(free)
     for name in free:
         # In this thread's context: what it asks the database, it asks from the request's share.
         run = copy_context().run
         threading.Thread(target=run, args=[ask, name], name=f"asks {name}", daemon=True).start()
-    end = time.monotonic() + LONGEST
+    end = time.monotonic() + MAX_SECONDS
     for _ in free:
         try:
             name, answer = answers.get(timeout=max(0.0, end - time.monotonic()))
         except queue.Empty:
             break
-        found[name] = answer
-    return found
+        findings[name] = answer
+    return findings
 
 
 def ask_database() -> None:
@@ -92,7 +92,7 @@ def ask_broker() -> None:
     from shop.celery import app
 
     with app.connection_for_read() as broker:
-        broker.ensure_connection(max_retries=1, timeout=LONGEST)
+        broker.ensure_connection(max_retries=1, timeout=MAX_SECONDS)
         broker.default_channel.close()
 
 
@@ -113,7 +113,7 @@ def queue_lengths() -> dict[str, int]:
 
 
 def outbox_lag() -> float:
-    """Return the age of the oldest message that is owed, mails aside, in seconds."""
+    """Return the age of the oldest message that is pending, mails aside, in seconds."""
     oldest = OutboxMessage.objects.filter(queue="", done=None, dead=None).order_by("created")
     try:
         with connection.cursor() as cursor:
@@ -133,7 +133,7 @@ SERVERS: Mapping[str, Callable[[], Any]] = {
 
 
 def live(request: HttpRequest) -> HttpResponse:
-    """Answer 200: the process serves. Checks no server, so that an outage restarts no worker."""
+    """Finding 200: the process serves. Checks no server, so that an outage restarts no worker."""
     return HttpResponse("ok\n", content_type="text/plain")
 
 
@@ -141,13 +141,13 @@ _last: dict[str, tuple[float, int, bytes]] = {}
 
 
 def ready(request: HttpRequest) -> HttpResponse:
-    """Answer 200 if the database answers, without which nothing can be sold; otherwise 503.
+    """Finding 200 if the database answers, without which nothing can be sold; otherwise 503.
 
     The shop sells without Redis and broker, and while the follow-up is late, so these make it
     `degraded` and take no replica out of service.
     """
     at, status, body = _last.get("ready", (0.0, 0, b""))
-    if not status or time.monotonic() - at > KEPT:
+    if not status or time.monotonic() - at > MAX_AGE:
         status, body = _readiness()
         _last["ready"] = (time.monotonic(), status, body)
     return HttpResponse(body, status=status, content_type="application/json")

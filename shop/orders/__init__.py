@@ -1,20 +1,19 @@
 """Orders: created with their reservations, then fulfilled, cancelled or expired."""
 
-from shop.orders.cancellation import by_halves, cancel, expire, expire_those
+from shop.orders.cancellation import cancel, expire, expire_those, split_on_error
 from shop.orders.creation import OPENED, Opened, open_cart, open_orders
 from shop.orders.fulfilment import fulfil
-from shop.orders.partial import KeyReused, NoSuchPart, Part
+from shop.orders.partial import NoSuchPart, Part, PartKeyReused
 from shop.orders.reconciliation import mismatches
 from shop.orders.transitions import WrongState, topic
 
 __all__ = [
     "OPENED",
-    "KeyReused",
     "NoSuchPart",
     "Opened",
     "Part",
+    "PartKeyReused",
     "WrongState",
-    "by_halves",
     "cancel",
     "expire",
     "expire_those",
@@ -22,5 +21,6 @@ __all__ = [
     "mismatches",
     "open_cart",
     "open_orders",
+    "split_on_error",
     "topic",
 ]

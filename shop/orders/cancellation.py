@@ -15,15 +15,14 @@ from inventory import services
 from inventory.models import Reservation
 from shop.orders import states
 from shop.orders.models import Order, OrderEvent, OrderLine
-from shop.orders.order_lock import order_lock
+from shop.orders.order_lock import ORDER_LOCK
 from shop.orders.partial import (
     NoSuchPart,
     Part,
-    has_left,
+    keeps_units,
     line_of,
     note_part,
     was_given_back,
-    written_off,
 )
 from shop.orders.transitions import WrongState, lock, orders_of, take
 
@@ -44,9 +43,9 @@ def cancel(order: Order, part: Part | None = None) -> Order:
     Raises:
         WrongState: it is not awaiting payment.
         NoSuchPart: there are fewer units.
-        KeyReused: the part's key was used for another part.
+        PartKeyReused: the part's key was used for another part.
     """
-    with order_lock(order.pk):
+    with ORDER_LOCK.hold(order.pk):
         if part is None:
             _cancel_all(order)
         else:
@@ -57,7 +56,7 @@ def cancel(order: Order, part: Part | None = None) -> Order:
 
 def _cancel_all(order: Order) -> None:
     lines = list(order.lines.select_related("sale"))
-    gone = written_off(lines, "restock_cancelled")
+    gone = [line.pk for line in lines if not line.sale.restock_cancelled]
     with services.releasing([line.pk for line in lines], was=HELD, written_off=gone) as released:
         if released:
             take(states.CANCEL, [order.pk])
@@ -68,7 +67,7 @@ def _cancel_all(order: Order) -> None:
 
 def _cancel_part(order: Order, part: Part) -> None:
     line = line_of(order, part)
-    gone = written_off([line], "restock_cancelled")
+    gone = [] if line.sale.restock_cancelled else [line.pk]
     with services.releasing([line.pk], was=HELD, units=part.quantity, written_off=gone) as released:
         status = lock(order.pk)
         if was_given_back(part, Kind.PART_CANCELLED, line):
@@ -81,7 +80,7 @@ def _cancel_part(order: Order, part: Part) -> None:
             worth = line.price * part.quantity
             Order.objects.filter(pk=order.pk).update(amount=F("amount") - worth)
             note_part(order.pk, Kind.PART_CANCELLED, part, line)
-            if not has_left(order, released, HELD):
+            if not keeps_units(order, released, HELD):
                 take(states.CANCEL, [order.pk])
 
 
@@ -99,14 +98,14 @@ def expire(seconds: float = math.inf) -> int:
     total = 0
     end = time.monotonic() + seconds
     while due := services.due():
-        expired = sum(by_halves("reservation", _expire, due))
+        expired = sum(split_on_error("reservation", _expire, due))
         total += expired
         if not expired or time.monotonic() >= end:
             break
     return total
 
 
-def by_halves(what: str, expire: Callable[[Sequence[int]], T], ids: Sequence[int]) -> list[T]:
+def split_on_error(what: str, expire: Callable[[Sequence[int]], T], ids: Sequence[int]) -> list[T]:
     """Expire ids together; if one fails, halve them until the others are expired without it."""
     try:
         return [expire(ids)]
@@ -117,7 +116,9 @@ def by_halves(what: str, expire: Callable[[Sequence[int]], T], ids: Sequence[int
             log.exception("%s %s could not be expired; the sweep will try again", what, ids[0])
             return []
         middle = len(ids) // 2
-        return by_halves(what, expire, ids[:middle]) + by_halves(what, expire, ids[middle:])
+        return split_on_error(what, expire, ids[:middle]) + split_on_error(
+            what, expire, ids[middle:]
+        )
 
 
 def expire_those(orders: Iterable[int]) -> int:

@@ -12,22 +12,28 @@ from django.db import connection
 
 from inventory import outbox, sql
 from inventory.inserts import Insert, Statement
-from inventory.outcomes import Declined, Granted
+from inventory.outcomes import Declined, Granted, Purchase
 from inventory.tracing import hooks
 from shop.catalogue.models import Sale
+from shop.orders.details import DetailedPurchase, Details, complete
 from shop.orders.models import Order, OrderLine
 
 OPENED = "orders.opened"
 
-# The columns that the statement computes. All other fields get their Django default.
+# The columns that the statement computes or the buyer states. All other fields get their Django
+# default.
 ORDER = {
     **{name: name for name in ("id", "buyer", "amount", "currency", "pay_before")},
     "created": "now()",
+    **{name: f"details->>'{name}'" for name in Order.DETAILS},
 }
 LINE = {
     **{name: name for name in ("reservation", "sale", "quantity", "amount")},
     "order": "id",
 }
+
+DEFAULTS = complete({})
+"""What an order gets where the buyer states nothing."""
 
 # The sale's row decides again, in the transaction and by the database's clock: price, window and
 # pause are current, whatever a web process has cached. The order's id is drawn before the insert,
@@ -36,13 +42,15 @@ OPEN_ORDERS = Statement(
     """
 WITH opening AS (
     SELECT nextval('shop_order_id_seq') AS id, granted.reservation, granted.sale, granted.buyer,
-           granted.quantity, sale.price * granted.quantity AS amount, sale.currency,
-           now() + make_interval(secs => granted.hold) AS pay_before, granted.position
-    FROM unnest(%s::bigint[], %s::bigint[], %s::bigint[], %s::int[], %s::float8[])
-        WITH ORDINALITY AS granted (reservation, sale, buyer, quantity, hold, position)
+           granted.quantity, granted.details,
+           sale.price * granted.quantity AS amount, sale.currency,
+           now() + make_interval(secs => granted.hold) AS pay_before, granted.ordinality AS position
+    FROM ROWS FROM (json_to_recordset(%s) AS (
+        reservation bigint, sale bigint, buyer bigint, quantity int, hold float8, details json
+    )) WITH ORDINALITY AS granted
     JOIN shop_sale AS sale ON sale.id = granted.sale
      AND sale.starts_at <= now() AND now() < sale.ends_at AND NOT sale.paused
-    ORDER BY granted.position
+    ORDER BY position
 ), orders AS (
     {order}
 ), lines AS (
@@ -75,6 +83,7 @@ class Opened:
     currency: str
     pay_before: datetime
     created: datetime
+    details: Details
     status: str = Order.Status.AWAITING_PAYMENT
     refunded: ClassVar[int] = 0
     returned: ClassVar[int] = 0
@@ -91,14 +100,21 @@ def open_orders(granted: Sequence[Granted]) -> list[Opened]:
         Declined: some of the sales are not open.
     """
     rows = [
-        (grant.reservation, each.scope, each.buyer, each.quantity, each.hold.total_seconds())
+        {
+            "reservation": grant.reservation,
+            "sale": each.scope,
+            "buyer": each.buyer,
+            "quantity": each.quantity,
+            "hold": each.hold.total_seconds(),
+            "details": _details(each),
+        }
         for grant in granted
         for each in [grant.purchase]
     ]
     with connection.wrap_database_errors, sql.cursor() as cursor:
         row = cursor.execute(
             OPEN_ORDERS.for_rows(len(granted)),
-            [*sql.arrays(rows), hooks.parent() or None],
+            [sql.rows(rows), hooks.parent() or None],
         ).fetchone()
     assert row is not None
     ids, reservations, amounts, currencies, now = row
@@ -109,10 +125,18 @@ def open_orders(granted: Sequence[Granted]) -> list[Opened]:
         raise Declined(closed)
     outbox.announce()
     return [
-        Opened(pk, each.scope, each.quantity, amount, currency, now + each.hold, now)
+        Opened(
+            *(pk, each.scope, each.quantity, amount, currency),
+            *(now + each.hold, now, _details(each)),
+        )
         for grant in granted
         for each, (pk, amount, currency) in [(grant.purchase, opened[grant.reservation])]
     ]
+
+
+def _details(purchase: Purchase) -> Details:
+    stated = purchase.details if isinstance(purchase, DetailedPurchase) else {}
+    return {**DEFAULTS, **stated}
 
 
 def open_cart(granted: Sequence[Granted]) -> list[int]:
@@ -147,6 +171,7 @@ def open_cart(granted: Sequence[Granted]) -> list[int]:
         # The transaction's time, as for the reservations' deadlines.
         created=TransactionNow(),
         pay_before=TransactionNow() + purchases[0].hold,
+        **_details(purchases[0]),
     )
     OrderLine.objects.bulk_create(
         OrderLine(

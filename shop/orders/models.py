@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any, ClassVar
 
 from django.conf import settings
 from django.db import models
@@ -34,6 +35,9 @@ class Order(models.Model):
     """
 
     Status = Status
+
+    DETAILS: ClassVar[tuple[str, ...]] = ()
+    """Fields that the buyer states with the order, by name; see `shop.orders.details`."""
 
     buyer = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT)
     amount = models.BigIntegerField(
@@ -69,6 +73,11 @@ class Order(models.Model):
     def each_line(self) -> Iterable[OrderLine]:
         """Return the lines."""
         return self.lines.all()
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """Return what the buyer stated with the order, by name of the field."""
+        return {name: getattr(self, name) for name in self.DETAILS}
 
     @property
     def quantity(self) -> int:

@@ -6,7 +6,7 @@ only the key distinguishes a repeated request from a new one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -35,7 +35,7 @@ class NoSuchPart(Exception):
     """The order has no such line, or the line has fewer units."""
 
 
-class KeyReused(Exception):
+class PartKeyReused(Exception):
     """The key belongs to another part of this order."""
 
 
@@ -58,13 +58,13 @@ def was_given_back(part: Part, kind: OrderEvent.Kind, line: OrderLine) -> bool:
     """Whether a part was given back under its key before; the order's row must be locked.
 
     Raises:
-        KeyReused: the key belongs to another part.
+        PartKeyReused: the key belongs to another part.
     """
     event = OrderEvent.objects.filter(order=line.order_id, key=part.key).first()
     if event is None:
         return False
     if (event.kind, event.line_id, event.quantity) != (kind, line.pk, part.quantity):
-        raise KeyReused
+        raise PartKeyReused
     return True
 
 
@@ -74,12 +74,7 @@ def note_part(order: int, kind: OrderEvent.Kind, part: Part, line: OrderLine) ->
     note(order, kind, amount=worth, quantity=part.quantity, line=line.pk, key=part.key)
 
 
-def written_off(lines: Iterable[OrderLine], rule: str) -> list[int]:
-    """Return the reservations whose units their sale writes off by this rule."""
-    return [line.pk for line in lines if not getattr(line.sale, rule)]
-
-
-def has_left(order: Order, released: Sequence[Released], state: Reservation.State) -> bool:
+def keeps_units(order: Order, released: Sequence[Released], state: Reservation.State) -> bool:
     """Whether an order keeps units when these are released; its row must be locked.
 
     Args:

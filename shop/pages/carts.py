@@ -18,11 +18,11 @@ from shop.catalogue.models import Sale
 from shop.checkout.purchase import Wanted, check_out
 from shop.orders.models import Order
 from shop.pages import offers, refusals
-from shop.pages.forms import BuyForm, LineForm
+from shop.pages.forms import CartForm, LineForm
 from shop.pages.offers import Offer
 from shop.refusals import Refusal
 
-KEPT = "cart"
+SESSION_KEY = "cart"
 """Name of the session's entry: quantities by sale id, as text because sessions are JSON."""
 
 
@@ -46,12 +46,12 @@ class Line:
 def cart(request: HttpRequest) -> HttpResponse:
     """Show the cart (GET) or buy it (POST)."""
     if request.method != "POST":
-        return _show(request, uuid4())
+        return _show(request, uuid4(), CartForm())
     if not request.user.is_authenticated:
         return redirect_to_login(request.path)
-    form = BuyForm({"key": request.POST.get("key", ""), "quantity": "1"})
+    form = CartForm(request.POST)
     if not form.is_valid():
-        return _refuse(request, Refusal("idempotency_key_missing"), uuid4())
+        return _refuse(request, form, Refusal(form.refusal()))
     key = form.cleaned_data["key"]
     wanted = [Wanted(int(sale), quantity) for sale, quantity in _kept(request).items()]
     if not wanted:
@@ -59,12 +59,10 @@ def cart(request: HttpRequest) -> HttpResponse:
         mine = Order.objects.filter(buyer=request.user.pk, lines__reservation__key=key)
         return redirect(mine.first() or "cart")
     try:
-        bought = check_out(request.user.pk, key, wanted)
+        bought = check_out(request.user.pk, key, wanted, form.details())
     except Refusal as refusal:
-        # A purchase without an answer can be repeated under the same key.
-        spoiled = refusal.code == "idempotency_key_reused"
-        return _refuse(request, refusal, uuid4() if spoiled else key)
-    del request.session[KEPT]
+        return _refuse(request, form, refusal)
+    del request.session[SESSION_KEY]
     return redirect("order", bought.order.pk)
 
 
@@ -84,22 +82,29 @@ def change(request: HttpRequest, sale: int) -> HttpResponse:
             messages.error(request, refusals.message("invalid_cart"))
             return redirect("cart")
         kept[str(sale)] = quantity
-    request.session[KEPT] = kept
+    request.session[SESSION_KEY] = kept
     return redirect("cart")
 
 
 def _kept(request: HttpRequest) -> dict[str, int]:
-    return dict(request.session.get(KEPT, {}))
+    return dict(request.session.get(SESSION_KEY, {}))
 
 
-def _refuse(request: HttpRequest, refusal: Refusal, key: UUID) -> HttpResponse:
+def _refuse(request: HttpRequest, form: CartForm, refusal: Refusal) -> HttpResponse:
+    # A purchase without an answer can be repeated under the same key.
+    spoiled = refusal.code in {"idempotency_key_missing", "idempotency_key_reused"}
+    key = uuid4() if spoiled else form.cleaned_data["key"]
     message = refusals.message(refusal.code)
-    response = _show(request, key, message, refusal.more.get("sale"))
+    response = _show(request, key, form, message, refusal.more.get("sale"))
     return refusals.mark(response, refusal.code)
 
 
 def _show(
-    request: HttpRequest, key: UUID, refusal: str = "", refused: int | None = None
+    request: HttpRequest,
+    key: UUID,
+    form: CartForm,
+    refusal: str = "",
+    refused: int | None = None,
 ) -> HttpResponse:
     kept = _kept(request)
     lines = [
@@ -112,6 +117,7 @@ def _show(
         # All lines have the same currency: see `change`.
         "currency": lines[0].offer.sale.currency if lines else "",
         "key": key,
+        "form": form,
         "refusal": refusal,
         "sign_in": f"{reverse('sign-in')}?next={request.path}",
     }

@@ -8,17 +8,40 @@ from django.contrib.auth.forms import UserCreationForm
 from shop.accounts.forms import NormalUsernameField
 from shop.accounts.models import User
 from shop.checkout.purchase import MAX_UNITS
+from shop.orders.models import Order
 
 
-class BuyForm(forms.Form):
-    """A purchase: the page's idempotency key and the quantity."""
-
-    key = forms.UUIDField()
-    quantity = forms.IntegerField(min_value=1, max_value=MAX_UNITS)
+class KeyedForm(forms.BaseForm):
+    """A form with the page's idempotency key."""
 
     def refusal(self) -> str:
         """Return the code of the form's error."""
-        return "idempotency_key_missing" if "key" in self.errors else "invalid_quantity"
+        codes = {"key": "idempotency_key_missing", "quantity": "invalid_quantity"}
+        return next((codes[name] for name in codes if name in self.errors), "invalid_request")
+
+
+class CartForm(KeyedForm, forms.ModelForm):  # type: ignore[type-arg]
+    """The purchase of a cart: the key, and the details of the order."""
+
+    key = forms.UUIDField()
+
+    class Meta:
+        model = Order
+        fields = Order.DETAILS
+
+    def details(self) -> dict[str, Any]:
+        """Return the details, once they are valid."""
+        return {name: self.cleaned_data[name] for name in Order.DETAILS}
+
+    def detail_fields(self) -> list[forms.BoundField]:
+        """Return the fields of the details, for the template."""
+        return [self[name] for name in Order.DETAILS]
+
+
+class BuyForm(CartForm):
+    """A purchase in one sale: the key, the details and the quantity."""
+
+    quantity = forms.IntegerField(min_value=1, max_value=MAX_UNITS)
 
 
 class LineForm(forms.Form):
@@ -27,9 +50,11 @@ class LineForm(forms.Form):
     quantity = forms.IntegerField(min_value=0, max_value=MAX_UNITS)
 
 
-class PartForm(BuyForm):
-    """A part of an order: the line, the quantity and the page's idempotency key."""
+class PartForm(KeyedForm, forms.Form):
+    """A part of an order: the line, the quantity and the key."""
 
+    key = forms.UUIDField()
+    quantity = forms.IntegerField(min_value=1, max_value=MAX_UNITS)
     sale = forms.IntegerField(min_value=1)
 
 

@@ -17,13 +17,14 @@ from django.views.decorators.http import require_POST, require_safe
 from shop.catalogue.sales import database_time
 from shop.checkout import order_actions
 from shop.orders import Part
+from shop.orders.details import labelled
 from shop.orders.models import Order
 from shop.pages import refusals
 from shop.pages.forms import PartForm
 from shop.payments.models import Payment
 from shop.refusals import Refusal
 
-A_PAGE = 20
+ORDERS_PER_PAGE = 20
 """Orders per page."""
 
 
@@ -33,7 +34,7 @@ A_PAGE = 20
 def mine(request: HttpRequest) -> HttpResponse:
     """List the buyer's orders, newest first."""
     found = Order.objects.filter(buyer=request.user.pk).with_lines()
-    page = Paginator(found.order_by("-pk"), A_PAGE).get_page(request.GET.get("page"))
+    page = Paginator(found.order_by("-pk"), ORDERS_PER_PAGE).get_page(request.GET.get("page"))
     return render(request, "shop/orders.html", {"page": page})
 
 
@@ -50,6 +51,7 @@ def order(request: HttpRequest, order: int) -> HttpResponse:
     under_way = found.payments.filter(state=Payment.State.PENDING).exists()
     context = {
         "order": found,
+        "details": labelled(found),
         "status": status,
         "now": now,
         "under_way": status == Order.Status.AWAITING_PAYMENT and under_way,

@@ -37,7 +37,7 @@ def home(request: HttpRequest) -> HttpResponse:
 def sale(request: HttpRequest, sale: int) -> HttpResponse:
     """Show a sale (GET) or buy in it (POST)."""
     if request.method != "POST":
-        return _show(request, sale, uuid4())
+        return _show(request, sale, uuid4(), BuyForm())
     if not request.user.is_authenticated:
         return redirect_to_login(request.path)
     form = BuyForm(request.POST)
@@ -45,7 +45,8 @@ def sale(request: HttpRequest, sale: int) -> HttpResponse:
         if not form.is_valid():
             raise Refusal(form.refusal())
         key, quantity = form.cleaned_data["key"], form.cleaned_data["quantity"]
-        return redirect("order", buy(sale, request.user.pk, key, quantity).order.pk)
+        bought = buy(sale, request.user.pk, key, quantity, form.details())
+        return redirect("order", bought.order.pk)
     except Refusal as refusal:
         return _refuse(request, sale, form, refusal)
 
@@ -57,12 +58,18 @@ def _refuse(request: HttpRequest, sale: int, form: BuyForm, why: Refusal) -> Htt
     key = uuid4() if spoiled else form.cleaned_data["key"]
     message = refusals.message(code, **why.more)
     quantity = form.cleaned_data.get("quantity", 1)
-    response = _show(request, sale, key, quantity=quantity, refusal=message)
+    response = _show(request, sale, key, form, quantity=quantity, refusal=message)
     return refusals.mark(response, code)
 
 
 def _show(
-    request: HttpRequest, sale: int, key: UUID, *, quantity: int = 1, refusal: str = ""
+    request: HttpRequest,
+    sale: int,
+    key: UUID,
+    form: BuyForm,
+    *,
+    quantity: int = 1,
+    refusal: str = "",
 ) -> HttpResponse:
     offer = offers.find(sale)
     if offer is None:
@@ -70,5 +77,12 @@ def _show(
     mine = Order.objects.none()
     if request.user.is_authenticated:
         mine = Order.objects.filter(lines__sale=sale, buyer=request.user.pk).order_by("-pk")[:10]
-    context = {"offer": offer, "key": key, "quantity": quantity, "refusal": refusal, "mine": mine}
+    context = {
+        "offer": offer,
+        "key": key,
+        "quantity": quantity,
+        "form": form,
+        "refusal": refusal,
+        "mine": mine,
+    }
     return render(request, "shop/sale.html", context)

@@ -29,7 +29,7 @@ T = TypeVar("T")
 TIMEOUT = urllib3.Timeout(connect=1.0, read=5.0)
 """Seconds. A buyer waits for the answer; later, a webhook or a sweep gets it."""
 
-LONGEST = 6.0
+MAX_SECONDS = 6.0
 """Seconds for a whole answer; the `read` timeout only bounds each part of it."""
 
 CONNECTIONS = 64
@@ -76,12 +76,12 @@ class _Intents(msgspec.Struct):
     data: list[Intent]
 
 
-class _Refusal(msgspec.Struct):
+class _Error(msgspec.Struct):
     code: str
 
 
-class _Refused(msgspec.Struct):
-    error: _Refusal
+class _ErrorDocument(msgspec.Struct):
+    error: _Error
 
 
 class LedgerLine(msgspec.Struct, frozen=True):
@@ -150,7 +150,7 @@ def _call(kind: type[T], method: str, path: str, *, key: str = "", body: Any = N
 
 
 def _ask(kind: type[T], method: str, path: str, *, key: str, body: Any) -> T:
-    deadline = time.monotonic() + LONGEST
+    deadline = time.monotonic() + MAX_SECONDS
     try:
         answer = _client().request(
             *(method, f"{settings.PSP_URL}/v1/{path}"),
@@ -196,7 +196,7 @@ def _headers(key: str = "") -> dict[str, str]:
 def _refusal(body: bytes) -> str:
     """Return the code of the provider's refusal; empty if a proxy answered, for example."""
     try:
-        return msgspec.json.decode(body, type=_Refused).error.code
+        return msgspec.json.decode(body, type=_ErrorDocument).error.code
     except (ValueError, RecursionError):
         return ""
 

@@ -62,7 +62,7 @@ class Payment(models.Model):
 
 
 class Refund(models.Model):
-    """Money owed to a buyer. Never deleted: its key shows that it was requested."""
+    """Money to give back to a buyer. Never deleted: its key shows that it was requested."""
 
     class State(models.TextChoices):
         """The known outcome."""

@@ -7,7 +7,7 @@ from django.db.models.functions import Now
 
 from shop.orders import states
 from shop.orders.models import Order
-from shop.orders.order_lock import order_lock
+from shop.orders.order_lock import ORDER_LOCK
 from shop.orders.transitions import WrongState, take
 from shop.payments import provider_calls, settlement
 from shop.payments.models import Payment
@@ -17,7 +17,7 @@ Status = Order.Status
 SETTLED = frozenset({Status.PAID, Status.FULFILLED})
 
 
-class Declined(Exception):
+class PaymentFailed(Exception):
     """The provider refused the payment. Nothing was taken; another attempt is possible."""
 
 
@@ -29,10 +29,10 @@ def pay(order: Order) -> Order:
 
     Raises:
         WrongState: it is not awaiting payment, or its time to pay has passed.
-        Declined: the provider refused.
+        PaymentFailed: the provider refused.
         PaymentUnknown: no answer came; a repeated call gets the result.
     """
-    with order_lock(order.pk):
+    with ORDER_LOCK.hold(order.pk):
         payment = _begin(order)
         if payment is not None:
             provider_calls.advance(payment)
@@ -43,7 +43,7 @@ def pay(order: Order) -> Order:
         raise WrongState(order.status)
     failed = payment is not None and payment.state == Payment.State.FAILED
     if failed and _payable(order):
-        raise Declined
+        raise PaymentFailed
     return order
 
 
@@ -93,7 +93,7 @@ def _write_down(order: Order) -> Payment:
     written = order.payments.exclude(state=Payment.State.FAILED).first()
     if written is None:
         # Another request recorded it and has been refused: its answer applies here too.
-        raise Declined
+        raise PaymentFailed
     return written
 
 

@@ -21,8 +21,6 @@ from typing import Literal
 from django.conf import settings
 from django.utils.module_loading import import_string
 
-from inventory.selling.commit import lend_connections
-
 IntentStatus = Literal["requires_capture", "processing", "captured", "failed", "cancelled"]
 RefundStatus = Literal["pending", "succeeded", "failed"]
 
@@ -129,12 +127,3 @@ def provider() -> Provider:
     """Return the provider that the settings name; one object per process."""
     kind: type[Provider] = import_string(settings.PAYMENT_PROVIDER)
     return kind()
-
-
-def ask_provider() -> Provider:
-    """Return the provider for one call, without this thread's database connection.
-
-    The answer may take seconds, in which other requests need the connection.
-    """
-    lend_connections()
-    return provider()

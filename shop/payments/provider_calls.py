@@ -10,9 +10,25 @@ from __future__ import annotations
 
 from django.db import transaction
 
-from shop.payments import provider_events, settlement
+from inventory.postgresql.base import lend_connections
+from shop.payments import settlement
 from shop.payments.models import Payment, Refund
-from shop.payments.provider import Intent, PaymentDeclined, PaymentUnknown, ask_provider
+from shop.payments.provider import (
+    Intent,
+    PaymentDeclined,
+    PaymentUnknown,
+    Provider,
+    provider,
+)
+
+
+def ask_provider() -> Provider:
+    """Return the provider for one call, without this thread's database connection.
+
+    The answer may take seconds, in which other requests need the connection.
+    """
+    lend_connections()
+    return provider()
 
 
 def advance(payment: Payment) -> None:
@@ -31,7 +47,7 @@ def charge(payment: Payment) -> None:
         try:
             intent = ask_provider().capture(intent.id, key=f"{payment.key}-capture")
         except PaymentDeclined:
-            # Refused, or an earlier call was first: the payment's state tells which.
+            # Refused, or an earlier call was first: the payment's state says which.
             intent = _look(payment)
             if intent.status == "requires_capture":
                 record_failure(payment)
@@ -68,7 +84,7 @@ def give_back(refund: Refund) -> None:
         return
     Refund.objects.filter(pk=refund.pk, number="").update(number=answer.id)
     with transaction.atomic():
-        provider_events.refunded(answer)
+        settlement.refunded(answer)
     if answer.status == "pending" and refund.number:
         _look_for(refund)
 
@@ -87,15 +103,15 @@ def record(intent: Intent) -> None:
     """Record the provider's state of a payment."""
     with transaction.atomic():
         if intent.status == "captured":
-            provider_events.captured(intent)
+            settlement.captured(intent)
         elif intent.status in {"failed", "cancelled"}:
-            provider_events.failed(intent)
+            settlement.failed(intent)
 
 
 def record_failure(payment: Payment) -> None:
     """Record that the provider refused a payment."""
     with transaction.atomic():
-        provider_events.declined(payment)
+        settlement.declined(payment)
 
 
 def _intent(payment: Payment) -> Intent:

@@ -29,20 +29,20 @@ FIRST_PAUSE = timedelta(seconds=5)
 Row = TypeVar("Row", Payment, Refund)
 
 
-def settle(*, most: int = 100) -> int:
+def settle(*, limit: int = 100) -> int:
     """Ask the provider about due pending operations; return how many.
 
     Args:
-        most: maximum number of payments, and of refunds.
+        limit: maximum number of payments, and of refunds.
     """
     # The first look at a payment of an ended order is due at once.
     over = ~Q(order__status=Order.Status.AWAITING_PAYMENT) & Q(attempts=0)
-    asked = _each(Payment, Q(not_before__lte=Now()) | over, provider_calls.advance, most)
-    return asked + _each(Refund, Q(not_before__lte=Now()), provider_calls.give_back, most)
+    asked = _each(Payment, Q(not_before__lte=Now()) | over, provider_calls.advance, limit)
+    return asked + _each(Refund, Q(not_before__lte=Now()), provider_calls.give_back, limit)
 
 
-def _each(kind: type[Row], due: Q, ask: Callable[[Row], None], most: int) -> int:
-    for count in range(most):
+def _each(kind: type[Row], due: Q, ask: Callable[[Row], None], limit: int) -> int:
+    for count in range(limit):
         row = _next(kind, due)
         if row is None:
             return count
@@ -55,7 +55,7 @@ def _each(kind: type[Row], due: Q, ask: Callable[[Row], None], most: int) -> int
             # A row that cannot be settled must not block the others.
             message = "%s could not be settled; will try again"
             log.exception(message, row, extra={"order": _order(row)})
-    return most
+    return limit
 
 
 def _order(row: Payment | Refund) -> int:

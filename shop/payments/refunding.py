@@ -13,20 +13,19 @@ from inventory import services
 from inventory.models import Reservation
 from shop.orders import states
 from shop.orders.models import Order, OrderEvent
-from shop.orders.order_lock import order_lock
+from shop.orders.order_lock import ORDER_LOCK
 from shop.orders.partial import (
     NoSuchPart,
     Part,
-    has_left,
+    keeps_units,
     line_of,
     note_part,
     was_given_back,
-    written_off,
 )
 from shop.orders.transitions import WrongState, lock, take
 from shop.payments import provider_calls
 from shop.payments.models import Payment, Refund
-from shop.payments.settlement import finish, owe
+from shop.payments.settlement import finish, record_refund
 
 Kind = OrderEvent.Kind
 CONFIRMED = Reservation.State.CONFIRMED
@@ -43,11 +42,11 @@ def refund(order: Order, part: Part | None = None) -> Order:
     Raises:
         WrongState: it is not paid.
         NoSuchPart: there are fewer units.
-        KeyReused: the part's key was used for another part.
+        PartKeyReused: the part's key was used for another part.
         PaymentUnknown: it is returned, but the refund's result is unknown; a repeated call gets
             the result.
     """
-    with order_lock(order.pk):
+    with ORDER_LOCK.hold(order.pk):
         if part is None:
             _return_all(order)
         else:
@@ -82,7 +81,7 @@ def _return_all(order: Order) -> None:
 
 def _release_all(order: Order) -> bool:
     lines = list(order.lines.select_related("sale"))
-    gone = written_off(lines, "restock_returned")
+    gone = [line.pk for line in lines if not line.sale.restock_returned]
     ids = [line.pk for line in lines]
     with services.releasing(ids, was=CONFIRMED, written_off=gone) as released:
         if released:
@@ -92,7 +91,7 @@ def _release_all(order: Order) -> bool:
 
 def _return_part(order: Order, part: Part) -> None:
     line = line_of(order, part)
-    gone = written_off([line], "restock_returned")
+    gone = [] if line.sale.restock_returned else [line.pk]
     with services.releasing(
         [line.pk], was=CONFIRMED, units=part.quantity, written_off=gone
     ) as released:
@@ -105,19 +104,19 @@ def _return_part(order: Order, part: Part) -> None:
             raise WrongState(status)
         else:
             note_part(order.pk, Kind.PART_RETURNED, part, line)
-            if has_left(order, released, CONFIRMED):
-                _owe(order, line.price * part.quantity, f"order-{order.pk}-{part.key}")
+            if keeps_units(order, released, CONFIRMED):
+                _record_refund(order, line.price * part.quantity, f"order-{order.pk}-{part.key}")
             else:
                 _follow_return(order)
 
 
 def _follow_return(order: Order) -> None:
     take(states.RETURN, [order.pk])
-    _owe(order, None, f"order-{order.pk}-return")
+    _record_refund(order, None, f"order-{order.pk}-return")
     finish(Order.objects.get(pk=order.pk))
 
 
-def _owe(order: Order, amount: int | None, key: str) -> None:
+def _record_refund(order: Order, amount: int | None, key: str) -> None:
     """Record the amount owed; None: everything not refunded yet."""
     payment = Payment.objects.filter(order=order, state=Payment.State.CAPTURED).first()
     if payment is None:
@@ -125,7 +124,7 @@ def _owe(order: Order, amount: int | None, key: str) -> None:
     left = payment.amount - payment.owed_back
     amount = left if amount is None else min(amount, left)
     if amount:
-        owe(payment, amount, Refund.Reason.RETURNED, key)
+        record_refund(payment, amount, Refund.Reason.RETURNED, key)
 
 
 def _give_back_money(order: Order) -> None:

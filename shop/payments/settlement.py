@@ -1,4 +1,8 @@
-"""Apply captures and refunds to orders, in the database only and in the caller's transaction."""
+"""Apply what the provider answers and reports to orders: in the database only, and in the caller's
+transaction.
+
+An event may come twice, late and in any order. One of an unknown payment or refund raises `NotYet`.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,7 @@ from shop.orders import states
 from shop.orders.models import Order, OrderEvent, OrderLine
 from shop.orders.transitions import note, take
 from shop.payments.models import Payment, Refund
+from shop.payments.provider import Intent, ProviderRefund
 
 Kind = OrderEvent.Kind
 Reason = Refund.Reason
@@ -22,6 +27,50 @@ Status = Order.Status
 REQUEST = timedelta(seconds=10)
 """Delay before the sweep looks at a payment that a request began: longer than provider calls take.
 """
+
+
+class NotYet(Exception):
+    """The event's record does not exist here yet; the provider must send it again."""
+
+
+def captured(intent: Intent) -> None:
+    """Record a capture. Runs in the transaction that marks the event as processed."""
+    payment = _payment(intent)
+    # Including payments recorded as failed: captured money is never overlooked.
+    missed = Payment.objects.filter(pk=payment.pk).exclude(state=Payment.State.CAPTURED)
+    if missed.update(state=Payment.State.CAPTURED, settled=Now()):
+        accept(payment)
+
+
+def failed(intent: Intent) -> None:
+    """Record that a payment failed or was cancelled; nothing was taken."""
+    declined(_payment(intent))
+
+
+def declined(payment: Payment) -> None:
+    """Record that the provider refused a payment; nothing was taken."""
+    pending = Payment.objects.filter(pk=payment.pk, state=Payment.State.PENDING)
+    if pending.update(state=Payment.State.FAILED, settled=Now()):
+        note(payment.order_id, Kind.PAYMENT_FAILED, amount=payment.amount)
+
+
+def refunded(refund: ProviderRefund) -> None:
+    """Record that a refund succeeded or failed."""
+    try:
+        ours = Refund.objects.select_related("payment").get(number=refund.id)
+    except Refund.DoesNotExist:
+        raise NotYet(refund.id) from None
+    if refund.status == "succeeded":
+        arrived(ours)
+    elif refund.status == "failed":
+        bounced(ours)
+
+
+def _payment(intent: Intent) -> Payment:
+    try:
+        return Payment.objects.get(intent=intent.id)
+    except Payment.DoesNotExist:
+        raise NotYet(intent.id) from None
 
 
 def accept(payment: Payment) -> None:
@@ -33,13 +82,13 @@ def accept(payment: Payment) -> None:
     if confirm(order, late=True):
         take(states.PAY, [order.pk])
     elif not _take_again(order.pk):
-        owe(payment, payment.amount, Reason.TOO_LATE, f"payment-{payment.pk}-too-late")
+        record_refund(payment, payment.amount, Reason.TOO_LATE, f"payment-{payment.pk}-too-late")
         return
     # Read after the step has locked the row: a part may have been cancelled during the payment.
     order.refresh_from_db()
     if payment.amount > order.amount:
         excess = payment.amount - order.amount
-        owe(payment, excess, Reason.TOO_MUCH, f"payment-{payment.pk}-too-much")
+        record_refund(payment, excess, Reason.TOO_MUCH, f"payment-{payment.pk}-too-much")
 
 
 def payable(order: int) -> bool:
@@ -63,7 +112,7 @@ def confirm(order: Order, *, late: bool = False) -> bool:
     return confirmed
 
 
-def owe(payment: Payment, amount: int, reason: Reason, key: str) -> Refund:
+def record_refund(payment: Payment, amount: int, reason: Reason, key: str) -> Refund:
     """Record a refund that is due; the provider is called after the commit.
 
     Raises:
@@ -117,7 +166,7 @@ def _take_again(order: int) -> bool:
     try:
         with transaction.atomic(), services.reclaiming(_wanted_to_the_end(order)):
             take(states.PAY_LATE, [order])
-    except services.OutOfReach:
+    except services.NotReclaimable:
         return False
     return True
 

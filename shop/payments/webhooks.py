@@ -19,7 +19,7 @@ from django.db import connection, transaction
 from msgspec import Meta, Struct, convert
 
 from shop.catalogue.sales import database_time
-from shop.payments import provider_events
+from shop.payments import settlement
 from shop.payments.provider import Intent, ProviderRefund
 
 TOLERANCE = 5 * 60
@@ -33,11 +33,11 @@ INSERT INTO shop_webhookevent (id, type) VALUES (%s, %s) ON CONFLICT DO NOTHING
 """
 
 EFFECTS: Mapping[str, Callable[[Any], None]] = {
-    "payment_intent.captured": lambda data: provider_events.captured(convert(data, Intent)),
-    "payment_intent.failed": lambda data: provider_events.failed(convert(data, Intent)),
-    "payment_intent.cancelled": lambda data: provider_events.failed(convert(data, Intent)),
-    "refund.succeeded": lambda data: provider_events.refunded(convert(data, ProviderRefund)),
-    "refund.failed": lambda data: provider_events.refunded(convert(data, ProviderRefund)),
+    "payment_intent.captured": lambda data: settlement.captured(convert(data, Intent)),
+    "payment_intent.failed": lambda data: settlement.failed(convert(data, Intent)),
+    "payment_intent.cancelled": lambda data: settlement.failed(convert(data, Intent)),
+    "refund.succeeded": lambda data: settlement.refunded(convert(data, ProviderRefund)),
+    "refund.failed": lambda data: settlement.refunded(convert(data, ProviderRefund)),
 }
 """Effect by event type. Other types do nothing: providers add new ones."""
 
@@ -72,7 +72,7 @@ def receive(body: bytes, signature: str) -> None:
         NotFromProvider: the signature is wrong or old; nothing was read.
         ValueError: it is signed but cannot be parsed.
         DataError: it is signed but cannot be stored.
-        provider_events.NotYet: it is about something unknown here; nothing was written.
+        settlement.NotYet: it is about something unknown here; nothing was written.
     """
     verify(body, signature)
     try:
@@ -98,7 +98,7 @@ def verify(body: bytes, signature: str) -> None:
     expected = hmac.new(settings.PSP_WEBHOOK_SECRET.encode(), signed, hashlib.sha256).hexdigest()
     if not hmac.compare_digest(expected, found[2]):
         raise NotFromProvider
-    # Only after the signature, so that strangers cost no query. By the database's clock, as
+    # Only after the signature, so that a forged call costs no query. By the database's clock, as
     # everywhere, because a process's clock may be wrong.
     if abs(database_time().timestamp() - int(found[1])) > TOLERANCE:
         raise NotFromProvider

@@ -6,11 +6,12 @@ from datetime import datetime
 from pathlib import Path
 
 from django import template
+from django.conf import settings
 from django.templatetags.static import static
 from django.utils import formats, timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.translation import get_language, to_locale
+from django.utils.translation import get_language, gettext, to_locale
 
 from shop.money import display
 from shop.pages.labels import LABELS, SCRIPT
@@ -24,6 +25,12 @@ PICTURES = {
 """Slugs of products that have a picture."""
 
 NO_PICTURE = "parcel"
+
+
+@register.simple_tag
+def shop_name() -> str:
+    """Return the shop's name; in the visitor's language, if a catalogue translates it."""
+    return gettext(settings.SHOP_NAME)
 
 
 @register.simple_tag

@@ -9,9 +9,9 @@ from django.core.handlers.wsgi import WSGIHandler, WSGIRequest
 from django.http.response import HttpResponseBase
 from django.test.client import ClientHandler
 
-from shop.api.handler import ApiHandler
+from shop.api.handler import ApiHandler, Serving
 from shop.api.problems import Reply
-from shop.shares import Serving, of_page
+from shop.shares import of_page
 
 
 @cache

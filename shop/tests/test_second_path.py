@@ -25,7 +25,7 @@ from shop.checkout.rate_limit import limiter
 from shop.conftest import Buyer
 from shop.mails import sending
 from shop.mails.rendering import Kind, letter
-from shop.operating.metrics.state import owed
+from shop.operating.metrics.state import pending
 from shop.orders import NoSuchPart, Part, WrongState
 from shop.orders.models import Order
 from shop.pages.tests.forms import page
@@ -131,7 +131,7 @@ def test_a_mail_that_was_given_up_is_in_the_metrics_as_a_mail():
     follow_up.follow_up()
     mails = OutboxMessage.objects.filter(queue=sending.QUEUE)
     assert mails.update(done=None, dead=Now()) == 1
-    found = {each.kind: (each.waiting, each.dead) for each in owed()}
+    found = {each.kind: (each.waiting, each.dead) for each in pending()}
     assert (found["mail"], found["outbox"]) == ((0, 1), (0, 0))
 
 

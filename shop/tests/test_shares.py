@@ -23,12 +23,13 @@ from inventory.tests.helpers import (
     wait_until_blocked,
 )
 from shop import shares
+from shop.api.handler import Serving
 from shop.api.tests.answers import refused
 from shop.catalogue.models import Sale
 from shop.conftest import Buyer
 from shop.orders.models import Order
 from shop.payments.models import Payment
-from shop.shares import OPERATORS, ORDERS, PURCHASES, READERS, SHARES, Serving, of_page
+from shop.shares import OPERATORS, ORDERS, PURCHASES, READERS, SHARES, of_page
 from shop.tests.provider import FakeProvider
 
 

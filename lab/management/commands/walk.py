@@ -33,6 +33,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:  # noqa: D102
         parser.add_argument("--json", action="store_true", help="print the result as JSON")
+        parser.add_argument("--markdown", action="store_true", help="print it as Markdown")
         parser.add_argument("--only", metavar="REQUEST", help="print only this request")
 
     def handle(self, **options: Any) -> None:  # noqa: D102
@@ -47,6 +48,9 @@ class Command(BaseCommand):
         shown = [walk for walk in walks if only in {None, walk.request}]
         if options["json"]:
             self.stdout.write(json.dumps([walk.document() for walk in shown], indent=2))
+            return
+        if options["markdown"]:
+            self.stdout.write("\n".join(walk.markdown() for walk in shown))
             return
         console = Console()
         for walk in shown:

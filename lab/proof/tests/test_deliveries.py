@@ -74,7 +74,7 @@ def test_a_mail_sent_twice_is_delivered_twice_and_one_only_marked_as_sent_never(
     follow_up()
     assert len(delivered(order)) == 2
     with transaction.atomic():
-        sending.owe(Kind.PAID, [other.pk])
+        sending.enqueue(Kind.PAID, [other.pk])
     mail(other, "paid").update(done=other.created)
     assert [each.name for each in delivered(other)] == ["confirmation"]
 

@@ -202,7 +202,7 @@ def test_members_that_the_shop_does_not_know_are_ignored(settings):
 
 
 def test_an_answer_without_end_is_unknown(settings, monkeypatch):
-    monkeypatch.setattr("shop.payments.http_provider.LONGEST", 0.2)
+    monkeypatch.setattr("shop.payments.http_provider.MAX_SECONDS", 0.2)
     endless = chain([b"HTTP/1.1 200 OK\r\n\r\n"], repeat(b" "))
     with answering(settings, endless), pytest.raises(PaymentUnknown, match="does not end"):
         shop.capture("pi_1", key=key())

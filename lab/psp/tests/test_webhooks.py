@@ -15,9 +15,9 @@ from django.test import Client
 
 from inventory import outbox
 from inventory.models import OutboxMessage
-from shop.payments import provider_events, webhooks
+from shop.payments import settlement, webhooks
 from shop.payments.http_provider import HttpProvider
-from shop.payments.provider_events import NotYet
+from shop.payments.settlement import NotYet
 from shop.payments.webhook_models import WebhookEvent
 from shop.tests.processes import wait_for
 
@@ -35,7 +35,7 @@ def done(monkeypatch, transactional_db):
         return lambda news: outbox.emit(name, {"about": news.id})
 
     for name in ("captured", "failed", "refunded"):
-        monkeypatch.setattr(provider_events, name, leave_a_row(name))
+        monkeypatch.setattr(settlement, name, leave_a_row(name))
 
     def counted() -> Counter[tuple[str, str]]:
         rows = OutboxMessage.objects.values_list("topic", "payload__about")
@@ -101,7 +101,7 @@ def test_an_event_of_an_unknown_payment_is_sent_again_and_leaves_nothing(
     psp, address, done, monkeypatch
 ):
     psp.behave(webhook_url=address)
-    act, told = provider_events.captured, []
+    act, told = settlement.captured, []
 
     def unknown_at_first(news):
         told.append(news.id)
@@ -109,7 +109,7 @@ def test_an_event_of_an_unknown_payment_is_sent_again_and_leaves_nothing(
         if len(told) < 3:
             raise NotYet(news.id)
 
-    monkeypatch.setattr(provider_events, "captured", unknown_at_first)
+    monkeypatch.setattr(settlement, "captured", unknown_at_first)
     intent = captured(211)
     wait_for(psp.quiet)
     assert told == [intent] * 3

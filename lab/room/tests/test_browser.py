@@ -165,6 +165,8 @@ def test_a_telephone_shows_figures_one_chart_and_faults_in_this_order(
     tops = [box(page, name)["top"] for name in ("[data-figures]", "[data-chart]", "[data-faults]")]
     assert tops == sorted(tops)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    cut = "all => all.filter(each => each.scrollWidth > each.clientWidth).map(e => e.innerText)"
+    assert page.locator(".figure").evaluate_all(cut) == []
 
 
 def test_the_duel_plays_the_shipped_recording_until_another_is_there(open_page, room, tmp_path):

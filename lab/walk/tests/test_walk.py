@@ -1,4 +1,4 @@
-"""A walk records the files that a request enters."""
+"""A walk records the files that a request enters, and the documentation shows them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from decimal import Decimal
 import pytest
 
 from inventory import sql
-from lab.walk.requests import walk_all
+from lab.environment import PROJECT
+from lab.walk.requests import Caller, walk_all
 from lab.walk.walk import walking
 from shop import money
 
@@ -16,9 +17,9 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def test_a_walk_has_the_files_of_the_product_in_their_order_and_no_others():
     with walking("example") as walk:
-        sql.arrays([[1, 2]])
+        sql.rows([{"number": 1}])
         money.to_minor(Decimal(1), "EUR")
-        sql.arrays([[3]])
+        sql.rows([{"number": 3}])
     assert list(walk.calls) == ["inventory/sql.py", "shop/money.py"]
     assert walk.calls["inventory/sql.py"] == 2
     assert walk.document()["path"][0] == {"file": "inventory/sql.py", "calls": 2}
@@ -27,7 +28,7 @@ def test_a_walk_has_the_files_of_the_product_in_their_order_and_no_others():
 def test_calls_after_a_walk_are_not_recorded():
     with walking("example") as walk:
         pass
-    sql.array([1])
+    sql.rows([{"number": 1}])
     assert walk.document() == {"request": "example", "files": 0, "calls": 0, "moves": 0, "path": []}
 
 
@@ -38,3 +39,11 @@ def test_each_request_is_walked_with_the_demos_payment_provider(psp):
     assert "shop/payments/http_provider.py" in walks["payment"] & walks["refund"]
     assert "inventory/release.py" in walks["refund"] & walks["cancellation"] & walks["expiry"]
     assert "shop/payments/webhooks.py" in walks["webhook"]
+
+
+def test_the_architecture_shows_the_files_of_a_purchase_in_their_order():
+    page = (PROJECT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    assert Caller().purchase().markdown() in page, (
+        "docs/architecture.md is out of date: "
+        'replace its table by what `make walk ARGS="--only purchase --markdown"` prints'
+    )

@@ -4,7 +4,8 @@
 -- ARGV[4] "1" to join the queue, "0" for the only or last try, which leaves the queue
 --
 -- Returns {fence} when the lock is the caller's, else
--- {0, remaining lease of the holder in ms, place in the queue from 1 or 0, server time in us}.
+-- {0, remaining lease of the holder in ms, place in the queue from 1 or 0, server time in us,
+-- the last fence minted}.
 
 local FENCE_TTL_MS = 3600000 -- as in common.lua
 local known = redis.call('MGET', KEYS[1], KEYS[2])
@@ -76,4 +77,5 @@ if not value then
   local mode, after_ms = first_waiter()
   look_again_ms = not mode and after_ms
 end
-return {0, look_again_ms or redis.call('PTTL', KEYS[1]), place_of(waiter), now_us}
+return {0, look_again_ms or redis.call('PTTL', KEYS[1]), place_of(waiter), now_us,
+  tonumber(redis.call('GET', KEYS[2]) or 0)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -13,9 +14,9 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from inventory.tests.helpers import on_this_thread
-from shop.accounts import revocation, tokens
+from shop.accounts import tokens
 from shop.accounts.models import User
-from shop.accounts.revocation import REFRESH, TOO_OLD, Generations, Unreadable
+from shop.accounts.tokens import REFRESH, TOO_OLD, Generations, Unreadable
 from shop.api.tests.answers import refused
 from shop.conftest import Buyer
 from shop.tests.catalogue import PASSWORD
@@ -38,9 +39,10 @@ def change_password(user: User) -> None:
 
 
 class Clock:
-    """The clock of `revocation`, which only a test moves."""
+    """The clock of `tokens`, which only a test moves."""
 
     now = 1000.0
+    time = staticmethod(time.time)
 
     def monotonic(self) -> float:
         return self.now
@@ -49,7 +51,7 @@ class Clock:
 @pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
     clock = Clock()
-    monkeypatch.setattr(revocation, "time", clock)
+    monkeypatch.setattr(tokens, "time", clock)
     tokens.generations.cache_clear()
     yield clock
     tokens.generations.cache_clear()
@@ -127,8 +129,8 @@ class SlowDatabase:
         self.asked = 0
         self.may_answer = threading.Event()
         self.may_answer.set()
-        self._read = revocation._read
-        monkeypatch.setattr(revocation, "_read", self.read)
+        self._read = tokens._revocations
+        monkeypatch.setattr(tokens, "_revocations", self.read)
 
     def read(self, *arguments: Any) -> dict[int, int]:
         self.asked += 1

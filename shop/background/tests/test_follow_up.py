@@ -47,9 +47,8 @@ def test_an_order_is_confirmed_by_one_mail_however_often_it_is_followed_up(order
         follow_up.follow_up()
     assert outbox.pending() == 0
     assert sent(order)
-    assert [mail.extra_headers["Message-ID"] for mail in mailoutbox] == [
-        f"<confirmation.{order.pk}@flash-sale>"
-    ]
+    [mail] = mailoutbox
+    assert mail.extra_headers["Message-ID"].startswith(f"<confirmation.{order.pk}@")
 
 
 def test_a_slow_mail_server_does_not_end_the_transaction_and_repeat_the_mail(

@@ -41,11 +41,12 @@ def test_a_mail_says_the_same_as_text_and_as_html_in_both_languages(kind, settin
     assert ("Pay now" in written.text) == (kind == "confirmation")
 
 
-def test_a_mail_is_sent_as_text_and_html_under_its_own_id():
+def test_a_mail_is_sent_as_text_and_html_under_its_own_id(settings):
+    settings.SHOP_NAME = "Acme Tickets"
     order = two_phones()
     sent = message(Kind.PAID, order).message()
     assert [part.get_content_type() for part in sent.walk()][1:] == ["text/plain", "text/html"]
-    assert sent["Message-ID"] == f"<paid.{order.pk}@flash-sale>"
+    assert sent["Message-ID"] == f"<paid.{order.pk}@acme-tickets>"
 
 
 def test_a_products_name_can_neither_break_the_header_nor_the_page():

@@ -65,7 +65,7 @@ class Processes(Collector):
 
 
 class State(Collector):
-    """What is owed, and which servers answer."""
+    """What is pending, and which servers answer."""
 
     def collect(self) -> Iterable[Metric]:
         """Ask the servers."""

@@ -100,7 +100,7 @@ def publish(kind: str) -> None:
     shared.mkdir(mode=0o755, parents=True, exist_ok=True)
     # Process numbers repeat from container to container; a container's host name does not.
     path = shared / f"{socket.gethostname()}.{os.getpid()}.{kind}.json"
-    threading.Thread(target=_write_for_ever, args=[path], name="metrics", daemon=True).start()
+    threading.Thread(target=_write_forever, args=[path], name="metrics", daemon=True).start()
 
 
 def written() -> Iterator[Written]:
@@ -163,13 +163,13 @@ def _read(path: Path) -> dict[str, Any]:
     raise FileNotFoundError(path)
 
 
-def _write_for_ever(path: Path) -> None:
+def _write_forever(path: Path) -> None:
     began = time.monotonic()
     while True:
         clocks = {"time": time.time(), "uptime": time.monotonic() - began}
         text = framed({**_own(), **clocks})
         # In place: ext4 writes a file to the disk before it lets it replace another, which took
-        # 6 ms beside a busy database. What follows the checksum is older, and ignored. Opened each
+        # 6 ms with a busy database. What follows the checksum is older, and ignored. Opened each
         # time, since web processes that start remove the files of their host.
         file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
         try:

@@ -1,4 +1,4 @@
-"""The shop's own metrics, beside those of `inventory`."""
+"""The shop's own metrics, in addition to those of `inventory`."""
 
 from __future__ import annotations
 

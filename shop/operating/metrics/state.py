@@ -35,7 +35,7 @@ UNION ALL
 SELECT 'alert', count(*), 0, extract(epoch FROM now() - min(opened))
 FROM shop_alert WHERE closed IS NULL
 """
-"""Work that is owed: its kind, how much, how much of it is dead, the age of the oldest in seconds.
+"""Pending work: its kind, how much, how much of it is dead, the age of the oldest in seconds.
 Each table has a partial index of these rows."""
 
 SECONDS = 2
@@ -43,8 +43,8 @@ SECONDS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Owed:
-    """Work that the database says is owed."""
+class Pending:
+    """Work that the database says is pending."""
 
     kind: str
     waiting: int
@@ -52,8 +52,8 @@ class Owed:
     age: float
 
 
-def owed() -> list[Owed]:
-    """Return what is owed, by kind.
+def pending() -> list[Pending]:
+    """Return what is pending, by kind.
 
     Raises:
         django.db.Error: the database does not tell.
@@ -63,7 +63,7 @@ def owed() -> list[Owed]:
             cursor.execute(f"SET LOCAL statement_timeout = '{SECONDS}s'")
             cursor.execute(LAGS)
             return [
-                Owed(kind, waiting, dead, float(age or 0))
+                Pending(kind, waiting, dead, float(age or 0))
                 for kind, waiting, dead, age in cursor.fetchall()
             ]
     finally:
@@ -91,7 +91,7 @@ STARTED: dict[str, Callable[[], float]] = {"database": database_started, "redis"
 def families() -> Iterable[Metric]:
     """Return the state as Prometheus metrics; figures that cannot be read are absent."""
     questions: dict[str, Callable[[], object]] = {
-        "owed": owed,
+        "pending": pending,
         "queues": health.queue_lengths,
         **{f"start of the {name}": question for name, question in STARTED.items()},
     }
@@ -110,7 +110,7 @@ def families() -> Iterable[Metric]:
     waiting = GaugeMetricFamily("shop_owed", "work that is owed, by kind", labels=["kind"])
     dead = GaugeMetricFamily("shop_owed_dead", "work that was given up", labels=["kind"])
     age = GaugeMetricFamily("shop_owed_seconds", "age of the oldest work owed", labels=["kind"])
-    found = answers["owed"].value
+    found = answers["pending"].value
     for each in found if isinstance(found, list) else ():
         waiting.add_metric([each.kind], each.waiting)
         dead.add_metric([each.kind], each.dead)

@@ -17,7 +17,7 @@ from shop.tests.processes import wait_for
 
 @pytest.fixture(autouse=True)
 def nothing_kept(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(health, "LONGEST", 60.0)  # a busy machine is no outage
+    monkeypatch.setattr(health, "MAX_SECONDS", 60.0)  # a busy machine is no outage
     health._last.clear()
     yield
     health._last.clear()
@@ -93,8 +93,8 @@ def test_a_server_that_hangs_is_asked_once_and_not_waited_for(
         assert continues.wait(300)
         ended.append(1)
 
-    monkeypatch.setattr(health, "LONGEST", 0.2)
-    monkeypatch.setattr(health, "KEPT", 0.0)
+    monkeypatch.setattr(health, "MAX_SECONDS", 0.2)
+    monkeypatch.setattr(health, "MAX_AGE", 0.0)
     break_server(monkeypatch, "database", hang)
     for _ in range(3):
         answer = client.get("/readyz")

@@ -27,21 +27,21 @@ from hypothesis.stateful import (
 from shop import orders, payments
 from shop.catalogue.models import Sale
 from shop.checkout.purchase import buy
-from shop.orders import KeyReused, NoSuchPart, Part, WrongState
+from shop.orders import NoSuchPart, Part, PartKeyReused, WrongState
 from shop.orders.models import Order
 from shop.orders.states import STEPS
-from shop.payments import Declined
+from shop.payments import PaymentFailed
 from shop.payments.provider import PaymentUnknown, provider
 from shop.refusals import Refusal
 from shop.tests.catalogue import a_buyer, a_sale
-from shop.tests.money import check, come_to_rest, deliver, make_due, sweep
+from shop.tests.money import check, come_to_rest, deliver_what_is_known, make_due, sweep
 from shop.tests.provider import FakeProvider, lost
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(0)]
 
 LIVES = int(os.environ.get("LIVES", "12"))
 
-REFUSED = (WrongState, Declined, PaymentUnknown, NoSuchPart, KeyReused)
+REFUSED = (WrongState, PaymentFailed, PaymentUnknown, NoSuchPart, PartKeyReused)
 POSSIBLE = {(step.before, step.after) for step in STEPS}
 
 
@@ -130,7 +130,7 @@ class Life(RuleBasedStateMachine):
 
     @rule(times=st.integers(1, 3))
     def the_webhook_comes(self, times: int) -> None:
-        deliver(self.fake_provider, times)
+        deliver_what_is_known(self.fake_provider, times)
 
     @rule()
     def the_sweep_comes(self) -> None:

@@ -26,6 +26,7 @@ from shop.catalogue.models import Sale
 from shop.checkout.purchase import buy
 from shop.orders import Part, WrongState
 from shop.orders.models import Order
+from shop.orders.order_lock import ORDER_LOCK
 from shop.orders.states import Step
 from shop.payments.models import Payment, Refund
 from shop.refusals import Refusal
@@ -178,8 +179,7 @@ def test_of_a_payment_and_a_cancellation_exactly_one_succeeds(hesitant):
 @pytest.fixture
 def no_lock(monkeypatch) -> None:
     """Disable the order lock, as without Redis."""
-    for module in ("payments.paying", "payments.refunding", "orders.cancellation"):
-        monkeypatch.setattr(f"shop.{module}.order_lock", lambda order: nullcontext())
+    monkeypatch.setattr(ORDER_LOCK, "hold", lambda order: nullcontext())
 
 
 def race_at(fake_provider: FakeProvider, call: str) -> None:

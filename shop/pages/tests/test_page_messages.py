@@ -7,6 +7,7 @@ import pytest
 from django.utils.translation import override
 
 from shop import refusals
+from shop.api import openapi
 from shop.orders.models import Order, OrderEvent
 from shop.pages import labels
 from shop.pages.labels import LABELS
@@ -59,3 +60,11 @@ def test_templates_hold_no_texts_of_their_own():
 def test_products_without_a_picture_get_a_parcel():
     assert NO_PICTURE in PICTURES
     assert "phone" in PICTURES
+
+
+@pytest.mark.django_db
+def test_the_shops_name_is_set_in_one_place(sale, settings, client):
+    before, settings.SHOP_NAME = settings.SHOP_NAME, "Acme Tickets"
+    pages = [client.get(path).content.decode() for path in ("/", "/sign-in/", f"/sales/{sale.pk}/")]
+    assert all("Acme Tickets" in page and before not in page for page in pages)
+    assert openapi.document()["info"]["title"] == "Acme Tickets"

@@ -10,7 +10,7 @@ from inventory.tests.helpers import book
 from shop import orders, payments
 from shop.catalogue.models import Sale
 from shop.checkout.purchase import Wanted, check_out
-from shop.orders import KeyReused, NoSuchPart, Part
+from shop.orders import NoSuchPart, Part, PartKeyReused
 from shop.orders.models import Order
 from shop.tests.catalogue import a_buyer, a_sale, an_order
 from shop.tests.money import check, come_to_rest, deliver, make_due
@@ -78,7 +78,7 @@ def test_the_key_of_a_cancelled_part_is_not_that_of_a_returned_one(sale, fake_pr
     mine, part = an_order(sale, quantity=3), Part(1, uuid4())
     orders.cancel(mine, part)
     payments.pay(mine)
-    with pytest.raises(KeyReused):
+    with pytest.raises(PartKeyReused):
         payments.refund(mine, part)
     assert fake_provider.refunds[mine.pk] == []
 

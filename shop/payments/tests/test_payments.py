@@ -13,7 +13,7 @@ from shop import orders, payments
 from shop.catalogue.models import Sale
 from shop.orders import Part, WrongState
 from shop.orders.models import Order
-from shop.payments import Declined, provider_calls, provider_events, settlement
+from shop.payments import PaymentFailed, provider_calls, settlement
 from shop.payments.models import Payment
 from shop.payments.provider import Intent, PaymentUnknown
 from shop.tests.catalogue import a_sale, an_order
@@ -67,7 +67,7 @@ def test_a_declined_payment_leaves_the_order_to_be_paid_in_another_way(sale, fak
     fake_provider.declines = True
     mine = an_order(sale)
     for _ in range(2):
-        with pytest.raises(Declined):
+        with pytest.raises(PaymentFailed):
             payments.pay(mine)
     fake_provider.declines = False
     assert payments.pay(mine).status == Status.PAID
@@ -144,7 +144,7 @@ def test_a_payment_whose_order_ended_in_a_crash_takes_nothing_or_gives_it_back(
 
 def test_an_event_of_an_unrecorded_payment_must_be_sent_again(sale):
     mine = an_order(sale)
-    with pytest.raises(provider_events.NotYet):
+    with pytest.raises(settlement.NotYet):
         provider_calls.record(Intent("pi_77", mine.pk, 99_900, "CNY", "captured"))
 
 

@@ -13,9 +13,9 @@ from inventory.models import StockMovement
 from inventory.tests.helpers import at_once, book, kinds
 from shop import orders, payments
 from shop.catalogue.models import Sale
-from shop.orders import KeyReused, NoSuchPart, Part
+from shop.orders import NoSuchPart, Part, PartKeyReused
 from shop.orders.models import Order
-from shop.payments import provider_events
+from shop.payments import settlement
 from shop.payments.models import Refund
 from shop.payments.provider import PaymentUnknown, ProviderRefund
 from shop.tests.catalogue import a_sale, an_order
@@ -89,7 +89,7 @@ def test_a_refund_whose_event_precedes_its_answer_is_given_once(sale, fake_provi
 
     def news_first(call: str) -> None:
         if call == "refund":
-            with pytest.raises(provider_events.NotYet):
+            with pytest.raises(settlement.NotYet):
                 deliver(fake_provider)
 
     fake_provider.after = news_first
@@ -106,7 +106,7 @@ def test_a_refund_that_the_provider_cannot_give_is_shown_and_can_be_tried_again(
     fake_provider.slow = True
     payments.refund(mine)
     news = [ProviderRefund(r.number, "", r.amount, "failed") for r in Refund.objects.all()]
-    calls_in_transaction(provider_events.refunded, news[0])
+    calls_in_transaction(settlement.refunded, news[0])
     fake_provider.on_the_way.clear()
     fake_provider.slow = False
     assert (status(mine), timeline(mine)[-1]) == ("refund_pending", "refund_failed")
@@ -162,7 +162,7 @@ def test_a_part_larger_than_the_order_or_under_a_used_key_is_refused(sale):
     with pytest.raises(NoSuchPart):
         orders.cancel(mine, Part(3, uuid4()))
     orders.cancel(mine, part)
-    with pytest.raises(KeyReused):
+    with pytest.raises(PartKeyReused):
         orders.cancel(mine, Part(2, part.key))
 
 

@@ -1,0 +1,111 @@
+"""The process that searches a learner's lock: reads the file from stdin, writes JSON to stdout.
+
+`python -m course.judge LESSON FILENAME SECONDS`.  Before it runs the file, it bounds
+its memory and processor time, and from then on opens nothing, so that the file can neither write
+nor connect to anything.  `course.judging` starts it with an empty environment.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import resource
+import sys
+import traceback
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from course.lesson import Lesson, find, modules
+from course.own_lock import MODULES as ALLOWED
+from course.own_lock import OwnLock, Unusable
+from course.report import in_words
+from course.simulator.history import Wrong
+from course.simulator.monitor import Rules
+from course.simulator.search import NotFound, search
+from course.simulator.simulation import Experiment, Run, run_schedule
+from course.simulator.timeline import as_json, rows
+
+MEMORY = 1 << 30
+
+
+def judge(lesson: Lesson, source: str, filename: str) -> dict[str, Any]:
+    """Search the lock for a failure; return the verdict as plain values."""
+    try:
+        return _search(lesson, OwnLock(source, filename, lesson.plan.methods))
+    except Unusable as problem:
+        return {"error": f"{filename}: {problem}"}
+    except MemoryError:
+        return {"error": f"{filename}: it needs more than {MEMORY >> 20} MB of memory"}
+    except RecursionError:
+        return {"error": f"{filename}: it calls itself without an end"}
+    except Exception as problem:  # noqa: BLE001 - any error of the learner's code
+        return {"error": _where(problem, filename)}
+
+
+def _search(lesson: Lesson, kind: OwnLock) -> dict[str, Any]:
+    plan = lesson.plan
+
+    def experiment(options: Mapping[str, Any], *stops_at: Wrong) -> Experiment:
+        setup = partial(plan.clients, kind=kind, **options)
+        return Experiment(setup, modules(), Rules(stops_at), fenced=True)
+
+    run = run_schedule(experiment(plan.quiet))
+    if reason := plan.judge(run):
+        return _broken(reason, "No fault, and no unusual order.", run, 1)
+    tried = 1
+    for check in plan.checks:
+        what = experiment(check.options, *check.wrongs)
+        try:
+            found = search(what, check.faults, *check.wrongs, most=check.most, limit=check.limit)
+        except NotFound as nothing:
+            tried += nothing.tried
+            continue
+        failure = next(one for one in found.run.violations if one.wrong in check.wrongs)
+        wrong = f"{failure.wrong}: {failure.why}"
+        return _broken(wrong, in_words(found.schedule, found.run), found.run, tried + found.tried)
+    return {"passed": True, "tried": tried}
+
+
+def _broken(wrong: str, how: str, run: Run, tried: int) -> dict[str, Any]:
+    return {"wrong": wrong, "how": how, "tried": tried, "rows": as_json(rows(run.history))}
+
+
+def _where(problem: Exception, filename: str) -> str:
+    frames = traceback.extract_tb(problem.__traceback__)
+    at = [frame.lineno for frame in frames if frame.filename == filename]
+    place = f", line {at[-1]}" if at else ""
+    text = " ".join(str(problem).split())
+    return f"{filename}{place}: {type(problem).__name__}: {text}"
+
+
+def bound(seconds: int) -> None:
+    """Bound this process for the rest of its life."""
+    for name in ALLOWED:
+        importlib.import_module(name)
+    first = find("token-lua")  # loads what is loaded at first use
+    run_schedule(Experiment(first.plan.clients, modules()))
+    # A system that cannot bound the one bounds the other.
+    for limit, most in (
+        (resource.RLIMIT_AS, MEMORY),
+        (resource.RLIMIT_CPU, seconds),
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_NOFILE, 0),
+    ):
+        with suppress(ValueError, OSError):
+            resource.setrlimit(limit, (most, most))
+
+
+def main() -> None:
+    """Judge the file on stdin."""
+    slug, filename, seconds = sys.argv[1:]
+    source = sys.stdin.read()
+    lesson = find(slug)
+    lesson.plan  # noqa: B018 - loads it, while files can be opened
+    bound(int(seconds))
+    json.dump(judge(lesson, source, filename), sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,24 @@
+"""Lesson 1: the holder dies between its two commands."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from course.checks import AT_ONCE, CRASH, SURVIVES_A_CRASH, each_enters
+from course.clients import redis_clients
+from course.lesson import Flaw, Plan
+from course.lessons.lesson_01_setnx_expire.lock import SetnxExpireLock
+from course.simulator.history import Wrong
+
+PLAN = Plan(
+    partial(redis_clients, kind=SetnxExpireLock),
+    flaws=(
+        Flaw(
+            "crash", Wrong.NOBODY_ENTERS, CRASH, "setnx-ttl-repair",
+            {"timeout": 15.0, "visitor": True},
+        ),
+    ),
+    checks=(SURVIVES_A_CRASH, AT_ONCE),
+    judge=each_enters,
+    solution="set-nx-ex",
+)  # fmt: skip

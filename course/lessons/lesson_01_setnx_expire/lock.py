@@ -1,0 +1,33 @@
+"""SETNX, then EXPIRE: the lock that most people write first."""
+
+from __future__ import annotations
+
+import time
+
+from redis import Redis
+
+
+class SetnxExpireLock:
+    """`name` is the key, `ttl` its life in seconds, `wait_interval` the pause between tries."""
+
+    def __init__(
+        self, client: Redis, name: str, *, ttl: int = 10, wait_interval: float = 1.0
+    ) -> None:
+        self._client = client
+        self._name = name
+        self._ttl = ttl
+        self._wait_interval = wait_interval
+
+    def acquire(self, timeout: float = 0.0) -> bool:
+        """Try for `timeout` seconds (0: once); return whether the lock was taken."""
+        deadline = time.monotonic() + timeout
+        while not self._client.setnx(self._name, 1):
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(self._wait_interval)
+        self._client.expire(self._name, self._ttl)
+        return True
+
+    def release(self) -> None:
+        """Delete the key."""
+        self._client.delete(self._name)

@@ -1,0 +1,78 @@
+"""Lesson 2: two waiters repair one key, and repair the key of a holder that lives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from course.checks import AT_ONCE, CRASH, ONE_ENTERS, SURVIVES_A_CRASH, SWITCHES, each_enters
+from course.clients import TTL, redis_clients
+from course.lesson import Check, Flaw, Plan
+from course.lessons.lesson_02_setnx_ttl_repair.lock import TtlRepairLock
+from course.simulator.history import MICROSECONDS, Wrong
+from course.simulator.simulation import KEY, Simulation
+from course.simulator.world import EPOCH
+
+NOW = EPOCH / MICROSECONDS
+DEAD_KEY = ("SETNX", KEY, "1")
+EXPIRED = ("SETNX", KEY, str(NOW - 5))
+
+
+class OneName:
+    """A `kind` of lock with this lesson's methods, with those of the other lessons."""
+
+    def __init__(
+        self, client: object, name: str, *, expire: float, kind: Callable[..., Any]
+    ) -> None:
+        self._locks = kind(client)
+        self._name = name
+        self._expire = round(expire)
+
+    def acquire(self, timeout: float = 0.0) -> Any:
+        """Lock."""
+        return self._locks.lock(self._name, timeout, self._expire, wait_interval=1.0)
+
+    def release(self) -> None:
+        """Unlock."""
+        self._locks.unlock(self._name)
+
+
+def clients(
+    simulation: Simulation,
+    *,
+    kind: Callable[..., Any] = TtlRepairLock,
+    expire: float = TTL,
+    **options: Any,
+) -> None:
+    """Add clients; `expire` is what they pass as the lease."""
+    if hasattr(kind, "lock"):  # a learner may have written `acquire` and `release`
+        kind = partial(OneName, kind=kind, expire=expire)
+    redis_clients(simulation, kind=kind, **options)
+
+
+PLAN = Plan(
+    clients,
+    flaws=(
+        Flaw(
+            "two-repairs", Wrong.TWO_HOLDERS, SWITCHES, "setnx-getset",
+            {"gaps": (0.0, 0.0), "left_behind": DEAD_KEY},
+            {"gaps": (0.0, 0.0), "left_behind": EXPIRED},
+        ),
+        Flaw(
+            "hasty-repair", Wrong.TWO_HOLDERS, SWITCHES, "lua-setnx-expire", {"gaps": (0.0, 0.0)}
+        ),
+        Flaw(
+            "point-in-time", Wrong.NOBODY_ENTERS, CRASH, "lua-setnx-expire",
+            {"names": "A", "expire": NOW + TTL, "visitor": True},
+            {"names": "A", "visitor": True},
+        ),
+    ),
+    checks=(
+        Check({"gaps": (0.0, 0.0), "left_behind": DEAD_KEY}, SWITCHES, ONE_ENTERS),
+        AT_ONCE,
+        SURVIVES_A_CRASH,
+    ),
+    judge=each_enters,
+    methods=("lock", "unlock"),
+)  # fmt: skip

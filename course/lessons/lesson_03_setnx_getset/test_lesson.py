@@ -1,0 +1,25 @@
+"""Lesson 3 works, until a clock is fast or a holder late."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from course.lessons.lesson_03_setnx_getset.lock import GetsetLock
+from course.tests.real import FAST, gives_up_when_taken, one_at_a_time, schedules
+
+
+def test_it_lets_one_in_at_a_time_while_nothing_goes_wrong(valkey):
+    one_at_a_time(partial(GetsetLock, valkey, "stock", wait_interval=FAST))
+    assert valkey.get("stock") is None or valkey.ttl("stock") != -1
+
+
+def test_it_gives_up_in_time_when_the_lock_is_taken(valkey):
+    gives_up_when_taken(partial(GetsetLock, valkey, "stock", wait_interval=FAST))
+
+
+def test_what_breaks_it():
+    assert schedules("setnx-getset") == {
+        "fast-clock": (),
+        "loser-moves": ("before command 3 of A's acquire: switch B",),
+        "no-owner": (),
+    }

@@ -1,0 +1,19 @@
+"""Lesson 5: the work outlasts the expiry."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from course.checks import AT_ONCE, LATE_RELEASE, NOTHING, OVERTIME, each_enters
+from course.clients import redis_clients
+from course.lesson import Flaw, Plan
+from course.lessons.lesson_05_lua_setnx_expire.lock import LuaSetnxExpireLock
+from course.simulator.history import Wrong
+
+PLAN = Plan(
+    partial(redis_clients, kind=LuaSetnxExpireLock),
+    flaws=(Flaw("overtime", Wrong.NOT_THEIRS, NOTHING, "get-compare-del", {"work": OVERTIME}),),
+    checks=(LATE_RELEASE, AT_ONCE),
+    judge=each_enters,
+    solution="get-compare-del",
+)

@@ -1,0 +1,42 @@
+"""SETNX and EXPIRE in one Lua script, so that no crash can come between them."""
+
+from __future__ import annotations
+
+import time
+
+from redis import Redis
+
+# KEYS[1] the lock, ARGV[1] its life in seconds.  Returns 1 if the lock was taken, else 0.
+ACQUIRE = """
+if redis.call('SETNX', KEYS[1], 1) == 1 then
+  redis.call('EXPIRE', KEYS[1], ARGV[1])
+  return 1
+end
+return 0
+"""
+
+
+class LuaSetnxExpireLock:
+    """`ttl` is the life of the lock, `wait_interval` the pause between tries, in seconds."""
+
+    def __init__(
+        self, client: Redis, name: str, *, ttl: int = 10, wait_interval: float = 1.0
+    ) -> None:
+        self._client = client
+        self._name = name
+        self._ttl = ttl
+        self._wait_interval = wait_interval
+        self._script = client.register_script(ACQUIRE)
+
+    def acquire(self, timeout: float = 0.0) -> bool:
+        """Try for `timeout` seconds (0: once); return whether the lock was taken."""
+        deadline = time.monotonic() + timeout
+        while not self._script(keys=[self._name], args=[self._ttl]):
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(self._wait_interval)
+        return True
+
+    def release(self) -> None:
+        """Delete the key."""
+        self._client.delete(self._name)

@@ -1,0 +1,35 @@
+"""SET NX PX with a token, and GET, compare, DEL: only the owner deletes."""
+
+from __future__ import annotations
+
+import time
+import uuid
+
+from redis import Redis
+
+
+class GetCompareDelLock:
+    """`ttl` is the life of the lock, `wait_interval` the pause between tries, in seconds."""
+
+    def __init__(
+        self, client: Redis, name: str, *, ttl: float = 10.0, wait_interval: float = 1.0
+    ) -> None:
+        self._client = client
+        self._name = name
+        self._ttl = ttl
+        self._wait_interval = wait_interval
+        self._token = uuid.uuid4().hex.encode()
+
+    def acquire(self, timeout: float = 0.0) -> bool:
+        """Try for `timeout` seconds (0: once); return whether the lock was taken."""
+        deadline = time.monotonic() + timeout
+        while not self._client.set(self._name, self._token, nx=True, px=round(self._ttl * 1000)):
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(self._wait_interval)
+        return True
+
+    def release(self) -> None:
+        """Delete the key if it is still ours."""
+        if self._client.get(self._name) == self._token:
+            self._client.delete(self._name)

@@ -1,0 +1,36 @@
+"""Lesson 9: a paused holder, a fail-over, a lost message."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from course.checks import AT_ONCE, LONG_PAUSE, OVERTIME_ALONE, SURVIVES_A_CRASH, each_enters
+from course.clients import redis_clients
+from course.lesson import PRODUCTION, Check, Flaw, Plan
+from course.lessons.lesson_09_watchdog.lock import WatchdogLock
+from course.simulator.history import Wrong
+from course.simulator.schedule import Act, FaultModel
+
+FAIL_OVER = FaultModel(frozenset({Act.FAIL_OVER}), targets=("redis",), most_faults=1)
+LOST_MESSAGE = FaultModel(frozenset({Act.LOSE_MESSAGE}), victims=("A",), most_faults=1)
+
+PLAN = Plan(
+    partial(redis_clients, kind=WatchdogLock),
+    flaws=(
+        Flaw("pause", Wrong.STALE_WRITE, LONG_PAUSE, PRODUCTION, {"writes": True}),
+        Flaw(
+            "fail-over", Wrong.TWO_HOLDERS, FAIL_OVER, "redlock",
+            {"work": {"A": 5.0}, "gaps": (0.0, 1.0), "replicated": True},
+            {"work": {"A": 5.0}, "gap": 1.0, "writes": False},
+        ),
+        Flaw("lost-message", Wrong.ASLEEP, LOST_MESSAGE, PRODUCTION, max_idle=2.0),
+    ),
+    checks=(
+        OVERTIME_ALONE,
+        SURVIVES_A_CRASH,
+        Check({"writes": True}, LONG_PAUSE, (Wrong.STALE_WRITE,)),
+        AT_ONCE,
+    ),
+    judge=each_enters,
+    quiet={"writes": True},
+)  # fmt: skip

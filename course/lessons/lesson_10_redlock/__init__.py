@@ -1,0 +1,68 @@
+"""Lesson 10: a pause, and a clock that jumps, after the majority has agreed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from course.checks import LATE_WRITER, LONG_PAUSE, each_enters
+from course.lesson import PRODUCTION, Check, Flaw, Plan
+from course.lessons.lesson_10_redlock.lock import RedlockLock
+from course.simulator.history import Wrong
+from course.simulator.schedule import Act, FaultModel
+from course.simulator.simulation import KEY, Simulation
+
+CLOCK_JUMP = FaultModel(
+    frozenset({Act.CLOCK_JUMP}),
+    targets=("redis-3",),
+    seconds=(15.0,),
+    victims=("B",),  # so that it happens when B comes, long after A got the lock
+    most_faults=1,
+)
+NAMES = ("redis", "redis-2", "redis-3", "redis-4", "redis-5")
+"""The first one has the usual name, so that a fault of "redis" hits one of the five."""
+
+CUT_OFF = {"work": LATE_WRITER, "cut_off": (4, 5)}
+
+
+def clients(
+    simulation: Simulation,
+    *,
+    kind: Callable[..., Any] = RedlockLock,
+    work: Mapping[str, float] | None = None,
+    cut_off: tuple[int, ...] = (),
+    gap: float = 4.0,
+    writes: bool = True,
+) -> None:
+    """Add clients of five servers; A cannot reach those in `cut_off`, numbered from 1."""
+    # No key to watch: one server's key does not tell whether a majority holds the lock.
+    servers = [simulation.redis(name, key="", replicated=True) for name in NAMES]
+    for server in [servers[number - 1] for number in cut_off]:
+        server.cut_off.add("A")
+        simulation.given(f"cannot reach {server.name}", who="A")
+    for place, name in enumerate("AB"):
+        simulation.client(
+            name,
+            lambda: kind([simulation.redis_client(server) for server in servers], KEY),
+            work=(work or {}).get(name, 2.0),
+            after=place * gap,
+            writes=writes,
+        )
+
+
+PLAN = Plan(
+    clients,
+    flaws=(
+        Flaw("pause", Wrong.STALE_WRITE, LONG_PAUSE, PRODUCTION, {}, {"gaps": (0.0, 4.0)}),
+        Flaw(
+            "clock-jump", Wrong.STALE_WRITE, CLOCK_JUMP, PRODUCTION,
+            CUT_OFF, {"work": LATE_WRITER, "gaps": (0.0, 4.0)},
+        ),
+    ),
+    checks=(
+        Check({}, LONG_PAUSE, (Wrong.STALE_WRITE,), limit=60),
+        Check(CUT_OFF, CLOCK_JUMP, (Wrong.STALE_WRITE,), limit=60),
+    ),
+    judge=each_enters,
+    quiet={"gap": 0.1},
+)  # fmt: skip

@@ -1,0 +1,66 @@
+"""Lesson 11: a slow holder loses its row, a dead one keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from course.checks import CRASH, CRASH_OR_SWITCH, NOTHING, ONE_ENTERS, each_enters
+from course.clients import TTL
+from course.lesson import Check, Flaw, Plan
+from course.lessons.lesson_11_table_row.lock import TableRowLock, clean
+from course.simulator.history import Wrong
+from course.simulator.simulation import KEY, Simulation
+from course.simulator.table_client import TableServer
+
+SLOW = {"A": 20.0}
+
+
+def clients(
+    simulation: Simulation,
+    *,
+    kind: Callable[..., Any] = TableRowLock,
+    work: Mapping[str, float] | None = None,
+    cleaner: bool = False,
+    visitor: bool = False,
+    forgets: str = "",
+) -> None:
+    """Add two clients; the one that `forgets` never deletes its row."""
+    server = simulation.table()
+    for place, name in enumerate("AB"):
+        simulation.client(
+            name,
+            lambda: kind(server.connect(), KEY),
+            work=(work or {}).get(name, 2.0),
+            after=place * 0.1,
+            forgets=name == forgets,
+        )
+    if cleaner:
+        simulation.start("Cleaner", partial(_clean, simulation, server))
+    if visitor:
+        simulation.visitor(lambda: kind(server.connect(), KEY))
+
+
+def _clean(simulation: Simulation, server: TableServer) -> None:
+    connection = server.connect()
+    for _ in range(4):
+        simulation.world.sleep(5.0)
+        clean(connection, limit=TTL)
+
+
+PLAN = Plan(
+    clients,
+    flaws=(
+        Flaw(
+            "slow-holder", Wrong.TWO_HOLDERS, NOTHING, "row-lock",
+            {"work": SLOW, "cleaner": True}, {"work": SLOW},
+        ),
+        Flaw("no-cleaner", Wrong.NOBODY_ENTERS, CRASH, "row-lock", {"visitor": True}, {}),
+    ),
+    checks=(
+        Check({"work": SLOW, "cleaner": True}, NOTHING, ONE_ENTERS),
+        Check({}, CRASH_OR_SWITCH, ONE_ENTERS),
+    ),
+    judge=each_enters,
+)  # fmt: skip

@@ -1,0 +1,66 @@
+"""Lesson 12: no row, no lock; and a transaction that nobody ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from course.checks import CRASH_OR_SWITCH, NOTHING, ONE_ENTERS, each_enters
+from course.lesson import Check, Flaw, Plan
+from course.lessons.lesson_12_row_lock.lock import ForUpdateLock
+from course.simulator.history import Wrong
+from course.simulator.simulation import KEY, Simulation
+
+
+class WithTimeout:
+    """The lock, which waits in the database and has no time-out, as the others are called."""
+
+    def __init__(self, lock: Any) -> None:
+        self._lock = lock
+        self.release = lock.release
+
+    def acquire(self, _timeout: float = 0.0) -> Any:
+        """Lock, without a time-out."""
+        return self._lock.acquire()
+
+
+def clients(
+    simulation: Simulation,
+    *,
+    kind: Callable[..., Any] = ForUpdateLock,
+    work: Mapping[str, float] | None = None,
+    row_exists: bool = True,
+    forgets: str = "",
+) -> None:
+    """Add two clients; the one that `forgets` never commits."""
+    server = simulation.table()
+    if row_exists:
+        server.preload("INSERT INTO lock_row (name, taken_at) VALUES (%s, %s)", (KEY, 0.0))
+    else:
+        simulation.given(f"has no row named {KEY}", server=server.name)
+    for place, name in enumerate("AB"):
+        simulation.client(
+            name,
+            lambda: WithTimeout(kind(server.connect(autocommit=False), KEY)),
+            work=(work or {}).get(name, 2.0),
+            after=place * 0.1,
+            forgets=name == forgets,
+        )
+
+
+PLAN = Plan(
+    clients,
+    flaws=(
+        Flaw(
+            "no-row", Wrong.TWO_HOLDERS, NOTHING, "unique-index", {"row_exists": False}, {}
+        ),
+        Flaw(
+            "forgotten", Wrong.NOBODY_ENTERS, NOTHING, "table-row",
+            {"forgets": "A"}, {"forgets": "A", "cleaner": True},
+        ),
+    ),
+    checks=tuple(
+        Check({"row_exists": exists}, CRASH_OR_SWITCH, ONE_ENTERS) for exists in (False, True)
+    ),
+    judge=each_enters,
+)  # fmt: skip

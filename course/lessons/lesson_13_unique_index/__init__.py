@@ -1,0 +1,40 @@
+"""Lesson 13: two workers refund one order, and no schedule makes them pay twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from course.checks import SWITCHES, one_enters
+from course.lesson import PRODUCTION, Check, Flaw, Plan
+from course.lessons.lesson_13_unique_index.lock import UniqueIndexGuard
+from course.simulator.history import Wrong
+from course.simulator.simulation import Simulation
+
+
+def clients(simulation: Simulation, *, kind: Callable[..., Any] = UniqueIndexGuard) -> None:
+    """Add two workers that refund the same order."""
+    server = simulation.table()
+
+    def run(name: str) -> None:
+        guard = kind(server.connect())
+        simulation.monitor.asks(name)
+        if guard.refund("order-7", 999):
+            simulation.monitor.enters(name)
+            simulation.note(name, "pays the refund out; this stays so forever")
+        else:
+            simulation.monitor.gives_up(name, "finds the refund recorded, and pays nothing")
+
+    for name in "AB":
+        simulation.start(name, partial(run, name))
+
+
+PLAN = Plan(
+    clients,
+    flaws=(Flaw("double-refund", None, SWITCHES, PRODUCTION),),
+    checks=(Check({}, SWITCHES, (Wrong.TWO_HOLDERS,)),),
+    judge=one_enters,
+    solution="unique-index",
+    methods=("refund",),
+)

@@ -1,0 +1,32 @@
+"""Lesson 14: the cache needs its memory for something else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from course.checks import SWITCHES, each_enters
+from course.lesson import Check, Flaw, Plan
+from course.lessons.lesson_14_memcached_add.lock import MemcachedAddLock
+from course.simulator.history import Wrong
+from course.simulator.memcached_client import SimulatedMemcached
+from course.simulator.schedule import Act, FaultModel
+from course.simulator.simulation import KEY, Simulation
+
+EVICTION = FaultModel(frozenset({Act.EVICT}), targets=("memcached",), most_faults=1)
+
+
+def clients(simulation: Simulation, *, kind: Callable[..., Any] = MemcachedAddLock) -> None:
+    """Add two clients."""
+    server = simulation.memcached()
+    for place, name in enumerate("AB"):
+        simulation.client(name, lambda: kind(SimulatedMemcached(server), KEY), after=place * 0.1)
+
+
+PLAN = Plan(
+    clients,
+    flaws=(Flaw("eviction", Wrong.TWO_HOLDERS, EVICTION, "table-row"),),
+    checks=(Check({}, SWITCHES, (Wrong.TWO_HOLDERS,)),),
+    judge=each_enters,
+    solution="memcached-add",
+)

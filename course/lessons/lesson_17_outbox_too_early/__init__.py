@@ -1,0 +1,71 @@
+"""Lesson 17: the notifier dies between its two calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from course.checks import CRASH_OR_SWITCH, nothing_wrong
+from course.lesson import OWN, Check, Flaw, Plan
+from course.lessons.lesson_17_outbox_too_early import cure
+from course.lessons.lesson_17_outbox_too_early.lock import Notifier
+from course.shop_model import Shop
+from course.simulator.history import Wrong
+from course.simulator.simulation import Simulation
+
+MESSAGE = 7
+
+
+class Outbox:
+    """The table of messages to send."""
+
+    def __init__(self, shop: Shop) -> None:
+        self._shop = shop
+        self.left = [MESSAGE]
+
+    def pending(self) -> list[int]:
+        """Return the ids of the messages that are not done."""
+        return list(self._shop.call("postgres", ("SELECT", "pending"), self.left.copy))
+
+    def mark_done(self, message: int) -> None:
+        """Mark a message as done."""
+        words = ("UPDATE", message, "done")
+        self._shop.call("postgres", words, lambda: self.left.remove(message))
+
+
+class Mailer:
+    """The mail server, which knows a message that it has sent already."""
+
+    def __init__(self, shop: Shop) -> None:
+        self._shop = shop
+        self.sent: list[int] = []
+
+    def send(self, message: int) -> None:
+        """Send the mail of a message."""
+        self._shop.call("mail", ("SEND", message), lambda: self.sent.append(message))
+
+
+def clients(simulation: Simulation, *, kind: Callable[..., Any] = Notifier) -> None:
+    """Let two notifiers run, one after the other; the first may die."""
+    shop = Shop(simulation)
+    outbox, mailer = Outbox(shop), Mailer(shop)
+    for name, at in (("A", 0.0), ("B", 10.0)):
+        shop.start(name, lambda: kind(outbox, mailer).run_once(), at)
+
+    def compare() -> None:
+        told = "the outbox says that the mail is done" if not outbox.left else "nobody will"
+        why = f"the mail was never sent, and {told}"
+        shop.expect(MESSAGE in mailer.sent, Wrong.FORGOTTEN, why)
+        shop.expect(not outbox.left, Wrong.FORGOTTEN, "the message is never done")
+
+    simulation.world.on_end.append(compare)
+
+
+PLAN = Plan(
+    clients,
+    flaws=(Flaw("crash", Wrong.FORGOTTEN, CRASH_OR_SWITCH, OWN),),
+    checks=(Check({}, CRASH_OR_SWITCH, tuple(Wrong)),),
+    judge=nothing_wrong,
+    cure=cure.Notifier,
+    methods=("run_once",),
+)

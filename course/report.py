@@ -1,0 +1,108 @@
+"""A scenario played: how the lesson's lock breaks, and its schedule on the lock that fixes it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from course.lesson import OWN, PRODUCTION, Scenario, find
+from course.simulator.history import Kind
+from course.simulator.schedule import Act, Schedule, to_json
+from course.simulator.search import Found, search
+from course.simulator.simulation import Run, run_schedule
+from course.simulator.timeline import as_json, rows, violations_json
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One played scenario: `broken` by the schedule, and `mended` under the same one."""
+
+    scenario: Scenario
+    schedule: Schedule
+    tried: int
+    broken: Run
+    mended: Run
+
+    @property
+    def as_the_text_says(self) -> bool:
+        """Whether the lock failed, unless it cannot, and the fixed one did not fail so."""
+        wrong = self.scenario.flaw.wrong
+        return wrong is None or (self.broken.has(wrong) and not self.mended.has(wrong))
+
+    @property
+    def level(self) -> int:
+        """How it breaks: 1 by itself, 2 in another order, 3 by a fault; 0: it does not."""
+        if self.scenario.flaw.wrong is None:
+            return 0
+        acts = {deviation.act for deviation in self.schedule}
+        return 3 if acts - {Act.SWITCH} else 2 if acts else 1
+
+    @property
+    def how(self) -> str:
+        """The conditions and the schedule, in sentences."""
+        if self.scenario.flaw.wrong is None:
+            return "Nothing goes wrong, in whatever order the clients act."
+        return in_words(self.schedule, self.broken)
+
+
+def in_words(schedule: Schedule, run: Run) -> str:
+    """Return a failing schedule in sentences."""
+    given = [
+        f"{one.who or one.server} {one.what if isinstance(one.what, str) else ' '.join(one.what)}"
+        for one in run.history
+        if one.kind is Kind.GIVEN
+    ]
+    start = f"From the start, {', and '.join(given)}. " if given else ""
+    if not schedule:
+        return start + ("It needs no further fault." if given else "It fails without any fault.")
+    return f"{start}The scheduler, {', then '.join(str(one) for one in schedule)}."
+
+
+@cache
+def report(scenario: Scenario) -> Report:
+    """Find the schedule that breaks the lesson, and play it on the fixed lock."""
+    what, flaw = scenario.experiment(), scenario.flaw
+    if flaw.wrong is None:
+        found = Found((), run_schedule(what), 1)
+    else:
+        found = search(what, flaw.faults, flaw.wrong)
+    mended = run_schedule(scenario.experiment(mended=True), found.schedule)
+    return Report(scenario, found.schedule, found.tried, found.run, mended)
+
+
+def cure_title(scenario: Scenario, language: str = "en") -> str:
+    """Return the name of the lock that fixes the flaw."""
+    cure, chinese = scenario.flaw.cure, language == "zh"
+    if cure == PRODUCTION:
+        return "生产环境的锁" if chinese else "the production lock"
+    if cure == OWN:
+        return "练习的解答" if chinese else "the exercise's solution"
+    lesson = find(cure)
+    name = f"第 {lesson.number} 课" if chinese else f"lesson {lesson.number}"
+    return f"{name}{'：' if chinese else ', '}{lesson.text[language].title}"
+
+
+def as_values(played: Report) -> dict[str, Any]:
+    """Return the report as plain values, for `--json`."""
+    scenario, lesson = played.scenario, played.scenario.lesson
+    return {
+        "lesson": {"number": lesson.number, "slug": lesson.slug, "title": lesson.title},
+        "scenario": scenario.flaw.slug,
+        "title": scenario.title,
+        "wrong": scenario.flaw.wrong.value if scenario.flaw.wrong else None,
+        "schedule": to_json(played.schedule),
+        "schedules_tried": played.tried,
+        "broken": {
+            "violations": violations_json(played.broken.violations),
+            "events": as_json(rows(played.broken.history)),
+        },
+        "mended": {
+            "by": scenario.flaw.cure,
+            "change": lesson.text["en"].flaws[scenario.flaw.slug].change,
+            "well": played.as_the_text_says,
+            "violations": violations_json(played.mended.violations),
+            "events": as_json(rows(played.mended.history)),
+        },
+        "repeat": f"python3 manage.py lesson {lesson.slug} --scenario {scenario.flaw.slug}",
+    }

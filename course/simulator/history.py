@@ -1,0 +1,87 @@
+"""The events of one simulated run, from which timelines are made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+MICROSECONDS = 1_000_000
+
+
+class Kind(StrEnum):
+    """The kind of an event."""
+
+    COMMAND = "command"
+    """A server executed a command and the client got the answer."""
+    LOST = "lost"
+    """A server executed a command; its answer was lost."""
+    SLEEP = "sleep"
+    ENTER = "enter"
+    """The client believes that it holds the lock."""
+    LEAVE = "leave"
+    GIVE_UP = "gives up"
+    FAULT = "fault"
+    """The scheduler injected a fault into a client or a server."""
+    NOTE = "note"
+    GIVEN = "given"
+    """A condition that holds from the start, before anybody acts."""
+    VIOLATION = "violation"
+    """The moment at which a check fails."""
+
+
+class Wrong(StrEnum):
+    """The ways in which a lock can fail; the values are shown to users."""
+
+    TWO_HOLDERS = "two holders at once"
+    NOBODY_ENTERS = "nobody can ever enter"
+    NOT_THEIRS = "another's lock released"
+    MOVED = "another's lock changed"
+    ORPHANED = "the lock is held by nobody"
+    ORDER = "order violated"
+    STALE_WRITE = "a stale write accepted"
+    ASLEEP = "a waiter sleeps beside a free lock"
+    GHOST = "the lock is given to the dead"
+    KEPT = "a released lock is still held"
+    STILLBORN = "a lease that is over already"
+    MISTAKEN = "a lease trusted beyond its end"
+    LOST = "a living holder loses its lock"
+    ERROR = "an error of another kind"
+    FALSE_LOSS = "a loss that was none"
+    UNNOTICED = "a loss that is not reported"
+    LEFTOVER = "a client that gave up is still in the queue"
+    TOKEN = "a token that does not grow"
+    LITTER = "a key that never expires"
+    # Of the lessons about the shop:
+    FALSE_ANSWER = "a buyer told what is not so"
+    DOUBLED = "an order that is not there once"
+    FORGOTTEN = "a message forgotten"
+    OVERSOLD = "oversold"
+    UNDERSOLD = "undersold"
+    BOOKS = "the books do not balance"
+
+
+@dataclass(slots=True)
+class Event:
+    """One line of a timeline.
+
+    `at` is virtual microseconds since the start; `who` the client, or "" for the scheduler;
+    `server` the target of a command; `what` the command or free text; `answer` the reply.
+    """
+
+    at: int
+    who: str
+    kind: Kind
+    what: Any
+    answer: Any = None
+    server: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A failed check: which one, when (virtual microseconds), the clients involved, and why."""
+
+    wrong: Wrong
+    at: int
+    clients: tuple[str, ...]
+    why: str

@@ -1,0 +1,114 @@
+"""The simulated processes with their threads, and a server that faults can hit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from greenlet import greenlet
+
+from course.simulator.history import MICROSECONDS
+from course.simulator.schedule import Act
+
+
+class Server:
+    """A server that faults can hit; as it is here, none of them does anything to it."""
+
+    name = "server"
+
+    def ends(self) -> list[int]:
+        """Return when what it keeps will expire, in virtual microseconds."""
+        return []
+
+    def contents(self) -> list[tuple[Any, Any, int | None]]:
+        """Return what it keeps: the name, the value, and when it expires."""
+        return []
+
+    def fail_over(self) -> str:
+        """Lose the last write; return a description."""
+        return "fails over; its replica lacks nothing"
+
+    def evict(self) -> str:
+        """Drop the lock's key; return a description."""
+        return "is out of memory, and drops nothing"
+
+    def disconnect(self, *, restart: bool) -> str:
+        """Break all connections, and with `restart` lose all data; return a description."""
+        return "is reached again at once"
+
+    def jump(self, seconds: float) -> str:
+        """Set the server's clock ahead; return a description."""
+        return f"has its clock set ahead by {seconds:g} s, which changes nothing"
+
+
+class Process:
+    """A client's operating system process: it has a clock and can crash or be paused."""
+
+    def __init__(self, name: str, *, skew: float = 0.0) -> None:
+        self.name = name
+        self.skew = round(skew * MICROSECONDS)
+        self.crashed = False
+        self.crashed_at = 0
+        self.paused_until = 0
+        self.phase = "acquire"
+        self.steps = 0  # commands of the phase, over all threads
+        self._rounds: dict[str, int] = {}
+        self._names = 0
+        self.faults = 0  # that have hit it
+        self.disturbed = False  # by a fault, so it may have lost its place in a queue
+
+    def begin(self, phase: str) -> None:
+        """Restart the command count, so that a schedule applies to other locks, too."""
+        rounds = self._rounds[phase] = self._rounds.get(phase, 0) + 1
+        self.phase = phase if rounds == 1 else f"{phase} {rounds}"
+        self.steps = 0
+
+    def next_name(self) -> str:
+        """Return a name that is unique in the world."""
+        self._names += 1
+        return self.name if self._names == 1 else f"{self.name}{self._names}"
+
+
+class Thread:
+    """One thread of a process: a greenlet and the state of its wait."""
+
+    __slots__ = (
+        "__weakref__",
+        "about",
+        "daemon",
+        "done",
+        "due",
+        "effect",
+        "greenlet",
+        "order",
+        "process",
+        "ready",
+        "stepping",
+        "woken",
+    )  # fmt: skip
+
+    def __init__(
+        self, process: Process, run: Callable[[], None], hub: greenlet, *, daemon: bool
+    ) -> None:
+        self.process = process
+        self.daemon = daemon  # ends with the last non-daemon thread of its process
+        self.greenlet = greenlet(run, hub)  # when it ends, control returns to the loop
+        self.ready = True
+        self.stepping = False  # its next move is a command …
+        self.about: Any = None  # … this one
+        self.due: int | None = None  # when a wait times out
+        self.woken = False  # a wait ended before its timeout
+        self.order = 0  # the order in which threads became ready
+        self.effect: Act | None = None  # the scheduler's action on its next command
+        self.done = False
+
+    # -- as `threading.current_thread()` returns it to the lock's code
+
+    @property
+    def ident(self) -> int:
+        """Its number."""
+        return id(self)
+
+    def is_alive(self) -> bool:
+        """Return whether it has not ended."""
+        return not self.done

@@ -1,0 +1,179 @@
+"""The simulated Redis server: its data, blocked readers, subscribers and faults."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from course.simulator.history import MICROSECONDS, Kind
+from course.simulator.process import Process, Server
+from course.simulator.redis_model import RedisModel
+from course.simulator.schedule import Act
+from course.simulator.world import EPOCH, World
+
+if TYPE_CHECKING:
+    from course.simulator.connection import SimulatedConnection
+    from course.simulator.monitor import Monitor
+    from course.simulator.redis_client import SimulatedPubSub
+
+
+class RedisServer(Server):
+    """A server of the world: the model of its data, its blocked clients and its subscribers.
+
+    `lock_key` is the key that eviction hits and the monitor watches.  With `replicated`, the
+    state before the last write is kept, for a failover that misses it.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        *,
+        name: str = "redis",
+        lock_key: str = "",
+        replicated: bool = False,
+    ) -> None:
+        self.world = world
+        self.name = name
+        self.lock_key = lock_key.encode()
+        self.skew = 0
+        self.model = RedisModel(lambda: EPOCH + world.now + self.skew)
+        self.monitor: Monitor | None = None
+        self.script_names: dict[bytes, str] = {}
+        self.cut_off: set[str] = set()  # clients that cannot reach this server
+        self.blocked: list[SimulatedConnection] = []
+        self.generation = 0  # of its connections: those of an earlier one are broken
+        self._subscribers: list[SimulatedPubSub] = []
+        self._replicated = replicated
+        self._replica = self.model.snapshot() if replicated else None
+        world.servers[name] = self
+
+    def load(self, name: str, source: str) -> None:
+        """Make a script known; the timeline shows its name."""
+        self.script_names[self.model.execute([b"SCRIPT", b"LOAD", source.encode()])] = name
+
+    def execute(
+        self, process: Process, words: list[bytes], shown: tuple[Any, ...], effect: Act | None
+    ) -> Any:
+        """Execute a command that has arrived, and return its reply."""
+        model = self.model
+        if self.monitor is not None:
+            self.monitor.sees(self, shown[0])
+        before = model.snapshot() if self._replicated else None
+        touched = model.data.touched
+        reply = self.model.execute(words)
+        changed = model.data.touched != touched
+        if before is not None and changed:
+            self._replica = before
+        if reply is not None or shown[0] != "BLPOP":
+            self.record(process, shown, reply, effect)
+        if self.monitor is not None:
+            self.monitor.saw_command(self, process, changed=changed)
+        if self.blocked and changed:
+            self._serve_blocked()
+        if model.published:
+            self._deliver(process, lost=effect is Act.LOSE_MESSAGE)
+        return reply
+
+    def record(
+        self, process: Process, shown: tuple[Any, ...], reply: Any, effect: Act | None = None
+    ) -> None:
+        """Show a command with its reply in the timeline."""
+        kind = Kind.LOST if effect is Act.LOSE_REPLY else Kind.COMMAND
+        self.world.record(kind, shown, reply, who=process.name, server=self.name)
+
+    def holders(self) -> dict[bytes, float]:
+        """Return, for each "token:owner" whose lease has not ended, the seconds until it does."""
+        value, now = self.model.find(self.lock_key), self.model.clock() // 1000
+        end = self.model.end(self.lock_key)
+        ends = inf if end is None else (end - now) / 1000
+        if isinstance(value, dict):
+            lefts = {holder: (end - now) / 1000 for holder, end in value.items()}
+            return {holder: min(left, ends) for holder, left in lefts.items() if left > 0}
+        return {value.partition(b":")[2]: ends} if isinstance(value, bytes) else {}
+
+    # -- blocking pops: served in the order in which they came, as by the real server
+
+    def _serve_blocked(self) -> None:
+        for key in sorted(self.model.data.changed):
+            for reader in [one for one in self.blocked if key in one.keys]:
+                if reader.gone:
+                    continue
+                reply = self.model.execute([b"BLPOP", key, b"0"])
+                if reply is None:
+                    break
+                self.blocked.remove(reader)
+                reader.serve(reply)
+        self.model.data.changed.clear()
+
+    # -- messages
+
+    def subscribe(self, reader: SimulatedPubSub) -> None:
+        """Deliver messages published from now on."""
+        if reader not in self._subscribers:
+            self._subscribers.append(reader)
+
+    def unsubscribe(self, reader: SimulatedPubSub) -> None:
+        """Deliver no further messages."""
+        if reader in self._subscribers:
+            self._subscribers.remove(reader)
+
+    def _deliver(self, process: Process, *, lost: bool) -> None:
+        published, self.model.published = self.model.published, []
+        if lost:
+            self.world.record(Kind.FAULT, "the published message is lost", who=process.name)
+            return
+        for channel, message in published:
+            for reader in self._subscribers:
+                reader.receive(channel, message)
+
+    # -- what an observer sees
+
+    def ends(self) -> list[int]:
+        """Return when keys will expire, in virtual microseconds."""
+        ends = map(self.model.end, self.model.names())
+        return [end * 1000 - EPOCH - self.skew for end in ends if end is not None]
+
+    def contents(self) -> list[tuple[Any, Any, int | None]]:
+        """Return the keys with their values and expiries, without removing what has expired."""
+        found = []
+        for key in self.model.names():
+            end = self.model.end(key)
+            at = None if end is None else end * 1000 - EPOCH - self.skew
+            if at is None or at > self.world.now:
+                found.append((key, self.model.find(key), at))
+        return found
+
+    # -- what the scheduler can do
+
+    def fail_over(self) -> str:
+        """Promote the replica, which lacks the last write."""
+        if self._replica is None:
+            return "fails over; its replica had everything"
+        self.model.data.replace(self._replica)
+        self._replica = self.model.snapshot()
+        for reader in list(self._subscribers):
+            self.unsubscribe(reader)
+        self._tell_monitor()
+        return "fails over; the replica lacks the last write"
+
+    def _tell_monitor(self) -> None:
+        if self.monitor is not None:
+            self.monitor.replaced(self)
+
+    def disconnect(self, *, restart: bool) -> str:
+        """Break all connections, and with `restart` lose all data but the scripts."""
+        self.generation += 1
+        waiting, self.blocked = self.blocked, []
+        for reader in waiting:
+            reader.serve(None)
+        if not restart:
+            return "loses all its connections"
+        self.model.data.replace({})
+        self._tell_monitor()
+        return "restarts without its data"
+
+    def jump(self, seconds: float) -> str:
+        """Set the clock ahead; keys expire early."""
+        self.skew += round(seconds * MICROSECONDS)
+        self._tell_monitor()
+        return f"has its clock set ahead by {seconds:g} s"

@@ -1,0 +1,215 @@
+"""Schedules: the deviations of a run from the default order.
+
+By default, the scheduler runs a client until it must wait, and then the client that has been ready
+longest.  A schedule lists the deviations, each at a *step*: the client's n-th command while it
+acquires, works, or releases.  So a schedule is short and readable ("A crashes before command 2 of
+its acquire"), can be shrunk by removing deviations, and applies to any lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from random import Random
+from typing import Any
+
+
+class Act(StrEnum):
+    """An action of the scheduler in place of a client's step."""
+
+    SWITCH = "switch"
+    """Let `target` go first."""
+    CRASH = "crash"
+    """The client's process dies; none of its code runs any more, not even `finally`."""
+    PAUSE = "pause"
+    """The process, with all its threads, stands still for `seconds` before the step."""
+    STALL = "stall"
+    """The server executes the step; the process stands still before it gets the answer."""
+    LOSE_REPLY = "lose reply"
+    """The server executes the step; the client gets a time-out error instead of the answer."""
+    LOSE_REQUEST = "lose request"
+    """The server never receives the step; the client gets the same time-out error."""
+    DELAY_REQUEST = "delay request"
+    """The step reaches the server a little later; the process's other threads go on."""
+    DELAY_REPLY = "delay reply"
+    """The server executes the step; its answer comes a little later."""
+    INTERRUPT = "interrupt"
+    """The client is interrupted, or its task cancelled, instead of taking the step."""
+    INTERRUPT_LATE = "interrupt late"
+    """The server executes the step; the client is interrupted before it reads the answer."""
+    DISCONNECT = "disconnect"
+    """All connections to the server `target` break, idle ones without notice."""
+    LOSE_MESSAGE = "lose message"
+    """The message that the step publishes is lost."""
+    FAIL_OVER = "fail over"
+    """The server `target` is replaced by a replica that lacks the last write."""
+    RESTART = "restart"
+    """The server `target` restarts without its data; all connections to it break."""
+    EVICT = "evict"
+    """The server `target` evicts the lock's key."""
+    CLOCK_JUMP = "clock jump"
+    """The clock of `target`, a server, jumps ahead by `seconds`."""
+
+
+FAULTS = frozenset(Act) - {Act.SWITCH}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Deviation:
+    """Do `act` before `client` runs the command number `step` (from 1) of its `phase`.
+
+    A phase is "acquire", "work" or "release"; "acquire 2" is the one in its second round.
+    """
+
+    client: str
+    phase: str
+    step: int
+    act: Act
+    target: str = ""
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        where = f"before command {self.step} of {self.client}'s {self.phase}"
+        detail = f" {self.target}" if self.target else ""
+        length = f" {self.seconds:g} s" if self.seconds else ""
+        return f"{where}: {self.act}{detail}{length}"
+
+
+Schedule = tuple[Deviation, ...]
+
+Step = tuple[str, str, int, tuple[str, ...]]
+"""A place for a deviation: client, phase, command number, and the other ready clients."""
+
+
+def to_json(schedule: Schedule) -> list[dict[str, Any]]:
+    """Return the schedule as plain values."""
+    return [asdict(deviation) for deviation in schedule]
+
+
+@dataclass(frozen=True, slots=True)
+class FaultModel:
+    """The deviations that the scheduler may make in a run.
+
+    `acts`: the deviations allowed; `seconds`: lengths that a pause, a stall or a clock's jump can
+    have; `targets`: the servers that can fail over, evict or jump; `victims`: clients that faults
+    may hit (empty: all); `most_faults`: how many faults a run may have.
+    """
+
+    acts: frozenset[Act] = frozenset({Act.SWITCH})
+    seconds: tuple[float, ...] = (15.0,)
+    targets: tuple[str, ...] = ()
+    victims: tuple[str, ...] = ()
+    most_faults: int = 3
+
+    def options(self, client: str, phase: str, step: int, others: Sequence[str]) -> list[Deviation]:
+        """Return every possible deviation at a step, mildest first; `others` are ready, too."""
+        found = []
+        if Act.SWITCH in self.acts:
+            found += [Deviation(client, phase, step, Act.SWITCH, other) for other in others]
+        if self.victims and client not in self.victims:
+            return found
+        for act in Act:
+            if act is Act.SWITCH or act not in self.acts:
+                continue
+            targets = self.targets if act in TARGETED else ("",)
+            lengths = self.seconds if act in TIMED else (0.0,)
+            found += [
+                Deviation(client, phase, step, act, target, seconds)
+                for target in targets
+                for seconds in lengths
+            ]
+        return found
+
+
+TARGETED = frozenset({Act.FAIL_OVER, Act.RESTART, Act.DISCONNECT, Act.EVICT, Act.CLOCK_JUMP})
+MARKS = {Act.CRASH: "!", Act.PAUSE: "~"}
+LOSSES = {Act.LOSE_MESSAGE: "?", Act.LOSE_REQUEST: "<", Act.LOSE_REPLY: ">"}
+"""How moves (`course.moves`) write what befalls a process or its command …"""
+
+SERVER_ACTS = {act.value.replace(" ", "-"): act for act in TARGETED}
+"""… and what hits a server."""
+
+TIMED = frozenset({Act.PAUSE, Act.STALL, Act.CLOCK_JUMP})
+
+
+class Scheduler:
+    """Decides at each step; this base class never deviates."""
+
+    def consider(
+        self, client: str, phase: str, step: int, others: Sequence[str]
+    ) -> Deviation | None:
+        """Return the deviation to make before `client` takes `step`; None: go on."""
+        return None
+
+
+class Replay(Scheduler):
+    """Repeats a schedule and records the steps after its end, so that a search can extend it."""
+
+    def __init__(self, schedule: Iterable[Deviation]) -> None:
+        self._left: dict[tuple[str, str, int], list[Deviation]] = {}
+        for one in schedule:
+            self._left.setdefault((one.client, one.phase, one.step), []).append(one)
+        self.asked: list[Step] = []
+
+    def consider(
+        self, client: str, phase: str, step: int, others: Sequence[str]
+    ) -> Deviation | None:
+        """Return the schedule's next deviation for this step."""
+        due = self._left.get((client, phase, step))
+        if not due:
+            if not self._left:
+                self.asked.append((client, phase, step, tuple(others)))
+            return None
+        deviation = due.pop(0)
+        if not due:
+            del self._left[client, phase, step]
+        return deviation
+
+
+class RandomScheduler(Scheduler):
+    """Deviates at random, repeatably by the seed, and records its deviations.
+
+    Switches are common and faults rare, because a fault usually needs several switches around it
+    to do harm.  The rates are fixed per run and differ between runs, because each rate finds other
+    failures.
+    """
+
+    def __init__(self, seed: int, fault_model: FaultModel) -> None:
+        self._random = Random(seed)
+        self._fault_model = fault_model
+        self._switch_rate = self._random.choice((0.05, 0.15, 0.35, 0.6))
+        self._faults_left = self._random.randint(0, fault_model.most_faults)
+        self._fault_rate = self._random.choice((0.02, 0.06, 0.15))
+        self._faults = sorted(fault_model.acts & FAULTS)
+        self.deviations: list[Deviation] = []
+
+    def consider(
+        self, client: str, phase: str, step: int, others: Sequence[str]
+    ) -> Deviation | None:
+        """Draw a fault, then a switch."""
+        dice = self._random
+        roll = dice.random()
+        deviation = None
+        if self._faults_left and roll < self._fault_rate:
+            deviation = self._fault(client, phase, step)
+        elif others and roll > 1 - self._switch_rate:
+            deviation = Deviation(client, phase, step, Act.SWITCH, dice.choice(others))
+        if deviation is not None:
+            self.deviations.append(deviation)
+        return deviation
+
+    def _fault(self, client: str, phase: str, step: int) -> Deviation | None:
+        fault_model = self._fault_model
+        if not self._faults or (fault_model.victims and client not in fault_model.victims):
+            return None
+        act = self._random.choice(self._faults)
+        self._faults_left -= 1
+        return Deviation(
+            client,
+            phase,
+            step,
+            act,
+            self._random.choice(fault_model.targets) if act in TARGETED else "",
+            self._random.choice(fault_model.seconds) if act in TIMED else 0.0,
+        )

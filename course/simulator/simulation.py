@@ -1,0 +1,267 @@
+"""The set-up of one run: servers, clients with their programs, and the monitor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any, Protocol
+
+from redis.exceptions import RedisError
+
+from course.simulator.history import Event, Kind, Violation, Wrong
+from course.simulator.memcached_client import MemcachedServer
+from course.simulator.monitor import Monitor, Resource, Rules
+from course.simulator.process import Process
+from course.simulator.redis_client import SimulatedRedis
+from course.simulator.redis_server import RedisServer
+from course.simulator.schedule import Act, Deviation, Replay, Scheduler, Step
+from course.simulator.table_client import TableServer
+from course.simulator.virtual import inside_simulation
+from course.simulator.world import World
+from locking.base import LockError
+
+KEY = "stock"  # the name of the lock in every lesson
+
+# Errors that a client may get from a lock; any other error is a bug of the simulator.
+FAILURES = (RedisError, LockError, TypeError, KeyboardInterrupt)
+
+DAY = 86_400.0
+
+
+class PlainLock(Protocol):
+    """The interface of most lessons' locks."""
+
+    def acquire(self, timeout: float = ..., /) -> bool:
+        """Return whether the lock was acquired within `timeout` seconds."""
+
+    def release(self) -> None:
+        """Release the lock."""
+
+
+class Simulation:
+    """One simulated run, to which a scenario adds its servers and clients.
+
+    With `fenced`, the guarded resource compares tokens.
+    """
+
+    def __init__(self, world: World, monitor: Monitor, *, fenced: bool = False) -> None:
+        self.world = world
+        self.monitor = monitor
+        self.resource = Resource(self.monitor, fenced=fenced)
+        self.failures: dict[str, BaseException] = {}
+        """The latest error of each client's `attempt`."""
+        self.world.on_fault.append(self._note_crash)
+        self.world.on_end.append(self.monitor.over)
+
+    def _note_crash(self, deviation: Deviation) -> None:
+        if deviation.act is Act.CRASH:
+            self.monitor.crashed(deviation.client)
+
+    # -- servers
+
+    def redis(
+        self, name: str = "redis", *, key: str = KEY, replicated: bool = False
+    ) -> RedisServer:
+        """Add a Redis server whose `key` is the lock."""
+        server = RedisServer(self.world, name=name, lock_key=key, replicated=replicated)
+        server.monitor = self.monitor
+        return server
+
+    def table(self) -> TableServer:
+        """Add a database."""
+        server = TableServer(self.world)
+        server.monitor = self.monitor
+        return server
+
+    def memcached(self) -> MemcachedServer:
+        """Add a memcached whose key is the lock."""
+        server = MemcachedServer(self.world, lock_key=KEY)
+        server.monitor = self.monitor
+        return server
+
+    # -- clients
+
+    def client(
+        self,
+        name: str,
+        make: Callable[[], PlainLock],
+        *,
+        timeout: float = 30.0,
+        work: float = 2.0,
+        after: float = 0.0,
+        skew: float = 0.0,
+        writes: bool = False,
+        forgets: bool = False,
+    ) -> Process:
+        """Add a process that acquires the lock once, works for `work` seconds and releases it.
+
+        If it `forgets`, it never does.
+
+        It starts `after` seconds from now with a wall clock `skew` seconds ahead; if it `writes`,
+        it writes to the guarded resource after the work, with the lock's `token` if it has one.
+        """
+
+        def run() -> None:
+            lock = make()
+            self.monitor.asks(name)
+            if not self.attempt(name, lambda: lock.acquire(timeout)):
+                return
+            attempt = self.monitor.enters(name)
+            self.work(name, work)
+            if writes:
+                self.resource.write(name, attempt, getattr(lock, "token", None))
+            self.monitor.leaves(name)
+            if forgets:
+                self.note(name, "forgets to let go, and idles")
+                self.world.wait(None)
+            lock.release()
+
+        return self.start(name, run, after=after, skew=skew)
+
+    def start(
+        self, name: str, run: Callable[[], None], *, after: float = 0.0, skew: float = 0.0
+    ) -> Process:
+        """Add a process with any program."""
+        process = self.world.process(name, skew=skew)
+        if skew:
+            self.given(f"has a clock that is {skew:g} s fast", who=name)
+        self.world.spawn(process, run, after=after)
+        return process
+
+    def attempt(self, name: str, acquire: Callable[[], Any]) -> Any:
+        """Try to acquire; return a false value if the client did not get the lock."""
+        try:
+            got = acquire()
+        except FAILURES as problem:
+            self.fails(name, problem)
+            return None
+        if not got:
+            self.monitor.gives_up(name)
+        return got
+
+    def fails(self, name: str, problem: BaseException) -> None:
+        """Record that a client did not get the lock."""
+        self.failures[name] = problem
+        self.monitor.gives_up(name, f"fails with {type(problem).__name__}: {problem}")
+        self._check_orphan(name)
+
+    def work(self, name: str, seconds: float) -> None:
+        """Let the holder work."""
+        if seconds:
+            self.world.record(Kind.SLEEP, f"works for {seconds:g} s", who=name)
+            self.world.sleep(seconds)
+
+    def given(self, what: Any, *, who: str = "", server: str = "") -> None:
+        """Add to the timeline a condition that holds from the start."""
+        self.world.record(Kind.GIVEN, what, who=who, server=server)
+
+    def note(self, name: str, text: str) -> None:
+        """Add a note to the timeline."""
+        self.world.record(Kind.NOTE, text, who=name)
+
+    def visitor(self, make: Callable[[], PlainLock]) -> None:
+        """Add a client that comes a day later; if it cannot enter, no client ever can."""
+        name = "Visitor"
+
+        def run() -> None:
+            lock = make()
+            self.monitor.asks(name)
+            if self.attempt(name, lambda: lock.acquire(0.0)):
+                self.monitor.enters(name)
+                self.monitor.leaves(name)
+                lock.release()
+            elif not self.monitor.inside:
+                why = "nobody holds the lock, and a day later it is still taken"
+                self.monitor.report(Wrong.NOBODY_ENTERS, why, name)
+
+        self.start(name, run, after=DAY)
+
+    def _check_orphan(self, name: str) -> None:
+        for server in self.world.servers.values():
+            if (
+                isinstance(server, RedisServer)
+                and self.monitor.key_owner() == name
+                and server.model.find(server.lock_key) is not None
+            ):
+                why = f"{name} failed, and yet the key is {name}'s"
+                self.monitor.report(Wrong.ORPHANED, why, name)
+
+    def check_let_go(self, name: str, holder: bytes) -> None:
+        """Check after a release that the server no longer names the client as holder."""
+        for server in self.world.servers.values():
+            if isinstance(server, RedisServer) and holder in server.holders():
+                why = f"{name} has let go, and yet the server keeps it for {name}"
+                self.monitor.report(Wrong.KEPT, why, name)
+
+    @staticmethod
+    def redis_client(server: RedisServer) -> SimulatedRedis:
+        """Return a redis-py client of the server."""
+        return SimulatedRedis(server)
+
+
+Setup = Callable[[Simulation], None]
+
+ANYTHING = Rules()  # whatever goes wrong ends the run
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """A set-up and its checks; `modules` contain the lock code that gets virtual time."""
+
+    setup: Setup
+    modules: tuple[ModuleType, ...] = ()
+    rules: Rules = ANYTHING
+    fenced: bool = False
+    monitor: type[Monitor] = Monitor
+
+
+@dataclass(slots=True)
+class Run:
+    """The result of one run."""
+
+    history: list[Event]
+    violations: list[Violation]
+    asked: list[Step]
+    """The steps at which the scheduler could have deviated after the schedule's end."""
+    overlaps: int = 0
+    """Holders that entered while another holder had not noticed that its lease was over."""
+    refused: int = 0
+    """Stale writes that the guarded resource refused."""
+    steps: int = 0
+    moves: list[str] = field(default_factory=list)
+    """The run, choice by choice; see `course.moves`."""
+
+    def has(self, wrong: Wrong) -> bool:
+        """Return whether this failure happened."""
+        return any(violation.wrong is wrong for violation in self.violations)
+
+
+def run_schedule(what: Experiment, schedule: Iterable[Deviation] = ()) -> Run:
+    """Run an experiment once under a schedule, in virtual time."""
+    scheduler = Replay(schedule)
+    with inside_simulation(what.modules):
+        run = run_experiment(what, scheduler)
+    run.asked = scheduler.asked
+    return run
+
+
+def run_experiment(what: Experiment, scheduler: Scheduler) -> Run:
+    """Run an experiment once under any scheduler; the caller provides virtual time."""
+    return run_in(what, World(scheduler))
+
+
+def run_in(what: Experiment, world: World) -> Run:
+    """Run an experiment once in an empty world; the caller provides virtual time."""
+    simulation = Simulation(world, what.monitor(world, what.rules), fenced=what.fenced)
+    what.setup(simulation)
+    world.run()
+    return Run(
+        world.history,
+        simulation.monitor.violations,
+        [],
+        overlaps=simulation.monitor.overlaps,
+        refused=simulation.resource.refused,
+        steps=world.steps,
+        moves=world.moves,
+    )

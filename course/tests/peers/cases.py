@@ -1,0 +1,239 @@
+"""What the peers' own tests are about, case by case in our words, and what each library does.
+
+Read in the tests of redis-py 8.1 (`tests/test_lock.py`) and python-redis-lock 4.0.1
+(`tests/test_redis_lock.py`); nothing is copied.  kazoo's are in `kazoo_cases`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import redis
+
+from course.tests.peers.adapters import Adapter, outcome
+from locking.tests.helpers import Task
+
+Make = Callable[..., Adapter]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A case: what is done, what it comes to for each library, and why ours differs."""
+
+    what: str
+    play: Callable[[redis.Redis, Make], str]
+    ours: str
+    redis_py: str
+    python_redis_lock: str
+    why: str = ""
+
+
+def free(client: redis.Redis, make: Make) -> str:
+    lock = make("phone")
+    first = bool(lock.acquire())
+    return f"{first} {lock.inner.locked()}"
+
+
+def one_try(client: redis.Redis, make: Make) -> str:
+    make("phone").acquire()
+    return outcome(lambda: make("phone").acquire(blocking=False))
+
+
+def waits_in_vain(client: redis.Redis, make: Make) -> str:
+    make("phone").acquire()
+    return outcome(lambda: make("phone").acquire(timeout=1))
+
+
+def negative_timeout(client: redis.Redis, make: Make) -> str:
+    make("phone").acquire()
+    return outcome(lambda: make("phone").acquire(timeout=-1))
+
+
+def one_try_with_timeout(client: redis.Redis, make: Make) -> str:
+    make("phone").acquire()
+    return outcome(lambda: make("phone").acquire(blocking=False, timeout=1))
+
+
+def release_without(client: redis.Redis, make: Make) -> str:
+    return outcome(make("phone").inner.release)
+
+
+def release_twice(client: redis.Redis, make: Make) -> str:
+    lock = make("phone")
+    lock.acquire()
+    lock.inner.release()
+    return outcome(lock.inner.release)
+
+
+def release_lost(client: redis.Redis, make: Make) -> str:
+    lock = make("phone")
+    lock.acquire()
+    client.flushall()
+    return outcome(lock.inner.release)
+
+
+def release_of_anothers(client: redis.Redis, make: Make) -> str:
+    lock = make("phone")
+    lock.acquire()
+    client.delete(lock.key)
+    other = make("phone")
+    other.acquire(timeout=5)
+    told = outcome(lock.inner.release)
+    return f"{told}, {'kept' if client.exists(lock.key) else 'taken away'}"
+
+
+def block(client: redis.Redis, make: Make) -> str:
+    lock = make("phone")
+    with lock.inner:
+        inside = bool(client.exists(lock.key))
+    return f"{inside} {bool(client.exists(lock.key))}"
+
+
+def block_that_fails(client: redis.Redis, make: Make) -> str:
+    lock = make("phone")
+
+    def body() -> None:
+        with lock.inner:
+            raise ZeroDivisionError
+
+    return f"{outcome(body)}, {'held' if client.exists(lock.key) else 'free'}"
+
+
+def block_of_a_lost_lock(client: redis.Redis, make: Make) -> str:
+    lock = make("phone")
+
+    def body() -> None:
+        with lock.inner:
+            client.flushall()
+
+    return outcome(body)
+
+
+def again(client: redis.Redis, make: Make) -> str:
+    lock = make("phone")
+    lock.acquire()
+    return outcome(lambda: lock.acquire(blocking=False))
+
+
+def another_thread_releases(client: redis.Redis, make: Make) -> str:
+    lock = make("phone")
+    lock.acquire()
+    return str(Task(lambda: outcome(lock.inner.release)).result())
+
+
+def no_lease_given(client: redis.Redis, make: Make) -> str:
+    lock = make("phone")
+    lock.acquire()
+    return "never expires" if client.pttl(lock.key) == -1 else "expires, is renewed"
+
+
+def extend_by_twenty(client: redis.Redis, make: Make) -> str:
+    lock = make("phone", 10)
+    lock.acquire()
+    lock.inner.extend(20)
+    seconds = round(int(client.pttl(lock.key)) / 1000)
+    told = outcome(lock.inner.release)
+    return f"{seconds} s left, {told}"
+
+
+def extend_lost(client: redis.Redis, make: Make) -> str:
+    lock = make("phone", 10)
+    lock.acquire()
+    client.flushall()
+    return f"{outcome(lambda: lock.inner.extend(20))}, {client.exists(lock.key)} keys"
+
+
+def fence(client: redis.Redis, make: Make) -> str:
+    token = getattr(make("phone").acquire(), "token", None)
+    return "yes" if isinstance(token, int) else "none"
+
+
+EXCEPTIONS = "an error cannot be overlooked as an ignored result can"
+
+CASES = (
+    Case("acquire a free lock; `locked()`", free, "True True", "True True", "True True"),
+    Case("one try at a held lock", one_try, "LockTimeout", "False", "False", EXCEPTIONS),
+    Case("wait a second in vain", waits_in_vain, "LockTimeout", "False", "False", EXCEPTIONS),
+    Case(
+        "a time-out of -1",
+        negative_timeout,
+        "ValueError",
+        "False",
+        "InvalidTimeout",
+        "it means no limit in `threading`, one try elsewhere",
+    ),
+    Case(
+        "one try with a time-out",
+        one_try_with_timeout,
+        "ValueError",
+        "False",
+        "TimeoutNotUsable",
+        "as in `threading`",
+    ),
+    Case("release without acquire", release_without, "LockNotHeld", "LockError", "NotAcquired"),
+    Case("release twice", release_twice, "LockNotHeld", "LockError", "NotAcquired"),
+    Case("release a lost lock", release_lost, "LockLost", "LockNotOwnedError", "NotAcquired"),
+    Case(
+        "release after another has acquired",
+        release_of_anothers,
+        "LockLost, kept",
+        "LockNotOwnedError, kept",
+        "NotAcquired, kept",
+    ),
+    Case("held inside `with`, and afterwards", block, "True False", "True False", "True False"),
+    Case(
+        "the body of `with` raises",
+        block_that_fails,
+        "ZeroDivisionError, free",
+        "ZeroDivisionError, free",
+        "ZeroDivisionError, free",
+    ),
+    Case(
+        "the lock is lost inside `with`",
+        block_of_a_lost_lock,
+        "LockLost",
+        "LockNotOwnedError",
+        "NotAcquired",
+    ),
+    Case(
+        "acquire the same handle again",
+        again,
+        "acquired",
+        "False",
+        "AlreadyAcquired",
+        "reentrant, as `threading.RLock`: the same lease, released as often",
+    ),
+    Case(
+        "another thread releases by the same handle",
+        another_thread_releases,
+        "LockNotHeld",
+        "AttributeError",
+        "done",
+        "a lease belongs to its thread, which renewal watches; pass the lease on to release it",
+    ),
+    Case(
+        "no lease is given",
+        no_lease_given,
+        "expires, is renewed",
+        "never expires",
+        "never expires",
+        "a crashed holder must not block the others forever",
+    ),
+    Case(
+        "a lease of 10 s, at once `extend(20)`",
+        extend_by_twenty,
+        "20 s left, done",
+        "30 s left, done",
+        "20 s left, done",
+        "`extend` says when the lease ends, and does not add up when it is repeated",
+    ),
+    Case(
+        "extend a lost lock",
+        extend_lost,
+        "LockLost, 0 keys",
+        "LockNotOwnedError, 0 keys",
+        "NotAcquired, 0 keys",
+    ),
+    Case("a fencing token", fence, "yes", "none", "none", "the resource can refuse a late holder"),
+)

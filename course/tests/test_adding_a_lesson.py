@@ -1,0 +1,102 @@
+"""Adding a lesson is adding a folder."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from course import docs, lesson, lessons
+from course.judge import judge
+from course.tests.command import lesson as command
+
+PLAN = """
+from functools import partial
+
+from course.checks import AT_ONCE, SWITCHES, each_enters
+from course.clients import redis_clients
+from course.lesson import Flaw, Plan
+from course.lessons.lesson_99_toy_lock.lock import ToyLock
+from course.simulator.history import Wrong
+
+PLAN = Plan(
+    partial(redis_clients, kind=ToyLock),
+    flaws=(Flaw("race", Wrong.TWO_HOLDERS, SWITCHES, "set-nx-ex", {"gaps": (0.0, 0.0)}),),
+    checks=(AT_ONCE,),
+    judge=each_enters,
+    solution="set-nx-ex",
+)
+"""
+LOCK = '''"""A toy."""
+
+
+class ToyLock:
+    def __init__(self, client, name):
+        self.client, self.name = client, name
+
+    def acquire(self, timeout=0.0):
+        if self.client.get(self.name):
+            return False
+        return self.client.set(self.name, 1)
+
+    def release(self):
+        self.client.delete(self.name)
+'''
+TEXT = """# A toy lock
+
+It looks, and then it takes. Flaw: two steps.
+
+## race: Two look before one takes
+
+> One step.
+
+Both see a free lock.
+
+## Exercise
+
+Fix the toy.
+
+## Hint
+
+NX.
+"""
+
+
+@pytest.fixture
+def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    folder = tmp_path / "lesson_99_toy_lock"
+    folder.mkdir()
+    for name, content in {
+        "__init__.py": PLAN, "lock.py": LOCK, "README.md": TEXT, "README.zh.md": TEXT,
+    }.items():  # fmt: skip
+        (folder / name).write_text(content)
+    monkeypatch.setattr(lessons, "__path__", [*lessons.__path__, str(tmp_path)])
+    forget()
+    yield
+    forget()
+    for name in [one for one in sys.modules if "lesson_99_toy_lock" in one]:
+        del sys.modules[name]
+    shutil.rmtree(folder)
+
+
+def forget() -> None:
+    lesson.lessons.cache_clear()
+    lesson.modules.cache_clear()
+
+
+@pytest.mark.usefixtures("toy")
+def test_a_folder_is_a_lesson_in_the_list_the_command_and_the_documents(capsys):
+    assert command() == 0
+    assert "99  toy-lock" in capsys.readouterr().out
+    assert command("toy-lock") == 0
+    out = capsys.readouterr().out
+    assert "✗ two holders at once" in out
+    assert "The failure does not occur." in out
+    written = docs.with_chapters(f"# Course\n\n{docs.MARKER}\n")
+    assert "## 99. A toy lock" in written
+    assert "![Two look before one takes](locks/toy-lock-race.svg)" in written
+    mine = judge(lesson.find("99"), LOCK, "my_lock.py")
+    assert mine["wrong"].startswith("B never got the lock")

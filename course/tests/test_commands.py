@@ -1,0 +1,144 @@
+"""The commands, as people and programs run them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from course.lesson import lessons
+from course.simulator.explore import Exploration, acts_named, explore, run_chunk, run_seed
+from course.simulator.explored_locks import EXPLORED_LOCKS
+from course.simulator.history import Kind, Wrong
+from course.simulator.production import MODULES
+from course.simulator.schedule import Act
+from course.simulator.virtual import inside_simulation
+from course.tests.command import explore as search
+from course.tests.command import lesson
+
+# A client that crashes in the simulation drops its lease.
+pytestmark = [
+    pytest.mark.usefixtures("dropped_leases"),
+    pytest.mark.filterwarnings("ignore:the lease of lock:ResourceWarning"),
+]
+
+
+def test_the_list_names_every_lesson_and_the_one_that_cannot_fail(capsys):
+    assert lesson() == 0
+    out = capsys.readouterr().out
+    assert all(each.slug in out for each in lessons())
+    assert out.count("cannot fail") == 1
+
+
+@pytest.mark.parametrize("slug", [each.slug for each in lessons()])
+def test_a_lesson_that_is_listed_is_shown_by_its_name(capsys, slug):
+    assert lesson(slug) == 0
+    out = capsys.readouterr().out
+    if slug != "unique-index":
+        assert "✗" in out
+        assert "Fixed by" in out
+        assert "The failure does not occur." in out
+
+
+def test_a_lesson_as_json_has_both_histories_and_the_schedule(capsys):
+    assert lesson("1", "--json") == 0
+    (values,) = json.loads(capsys.readouterr().out)
+    assert values["wrong"] == "nobody can ever enter"
+    (deviation,) = values["schedule"]
+    assert {**deviation, "act": "crash", "phase": "acquire", "step": 2} == deviation
+    assert values["broken"]["events"][0]["what"] == "SETNX stock 1"
+    assert values["broken"]["violations"][-1]["wrong"] == values["wrong"]
+    assert values["mended"]["well"]
+
+
+@pytest.mark.parametrize(
+    ("run", "words"),
+    [
+        (lesson, ["nope"]),
+        (lesson, ["1", "--scenario", "nope"]),
+        (search, ["--faults", "flood"]),
+    ],
+)
+def test_a_wrong_name_is_a_clear_error(capsys, run, words):
+    assert run(*words) == 2
+    assert "no such" in capsys.readouterr().err.replace("no lesson", "no such lesson")
+
+
+@pytest.mark.long
+def test_a_search_that_finds_nothing_shows_the_fence_at_work(capsys):
+    assert search("--schedules", "500", "--seed", "10000", "--processes", "1") == 0
+    out = capsys.readouterr().out
+    assert "No violation." in out
+    assert "refused: " in out
+
+
+@pytest.mark.long
+def test_a_search_that_finds_something_exits_with_1_and_the_seed_repeats_it(capsys):
+    words = ["--no-fence", "--json", "--processes", "1"]
+    assert search(*words, "--schedules", "1000", "--seed", "40000") == 1
+    values = json.loads(capsys.readouterr().out)
+    assert values["violations"][0]["wrong"] == "a stale write accepted"
+    seed = values["finding"]["seed"]
+    assert search(*words, "--schedules", "1", "--seed", str(seed)) == 1
+    assert json.loads(capsys.readouterr().out)["finding"] == values["finding"]
+
+
+@pytest.mark.long
+def test_a_search_in_several_processes_finds_what_one_process_finds():
+    what = Exploration()
+    one = run_chunk(what, 7, 200)
+    several = explore(what, schedules=200, seed=7, processes=2)
+    assert (several.schedules, several.steps, several.overlaps, several.refused) == (
+        one.schedules,
+        one.steps,
+        one.overlaps,
+        one.refused,
+    )
+
+
+def test_a_seed_always_gives_the_same_schedule():
+    def history(seed: int):
+        with inside_simulation(MODULES):
+            run, made = run_seed(Exploration(), seed)
+        return [(event.at, event.who, event.kind) for event in run.history], made
+
+    assert history(483) == history(483)
+    assert history(483) != history(484)
+
+
+def test_a_read_write_lock_is_searched_by_its_name_and_shown_with_its_roles(capsys):
+    words = ["--lock", "redis-rw", "--schedules", "40", "--seed", "50"]
+    assert search(*words, "--processes", "1") == 0
+    out = capsys.readouterr().out
+    assert "shared_acquire.lua w-" in out
+    assert "--lock redis-rw --schedules 1 --seed 68" in out
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("lock", ["redis-rw", "redis-semaphore"])
+def test_holders_really_share_in_the_simulation(lock):
+    """Otherwise the search would not test what these locks are for."""
+    most, what = 0, Exploration(acts=frozenset({Act.SWITCH}), target=EXPLORED_LOCKS[lock])
+    with inside_simulation(MODULES):
+        for seed in range(50):
+            run, _ = run_seed(what, seed)
+            inside = 0
+            for event in run.history:
+                inside += (event.kind is Kind.ENTER) - (event.kind is Kind.LEAVE)
+                most = max(most, inside)
+    assert most >= 2
+
+
+@pytest.mark.long
+def test_after_a_fail_over_a_stale_write_is_still_refused_and_life_goes_on():
+    what = Exploration(acts=acts_named(["fail-over", "pause", "crash"]))
+    assert Wrong.STALE_WRITE in what.checks
+    tally = run_chunk(what, 0, 800)
+    assert tally.violations == []
+    assert tally.refused > 0
+
+
+@pytest.mark.long
+def test_a_chunk_without_faults_has_no_late_holders():
+    tally = run_chunk(Exploration(acts=frozenset({Act.SWITCH})), 0, 500)
+    assert (tally.violations, tally.overlaps, tally.refused) == ([], 0, 0)

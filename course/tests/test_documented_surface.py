@@ -1,0 +1,29 @@
+"""The examples of docs/locks.md run as they are printed."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from locking.tests.servers import Valkey
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_examples_of_the_surface_run(valkey_server: Valkey):
+    text = (ROOT / "docs" / "locks.md").read_text()
+    blocks = re.findall(r"```python title=surface\n(.*?)```", text, flags=re.DOTALL)
+    assert len(blocks) == 2
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", "".join(blocks)],
+        env={**os.environ, "REDIS_URL": valkey_server.endpoint, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(r"sold with fence \d+\nrestocked 42\nsold with fence \d+\n", done.stdout)

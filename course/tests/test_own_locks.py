@@ -1,0 +1,162 @@
+"""Own locks: what is to be fixed is broken, its solution is not, and no file does harm."""
+
+from __future__ import annotations
+
+import pytest
+
+from course.judge import judge
+from course.judging import MAX_FILE, run
+from course.lesson import Lesson, find, lessons
+from course.lesson_command import praise
+from course.tests.command import lesson as command
+
+FIRST = find("1")
+
+
+def name(lesson: Lesson) -> str:
+    return lesson.slug
+
+
+@pytest.mark.parametrize("lesson", lessons(), ids=name)
+def test_the_starting_file_is_broken_and_its_solution_is_not(lesson):
+    start = judge(lesson, lesson.start.read_text(), "start.py")
+    assert start["wrong"]
+    assert start["rows"]
+    solution = judge(lesson, lesson.solution.read_text(), "solution.py")
+    assert solution.get("passed"), solution
+
+
+LOCK = """
+class Lock:
+    def __init__(self, client, name): self.client, self.name = client, name
+    def acquire(self, timeout=0.0): {acquire}
+    def release(self): {release}
+"""
+SET = "return self.client.set(self.name, 1, nx=True, ex=10)"
+
+
+@pytest.mark.parametrize(
+    ("source", "line"),
+    [
+        ("class Lock:\n  def acquire(self:\n", "f.py: line 2: '(' was never closed"),
+        ("import subprocess", "f.py: it may not import subprocess, only "),
+        ("open('x', 'w')", "f.py, line 1: NameError: name 'open' is not defined"),
+        ("class Lock: pass", "f.py: no class in it has the methods acquire and release"),
+        (LOCK.format(acquire="return missing", release="pass"), "f.py, line 4: NameError: name"),
+        (LOCK.format(acquire=SET, release="1 / 0"), "f.py, line 5: ZeroDivisionError: division"),
+        (LOCK.format(acquire="return self.acquire()", release=""), "f.py: line "),
+    ],
+)
+def test_a_file_that_cannot_be_judged_is_one_clear_line(source, line):
+    error = judge(FIRST, source, "f.py")["error"]
+    assert error.startswith(line)
+    assert "\n" not in error
+
+
+DELETE = "self._client.delete(self._name)"
+
+
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        (LOCK.format(acquire="return False", release="pass"), "A and B never got the lock"),
+        (FIRST.solution.read_text().replace(DELETE, "pass"), "the lock was not released"),
+    ],
+)
+def test_a_lock_that_does_no_work_does_not_pass(source, why):
+    assert judge(FIRST, source, "f.py")["wrong"].startswith(why)
+
+
+IN_A_CLASS = """
+class Lock:
+    holder = None
+    def __init__(self, client, name): pass
+    def acquire(self, timeout=0.0):
+        if Lock.holder: return False
+        Lock.holder = self
+        return True
+    def release(self): Lock.holder = None
+"""
+
+
+@pytest.mark.parametrize("number", ["1", "3", "7", "8"])
+def test_a_lock_that_never_speaks_to_the_server_is_told_so(number):
+    wrong = judge(find(number), IN_A_CLASS, "f.py")["wrong"]
+    assert wrong.startswith("A entered and had not sent a single command")
+
+
+@pytest.mark.parametrize("owner", ["Lock", "math", "time"])
+def test_clients_share_nothing_but_the_server(owner):
+    """A lock in a class or a module that also speaks to the server admits two at once."""
+    source = f"import math, time\n{owner}.holder = None\n" if owner != "Lock" else ""
+    source += (
+        IN_A_CLASS.replace(": pass", ": self.client = client")
+        .replace("if Lock.holder", "if self.client.ping() and Lock.holder")
+        .replace("Lock.holder", f"{owner}.holder")
+    )
+    assert judge(FIRST, source, "f.py")["wrong"].startswith("two holders at once")
+
+
+def test_a_refund_that_is_kept_in_the_program_is_told_so_too():
+    source = (
+        "class Once:\n    done = set()\n    def __init__(self, connection): pass\n"
+        "    def refund(self, order, amount):\n        new = order not in self.done\n"
+        "        self.done.add(order)\n        return new\n"
+    )
+    wrong = judge(find("unique-index"), source, "f.py")["wrong"]
+    assert wrong.startswith("A entered and had not sent a single command")
+
+
+@pytest.mark.parametrize(
+    ("source", "error"),
+    [
+        ("while True: pass", "f.py: not searched within 3 s; is there a loop"),
+        ("kept = bytearray(1 << 34)", "f.py: it needs more than 1024 MB of memory"),
+        ("#" * (MAX_FILE + 1), "f.py: larger than 64 KB"),
+    ],
+)
+def test_a_file_that_eats_time_or_memory_is_stopped(source, error):
+    seconds = 3 if "while" in source else 60
+    assert run(FIRST, source, "f.py", seconds=seconds).error.startswith(error)
+
+
+def test_a_file_can_neither_write_nor_connect(tmp_path):
+    target = tmp_path / "written"
+    reaches_out = (
+        f"from redis import connection\nconnection.os.open({str(target)!r}, 65)\n",
+        "from redis import connection\nconnection.socket.socket()\n",
+    )
+    for source in reaches_out:
+        assert "OSError" in run(FIRST, source, "f.py", seconds=60).error
+    assert not target.exists()
+
+
+def test_the_command_writes_the_start_and_shows_its_counterexample(capsys, tmp_path):
+    mine = tmp_path / "my_lock.py"
+    assert command("1", "--start", str(mine)) == 0
+    assert command("1", "--start", str(mine)) == 2, "it must not overwrite"
+    capsys.readouterr()
+    assert command("1", "--mine", str(mine)) == 1
+    out = capsys.readouterr().out
+    assert "before command 2 of A's acquire: crash" in out
+    assert "✗ nobody can ever enter" in out
+    assert command("1", "--mine", str(tmp_path / "missing.py")) == 2
+    assert command("1", "--hint") == 0
+    assert "NX and EX" in capsys.readouterr().out
+
+
+def test_a_fixed_lock_is_praised_in_one_line_that_names_the_next_lesson():
+    verdict = run(FIRST, FIRST.solution.read_text(), "f.py", seconds=60)
+    assert verdict.passed
+    line = praise(FIRST, verdict.tried)
+    assert line.startswith("Well done: none of 7 schedules breaks your lock. Next: lesson 2, ")
+    assert "\n" not in line
+    assert "last lesson" in praise(lessons()[-1], 1)
+
+
+def test_a_lesson_about_the_shop_is_judged_by_the_same_command(capsys, tmp_path):
+    mine = tmp_path / "sale.py"
+    assert command("lost-commit", "--start", str(mine)) == 0
+    assert command("lost-commit", "--mine", str(mine)) == 1
+    shown = " ".join(capsys.readouterr().out.split())  # wrapped at the terminal's width
+    assert "told 'refused'; orders in the database: 1" in shown

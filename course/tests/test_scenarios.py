@@ -1,0 +1,92 @@
+"""Every flaw of the course occurs in virtual time, every time, and not in the fixed lock."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import pytest
+
+from course.docs import MARKER, pictures, with_chapters
+from course.lesson import PRODUCTION, Scenario, find, lessons, scenarios
+from course.position import ROOT
+from course.report import cure_title, report
+from course.simulator.history import Kind, Wrong
+from course.simulator.search import search
+from course.simulator.simulation import run_schedule
+from course.simulator.timeline import rows
+
+# A position ends while clients of the production lock still hold their leases.
+pytestmark = [
+    pytest.mark.usefixtures("dropped_leases"),
+    pytest.mark.filterwarnings("ignore:the lease of lock:ResourceWarning"),
+]
+
+BREAKABLE = [scenario for scenario in scenarios() if scenario.flaw.wrong is not None]
+
+
+def name(scenario: Scenario) -> str:
+    return scenario.id
+
+
+def test_only_idempotency_cannot_be_broken():
+    assert [lesson.number for lesson in lessons()] == list(range(1, 19))
+    unbreakable = [name(scenario) for scenario in scenarios() if scenario.flaw.wrong is None]
+    assert unbreakable == ["unique-index/double-refund"]
+
+
+@pytest.mark.parametrize("scenario", BREAKABLE, ids=name)
+def test_a_search_always_finds_the_same_schedule_and_it_alone_repeats_the_failure(scenario):
+    what, wrong = scenario.experiment(), scenario.flaw.wrong
+    first, again = (search(what, scenario.flaw.faults, wrong) for _ in range(2))
+    assert first.schedule == again.schedule
+    assert first.run.history == again.run.history
+    assert run_schedule(what, first.schedule).history == first.run.history
+    for left_out in range(len(first.schedule)):
+        shorter = first.schedule[:left_out] + first.schedule[left_out + 1 :]
+        assert not run_schedule(what, shorter).has(wrong)
+
+
+@pytest.mark.parametrize("scenario", BREAKABLE, ids=name)
+def test_the_same_schedule_does_not_break_the_lock_that_fixes_it(scenario):
+    played = report(scenario)
+    assert played.as_the_text_says, [str(one) for one in played.mended.violations]
+    refusals = [row for row in rows(played.mended.history) if row.answer.startswith("refused")]
+    fenced = scenario.flaw.wrong is Wrong.STALE_WRITE and scenario.flaw.cure == PRODUCTION
+    assert len(refusals) == played.mended.refused == fenced
+
+
+def test_a_condition_that_holds_from_the_start_is_on_the_timeline_and_is_said():
+    played = report(find("setnx-getset").scenarios[0])
+    assert "B has a clock that is 15 s fast" in played.how
+    assert "without any fault" not in played.how
+    first = rows(played.broken.history)[0]
+    assert (first.at, first.who, first.kind) == (0, "B", Kind.GIVEN)
+    kept = rows(report(find("setnx-ttl-repair").scenarios[0]).broken.history)[0]
+    assert (kept.server, kept.what) == ("redis", "keeps, from before: SETNX stock 1")
+
+
+@pytest.mark.parametrize("lesson", lessons(), ids=lambda lesson: lesson.slug)
+def test_a_lesson_has_its_text_in_both_languages(lesson):
+    english, chinese = lesson.text["en"], lesson.text["zh"]
+    assert re.search(r"Flaws?:\s", english.intro)
+    for text in (english, chinese):
+        assert list(text.flaws) == [flaw.slug for flaw in lesson.plan.flaws]
+        assert all(flaw.title and flaw.change and flaw.prose for flaw in text.flaws.values())
+        for line in (text.task, text.hint):
+            assert line
+            assert "\n" not in line
+    assert re.search(r"[\u4e00-\u9fff]", chinese.intro + cure_title(lesson.scenarios[0], "zh"))
+    assert ast.get_docstring(ast.parse((lesson.folder / "lock.py").read_text()))
+    assert lesson.start != lesson.solution
+
+
+def test_the_document_has_a_chapter_per_lesson_and_its_pictures():
+    document = (ROOT / "docs" / "locks.md").read_text(encoding="utf-8")
+    assert document.count(MARKER) == 1
+    written, found = with_chapters(document), pictures()
+    assert all(f"\n## {lesson.number}. {lesson.title}\n" in written for lesson in lessons())
+    assert set(re.findall(r"\]\((locks/\S+\.svg)\)", written)) == set(found)
+    assert "✗ nobody can ever enter" in found["locks/setnx-expire-crash.svg"]
+    assert "✗" not in found["locks/setnx-expire-crash-fixed.svg"]
+    assert "has a clock that is 15 s fast" in found["locks/setnx-getset-fast-clock.svg"]

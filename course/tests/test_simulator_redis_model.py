@@ -1,0 +1,216 @@
+"""The server's model answers like the server: random commands on both, compared one by one."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from redis import Redis
+from redis.exceptions import ResponseError
+
+from course.simulator.redis_model import RedisModel
+from locking.backends.redis_protocol import MUTEX, Keys
+
+KEYS = [b"k1", b"k2", b"k3"]
+WORDS = [b"a", b"b", b"7", b"-3", b"2.5"]
+SCORES = [b"1", b"2", b"2.5", b"-1", b"inf"]
+
+# A script of every kind of value that crosses between Lua and the server.
+SCRIPT = b"""
+local seen = redis.call('GET', KEYS[1])
+if seen == ARGV[1] then return {1, 2.9, 'x', {3, false, 4}, false, 5} end
+if seen == false then return redis.call('SET', KEYS[1], ARGV[1]) end
+local answer = redis.pcall('INCR', KEYS[1])
+if type(answer) == 'table' and answer.err then return redis.error_reply('ERR no number') end
+return {tostring(answer), string.format('%.0f', 1784000000000001), redis.call('TYPE', KEYS[1])}
+"""
+
+
+def random_command(dice: random.Random) -> list[bytes]:
+    key, other, word, number = (
+        dice.choice(KEYS),
+        dice.choice(KEYS),
+        dice.choice(WORDS),
+        b"%d" % dice.randint(-2, 3),
+    )
+    score, field = dice.choice(SCORES), dice.choice(WORDS)
+    return dice.choice(
+        [
+            [b"SET", key, word],
+            [b"SET", key, word, b"NX"],
+            [b"SET", key, word, b"XX", b"GET"],
+            [b"SET", key, word, b"PX", b"100000", b"NX"],
+            [b"SET", key, word, b"KEEPTTL"],
+            [b"SET", key, word, b"EX", b"0"],
+            [b"SET", key, word, b"NX", b"XX"],
+            [b"SETNX", key, word],
+            [b"GETSET", key, word],
+            [b"GETDEL", key],
+            [b"GET", key],
+            [b"MGET", key, other],
+            [b"INCRBY", key, number],
+            [b"DECR", key],
+            [b"STRLEN", key],
+            [b"DEL", key, other],
+            [b"EXISTS", key, other, key],
+            [b"TYPE", key],
+            [b"EXPIRE", key, b"%d" % dice.randint(100, 90_000)],
+            [b"EXPIRE", key, b"-1"],
+            [
+                b"EXPIRE",
+                key,
+                b"%d" % dice.randint(100, 90_000),
+                dice.choice([b"NX", b"XX", b"GT", b"LT"]),
+            ],
+            [b"PERSIST", key],
+            [b"TTL", key],
+            [b"RPUSH", key, word, field],
+            [b"LPUSH", key, word, field],
+            [b"LPOP", key],
+            [b"RPOP", key, b"2"],
+            [b"LLEN", key],
+            [b"LINDEX", key, number],
+            [b"LRANGE", key, number, b"-1"],
+            [b"LTRIM", key, b"0", number],
+            [b"LREM", key, number, word],
+            [b"LPOS", key, word],
+            [b"HSET", key, field, word],
+            [b"HSETNX", key, field, word],
+            [b"HGET", key, field],
+            [b"HMGET", key, field, b"a"],
+            [b"HINCRBY", key, field, number],
+            [b"HDEL", key, field],
+            [b"HEXISTS", key, field],
+            [b"HLEN", key],
+            [b"SADD", key, field],
+            [b"SREM", key, field],
+            [b"SCARD", key],
+            [b"SISMEMBER", key, field],
+            [b"ZADD", key, score, field],
+            [b"ZADD", key, dice.choice([b"NX", b"XX", b"GT", b"LT"]), b"CH", score, field],
+            [b"ZADD", key, b"CH", score, field],
+            [b"ZREM", key, field, word],
+            [b"ZSCORE", key, field],
+            [b"ZINCRBY", key, b"2", field],
+            [b"ZCARD", key],
+            [b"ZRANK", key, field],
+            [b"ZRANGE", key, number, b"-1", b"WITHSCORES"],
+            [b"ZRANGEBYSCORE", key, b"(1", b"+inf", b"WITHSCORES", b"LIMIT", b"0", b"2"],
+            [b"ZRANGEBYSCORE", key, b"-inf", b"2"],
+            [b"ZCOUNT", key, b"-inf", b"(2"],
+            [b"ZPOPMIN", key],
+            [b"ZREMRANGEBYSCORE", key, b"-inf", b"1"],
+            [b"EVAL", SCRIPT, b"1", key, word],
+            [b"EVALSHA", b"0" * 40, b"0"],
+            [b"NOSUCH", key],
+            [b"GET"],
+        ]
+    )
+
+
+@pytest.fixture
+def ask(store, store_server):
+    """Return raw replies, without redis-py's conversions."""
+    with Redis.from_url(store_server.endpoint, protocol=2) as client:
+        connection = client.connection_pool.get_connection()
+
+        def send(words: list[bytes]):
+            connection.send_command(*words)
+            return connection.read_response(disable_decoding=True)
+
+        yield send
+        client.connection_pool.release(connection)
+
+
+def answer(ask, words: list[bytes]):
+    """Return the reply, or "error": an error's text does not matter."""
+    try:
+        return plain(ask(words))
+    except ResponseError:
+        return "error"
+
+
+def plain(reply):
+    if isinstance(reply, list):
+        return [plain(item) for item in reply]
+    return reply
+
+
+@pytest.fixture
+def model(store: Redis) -> RedisModel:
+    def now() -> int:
+        seconds, microseconds = store.time()
+        return seconds * 1_000_000 + microseconds
+
+    return RedisModel(now)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_model_answers_like_a_real_server(ask, model, seed):
+    dice = random.Random(seed)
+    for number in range(600):
+        words = random_command(dice)
+        real = answer(ask, words)
+        modelled = answer(model.execute, words)
+        assert modelled == real, f"command {number}: {words}"
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_locks_scripts_do_on_the_model_what_they_do_on_a_real_server(store, model, seed):
+    """Random calls of the production lock's scripts by three holders; the queues must agree."""
+    dice = random.Random(seed)
+    keys = Keys.of("lock", "stock").all
+    holders = [f"token{number}:owner{number}" for number in range(3)]
+    fences: dict[str, tuple[int, int]] = {}
+    for _ in range(300):
+        holder = dice.choice(holders)
+        real_fence, model_fence = fences.get(holder, (0, 0))
+        calls: list[tuple[str, ...]]
+        kind = dice.choice(["acquire", "acquire", "try", "release", "renew", "leave"])
+        if kind in ("acquire", "try"):
+            script = MUTEX.acquire
+            calls = [(holder, "60000", "f", "1" if kind == "acquire" else "0")] * 2
+        elif kind == "renew":
+            script, calls = MUTEX.renew, [(holder, "60000", "0")] * 2
+        elif kind == "release":
+            script = MUTEX.release
+            calls = [(holder, str(real_fence or 1), ""), (holder, str(model_fence or 1), "")]
+        else:
+            script, calls = MUTEX.release, [(holder, "0", f"f60000:{holder}")] * 2
+        real = store.eval(script.source, len(keys), *keys, *calls[0])
+        words = [word.encode() for word in (script.source, str(len(keys)), *keys, *calls[1])]
+        modelled = model.execute([b"EVAL", *words])
+        if isinstance(real, list) and real[0] and modelled[0]:
+            fences[holder] = (real[0], modelled[0])
+        assert shape(modelled) == shape(real), (kind, holder)
+        assert model.execute([b"LRANGE", keys[2].encode(), b"0", b"-1"]) == store.lrange(
+            keys[2], 0, -1
+        )
+        assert holder_in(model.execute([b"GET", keys[0].encode()])) == holder_in(store.get(keys[0]))
+
+
+def shape(answer):
+    """Return an answer without times and tokens, which differ between the two."""
+    if isinstance(answer, list):
+        return "granted" if answer[0] else ("waits", answer[2])
+    return answer
+
+
+def holder_in(value: bytes | None) -> bytes | None:
+    return value and value.split(b":", 1)[1]
+
+
+def test_a_key_ends_when_the_clock_says_so():
+    clock = [1_000_000]
+    model = RedisModel(lambda: clock[0])
+    model.execute([b"SET", b"k", b"v", b"PX", b"10"])
+    clock[0] += 9_999
+    assert model.execute([b"PTTL", b"k"]) == 1
+    clock[0] += 1
+    assert model.execute([b"GET", b"k"]) is None
+    assert model.execute([b"PTTL", b"k"]) == -2
+
+
+def test_an_unknown_command_is_an_error_and_not_a_guess():
+    with pytest.raises(ResponseError, match="unknown command"):
+        RedisModel(lambda: 0).execute([b"NO-SUCH", b"k"])

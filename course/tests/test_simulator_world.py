@@ -1,0 +1,275 @@
+"""The simulated world: virtual time, one process at a time, dead processes stay dead."""
+
+from __future__ import annotations
+
+import threading
+import time
+from functools import partial
+
+import pytest
+from redis.exceptions import TimeoutError as RedisTimeout
+
+from course.simulator.history import Kind
+from course.simulator.redis_client import SimulatedRedis
+from course.simulator.redis_server import RedisServer
+from course.simulator.schedule import (
+    Act,
+    Deviation,
+    FaultModel,
+    Replay,
+    Scheduler,
+)
+from course.simulator.table import Busy, Duplicate, Result, TableModel, Transaction
+from course.simulator.timeline import as_json, as_text, rows
+from course.simulator.virtual import THREADING, TIME
+from course.simulator.world import Stuck, World
+
+# A client that crashes in the simulation drops its lease.
+pytestmark = [
+    pytest.mark.usefixtures("dropped_leases"),
+    pytest.mark.filterwarnings("ignore:the lease of lock:ResourceWarning"),
+]
+
+
+def world_of(*deviations: Deviation) -> World:
+    return World(Replay(deviations))
+
+
+def test_a_day_passes_in_no_time_and_clocks_can_differ():
+    world = world_of()
+    seen: list[float] = []
+
+    def run() -> None:
+        start = TIME.time()
+        TIME.sleep(86_400)
+        seen.extend([TIME.time() - start, TIME.monotonic(), start])
+
+    world.spawn(world.process("A", skew=15.0), run)
+    began = time.monotonic()
+    world.run()
+    assert time.monotonic() - began < 60
+    assert seen[:2] == [86_400.0, 86_400.0]
+    assert seen[2] == 1_700_000_015.0
+
+
+def test_outside_of_a_simulation_the_stand_ins_are_the_real_thing():
+    assert abs(TIME.time() - time.time()) < 60
+    assert isinstance(THREADING.Event(), threading.Event)
+    assert THREADING.current_thread() is threading.current_thread()
+    with pytest.raises(Stuck):
+        world_of().sleep(1)
+
+
+def test_a_crashed_process_reaches_no_server_not_even_in_its_finally():
+    world = world_of(Deviation("A", "acquire", 2, Act.CRASH))
+    server = RedisServer(world)
+
+    def run() -> None:
+        client = SimulatedRedis(server)
+        client.set("k", "1")
+        try:
+            client.set("k", "2")
+        finally:
+            client.delete("k")
+
+    world.spawn(world.process("A"), run)
+    world.run()
+    assert server.model.execute([b"GET", b"k"]) == b"1"
+    assert [event.what for event in world.history if event.kind is Kind.FAULT] == ["crashes"]
+
+
+@pytest.mark.parametrize(("act", "carried_out"), [(Act.LOSE_REPLY, b"2"), (Act.LOSE_REQUEST, b"1")])
+def test_a_lost_reply_was_carried_out_and_a_lost_request_was_not(act, carried_out):
+    world = world_of(Deviation("A", "acquire", 2, act))
+    server = RedisServer(world)
+    errors: list[str] = []
+
+    def run() -> None:
+        client = SimulatedRedis(server)
+        client.set("k", "1")
+        try:
+            client.set("k", "2")
+        except RedisTimeout as error:
+            errors.append(f"{error} at {world.seconds():.3f}")
+
+    world.spawn(world.process("A"), run)
+    world.run()
+    assert errors == ["Timeout reading from socket at 1.002"]
+    assert server.model.execute([b"GET", b"k"]) == carried_out
+
+
+def test_a_paused_process_stands_still_with_all_its_threads():
+    world = world_of(Deviation("A", "acquire", 1, Act.PAUSE, seconds=15.0))
+    server = RedisServer(world)
+    ticks: list[float] = []
+
+    def run() -> None:
+        stop = THREADING.Event()
+
+        def tick() -> None:
+            while not stop.wait(1.0):
+                ticks.append(world.seconds())
+
+        thread = THREADING.Thread(target=tick, daemon=True)
+        thread.start()
+        TIME.sleep(2.5)
+        SimulatedRedis(server).set("k", "1")
+        stop.set()
+        thread.join()
+
+    world.spawn(world.process("A"), run)
+    world.run()
+    assert ticks[:2] == [1.0, 2.0]
+    assert all(tick >= 17.5 for tick in ticks[2:])
+
+
+def test_a_switch_lets_the_other_go_first():
+    def order(*deviations: Deviation) -> list[str]:
+        world = world_of(*deviations)
+        server = RedisServer(world)
+
+        def run() -> None:
+            client = SimulatedRedis(server)
+            client.get("k")
+            client.get("k")
+
+        for name in "AB":
+            world.spawn(world.process(name), run)
+        world.run()
+        return [event.who for event in world.history if event.kind is Kind.COMMAND]
+
+    assert order() == ["A", "A", "B", "B"]
+    assert order(Deviation("A", "acquire", 2, Act.SWITCH, "B")) == ["A", "B", "B", "A"]
+
+
+def test_a_fail_over_forgets_the_last_write_and_only_that():
+    world = world_of(Deviation("A", "acquire", 3, Act.FAIL_OVER, "redis"))
+    server = RedisServer(world, replicated=True)
+    answers: list[object] = []
+
+    def run() -> None:
+        client = SimulatedRedis(server)
+        client.set("first", "1")
+        client.set("second", "1")
+        answers.extend([client.get("first"), client.get("second")])
+
+    world.spawn(world.process("A"), run)
+    world.run()
+    assert answers == [b"1", None]
+
+
+def test_blocked_readers_are_served_in_the_order_in_which_they_came():
+    world = world_of()
+    server = RedisServer(world)
+    got: list[tuple[str, object]] = []
+
+    def read(name: str) -> None:
+        got.append((name, SimulatedRedis(server).blpop(["list"], timeout=5)))
+
+    def write() -> None:
+        SimulatedRedis(server).rpush("list", "x")
+
+    for name in "AB":
+        world.spawn(world.process(name), partial(read, name))
+    world.spawn(world.process("C"), write, after=1.0)
+    world.run()
+    assert got == [("A", (b"list", b"x")), ("B", None)]
+    assert world.seconds() == pytest.approx(5.002)
+
+
+def test_locks_and_conditions_of_a_process_make_its_threads_wait():
+    world = world_of()
+    log: list[str] = []
+
+    def run() -> None:
+        condition = THREADING.Condition()
+
+        def other() -> None:
+            with condition:
+                log.append("waits")
+                assert condition.wait_for(lambda: "ready" in log, timeout=9)
+                log.append("goes on")
+
+        thread = THREADING.Thread(target=other)
+        thread.start()
+        TIME.sleep(1)
+        with condition:
+            log.append("ready")
+            condition.notify_all()
+            TIME.sleep(1)
+            assert log[-1] == "ready", "the lock is still held"
+        thread.join()
+        log.append("joined")
+
+    world.spawn(world.process("A"), run)
+    world.run()
+    assert log == ["waits", "ready", "goes on", "joined"]
+
+
+def test_an_error_in_a_client_is_not_swallowed():
+    world = world_of()
+
+    def run() -> None:
+        raise ZeroDivisionError
+
+    world.spawn(world.process("A"), run)
+    with pytest.raises(ZeroDivisionError):
+        world.run()
+
+
+def test_a_schedule_says_what_it_means():
+    schedule = (
+        Deviation("A", "acquire", 2, Act.CRASH),
+        Deviation("B", "work", 1, Act.PAUSE, seconds=15.0),
+        Deviation("B", "release", 1, Act.SWITCH, "A"),
+    )
+    assert str(schedule[1]) == "before command 1 of B's work: pause 15 s"
+
+
+def test_the_scheduler_has_no_more_powers_than_it_was_given():
+    fault_model = FaultModel(frozenset({Act.SWITCH, Act.PAUSE}), seconds=(1.0, 2.0), victims=("A",))
+    assert len(fault_model.options("A", "work", 1, ["B", "C"])) == 4
+    assert [one.act for one in fault_model.options("B", "work", 1, ["A"])] == [Act.SWITCH]
+    assert Scheduler().consider("A", "work", 1, ["B"]) is None
+
+
+def test_a_transaction_makes_others_wait_as_in_postgresql():
+    model, first, second = TableModel(), Transaction(), Transaction()
+    insert = "INSERT INTO t (name, n) VALUES (%s, %s)"
+    select = "SELECT n FROM t WHERE name = %s FOR UPDATE"
+    delete = "DELETE FROM t WHERE name = %s"
+    assert model.execute(first, insert, ("x", 1)) == Result(1, [])
+    assert model.execute(second, insert, ("x", 2)) == Busy(first)
+    assert model.execute(second, select, ("x",)) == Result(0, []), "uncommitted, so invisible"
+    model.commit(first)
+    with pytest.raises(Duplicate):
+        model.execute(second, insert, ("x", 2))
+    assert model.execute(second, select, ("x",)) == Result(1, [(1,)])
+    assert model.execute(first, delete, ("x",)) == Busy(second)
+    model.rollback(second)
+    assert model.execute(first, delete, ("x",)) == Result(1, [])
+    model.rollback(first)
+    assert model.execute(second, select, ("x",)) == Result(1, [(1,)])
+    with pytest.raises(NotImplementedError):
+        model.execute(first, "TRUNCATE t", ())
+
+
+def test_a_timeline_folds_repeats():
+    world = world_of()
+    server = RedisServer(world)
+
+    def run() -> None:
+        client = SimulatedRedis(server)
+        for _ in range(5):
+            client.get("a")
+            client.ttl("a")
+        client.set("k", 1_700_000_010.5)
+
+    world.spawn(world.process("A"), run)
+    world.run()
+    assert [line.split() for line in as_text(rows(world.history)).splitlines()[2:]] == [
+        ["0.002", "A", "TTL", "a", "-2"],
+        ["⋮", "8", "more", "like", "these,", "until", "0.010"],
+        ["0.011", "A", "SET", "k", "@10.500", "OK"],
+    ]
+    assert [line["answer"] for line in as_json(rows(world.history))][-1] == "OK"

@@ -1,0 +1,165 @@
+"""The pages of the lock lab.
+
+The simulator runs on the server, and a position is computed anew from the moves in its address: a
+run takes milliseconds, needs no session or cache, and a link shows everyone the same position.  A
+schedule tree computed ahead would be larger than all lessons and end where the visitor goes on.
+"""
+
+from __future__ import annotations
+
+import threading
+from http import HTTPStatus
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.safestring import mark_safe
+from django.utils.translation import get_language, gettext
+from django.views.decorators.cache import cache_control
+from django.views.decorators.http import require_POST, require_safe
+
+from course.judging import run
+from course.lesson import Lesson, Scenario, find, lessons, scenarios
+from course.lesson_command import command
+from course.moves import Impossible, parse, write
+from course.position import position, short_path
+from course.report import Report, cure_title, report
+from course.simulator.timeline import as_text
+from course.text import as_html
+from course.texts import FAILURES, SCRIPT
+
+# A simulation gives the modules of the locks virtual time, so there is one at a time per process.
+SIMULATOR = threading.Lock()
+
+# A search takes a processor for seconds, and the shop needs them too.
+SEARCHES = threading.BoundedSemaphore(1)
+
+
+@require_safe
+def index(request: HttpRequest) -> HttpResponse:
+    """List the lessons with their challenges."""
+    with SIMULATOR:
+        challenges = [[_challenge(report(one)) for one in each.scenarios] for each in lessons()]
+    titles = [lesson.text[_language()].title for lesson in lessons()]
+    context = {
+        "lessons": list(zip(titles, challenges, strict=True)),
+        "script_texts": {"texts": _texts()},
+    }
+    return render(request, "course/lessons.html", context)
+
+
+@require_safe
+def scenario(request: HttpRequest, lesson: str, scenario: str) -> HttpResponse:
+    """Show a scenario, to be played."""
+    chosen = _scenario(lesson, scenario)
+    everything = scenarios()
+    after = everything[(everything.index(chosen) + 1) % len(everything)]
+    with SIMULATOR:
+        played = report(chosen)
+        others = [_challenge(report(one)) for one in chosen.lesson.scenarios]
+        following = _challenge(report(after))
+    acts = {act.value.replace(" ", "-") for act in chosen.flaw.faults.acts}
+    script = {
+        "id": chosen.id,
+        "at": reverse("lock-position", args=[lesson, scenario]),
+        "wrong": chosen.flaw.wrong.value if chosen.flaw.wrong else None,
+        "moves": {"broken": write(played.broken.moves), "mended": write(played.mended.moves)},
+        "acts": sorted(acts & SCRIPT.keys()),
+        "texts": _texts(),
+        "sources": {
+            short_path(path): path.read_text(encoding="utf-8").splitlines()
+            for path in (chosen.lesson.folder / "lock.py", chosen.cure_path)
+        },
+    }
+    text = chosen.lesson.text[_language()]
+    context = {
+        "lesson": chosen.lesson,
+        "text": text,
+        "flaw": text.flaws[scenario],
+        "intro": mark_safe(as_html(text.intro)),
+        "prose": mark_safe(as_html(text.flaws[scenario].prose)),
+        "mended": cure_title(chosen, _language()),
+        "challenge": _challenge(played),
+        "others": others,
+        "next": following,
+        "start": chosen.lesson.start.read_text(encoding="utf-8"),
+        "command": command(chosen.lesson, "--mine my_lock.py"),
+        "script": script,
+    }
+    return render(request, "course/lesson.html", context)
+
+
+@require_safe
+@cache_control(max_age=60)
+def at(request: HttpRequest, lesson: str, scenario: str) -> HttpResponse:
+    """Return the position after `?moves=`, of the broken lock or of `?lock=mended`."""
+    chosen = _scenario(lesson, scenario)
+    try:
+        moves = parse(request.GET.get("moves", ""))
+        with SIMULATOR:
+            found = position(chosen, moves, mended=request.GET.get("lock") == "mended")
+    except Impossible as problem:
+        values = {"error": str(problem), "move": problem.number}
+        return JsonResponse(values, status=HTTPStatus.BAD_REQUEST)
+    return JsonResponse(found.as_values())
+
+
+@require_POST
+def mine(request: HttpRequest, lesson: str) -> HttpResponse:
+    """Search the lock in `code`; for staff only, because it runs their code on this machine."""
+    if not getattr(request.user, "is_staff", False):
+        return JsonResponse({"error": gettext("Only staff can search a lock here.")}, status=403)
+    found = _lesson(lesson)
+    if not SEARCHES.acquire(blocking=False):
+        busy = gettext("Another lock is being searched. Please try again in a few seconds.")
+        return JsonResponse({"error": busy}, status=503, headers={"Retry-After": "10"})
+    try:
+        verdict = run(found, request.POST.get("code", ""), "my_lock.py")
+    finally:
+        SEARCHES.release()
+    return JsonResponse(
+        {
+            "error": verdict.error,
+            "wrong": verdict.wrong,
+            "how": verdict.how,
+            "timeline": as_text(list(verdict.rows)) if verdict.rows else "",
+            "tried": verdict.tried,
+        }
+    )
+
+
+def _texts() -> dict[str, str]:
+    return {name: str(text) for name, text in SCRIPT.items()}
+
+
+def _lesson(slug: str) -> Lesson:
+    try:
+        return find(slug)
+    except KeyError:
+        raise Http404 from None
+
+
+def _scenario(lesson: str, slug: str) -> Scenario:
+    for one in _lesson(lesson).scenarios:
+        if one.flaw.slug == slug:
+            return one
+    raise Http404
+
+
+def _challenge(played: Report) -> dict[str, Any]:
+    """Return what templates show of a scenario."""
+    scenario = played.scenario
+    wrong = scenario.flaw.wrong
+    return {
+        "id": scenario.id,
+        "url": reverse("lock-scenario", args=[scenario.lesson.slug, scenario.flaw.slug]),
+        "title": scenario.lesson.text[_language()].flaws[scenario.flaw.slug].title,
+        "wrong": FAILURES.get(wrong, wrong) if wrong else None,
+        "level": played.level,
+    }
+
+
+def _language() -> str:
+    """Return the language of the lessons' texts that is the visitor's."""
+    return "zh" if (get_language() or "").startswith("zh") else "en"

@@ -1,1 +1,0 @@
-"""Starting files and solutions that no lesson contains; the others are the lessons themselves."""

@@ -1,1 +1,0 @@
-"""The lock lab: the course's locks in the browser, with the visitor as the scheduler."""

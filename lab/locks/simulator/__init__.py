@@ -1,6 +1,0 @@
-"""A simulator that runs real lock code in virtual time and finds interleavings that break it.
-
-`python -m lab.locks.simulator lesson` lists the lessons, `python -m lab.locks.simulator lesson
-setnx-expire` breaks one and shows the lock that fixes it, `python -m lab.locks.simulator explore`
-searches the production lock.
-"""

@@ -1,8 +1,0 @@
-"""`python -m lab.locks.simulator lesson|explore`."""
-
-import sys
-
-from lab.locks.simulator.cli import main
-
-if __name__ == "__main__":  # a process that the explorer spawns imports this file too
-    sys.exit(main())

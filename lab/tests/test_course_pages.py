@@ -1,0 +1,217 @@
+"""The lock lab: positions are functions of their moves, and the pages show them."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from random import Random
+
+import pytest
+from babel.messages.mofile import write_mo
+from babel.messages.pofile import read_po
+from django.utils.translation import override
+from playwright.sync_api import expect
+
+import course
+from course.conftest import dropped_leases
+from course.lesson import find, scenarios
+from course.moves import LONGEST, Impossible, parse, write
+from course.position import position
+from course.report import report
+from course.tests.test_adding_a_lesson import toy
+from course.texts import SCRIPT
+from shop.accounts.models import User
+from shop.pages.tests.test_browser import chromium, open_page
+from shop.tests.catalogue import a_buyer
+from shop.tests.test_translations import translations, used
+
+__all__ = ["chromium", "dropped_leases", "open_page", "toy"]
+
+# A position ends while clients of the production lock still hold their leases.
+pytestmark = [
+    pytest.mark.usefixtures("dropped_leases"),
+    pytest.mark.filterwarnings("ignore:the lease of lock:ResourceWarning"),
+]
+
+FIRST = find("1").scenarios[0]
+LOCALE = Path(course.__file__).parent / "locale/zh_Hans/LC_MESSAGES"
+
+
+def name(scenario) -> str:
+    return scenario.id
+
+
+@pytest.mark.parametrize("scenario", scenarios(), ids=name)
+def test_the_moves_shown_break_the_lock_and_not_the_fixed_one(scenario):
+    played = report(scenario)
+    after = position(scenario, parse(write(played.broken.moves)))
+    assert after.over
+    found = {one["wrong"] for one in after.violations}
+    wrong = scenario.flaw.wrong
+    assert (wrong in found) == (wrong is not None)
+    fixed = position(scenario, played.mended.moves, mended=True)
+    assert fixed.over
+    assert wrong not in {one["wrong"] for one in fixed.violations}
+
+
+def test_a_position_names_the_line_of_code_and_the_command_of_each_client():
+    here = position(FIRST, parse("A.+"))
+    a, b, visitor = here.clients
+    assert (a.code, a.command) == (
+        "self._client.expire(self._name, self._ttl)",
+        "EXPIRE stock 10",
+    )
+    assert (b.state, b.command) == ("ready", "SETNX stock 1")
+    assert (visitor.state, visitor.until) == ("new", 86_400.0)
+    assert here.keys == [{"server": "redis", "key": "stock", "value": "1", "left": None}]
+    assert (here.over, here.violations) == (False, [])
+
+
+def test_time_passes_to_the_end_of_the_lease_while_the_clients_stand_still():
+    lesson = find("6").scenarios[0]
+    waits = position(lesson, parse("A.+"))  # nobody can act until B comes; it then does not
+    assert waits.now == 10.001
+    assert waits.keys == []
+    assert position(lesson, parse("A.+.B")).violations[0]["wrong"] == "two holders at once"
+    key = next(bar for bar in waits.bars if bar.kind == "key")
+    assert (key.begin, key.end) == (0.001, 10.001)
+
+
+@pytest.mark.parametrize(
+    ("moves", "why"),
+    [
+        ("A.A B", "no move: A B"),
+        ("Z", "Z is not there"),
+        ("B", "B is not there|B cannot act now"),
+        ("A!.A", "A is not there"),
+        ("A*2000", "more than 1500 moves"),
+        ("A." * LONGEST, "longer than"),
+    ],
+)
+def test_an_impossible_move_is_refused(moves, why):
+    with pytest.raises(Impossible, match=why):
+        position(FIRST, parse(moves))
+
+
+def test_a_fault_that_a_server_does_not_have_is_refused():
+    with pytest.raises(Impossible, match="the simulated database cannot lose message"):
+        position(find("table-row").scenarios[0], parse("A?"))
+
+
+@pytest.mark.parametrize("mended", [False, True])
+@pytest.mark.parametrize("scenario", scenarios(), ids=name)
+def test_every_move_that_a_position_offers_can_be_made(scenario, mended):
+    dice, moves = Random(5), list[str]()
+    for _ in range(20):
+        here = position(scenario, moves, mended=mended)
+        ready = [client.name for client in here.clients if client.state == "ready"]
+        living = [one.name for one in here.clients if one.state in ("ready", "waiting")]
+        offered = ready * 4 + [f"{one}{mark}" for one in living[:1] for mark in "!~"]
+        offered += ["+"] if here.next_event is not None else []
+        if here.over:
+            break
+        moves.append(dice.choice(offered))
+    assert moves
+
+
+@pytest.mark.django_db
+def test_the_pages_and_positions_need_no_account(client):
+    assert client.get("/locks/").status_code == 200
+    for scenario in scenarios():
+        page = client.get(f"/locks/{name(scenario)}/")
+        assert page.status_code == 200
+        assert "unsafe-inline" not in page.headers["Content-Security-Policy"]
+    at = "/locks/setnx-expire/crash/at/"
+    assert client.get(at, {"moves": "A.A!"}).json()["clients"][0]["state"] == "dead"
+    assert client.get(at, {"moves": "A.Z"}).json() == {"error": "Z is not there", "move": 2}
+    assert client.get(at, {"moves": "A.Z"}).status_code == 400
+    assert client.get("/locks/setnx-expire/no-such/").status_code == 404
+    assert client.get("/locks/no-such/crash/at/").status_code == 404
+
+
+@pytest.mark.django_db
+def test_only_staff_may_run_their_own_lock(client):
+    mine = "/locks/setnx-expire/mine/"
+    client.force_login(User.objects.create_user("ann"))
+    assert client.post(mine, {"code": "x"}).status_code == 403
+    client.force_login(User.objects.create_user("staff", is_staff=True))
+    assert client.post(mine, {"code": "import os"}).json()["error"].startswith("my_lock.py: it may")
+    broken = find("1").start.read_text()
+    assert "✗ nobody can ever enter" in client.post(mine, {"code": broken}).json()["timeline"]
+
+
+def test_every_text_is_translated():
+    with (LOCALE / "django.po").open("rb") as file:
+        catalogue = read_po(file, locale="zh_Hans")
+    assert used(LOCALE.parents[2]) == set(translations(catalogue))
+    shown = {one.flaw.wrong.value for one in scenarios() if one.flaw.wrong}
+    with override("en"):  # a test before may have spoken Chinese
+        shown |= {str(text) for text in SCRIPT.values()}
+    assert all(catalogue[text].string for text in shown)
+    compiled = io.BytesIO()
+    write_mo(compiled, catalogue)
+    assert compiled.getvalue() == (LOCALE / "django.mo").read_bytes()
+    assert not [message.id for message in catalogue if message.fuzzy]
+
+
+@pytest.mark.django_db
+def test_a_lesson_is_shown_in_the_visitors_language(client):
+    english = client.get("/locks/setnx-getset/fast-clock/").content.decode()
+    assert "<p>The value is the time at which the lock ends." in english
+    client.cookies["django_language"] = "zh-hans"
+    assert "值是锁结束的时刻" in client.get("/locks/setnx-getset/fast-clock/").content.decode()
+    listed = client.get("/locks/").content.decode()
+    assert "时钟偏快的客户端抢走有效的锁" in listed
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("toy")
+def test_a_folder_is_a_lesson_on_the_pages(client):
+    assert "A toy lock" in client.get("/locks/").content.decode()
+    assert "Two look before one takes" in client.get("/locks/toy-lock/race/").content.decode()
+
+
+@pytest.fixture
+def buyer():
+    staff = a_buyer()
+    staff.is_staff = True
+    staff.save()
+    return staff
+
+
+@pytest.mark.browser
+@pytest.mark.long
+@pytest.mark.django_db(transaction=True)
+def test_a_visitor_breaks_a_lock_by_keyboard_and_sees_it_mended(open_page):
+    page = open_page("/locks/setnx-expire/crash/")
+    shown = page.locator("[data-lab]")
+    verdict = page.locator("[data-verdict]")
+    expect(shown).to_have_attribute("data-shown", "broken/")
+    page.keyboard.press("a")
+    expect(page.locator("[data-client=A] .command")).to_have_text("EXPIRE stock 10")
+    page.keyboard.press("u")
+    expect(page.locator("[data-client=A] .command")).to_have_text("SETNX stock 1")
+    page.locator("[data-move=A]").focus()
+    page.keyboard.press("Enter")
+    page.get_by_role("button", name="Kill A").click()
+    expect(shown).to_have_attribute("data-shown", "broken/A.A!")
+    # A link to a position: the rest of B's vain tries, and the visitor of the next day.
+    page.goto(page.url + ".B*16.Visitor")
+    expect(verdict).to_contain_text("Broken: nobody can ever enter")
+    expect(verdict).to_contain_text("You broke it.")
+    page.get_by_role("button", name="The fixed lock").click()
+    for moves in ("A", "A.A!", "A.A!.B*4", "A.A!.B*4.Visitor*3"):
+        page.keyboard.press("n")
+        expect(shown).to_have_attribute("data-shown", f"mended/{moves}")
+    expect(verdict).to_contain_text("the failure did not occur")
+
+    page.set_viewport_size({"width": 390, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.get_by_role("button", name="Search it for a failure").click()
+    result = page.locator("[data-result]")
+    expect(result).to_contain_text("✗ nobody can ever enter", timeout=30_000)
+
+    page.goto(page.url.partition("/locks/")[0] + "/locks/")
+    expect(page.locator("[data-progress]")).to_have_text("1 of 29 broken")
+    page.get_by_role("button", name="中文").click()
+    expect(page.locator("h1")).to_have_text("锁实验室")

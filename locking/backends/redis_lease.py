@@ -1,0 +1,288 @@
+"""The lease of a Redis lock, for blocking and for asyncio clients: its state and its operations."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from asyncio import CancelledError
+from collections.abc import Callable
+from contextlib import suppress
+from math import inf
+from types import CodeType, FrameType
+from typing import TYPE_CHECKING, Any
+
+from redis.exceptions import RedisError
+
+from locking.backends.redis_protocol import TOKENS, Grant
+from locking.backends.redis_steps import Ask, Remote, Steps, ms, unavailable
+from locking.backends.redis_transport import NO_ANSWER
+from locking.base import LeaseState, LockError
+from locking.renewal import Renewal
+from locking.terms import MIN_LEASE
+
+if TYPE_CHECKING:
+    from locking.backends.redis_core import RedisHandle
+
+_LEASES: dict[str, weakref.ref[RedisLeaseState]] = {}
+"""The leases that this process holds, by holder."""
+
+
+class RedisLeaseState(LeaseState):
+    """The state of one acquisition's lease; `holder` is its name on the server."""
+
+    __slots__ = (
+        "_count",
+        "_extensions",
+        "_max_until",
+        "_process",
+        "_release_sent",
+        "_remote",
+        "_seconds",
+        "acquirer",
+        "asked_in",
+        "holder",
+    )
+
+    def __init__(self, lock: RedisHandle, holder: str, acquirer: object | None) -> None:
+        """Create the state of an acquisition of `lock` by `acquirer`, a thread or a task."""
+        super().__init__(lock.name, clock=lock.remote.clock, hooks=lock.hooks)
+        self._remote: Any = lock.remote
+        self.holder = holder
+        self.acquirer: Callable[[], Any] = _nobody if acquirer is None else weakref.ref(acquirer)
+        self.asked_in: tuple[int, CodeType] | None = None
+        """The frame that acquired it, as its id and code; None if its task alone matters."""
+        # Whether the server may have executed a release whose answer we did not get.
+        self._release_sent = False
+        self._seconds = lock.lease_seconds
+        self._extensions = 0
+        self._process = TOKENS.process
+        self._count = 1
+        self._max_until = inf
+
+    def __del__(self) -> None:
+        if not sys.is_finalizing():
+            _LEASES.pop(self.holder, None)
+        super().__del__()
+
+    def begin(self, grant: Grant, max_hold: float | None) -> None:
+        """Start the lease after its grant."""
+        self.token = grant.fence
+        self._granted_at = self.clock.monotonic()
+        self._deadline = grant.since + self._seconds
+        if max_hold is not None:
+            self._max_until = self._granted_at + max_hold
+        _LEASES[self.holder] = weakref.ref(self)
+
+    @property
+    def id(self) -> str:
+        """See `LeaseState.id`."""
+        return f"{self.token}:{self.holder}"
+
+    def is_of(self, remote: Remote) -> bool:
+        """Return whether it is a lease of that lock."""
+        mine = self._remote
+        return mine is remote or (
+            mine.keys.all == remote.keys.all and mine.transport is remote.transport
+        )
+
+    def never_ends(self) -> bool:
+        """Return whether the lease is renewed for as long as somebody has it."""
+        return bool(self._remote.renewed) and self._max_until == inf
+
+    def _end(self) -> None:
+        self.drop()
+        _LEASES.pop(self.holder, None)
+        super()._end()
+
+    # -- reentrance, counted on the client only
+
+    def count_reentry(self) -> bool:
+        """Count one more acquire; return False if the lease has ended."""
+        with self._guard:
+            if self._released or self._lost_reason:
+                return False
+            self._count += 1
+        return True
+
+    def _count_release(self) -> bool:
+        """Count one release; return whether it is the last."""
+        with self._guard:
+            if self._released or self._count == 1:
+                return True
+            self._count -= 1
+        return False
+
+    # -- renewal
+
+    def keep(self, due: float) -> None:
+        """Renew the lease from `due` (monotonic) on."""
+        raise NotImplementedError
+
+    def drop(self) -> None:
+        """Stop renewing the lease."""
+        raise NotImplementedError
+
+    def _acquirer_ended(self) -> bool:
+        raise NotImplementedError
+
+    def renewing(self) -> Steps[tuple[Renewal, float]]:
+        """Extend the lease; return what came of it, and when to do so again (monotonic).
+
+        Once the thread or task has ended that acquired it, the handle does not keep the lease any
+        more: it lasts only if somebody else has it.
+        """
+        now, extensions = self.clock.monotonic(), self._extensions
+        if self.token is None:
+            return Renewal.HELD, now + self._seconds / 3  # still waiting in the queue
+        if self._is_lost() or self._released:
+            return Renewal.LOST, inf
+        if self.acquirer is not _nobody and self._acquirer_ended():
+            self._leave_home()
+        seconds = min(self._seconds, self._max_until - now)
+        if seconds <= 0:
+            return Renewal.HELD, self._deadline  # to record the loss on time
+        try:
+            answer = yield from self._remote.ask(
+                self._remote.scripts.renew, self.holder, ms(seconds), "0"
+            )
+        except LockError as error:
+            self.hooks.renewal_failed(self.name, error)
+            return Renewal.UNKNOWN, min(now + self._seconds / 9, self._deadline)
+        return self.apply_renewal(answer, now, seconds, extensions)
+
+    def apply_renewal(
+        self, answer: int, sent_at: float, seconds: float, extensions: int
+    ) -> tuple[Renewal, float]:
+        """Apply the server's answer to a renewal sent at `sent_at` for `seconds`.
+
+        `extensions` is what `extensions` was before it was sent.
+        """
+        if answer == 0:
+            # Our own release may have overtaken the renewal; then the lease is not lost.
+            if not self._releasing:
+                self.mark_lost("the server no longer knows it")
+            return Renewal.LOST, inf
+        # The server may set a shorter expiry after this renewal; `extend` knows that one.
+        if extensions == self._extensions and extensions % 2 == 0:
+            self._deadline = max(self._deadline, sent_at + seconds)
+        return (Renewal.RENEWED if answer == 1 else Renewal.HELD), sent_at + self._seconds / 3
+
+    # -- extension
+
+    @property
+    def extensions(self) -> int:
+        """How often an `extend` has begun or ended: odd while one is under way."""
+        return self._extensions
+
+    def _extension(self, seconds: float) -> float:
+        left = self._max_until - self.clock.monotonic()
+        return min(super()._extension(seconds), max(left, MIN_LEASE))
+
+    def extending(self, seconds: float) -> Steps[None]:
+        """Set the lease to expire `seconds` from now, and to be renewed for as long."""
+        self.check()
+        seconds = self._extension(seconds)
+        remote, deadline = self._remote, self.clock.monotonic() + seconds
+        self._deadline = min(self._deadline, deadline)  # the server may shorten it before we know
+        self._extensions += 1
+        try:
+            answer = yield from remote.ask(remote.scripts.renew, self.holder, ms(seconds), "1")
+            self._note_extension(answer != 0, deadline)
+        finally:
+            self._extensions += 1
+        self._seconds = seconds
+        if remote.renewed:
+            self.keep(self.clock.monotonic() + seconds / 3)
+
+    # -- release
+
+    def releasing(self) -> Steps[None]:
+        """Release the lock, at the last of as many releases as there were acquires.
+
+        A release of a cancelled task is sent all the same.
+        """
+        if not self._count_release() or self._released:
+            return
+        self.begin_release()
+        try:
+            held = yield from self._sending_release()
+        except CancelledError:
+            with suppress(LockError):
+                held = yield from self._sending_release()
+                if not self._released:
+                    self._note_release(held)
+            raise
+        self._note_release(held)
+
+    def _sending_release(self) -> Steps[bool]:
+        """Release on the server; return whether we held the lock until then."""
+        if self.is_inherited():
+            return False
+        self.drop()
+        remote, args = self._remote, (self.holder, str(self.token), "")
+        repeated, self._release_sent = self._release_sent, True
+        if not repeated:
+            try:
+                answer: int = yield Ask(remote.scripts.release, args)
+                return answer == 1
+            except NO_ANSWER:
+                pass
+            except RedisError as error:
+                self._release_sent = False  # the server has refused it
+                unavailable(self.name, error)
+        # 2: an earlier try may have released it, and its answer was lost or interrupted.
+        answer = yield from remote.ask(remote.scripts.release, *args)
+        return answer in (1, 2)
+
+    def is_inherited(self) -> bool:
+        """Return whether this is a forked child's copy of its parent's lease."""
+        return self._process is not TOKENS.process
+
+    def _is_lost(self) -> bool:
+        if self.is_inherited():
+            self.mark_lost("it belongs to the parent of this forked process")
+        return super()._is_lost()
+
+
+def _nobody() -> None:
+    return None
+
+
+def note_own_lease(remote: Remote, caller: object, timeout: float | None) -> str | None:
+    """Return a note for a wait for a lease of the waiting thread or task; None if it has none.
+
+    Raises LockError if that lease never ends and the wait has no limit.  A thread of a pool may
+    wait for a lease of its own that others release: only a function that acquires again what it, or
+    one that called it, has acquired is certain to wait forever.
+    """
+    if remote.several:
+        return None
+    for reference in list(_LEASES.values()):
+        lease = reference()
+        if (
+            lease is not None
+            and lease.is_of(remote)
+            and lease.acquirer() is caller
+            and lease.remaining() > 0
+        ):
+            why = (
+                f"the caller itself holds {remote.name!r}: release it first, or, to acquire it "
+                "again, use one handle that was made with reentrant=True and an owner"
+            )
+            if timeout is None and lease.never_ends() and _is_running(lease.asked_in):
+                raise LockError(
+                    f"{why}; this call would wait forever (give a timeout if another thread "
+                    "or task releases the lease)"
+                )
+            return why
+    return None
+
+
+def _is_running(asked_in: tuple[int, CodeType] | None) -> bool:
+    """Return whether a frame is among those of the calling thread."""
+    frame: FrameType | None = sys._getframe()
+    while asked_in is not None and frame is not None:
+        if (id(frame), frame.f_code) == asked_in:
+            return True
+        frame = frame.f_back
+    return asked_in is None

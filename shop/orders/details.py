@@ -1,0 +1,87 @@
+"""Details that a buyer states with an order, such as a shipping address.
+
+`Order.DETAILS` names their fields. The API's requests and answers, the pages' forms, the order's
+page, the mails, the admin and the insert statement follow from those fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Annotated, Any, Literal, TypeAlias, cast
+
+from django.core.exceptions import ImproperlyConfigured
+from django.db.models import NOT_PROVIDED, BooleanField, CharField, DateField, Field, TextField
+from msgspec import NODEFAULT, Meta
+
+from inventory.outcomes import Purchase
+from shop.orders.models import Order
+
+AnyField: TypeAlias = "Field[Any, Any]"
+Details: TypeAlias = Mapping[str, Any]
+
+NO_NUL = "^[^\\u0000]*$"
+"""PostgreSQL's text has no NUL."""
+
+
+@dataclass(frozen=True, slots=True)
+class DetailedPurchase(Purchase):
+    """A purchase with the details for its order."""
+
+    details: Details = field(default_factory=dict, kw_only=True)
+
+
+def fields() -> list[AnyField]:
+    """Return the fields of the details."""
+    return [cast("AnyField", Order._meta.get_field(name)) for name in Order.DETAILS]
+
+
+def complete(details: Details) -> dict[str, Any]:
+    """Return the details with a default for each that is missing."""
+    return {each.name: details.get(each.name, _default(each)) for each in fields()}
+
+
+def labelled(order: Order) -> list[tuple[str, Any]]:
+    """Return an order's details with their labels in the current language; no empty ones."""
+    named = [(str(each.verbose_name), getattr(order, each.name)) for each in fields()]
+    return [(label[:1].upper() + label[1:], value) for label, value in named if value]
+
+
+def members(of: Iterable[AnyField]) -> list[tuple[str, Any, Any]]:
+    """Return the API's members for fields: name, type and default.
+
+    Raises:
+        ImproperlyConfigured: a field is no text, date, or yes or no.
+    """
+    return [(each.name, _type(each), _api_default(each)) for each in of]
+
+
+def _type(of: AnyField) -> Any:
+    about = str(of.help_text) or None
+    if of.choices:
+        return Annotated[
+            Literal[tuple(value for value, _ in of.flatchoices)], Meta(description=about)
+        ]
+    if isinstance(of, (CharField, TextField)):
+        least = None if of.blank else 1
+        text = Meta(min_length=least, max_length=of.max_length, pattern=NO_NUL, description=about)
+        return Annotated[str, text]
+    if isinstance(of, BooleanField):
+        return Annotated[bool, Meta(description=about)]
+    if isinstance(of, DateField):
+        return Annotated[date | None if of.null else date, Meta(description=about)]
+    raise ImproperlyConfigured(f"{of} is a detail of an order but no text, date, or yes or no.")
+
+
+def _api_default(of: AnyField) -> Any:
+    given = of.has_default() or of.db_default is not NOT_PROVIDED
+    return _default(of) if of.blank or given else NODEFAULT
+
+
+def _default(of: AnyField) -> Any:
+    if of.has_default():
+        return of.get_default()
+    if of.db_default is not NOT_PROVIDED:
+        return of.db_default
+    return "" if of.empty_strings_allowed and not of.null else None

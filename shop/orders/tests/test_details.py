@@ -1,0 +1,127 @@
+"""Details that a buyer states with an order."""
+
+from __future__ import annotations
+
+import random
+from datetime import date
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+from django.db import models
+
+from inventory.outcomes import Granted, PurchaseTicket
+from inventory.selling import batch
+from inventory.tests.helpers import more_fields, rows
+from inventory.tests.test_sql import PLANES, SPECIAL
+from shop.accounts.models import User
+from shop.catalogue.models import Sale
+from shop.checkout.purchase import Wanted, buy, check_out
+from shop.orders import creation, details
+from shop.orders.details import DetailedPurchase
+from shop.orders.models import Order
+from shop.refusals import Refusal
+
+
+@pytest.fixture
+def note(transactional_db: None, monkeypatch: pytest.MonkeyPatch):
+    """Give orders two details, as a team does that names them in `Order.DETAILS`."""
+    named = {name: f"details->>'{name}'" for name in ("name", "note")}
+    with more_fields(
+        Order,
+        creation.OPEN_ORDERS,
+        name=models.CharField(max_length=500, db_default=""),
+        note=models.TextField("a note", blank=True, db_default=""),
+    ):
+        for name, expression in named.items():
+            monkeypatch.setitem(creation.ORDER, name, expression)
+        monkeypatch.setattr(Order, "DETAILS", (*named,))
+        monkeypatch.setattr(creation, "DEFAULTS", details.complete({}))
+        yield
+
+
+@pytest.mark.usefixtures("note")
+def test_no_text_of_one_buyer_lands_in_the_order_of_another(sale_of):
+    sale, draw = sale_of(stock=5000), random.Random(32)
+    texts = SPECIAL + PLANES
+    for _ in range(4):
+        tickets = [_ticket(sale, draw, texts) for _ in range(256)]
+        batch.sell(tickets, creation.open_orders, None)
+        stated = {}
+        for ticket in tickets:
+            assert isinstance(ticket.answer, Granted)
+            assert isinstance(ticket.request, DetailedPurchase)
+            stated[ticket.answer.opened.pk] = ticket.request.details
+        written = {each["id"]: {"name": each["name"], "note": each["note"]} for each in rows(Order)}
+        assert stated == {pk: written[pk] for pk in stated}
+
+
+def _ticket(sale: Sale, draw: random.Random, texts: list[str]) -> PurchaseTicket:
+    user = User.objects.create(username=uuid4().hex, password="!")
+    stated = {name: "".join(draw.choices(texts, k=12)) for name in ("name", "note")}
+    return PurchaseTicket(
+        DetailedPurchase(sale.item_id, sale.pk, user.pk, uuid4(), 1, 1, sale.hold, details=stated)
+    )
+
+
+@pytest.mark.usefixtures("note")
+def test_a_retry_with_other_details_is_another_purchase(sale, ann):
+    key = uuid4()
+    first = buy(sale.pk, ann.user.pk, key, 1, {"name": "Ann"})
+    assert first.order.details == {"name": "Ann", "note": ""}
+    again = buy(sale.pk, ann.user.pk, key, 1, {"name": "Ann"})
+    assert (again.replayed, again.order.pk) == (True, first.order.pk)
+    with pytest.raises(Refusal, match="idempotency_key_reused"):
+        buy(sale.pk, ann.user.pk, key, 1, {"name": "Bob"})
+
+
+@pytest.mark.usefixtures("note")
+def test_a_carts_order_has_the_details_too(sale, ann):
+    bought = check_out(ann.user.pk, uuid4(), [Wanted(sale.pk, 1)], {"note": "ring twice"})
+    order = Order.objects.get(pk=bought.order.pk)
+    assert details.labelled(order) == [("A note", "ring twice")]
+
+
+def _member(field: Any, name: str = "it") -> type[msgspec.Struct]:
+    field.set_attributes_from_name(name)
+    return msgspec.defstruct("Body", details.members([field]), kw_only=True)
+
+
+@pytest.mark.parametrize(
+    ("field", "body", "value"),
+    [
+        (models.TextField(), b'{"it": "a\\nb"}', "a\nb"),
+        (models.TextField(blank=True), b"{}", ""),
+        (models.CharField(max_length=3, db_default="x"), b"{}", "x"),
+        (models.CharField(max_length=1, choices=[("s", "small")]), b'{"it": "s"}', "s"),
+        (models.BooleanField(default=False), b"{}", False),
+        (models.DateField(), b'{"it": "2026-11-24"}', date(2026, 11, 24)),
+        (models.DateField(null=True, blank=True), b'{"it": null}', None),
+    ],
+)
+def test_the_api_reads_a_detail_as_its_field_says(field, body, value):
+    assert msgspec.json.decode(body, type=_member(field)).it == value  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("field", "body"),
+    [
+        (models.TextField(), b"{}"),
+        (models.TextField(), b'{"it": ""}'),
+        (models.TextField(), b'{"it": "a\\u0000b"}'),
+        (models.CharField(max_length=3), b'{"it": "four"}'),
+        (models.CharField(max_length=1, choices=[("s", "small")]), b'{"it": "x"}'),
+        (models.BooleanField(), b'{"it": "yes"}'),
+        (models.DateField(), b'{"it": "tomorrow"}'),
+    ],
+)
+def test_the_api_refuses_what_the_field_would_not_take(field, body):
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.json.decode(body, type=_member(field))
+
+
+def test_other_kinds_of_details_are_refused_when_the_shop_starts():
+    with pytest.raises(ImproperlyConfigured, match="no text, date, or yes or no"):
+        _member(models.FloatField())
