@@ -57,6 +57,7 @@ FROM shop AS demo
 COPY --from=demo-packages /venv /venv
 COPY loadtest loadtest
 COPY course course
+COPY development development
 COPY lab lab
 
 FROM ${PYTHON_IMAGE} AS load-packages

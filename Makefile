@@ -6,7 +6,7 @@ ARGS ?=
 # manage.py looks for its packages in VENV.
 export VENV
 
-.PHONY: help demo test prove duel bench bench-locks soak lint format types audit walk site messages packages chart reset lock clean
+.PHONY: help demo test prove duel bench bench-locks soak lint format types audit walk site messages take-home packages chart reset lock clean
 
 help:  ## list the targets
 	@$(PYTHON) -c 'import re; [print(f"  make {name:12} {text}") for name, text in re.findall("^([a-z-]+):.*## (.*)", open("Makefile").read(), re.M)]'
@@ -74,6 +74,9 @@ audit: $(VENV)/.ci  ## look for secrets and for known vulnerabilities
 
 site: $(VENV)/.ci  ## build the documentation's site, which the demo serves
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+take-home:  ## copy the shop into a repository of its own: DEST=../acme NAME="Acme Tickets"
+	@$(PYTHON) -m lab.take_home "$(DEST)" "$(NAME)"
 
 packages: $(VENV)/.dev  ## build the packages of locking and inventory into dist/
 	@rm -rf dist

@@ -18,8 +18,8 @@ from typing import Any
 import django
 import pytest
 
-LAB = find_spec("lab") is not None
-SETTINGS = "lab.settings" if LAB else "shop.tests.settings"
+OF_TESTS = ("lab.settings", "shop.tests.settings")
+SETTINGS = next(name for name in OF_TESTS if find_spec(name.partition(".")[0]))
 pytest_plugins = ["shop.tests.left_out", "shop.tests.in_two_parts"]
 SERVER_VARIABLES = ("DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL")
 
@@ -29,11 +29,9 @@ _servers = ExitStack()
 def _give_servers() -> None:
     if all(os.environ.get(name) for name in SERVER_VARIABLES):
         return
-    if not LAB:
-        sys.exit(f"error: set {', '.join(SERVER_VARIABLES)}; the tests fill and empty all of them")
-    from lab.stack.embedded import private_servers
-    from lab.stack.errors import StackError
-    from lab.stack.system_errors import explain
+    from development.embedded import private_servers
+    from development.errors import StackError
+    from development.system_errors import explain
 
     try:
         servers = _servers.enter_context(private_servers(durable=False))
@@ -67,7 +65,7 @@ def _hear_ctrl_c() -> None:
 _hear_ctrl_c()
 _give_servers()
 _separate_parallel_workers()
-os.environ["SHOP_DEMO"] = "1" if LAB else "0"
+os.environ["SHOP_DEMO"] = str(int(OF_TESTS[-1] != SETTINGS))
 os.environ["DJANGO_SETTINGS_MODULE"] = SETTINGS
 django.setup()
 # Workers of pytest-xdist inherit the environment. With this variable set, pytest-django would read

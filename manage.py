@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
-"""The shop's commands. In demo mode, `lab` starts the embedded servers for them."""
+"""The shop's commands. Outside production, embedded servers are started for them."""
 
 import os
 import sys
 from contextlib import AbstractContextManager, nullcontext
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+
+ENTRIES = {"lab": "lab.stack.entry", "development": "development.entry"}
+"""What starts servers, by package; the first that is installed does. Production has neither."""
 
 
 def enter_virtual_environment() -> None:
@@ -36,10 +40,10 @@ def main() -> None:
     from shop.operating import safe_start
 
     preparation: AbstractContextManager[None] = nullcontext()
-    if find_spec("lab"):
-        from lab.stack import entry
-
-        preparation = entry.prepared(sys.argv)
+    for package, entry in ENTRIES.items():
+        if find_spec(package):
+            preparation = import_module(entry).prepared(sys.argv)
+            break
     with preparation:
         environment.choose_settings()
         safe_start.refuse_unsafe_command(sys.argv)

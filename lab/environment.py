@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
+from development.environment import VARIABLES as DEVELOPMENT_VARIABLES
+from development.environment import data_folder
 from shop.environment import (
     PROJECT,
     Variable,
@@ -26,15 +26,12 @@ MAIL_PORT = 8791
 ROOM_PORT = 8792
 """Where the control room's process listens, if that port is free."""
 
-VARIABLES = declare(
+VARIABLES = DEVELOPMENT_VARIABLES + declare(
     Variable("PSP_WEBHOOK_URL", "", "demo provider: the shop's address for webhooks"),
     Variable(
         "PSP_DATABASE_URL", "", "demo provider: its database; unset: `psp` on the shop's server"
     ),
     Variable("PSP_BEHAVIOUR", "", "demo provider: misbehaviour as JSON (lab/psp/behaviour.py)"),
-    Variable(
-        "SHOP_DATA", ".data", "folder for the embedded servers' data, secrets, logs and mails"
-    ),
     Variable("LOCUST_PORT", "8089", "Locust's port; if unset and taken, the next free one"),
     Variable("CELERY_CONCURRENCY", "2", "Celery worker processes"),
     Variable(
@@ -52,12 +49,7 @@ VARIABLES = declare(
 )
 
 ALL_VARIABLES = (*SHOP_VARIABLES, *VARIABLES)
-"""The shop's variables and the lab's."""
-
-
-def data_folder() -> Path:
-    """Return the absolute path of the demo's data folder."""
-    return (PROJECT / Path(text("SHOP_DATA")).expanduser()).resolve()
+"""The shop's variables and those of the demo."""
 
 
 __all__ = [

@@ -1,12 +1,12 @@
-"""The shop's settings with the demo's overlay: random secrets, plain HTTP on 127.0.0.1, the lab.
+"""The settings of a development machine with the lab, for the demo.
 
 `shop.environment.choose_settings` selects them if `SHOP_DEMO=1`.
 """
 
+from development.settings import *  # noqa: F403
+from development.settings import INSTALLED_APPS, LOGGING, TEMPLATES
 from lab import environment as demo
-from lab.stack.folder import kept_secret
-from shop.settings import *  # noqa: F403
-from shop.settings import INSTALLED_APPS, LOGGING, TEMPLATES
+from shop.settings import PAYMENT_PROVIDER as HTTP_PROVIDER
 
 DATA_DIR = demo.data_folder()
 
@@ -20,13 +20,9 @@ LOGGING = {
     "loggers": {**LOGGING["loggers"], "lab": {"level": demo.text("LOG_LEVEL")}},
 }
 
-# Secrets are kept in the data folder, so that logins and buyer tokens survive a restart.
-SECRET_KEY = demo.text("SECRET_KEY") or kept_secret("secret-key")
-ALLOWED_HOSTS = demo.names("ALLOWED_HOSTS") or ["127.0.0.1", "localhost"]
+# The demo's provider moves no money either, but may be late or misbehave.
+PAYMENT_PROVIDER = HTTP_PROVIDER
 PSP_URL = demo.text("PSP_URL") or f"http://127.0.0.1:{demo.PSP_PORT}"
-PSP_KEY = demo.text("PSP_KEY") or kept_secret("psp-key")
-PSP_WEBHOOK_SECRET = demo.text("PSP_WEBHOOK_SECRET") or kept_secret("psp-webhook-secret")
-PUBLIC_URL = demo.text("PUBLIC_URL").rstrip("/") or (f"http://127.0.0.1:{demo.number('SHOP_PORT')}")
 
 # The lab turns the guard off itself: see lab/apps.py.
 LAB_GUARD = "guard" in demo.names("INVENTORY_FEATURE_FLAGS")
@@ -53,16 +49,4 @@ LOCUST_URL = demo.text("LOCUST_URL")
 # Where the mail server keeps what it takes; proofs read there (lab/mail_server.py).
 MAIL_FOLDER = DATA_DIR / "mail"
 
-# Static files are served from their source folders: no collecting, no stale copies.
-STATIC_ROOT = None
 STATICFILES_DIRS = [("replay", str(demo.PROJECT / "loadtest" / "replay" / "player"))]
-WHITENOISE_USE_FINDERS = True
-STORAGES = {
-    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
-}
-
-HTTPS = SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = False
-SECURE_HSTS_SECONDS = 0
-SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = False
-SECURE_PROXY_SSL_HEADER = None

@@ -1,8 +1,8 @@
 """All environment variables in one table; no other module reads them.
 
 Each may also be given as a file: `SECRET_KEY_FILE=/run/secrets/secret-key` stands for its content.
-`shop/settings.py` turns them into Django's settings and `lab/stack` into processes. A test compares
-the README's table with `VARIABLES`.
+`shop/settings.py` turns them into Django's settings. A test compares the README's table with
+`VARIABLES`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ PROJECT: Path = Path(__file__).resolve().parent.parent
 SETTINGS = "shop.settings"
 """The production settings, with no default for what only the operator knows."""
 
-DEMO_SETTINGS = "lab.settings"
-"""The same settings with the demo's overlay."""
+DEMO_SETTINGS = ("lab.settings", "development.settings")
+"""The same settings with an overlay for `SHOP_DEMO=1`: the first of these that is installed."""
 
 
 @dataclass(frozen=True)
@@ -160,12 +160,15 @@ def choose_settings() -> None:
 
     Raises:
         ImproperlyConfigured: `SHOP_DEMO` is neither 0 nor 1.
-        SystemExit: `SHOP_DEMO=1` without `lab/`, which the demo is part of.
+        SystemExit: `SHOP_DEMO=1` in an installation that has production's settings only.
     """
-    demo = switch("SHOP_DEMO")
-    if demo and find_spec("lab") is None:
-        raise SystemExit(
-            "error: SHOP_DEMO=1 needs lab/, which is not here. "
-            "Set SHOP_DEMO=0, or build the image with SHOP_TARGET=demo."
-        )
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", DEMO_SETTINGS if demo else SETTINGS)
+    chosen = SETTINGS
+    if switch("SHOP_DEMO"):
+        installed = [name for name in DEMO_SETTINGS if find_spec(name.partition(".")[0])]
+        if not installed:
+            raise SystemExit(
+                "error: SHOP_DEMO=1 needs development/, which is not here. "
+                "Set SHOP_DEMO=0, or build the image with SHOP_TARGET=demo."
+            )
+        chosen = installed[0]
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", chosen)

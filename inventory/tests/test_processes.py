@@ -95,7 +95,7 @@ def test_the_same_keys_in_two_processes_are_each_sold_once(stock):
 
 
 def test_two_processes_that_race_without_the_lock_sell_to_one(stock):
-    """The lab has the control: without the guard this race oversells."""
+    """Without the guard this race oversells."""
     item = stock(20)
     with workers(2, override=NO_LOCK) as shops:
         first, second = shops

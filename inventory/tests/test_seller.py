@@ -1,7 +1,4 @@
-"""The seller under real races: it is exact.
-
-The lab runs many of these tests, and of the other modules, with its strategies too.
-"""
+"""The seller under real races: it is exact. Other sellers run many of these tests too."""
 
 from __future__ import annotations
 

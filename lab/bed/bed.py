@@ -9,17 +9,17 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from development import leftovers
+from development.embedded import EmbeddedServers, ServerUrls, private_servers
+from development.errors import StackError
+from development.folder import make_folder
+from development.private import private_folder
 from lab.bed import description as descriptions
 from lab.bed import postgres, rabbitmq, redis
 from lab.bed.description import SHOP, Description
 from lab.bed.network import joined, network
 from lab.bed.operator import Operator, on_duty
 from lab.bed.server import Place, log_tail
-from lab.stack import leftovers
-from lab.stack.embedded import EmbeddedServers, ServerUrls, private_servers
-from lab.stack.errors import StackError
-from lab.stack.folder import make_folder
-from lab.stack.private import private_folder
 from lab.stack.small_disk import small_disk
 from loadtest.fault_needs import BED, CLOCK, CLUSTER, DISK, PATRONI, RABBITMQ, SENTINEL
 from loadtest.faults.hosts import Host, Hosts

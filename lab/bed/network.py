@@ -17,9 +17,9 @@ from shutil import which
 
 import psutil
 
+from development.errors import StackError
+from development.signals import first_on_signals, shielded
 from lab.bed.description import NETWORK, Description
-from lab.stack.errors import StackError
-from lab.stack.signals import first_on_signals, shielded
 from loadtest.faults.fault import FaultFailed
 from loadtest.faults.hosts import DROP, PORT, SWITCH, Host, Hosts, ip
 

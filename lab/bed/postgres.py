@@ -16,11 +16,11 @@ from typing import Any
 
 import psycopg
 
+from development import postgres
+from development.errors import StackError
+from development.folder import kept_secret, make_folder, write_private
 from lab.bed.fronts import database_front
 from lab.bed.server import Place, program
-from lab.stack import postgres
-from lab.stack.errors import StackError
-from lab.stack.folder import kept_secret, make_folder, write_private
 from loadtest.faults.hosts import Host
 from loadtest.faults.postgres_hosts import API_PORT, Agents
 

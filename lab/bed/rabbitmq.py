@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from development.errors import StackError
+from development.folder import kept_secret, write_private
 from lab.bed.server import Place
-from lab.stack.errors import StackError
-from lab.stack.folder import kept_secret, write_private
 from loadtest.faults.hosts import Host
 from loadtest.faults.rabbitmq_hosts import PROGRAMS, Brokers, node
 

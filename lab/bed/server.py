@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from shutil import which
 
+from development.errors import StackError
+from development.folder import make_folder
 from lab.bed.description import Description
-from lab.stack.errors import StackError
-from lab.stack.folder import make_folder
 from loadtest.faults.hosts import Host, Hosts, Server
 
 

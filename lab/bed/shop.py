@@ -11,11 +11,11 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 
+from development.folder import make_folder
 from lab.bed.bed import FRONT, OF_SHOP, Bed
 from lab.bed.description import SHOP
 from lab.bed.fronts import WEB_PORT, front, web_front
 from lab.proof.testbed import Testbed
-from lab.stack.folder import make_folder
 from lab.stack.stack import Node, Stack
 from loadtest.faults import Target
 from loadtest.faults.hosts import Host, Server

@@ -15,6 +15,7 @@ from typing import Any
 import urllib3
 from django.db import connection
 
+from development.errors import StackError
 from inventory.audit import audit
 from inventory.models import Item
 from lab.bench.report import Benchmark, Document
@@ -26,7 +27,6 @@ from lab.proof.load_profile import LoadProfile
 from lab.proof.plan import Plan
 from lab.proof.run import Proof
 from lab.proof.testbed import Testbed
-from lab.stack.errors import StackError
 from lab.strategies import CLASSES, DEFAULT
 from lab.strategies.choice import open_sale
 from loadtest import bench_client, open_files

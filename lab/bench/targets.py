@@ -12,6 +12,8 @@ from typing import Protocol
 
 from django.db import connection
 
+from development.embedded import ServerUrls
+from development.private import private_folder
 from inventory.audit import audit
 from inventory.models import StockMovement
 from lab.bench import filler
@@ -20,8 +22,6 @@ from lab.bench.database import using
 from lab.bench.peers import common
 from lab.bench.rows import BARE, PEERS, Row, Server
 from lab.demo.buyers import create_synthetic_buyers
-from lab.stack.embedded import ServerUrls
-from lab.stack.private import private_folder
 from lab.stack.stack import Stack
 from lab.strategies.choice import open_sale
 from shop.accounts.models import User

@@ -8,7 +8,7 @@ import time
 from types import FrameType
 from typing import Any, Self
 
-from lab.stack.errors import StackError
+from development.errors import StackError
 
 STALLED = 300.0
 """Seconds that one step of a proof may take. The longest that can still succeed is a fault of the

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from development.ports import next_free, release
 from lab import environment
-from lab.stack.ports import next_free, release
 from loadtest.roles import MAIN, format_sales
 
 MASTER_PORT = 5557

@@ -8,7 +8,7 @@ import urllib3
 from django.conf import settings
 from urllib3.exceptions import HTTPError
 
-from lab.stack.errors import StackError
+from development.errors import StackError
 
 TIMEOUT = 10.0
 """Seconds for an answer, which the configured delay is part of."""

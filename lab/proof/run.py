@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
+from development.signals import leave_if_asked
 from lab.proof import direct, drain, provider
 from lab.proof.deadline import STALLED, Deadline
 from lab.proof.during import During
@@ -23,7 +24,6 @@ from lab.proof.sales import open_sales
 from lab.proof.server_errors import ServerErrors
 from lab.proof.tally import Tally
 from lab.proof.testbed import Testbed
-from lab.stack.signals import leave_if_asked
 from loadtest.demo_shop import DemoShop, ShopRefused
 from loadtest.faults import Fault
 from loadtest.orchestrator import Orchestrator, RunFiles, Schedule, ask_again, write_terms

@@ -19,9 +19,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from development.folder import write_private
 from lab import environment
 from lab.proof import soak_summary
-from lab.stack.folder import write_private
 
 STATE = "state.json"
 ROUNDS = "rounds"

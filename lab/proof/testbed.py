@@ -13,12 +13,13 @@ from pathlib import Path
 
 from django.conf import settings
 
+from development import postgres
+from development.embedded import EmbeddedServers, ServerUrls
+from development.errors import StackError
+from development.folder import make_folder
+from development.private import private_folder
 from lab import environment
-from lab.stack import entry, postgres, proxies
-from lab.stack.embedded import EmbeddedServers, ServerUrls
-from lab.stack.errors import StackError
-from lab.stack.folder import make_folder
-from lab.stack.private import private_folder
+from lab.stack import entry, proxies
 from lab.stack.stack import WITHOUT_LOAD, Stack
 from lab.stack.under_clock import libfaketime, under_clock
 from loadtest.fault_needs import CLOCK, DATABASE_PROXY, DISK, FAILPOINTS, REDIS_PROXY

@@ -4,8 +4,8 @@ from urllib.parse import urlsplit
 
 import dj_database_url
 
+from development.folder import kept_secret
 from lab import environment
-from lab.stack.folder import kept_secret
 
 PSP_BEHAVIOUR_MAY_CHANGE = environment.switch("SHOP_DEMO")
 DEBUG = False

@@ -13,6 +13,7 @@ from django.core.exceptions import ValidationError
 from django.db import Error
 from msgspec import Meta, Struct
 
+from development.errors import StackError
 from inventory import services
 from inventory.outcomes import Busy
 from lab.proof import terms
@@ -24,7 +25,6 @@ from lab.room.mixes import MIX_NAMES
 from lab.room.room import Room
 from lab.room.rush import Rush
 from lab.room.server import Refused
-from lab.stack.errors import StackError
 from lab.strategies import CLASSES, DEFAULT
 from lab.strategies.choice import choose, open_sale
 from shop.catalogue.models import Sale

@@ -20,14 +20,15 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
+from development import leftovers, postgres, private
+from development.embedded import EmbeddedServers, ServerUrls
+from development.errors import StackError
+from development.folder import alone, make_folder, write_private
+from development.ports import asked_or_free
+from development.signals import shielded
 from lab import environment
 from lab.demo.data import RENEWAL, fill_catalogue
-from lab.stack import entry, leftovers, postgres, private, proxies
-from lab.stack.embedded import EmbeddedServers, ServerUrls
-from lab.stack.errors import StackError
-from lab.stack.folder import alone, make_folder, write_private
-from lab.stack.ports import asked_or_free
-from lab.stack.signals import shielded
+from lab.stack import entry, proxies
 from lab.stack.stack import ALL, TARGET, Stack
 from lab.stack.under_clock import libfaketime, under_clock
 from lab.stack.watch import Watch

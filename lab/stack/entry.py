@@ -14,21 +14,18 @@ from django.core.management import call_command
 from rich.console import Console
 from rich.status import Status
 
-from lab import environment
-from lab.stack.ports import asked_or_free
-from lab.stack.signals import end_on_signals
-from lab.stack.system_errors import (
-    ROOM_FOR_NEW,
-    ROOM_TO_START,
-    refuse_unusable,
+from development.ports import asked_or_free
+from development.signals import end_on_signals
+from development.system_errors import (
     told_in_one_line,
 )
+from lab import environment
 from shop.operating.safe_start import OFFLINE_COMMANDS
 
 if TYPE_CHECKING:
     # Imported at run time only for embedded servers, which the production image does not have.
+    from development.embedded import EmbeddedServers
     from lab.bed.bed import Bed
-    from lab.stack.embedded import EmbeddedServers
 
 SERVER_VARIABLES = ("DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL")
 
@@ -152,33 +149,25 @@ def _all_urls_set() -> bool:
 
 
 def _use_private_servers(*, with_small_disk: bool) -> None:
-    from lab.stack.embedded import private_servers
+    from development.embedded import private_servers
+    from lab.stack.small_disk import small_disk
 
     global _servers, _private
     end_on_signals()
     os.environ["SHOP_DEMO"] = "1"
     with _shown("Creating a private database"):
-        _servers = _own.enter_context(private_servers(with_small_disk=with_small_disk))
+        disk = small_disk if with_small_disk else None
+        _servers = _own.enter_context(private_servers(disk=disk))
     atexit.register(_own.close)
     _private = True
     os.environ.update(_servers.urls.as_environment())
 
 
 def _use_embedded_servers() -> None:
-    from lab.stack import postgres
-    from lab.stack.embedded import EmbeddedServers
+    from development.entry import use_embedded_servers
 
     global _servers
-    folder = environment.data_folder() / "servers"
-    exists = (postgres.data_folder(folder) / "PG_VERSION").exists()
-    refuse_unusable(folder, room=ROOM_TO_START if exists else ROOM_FOR_NEW)
-    _servers = EmbeddedServers(folder)
-    # So that `dbshell` finds the server's own client if the system has none.
-    os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", ""), str(postgres.programs())])
-    with _shown("Starting the database" if exists else "Creating the database (first start only)"):
-        urls = _servers.attach()
-    for name, url in urls.as_environment().items():
-        os.environ[name] = environment.text(name) or url
+    _servers = use_embedded_servers()
     address = environment.data_folder() / "demo" / PSP_ADDRESS
     if address.exists() and not environment.is_set("PSP_URL"):
         # `manage.py audit` beside a demo compares with that demo's payment provider.

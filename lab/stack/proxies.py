@@ -8,9 +8,9 @@ import sys
 from contextlib import ExitStack
 from urllib.parse import urlsplit
 
+from development.embedded import ServerUrls
+from development.errors import StackError
 from lab import environment
-from lab.stack.embedded import ServerUrls
-from lab.stack.errors import StackError
 from loadtest.fault_needs import DATABASE_PROXY, REDIS_PROXY
 
 

@@ -19,12 +19,12 @@ from typing import Self
 
 import urllib3
 
+from development.embedded import ServerUrls
+from development.folder import kept_secret
+from development.ports import next_free, release
+from development.signals import shielded
+from development.supervisor import Program, Supervisor
 from lab import environment
-from lab.stack.embedded import ServerUrls
-from lab.stack.folder import kept_secret
-from lab.stack.ports import next_free, release
-from lab.stack.signals import shielded
-from lab.stack.supervisor import Program, Supervisor
 from shop.background.config import QUEUES
 from shop.background.ping import worker_answers
 

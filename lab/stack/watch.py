@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import psutil
 
-from lab.stack.supervisor import ProcessState, Supervisor
+from development.supervisor import ProcessState, Supervisor
 
 # The children of these processes are workers, which live until they are killed. PostgreSQL's
 # children are connections, which come and go.

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import psycopg
 
-from lab.stack import postgres
-from lab.stack.embedded import EmbeddedServers
-from lab.stack.folder import make_folder
+from development import postgres
+from development.embedded import EmbeddedServers
+from development.folder import make_folder
 from shop.tests.processes import wait_for
 
 ACCOUNT = postgres.SYSTEM_USER if os.geteuid() == 0 else None

@@ -10,8 +10,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from development.ports import next_free
 from lab import environment
-from lab.stack.ports import next_free
 
 LIMIT = 1200
 """Seconds for the longest command, an image's build."""

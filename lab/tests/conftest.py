@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from lab.stack.embedded import private_servers
-from lab.stack.private import private_folder
+from development.embedded import private_servers
+from development.private import private_folder
 from lab.stack.stack import Stack
 from lab.tests.managed import manage
 

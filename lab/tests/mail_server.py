@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from development.ports import next_free, release
 from lab import environment
-from lab.stack.ports import next_free, release
 from lab.stack.stack import listens
 from shop.tests.processes import wait_for
 

@@ -6,8 +6,8 @@ import os
 import subprocess
 import sys
 
+from development.embedded import ServerUrls
 from lab import environment
-from lab.stack.embedded import ServerUrls
 
 
 def manage(urls: ServerUrls, *words: str, **variables: str) -> None:

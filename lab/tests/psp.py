@@ -17,8 +17,8 @@ import psutil
 import psycopg
 import urllib3
 
+from development.ports import next_free, release
 from lab import environment
-from lab.stack.ports import next_free, release
 from lab.stack.stack import serves
 from shop.tests.processes import wait_for
 

@@ -13,9 +13,9 @@ import psycopg
 import pytest
 from psycopg.errors import InsufficientPrivilege, OperationalError
 
+from development import postgres
+from development.embedded import ServerUrls, private_servers
 from lab import environment
-from lab.stack import postgres
-from lab.stack.embedded import ServerUrls, private_servers
 
 pytestmark = pytest.mark.long
 

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 import yaml
 
+from development import postgres
+from development.embedded import private_servers
+from development.ports import next_free
 from lab import environment
-from lab.stack import postgres
-from lab.stack.embedded import private_servers
-from lab.stack.ports import next_free
 from lab.stack.stack import QUEUES, serves, worker_answers
 from shop.tests.processes import wait_for
 

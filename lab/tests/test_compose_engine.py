@@ -21,7 +21,7 @@ from uuid import uuid4
 
 import pytest
 
-from lab.stack.ports import release
+from development.ports import release
 from lab.tests.composed import Client, Shop, ask
 from lab.tests.needs import ENGINE
 from locking.tests.needs import require
@@ -293,7 +293,7 @@ def refuse_a_demo_without_the_lab(shop: Shop) -> None:
     for start in ("python manage.py check", *(COMMANDS[name] for name in ("web", "celery"))):
         started = f"SHOP_DEMO=1 exec {start} 2>&1"
         said = shop.inside("web", "sh", "-c", started, fails=True)
-        assert said.startswith("error: SHOP_DEMO=1 needs lab/"), said
+        assert said.startswith("error: SHOP_DEMO=1 needs development/"), said
         assert said.count("\n") == 1
 
 

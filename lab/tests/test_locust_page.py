@@ -11,10 +11,10 @@ from contextlib import contextmanager
 import pytest
 from playwright.sync_api import Page, expect
 
+from development.embedded import private_servers
+from development.ports import next_free, release
+from development.private import private_folder
 from lab import environment
-from lab.stack.embedded import private_servers
-from lab.stack.ports import next_free, release
-from lab.stack.private import private_folder
 from lab.stack.stack import WITHOUT_LOAD, Stack, serves
 from lab.stack.tests.test_stack import migrate
 from loadtest.checker.snapshot import Terms, read

@@ -10,8 +10,8 @@ from uuid import uuid4
 import pytest
 import redis
 
-from lab.stack.embedded import private_servers
-from lab.stack.private import private_folder
+from development.embedded import private_servers
+from development.private import private_folder
 from lab.stack.stack import Stack
 from lab.tests.archived import Archived
 from lab.tests.composed import Answer, ask

@@ -8,7 +8,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from lab.stack.embedded import private_servers
+from development.embedded import private_servers
 from lab.stack.stack import Stack
 from lab.tests.composed import Client
 from lab.tests.managed import manage

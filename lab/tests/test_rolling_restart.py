@@ -16,10 +16,10 @@ from uuid import uuid4
 
 import pytest
 
+from development.embedded import ServerUrls, private_servers
+from development.ports import next_free
+from development.private import private_folder
 from lab.bed.fronts import configure_nginx
-from lab.stack.embedded import ServerUrls, private_servers
-from lab.stack.ports import next_free
-from lab.stack.private import private_folder
 from lab.stack.stack import Stack
 from lab.tests.composed import ask
 from lab.tests.managed import manage

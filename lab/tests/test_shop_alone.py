@@ -14,9 +14,9 @@ from uuid import uuid4
 
 import pytest
 
+from development.embedded import private_servers
+from development.ports import next_free
 from lab import environment
-from lab.stack.embedded import private_servers
-from lab.stack.ports import next_free
 from lab.stack.stack import serves
 from shop.tests.processes import wait_for
 
@@ -133,7 +133,7 @@ def test_it_refuses_to_be_a_demo_in_one_line(shop: Shop, words: list[str]) -> No
         timeout=120,
     )
     assert done.returncode == 1
-    assert done.stderr.startswith("error: SHOP_DEMO=1 needs lab/")
+    assert done.stderr.startswith("error: SHOP_DEMO=1 needs development/")
     assert done.stderr.count("\n") == 1
 
 

@@ -16,10 +16,10 @@ from aiosmtpd.smtp import SMTP
 from django.db import connection
 from django.test import Client
 
+from development.ports import next_free
 from inventory.models import OutboxMessage
 from inventory.redis import client as redis
 from lab.mail_server import Keeper
-from lab.stack.ports import next_free
 from shop.accounts import throttle
 from shop.accounts.models import User
 from shop.background import follow_up

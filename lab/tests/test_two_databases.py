@@ -15,9 +15,9 @@ from uuid import uuid4
 import psycopg
 import pytest
 
+from development.embedded import EmbeddedServers, ServerUrls, private_servers
+from development.private import private_folder
 from lab.bench.run import purchases
-from lab.stack.embedded import EmbeddedServers, ServerUrls, private_servers
-from lab.stack.private import private_folder
 from lab.stack.stack import Stack
 from lab.tests.composed import Answer, ask
 from lab.tests.managed import manage

@@ -1,4 +1,4 @@
-"""Real lock servers for tests and benchmarks: each on a free port of 127.0.0.1, data in /tmp.
+"""Real lock servers for tests and measurements: each on a free port of 127.0.0.1, data in /tmp.
 
 A server is a process that can be stopped, killed as a crash would, and started again on the same
 port and data. PostgreSQL and Valkey come with the Python packages; the others are found on the PATH

@@ -1,4 +1,4 @@
-"""The payment provider over HTTP, for the demo's provider (`lab/psp`) and as a pattern for others.
+"""The payment provider over HTTP, as a pattern for others.
 
 It never retries: the caller knows the idempotency key and how long the buyer should wait.
 """

@@ -1,4 +1,4 @@
-"""Settings for the shop's tests without the lab: plain HTTP, no secrets."""
+"""Settings for the shop's own tests: plain HTTP, no secrets."""
 
 from shop.settings import *  # noqa: F403
 

@@ -15,10 +15,10 @@ from base64 import b64encode
 
 import psutil
 
+from development.signals import end_on_signals
 from lab.bed import operator
 from lab.bed.bed import Bed, started
 from lab.bed.postgres import CLIENTS
-from lab.stack.signals import end_on_signals
 from loadtest.faults.hosts import Host
 from loadtest.faults.postgres_hosts import Agents
 

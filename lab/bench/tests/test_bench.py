@@ -16,6 +16,7 @@ import urllib3
 from django.core.management import call_command
 from django.db import connection
 
+from development.embedded import ServerUrls
 from inventory.models import BuyerQuota, Item
 from lab import environment
 from lab.bench import filler, growth, judged, report, targets
@@ -29,7 +30,6 @@ from lab.bench.rounds import interleaved
 from lab.bench.rows import PEERS, Row, Server, peer
 from lab.bench.run import Bench, purchases
 from lab.stack import entry
-from lab.stack.embedded import ServerUrls
 from lab.strategies import CLASSES
 from loadtest import bench_client
 from shop.audit import examine

@@ -13,6 +13,8 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
 from rich.console import Console
 
+from development.embedded import ServerUrls
+from development.errors import StackError
 from lab.bench import growth, judged, purchases, report, targets
 from lab.bench.growth import GROWTH
 from lab.bench.judged import STRATEGIES, Scale
@@ -22,8 +24,6 @@ from lab.bench.rows import rows as bench_rows
 from lab.bench.run import Bench, Measured
 from lab.proof import testbed
 from lab.proof.load_profile import LoadFailed
-from lab.stack.embedded import ServerUrls
-from lab.stack.errors import StackError
 from lab.strategies import CLASSES
 from loadtest.faults import FAULTS, left_out
 

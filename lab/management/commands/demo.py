@@ -8,9 +8,9 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from rich.console import Console
 
+from development.errors import StackError
 from lab.demo.data import LOGINS
 from lab.stack.demo import Demo
-from lab.stack.errors import StackError
 
 PROOF = "--buyers 2000 --stock 100"
 

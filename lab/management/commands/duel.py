@@ -18,6 +18,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from rich.console import Console
 
+from development.errors import StackError
 from lab.management.commands.prove import EXIT_CODES, at_least_one
 from lab.proof import show, testbed
 from lab.proof.lines import watching
@@ -27,7 +28,6 @@ from lab.proof.progress import Progress
 from lab.proof.result import Result
 from lab.proof.testbed import Testbed
 from lab.room.duel import fight, folders, outcome, plans
-from lab.stack.errors import StackError
 from lab.strategies import CLASSES, DEFAULT
 from loadtest.orchestrator import RunFiles
 

@@ -19,6 +19,8 @@ from django.core.management.base import BaseCommand, CommandError
 from rich.console import Console
 from rich.live import Live
 
+from development.errors import StackError
+from development.signals import leave_if_asked
 from lab.bed import description
 from lab.bed.shop import shop_on
 from lab.proof import controls, show, testbed
@@ -30,8 +32,6 @@ from lab.proof.result import Result
 from lab.proof.run import Proof
 from lab.proof.testbed import Testbed
 from lab.stack import entry
-from lab.stack.errors import StackError
-from lab.stack.signals import leave_if_asked
 from lab.strategies import CLASSES, DEFAULT
 from loadtest.faults import BED_FAULTS, FAULTS, left_out
 from loadtest.scenarios import MIXES

@@ -8,11 +8,11 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from development import leftovers, private
+from development.embedded import EmbeddedServers
+from development.folder import alone, make_folder
 from lab import environment
-from lab.stack import leftovers, private
 from lab.stack.demo import LOCK
-from lab.stack.embedded import EmbeddedServers
-from lab.stack.folder import alone, make_folder
 
 # Everything that the shop writes to its data folder. Listed by name, because the user chose the
 # folder and may keep other files there. Private folders belong to running commands; abandoned ones

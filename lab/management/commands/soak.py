@@ -12,11 +12,11 @@ from django.core.management.base import BaseCommand, CommandError
 from rich.console import Console
 from rich.markdown import Markdown
 
+from development.folder import alone
+from development.signals import end_on_signals
 from lab.management.commands.prove import at_least_one
 from lab.proof import soak_summary
 from lab.proof.soak import STRATEGIES, Soak, SoakPlan
-from lab.stack.folder import alone
-from lab.stack.signals import end_on_signals
 from lab.strategies import CLASSES
 
 

@@ -14,9 +14,9 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from lab.stack.embedded import ServerUrls
-from lab.stack.errors import StackError
-from lab.stack.private import private_folder
+from development.embedded import ServerUrls
+from development.errors import StackError
+from development.private import private_folder
 from lab.stack.stack import Stack
 from lab.walk.requests import WalkFailed, walk_all
 from lab.walk.walk import Walk

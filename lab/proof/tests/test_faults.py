@@ -12,8 +12,9 @@ import psycopg
 import pytest
 import redis
 
-from lab.stack import postgres, proxies
-from lab.stack.embedded import EmbeddedServers, private_servers
+from development import postgres
+from development.embedded import EmbeddedServers, private_servers
+from lab.stack import proxies
 from loadtest.fault_needs import DATABASE_PROXY, REDIS_PROXY
 from loadtest.faults import FAULTS, Target
 from loadtest.faults.fault import Fault, wait_until

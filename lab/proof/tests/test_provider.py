@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from development.errors import StackError
 from lab.proof.provider import misbehave
-from lab.stack.errors import StackError
 from lab.tests.psp import Psp
 
 pytestmark = pytest.mark.django_db

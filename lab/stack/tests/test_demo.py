@@ -15,12 +15,12 @@ import psutil
 import psycopg
 import pytest
 
+from development import leftovers
+from development.embedded import EmbeddedServers
+from development.private import private_folder
+from development.supervisor import Supervisor
 from lab import environment
-from lab.stack import leftovers
-from lab.stack.embedded import EmbeddedServers
-from lab.stack.private import private_folder
 from lab.stack.stack import TARGET, serves
-from lab.stack.supervisor import Supervisor
 from loadtest.fault_needs import DATABASE_PROXY, REDIS_PROXY
 from loadtest.faults import Target
 from shop.tests.processes import wait_for

@@ -15,10 +15,10 @@ from pathlib import Path
 from random import Random
 import psycopg
 from loadtest.faults import FAULTS, Target
-from lab.stack import postgres
-from lab.stack.embedded import private_servers
+from development import postgres
+from development.embedded import private_servers
 
-with private_servers(with_small_disk=True) as servers:
+with private_servers(disk=small_disk) as servers:
     if servers.disk is None:
         print("no disk")
         sys.exit()

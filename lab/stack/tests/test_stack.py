@@ -11,13 +11,13 @@ import psycopg
 import pytest
 import urllib3
 
+from development import leftovers
+from development.embedded import ServerUrls, private_servers
+from development.errors import ProcessFailed
+from development.folder import taken
+from development.ports import _claims_folder
+from development.private import private_folder
 from lab import environment
-from lab.stack import leftovers
-from lab.stack.embedded import ServerUrls, private_servers
-from lab.stack.errors import ProcessFailed
-from lab.stack.folder import taken
-from lab.stack.ports import _claims_folder
-from lab.stack.private import private_folder
 from lab.stack.stack import Stack, serves
 from shop.tests.processes import wait_for
 

@@ -7,10 +7,10 @@ import sys
 import psutil
 import pytest
 
-from lab.stack import leftovers
-from lab.stack.errors import ProcessFailed
-from lab.stack.private import private_folder
-from lab.stack.supervisor import SOCKET_PATH_LIMIT, Program, Supervisor
+from development import leftovers
+from development.errors import ProcessFailed
+from development.private import private_folder
+from development.supervisor import SOCKET_PATH_LIMIT, Program, Supervisor
 from lab.stack.watch import News, Watch
 from shop.tests.processes import wait_for
 

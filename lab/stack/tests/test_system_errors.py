@@ -13,18 +13,18 @@ import psycopg
 import pytest
 from django.db import OperationalError, ProgrammingError
 
+from development.errors import StackError
+from development.ports import asked_or_free
+from development.system_errors import explain, refuse_unusable, told_in_one_line
 from lab import environment
-from lab.stack.errors import StackError
-from lab.stack.ports import asked_or_free
-from lab.stack.system_errors import explain, refuse_unusable, told_in_one_line
 from shop.tests.mounts import run_on
 
 MANAGE = (sys.executable, "manage.py")
 CREATE = """
 import sys
 from pathlib import Path
-from lab.stack import postgres
-from lab.stack.system_errors import told_in_one_line
+from development import postgres
+from development.system_errors import told_in_one_line
 with told_in_one_line():
     postgres.program(Path(sys.argv[1]), 1)
 """

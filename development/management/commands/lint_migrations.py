@@ -11,7 +11,7 @@ from django.db.migrations import Migration
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.loader import MigrationLoader
 
-from lab.stack.embedded import private_servers
+from development.embedded import private_servers
 
 BASELINE = dict.fromkeys(("accounts", "inventory", "shop"), "0001_initial")
 """The last migration of each app that is not linted.
@@ -85,7 +85,8 @@ def all_safe(new: list[tuple[str, str]]) -> bool:
 
 def _sql_of(loader: MigrationLoader, migration: Migration) -> list[str]:
     # As `manage.py sqlmigrate` does it; unknown to the type stubs.
-    return loader.collect_sql([(migration, False)])  # type: ignore[attr-defined]
+    sql: list[str] = loader.collect_sql([(migration, False)])  # type: ignore[attr-defined]
+    return sql
 
 
 def is_safe(key: tuple[str, str], statements: list[str], *, atomic: bool) -> bool:

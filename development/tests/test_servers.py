@@ -10,15 +10,14 @@ import pytest
 import redis
 from django.conf import settings
 
-from lab import environment
-from lab.stack import leftovers
-from lab.stack.embedded import EmbeddedServers, private_servers
-from lab.stack.private import private_folder
+from development import environment, leftovers
+from development.embedded import EmbeddedServers, private_servers
+from development.private import private_folder
 
 USER = """
 import sys
 from pathlib import Path
-from lab.stack.embedded import EmbeddedServers
+from development.embedded import EmbeddedServers
 servers = EmbeddedServers(Path(sys.argv[1]))
 servers.attach()
 print("attached", flush=True)
@@ -132,7 +131,7 @@ def test_servers_whose_supervisor_was_killed_are_replaced_and_keep_their_data():
 def test_private_servers_of_a_killed_owner_are_cleared_away():
     script = """
 import sys
-from lab.stack.embedded import private_servers
+from development.embedded import private_servers
 with private_servers() as servers:
     print(servers.folder, flush=True)
     sys.stdin.readline()

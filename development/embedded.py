@@ -11,22 +11,22 @@ import atexit
 import fcntl
 import json
 import os
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import IO, Self
 
-from lab import environment
-from lab.stack import leftovers, postgres, valkey
-from lab.stack.folder import alone, exclusive, make_folder, taken, write_private
-from lab.stack.ports import claim, next_free, release
-from lab.stack.private import private_folder
-from lab.stack.signals import shielded
-from lab.stack.small_disk import small_disk
-from lab.stack.supervisor import Supervisor
-from lab.stack.system_errors import ROOM_FOR_NEW, refuse_unusable
+from development import environment, leftovers, postgres, valkey
+from development.folder import alone, exclusive, make_folder, taken, write_private
+from development.ports import claim, next_free, release
+from development.private import private_folder
+from development.signals import shielded
+from development.supervisor import Supervisor
+from development.system_errors import ROOM_FOR_NEW, refuse_unusable
+
+Disk = Callable[[Path], AbstractContextManager[Path | None]]
 
 READY_SECONDS = 60  # PostgreSQL may have to recover from a crash first
 
@@ -150,13 +150,11 @@ class EmbeddedServers:
 
 
 @contextmanager
-def private_servers(
-    *, with_small_disk: bool = False, durable: bool = True
-) -> Iterator[EmbeddedServers]:
+def private_servers(*, disk: Disk | None = None, durable: bool = True) -> Iterator[EmbeddedServers]:
     """Yield fresh private servers for tests and proofs; delete their data afterwards.
 
     Args:
-        with_small_disk: put the database on a small separate disk, if possible.
+        disk: makes a separate disk for the database in a folder, or None if it cannot.
         durable: commits survive a crash of the machine, which tests need not wait for.
 
     Raises:
@@ -164,10 +162,8 @@ def private_servers(
     """
     refuse_unusable(environment.data_folder(), room=ROOM_FOR_NEW)
     with private_folder() as folder, ExitStack() as cleanup:
-        disk = None
-        if with_small_disk:
-            disk = cleanup.enter_context(small_disk(make_folder(folder / "disk")))
-        servers = EmbeddedServers(folder / "servers", disk=disk, durable=durable)
+        own = cleanup.enter_context(disk(make_folder(folder / "disk"))) if disk else None
+        servers = EmbeddedServers(folder / "servers", disk=own, durable=durable)
         servers.attach()
         try:
             yield servers

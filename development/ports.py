@@ -13,9 +13,9 @@ import tempfile
 from pathlib import Path
 from typing import IO
 
-from lab import environment
-from lab.stack.errors import PortTaken, StackError
-from lab.stack.folder import taken
+from development import environment
+from development.errors import PortTaken, StackError
+from development.folder import taken
 
 SEARCHED = 200  # ports above the default that are tried before giving up
 

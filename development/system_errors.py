@@ -17,8 +17,8 @@ import psycopg
 from django.core.exceptions import ImproperlyConfigured
 from django.db import DatabaseError
 
-from lab import environment
-from lab.stack.errors import StackError
+from development import environment
+from development.errors import StackError
 
 ROOM_FOR_NEW = 256 * 2**20
 """Bytes: a new database, its WAL while the demo is seeded, and the processes' logs."""

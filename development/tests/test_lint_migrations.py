@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lab.management.commands.lint_migrations import all_safe, is_safe
+from development.management.commands.lint_migrations import all_safe, is_safe
 
 
 @pytest.mark.long

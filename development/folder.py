@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from lab import environment
+from development import environment
 
 
 def make_folder(path: Path) -> Path:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import redis
 
-from lab.stack.folder import kept_secret, write_private
-from lab.stack.supervisor import Program
+from development.folder import kept_secret, write_private
+from development.supervisor import Program
 
 DEFAULT_PORT = 63790
 LOCKS, BROKER = 0, 1

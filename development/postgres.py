@@ -18,10 +18,10 @@ from pathlib import Path
 import psycopg
 from psycopg import sql
 
-from lab.stack.errors import StackError
-from lab.stack.folder import kept_secret, make_folder, write_private
-from lab.stack.supervisor import Program
-from lab.stack.system_errors import disk_full
+from development.errors import StackError
+from development.folder import kept_secret, make_folder, write_private
+from development.supervisor import Program
+from development.system_errors import disk_full
 
 USER = DATABASE = "shop"
 PSP_DATABASE = "psp"

@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-from lab import environment
-from lab.stack import leftovers
-from lab.stack.folder import alone, exclusive, make_folder
+from development import environment, leftovers
+from development.folder import alone, exclusive, make_folder
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-from lab.stack.errors import StackError
+from development.errors import StackError
 
 MARK = "SHOP_STACK_FOLDER"
 POLL = 0.05  # seconds between polls

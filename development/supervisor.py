@@ -25,9 +25,9 @@ from typing import Any
 
 from supervisor.xmlrpc import SupervisorTransport
 
-from lab.stack import leftovers
-from lab.stack.errors import ProcessFailed, StackError
-from lab.stack.folder import make_folder, write_private
+from development import leftovers
+from development.errors import ProcessFailed, StackError
+from development.folder import make_folder, write_private
 
 # A Unix socket's path may have 104 bytes on macOS and 108 on Linux; supervisord first binds to
 # the path with its pid appended.

@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from lab import environment
-from lab.stack.errors import PortTaken
-from lab.stack.ports import asked_or_free, is_free, next_free, release
+from development import environment
+from development.errors import PortTaken
+from development.ports import asked_or_free, is_free, next_free, release
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_a_default_port_in_use_is_replaced_by_a_free_one(monkeypatch):
 def test_two_commands_that_start_at_once_are_never_given_the_same_port():
     script = """
 import sys
-from lab.stack.ports import next_free
+from development.ports import next_free
 print(next_free(int(sys.argv[1])), flush=True)
 sys.stdin.readline()
 """

@@ -1,0 +1,36 @@
+"""The shop's settings for a development machine: random secrets, plain HTTP on 127.0.0.1.
+
+`shop.environment.choose_settings` selects them if `SHOP_DEMO=1`.
+"""
+
+from development import environment
+from development.folder import kept_secret
+from shop.settings import *  # noqa: F403
+from shop.settings import INSTALLED_APPS
+
+INSTALLED_APPS = [*INSTALLED_APPS, "development"]
+
+# Secrets are kept in the data folder, so that logins and buyer tokens survive a restart.
+SECRET_KEY = environment.text("SECRET_KEY") or kept_secret("secret-key")
+ALLOWED_HOSTS = environment.names("ALLOWED_HOSTS") or ["127.0.0.1", "localhost"]
+PUBLIC_URL = environment.text("PUBLIC_URL").rstrip("/") or (
+    f"http://127.0.0.1:{environment.number('SHOP_PORT')}"
+)
+
+PSP_KEY = environment.text("PSP_KEY") or kept_secret("psp-key")
+PSP_WEBHOOK_SECRET = environment.text("PSP_WEBHOOK_SECRET") or kept_secret("psp-webhook-secret")
+if not environment.is_set("PSP_URL"):
+    PAYMENT_PROVIDER = "development.provider.SaysYes"
+
+# Static files are served from their source folders: no collecting, no stale copies.
+STATIC_ROOT = None
+WHITENOISE_USE_FINDERS = True
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+}
+
+HTTPS = SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = False
+SECURE_HSTS_SECONDS = 0
+SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = False
+SECURE_PROXY_SSL_HEADER = None

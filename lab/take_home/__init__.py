@@ -1,0 +1,1 @@
+"""Copy the shop into a repository of its own, without the lab."""

@@ -1,0 +1,89 @@
+"""The repository that a shop is taken home to.
+
+Its branch `upstream` has what was copied and nothing else. So git can merge a later copy into what
+the team has made of the first one.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from pathlib import Path
+
+from lab.take_home.copying import PROJECT, copy
+
+UPSTREAM = "upstream"
+
+NOBODY = ("-c", "user.name=take-home", "-c", "user.email=take-home@localhost")
+
+NEW = """{folder} is {name}. Go there, and:
+  make test     install the environment and run the tests
+  make run      start the shop with everything that it needs"""
+
+AGAIN = """The branch `{branch}` of {folder} is up to date. Go there, and:
+  git merge {branch}
+  make test"""
+
+
+class NotTaken(Exception):
+    """The shop was not copied; the message says why."""
+
+
+def take(destination: Path, name: str) -> str:
+    """Copy the shop into a new repository, or into the branch `upstream` of an earlier copy.
+
+    Args:
+        destination: a new or empty folder, or a shop that was taken home before.
+        name: the shop's name.
+
+    Returns:
+        What to do next.
+
+    Raises:
+        NotTaken: the folder is neither, or the name has no letters.
+    """
+    if not any(letter.isascii() and letter.isalnum() for letter in name) or '"' in name:
+        raise NotTaken('NAME needs letters, and no quotes: make take-home NAME="Acme Tickets" …')
+    version = _git(PROJECT, "rev-parse", "--short", "HEAD")
+    if not destination.exists() or not any(destination.iterdir()):
+        _git(PROJECT, "init", "--quiet", f"--initial-branch={UPSTREAM}", str(destination))
+        copy(destination, name)
+        _commit(destination, f"Take the shop home from {version}")
+        _git(destination, "checkout", "--quiet", "-b", "main")
+        return NEW.format(folder=destination, name=name)
+    if not _has_upstream(destination):
+        raise NotTaken(f"{destination} is not empty, and no shop was taken home there.")
+    with tempfile.TemporaryDirectory() as folder:
+        tree = Path(folder) / UPSTREAM
+        _git(destination, "worktree", "add", "--quiet", str(tree), UPSTREAM)
+        try:
+            _git(tree, "rm", "-r", "--quiet", "--ignore-unmatch", ".")
+            copy(tree, name)
+            _commit(tree, f"Bring the copy up to {version}")
+        finally:
+            _git(destination, "worktree", "remove", "--force", str(tree))
+    return AGAIN.format(folder=destination, branch=UPSTREAM)
+
+
+def _has_upstream(folder: Path) -> bool:
+    if not (folder / ".git").exists():
+        return False
+    return bool(_git(folder, "branch", "--list", UPSTREAM))
+
+
+def _commit(folder: Path, message: str) -> None:
+    _git(folder, "add", "--all")
+    if _git(folder, "status", "--porcelain"):
+        known = subprocess.run(
+            ["git", "var", "GIT_COMMITTER_IDENT"], cwd=folder, capture_output=True, check=False
+        )
+        # A team that has not told git who it is can still take the shop home.
+        nobody = () if known.returncode == 0 else NOBODY
+        _git(folder, *nobody, "commit", "--quiet", "--no-verify", "-m", message)
+
+
+def _git(folder: Path, *words: str) -> str:
+    done = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise NotTaken(f"git {words[0]} in {folder} failed: {done.stderr.strip()}")
+    return done.stdout.strip()
