@@ -20,7 +20,7 @@ from shop.tests.specification.world import Psp
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(0)]
 
-STORIES = int(os.environ.get("STORIES", "40"))
+STORIES = int(os.environ.get("STORIES", "30"))
 
 
 @pytest.fixture(autouse=True)
