@@ -19,6 +19,8 @@ from django.core.exceptions import ImproperlyConfigured
 
 from shop import environment
 
+LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+
 REQUEST_ID = re.compile(r"[0-9A-Za-z-]{8,64}")
 TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 ORDER = re.compile(r"/orders/(\d{1,19})(?:/|$)")
