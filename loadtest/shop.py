@@ -1,0 +1,123 @@
+"""The door of the proof: what a shop must offer to be judged.
+
+An adapter says which requests a buyer sends and what the answers mean; it never sends what the
+buyers race with. So the caller may hold back the last byte of every request and release them all
+together. `rush.py` does that; `shops/` holds one adapter per shop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True)
+class Request:
+    """One HTTP request. The sender adds `Host` and `Content-Length`; `path` may hold a query."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+
+@dataclass(frozen=True)
+class Response:
+    """The shop's answer, read to its end. Header names are in lower case."""
+
+    status: int
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+
+@dataclass(frozen=True)
+class Sold:
+    """The shop said: this is your order. `order` is the id that its books use, too."""
+
+    order: str
+    units: int = 1
+
+
+@dataclass(frozen=True)
+class Refused:
+    """The shop said no, in its own words, and kept nothing."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """Neither: an error, a time-out, an answer that promises nothing."""
+
+    detail: str
+
+
+Outcome = Sold | Refused | Unknown
+
+
+class Level(StrEnum):
+    """What a shop can be judged on; an adapter declares the levels that it offers."""
+
+    STOCK = "stock"
+    REPEATS = "repeats"  # the same last step again gives the same order, not a second one
+    PAY = "pay"
+    CANCEL = "cancel"
+    REFUND = "refund"
+    EXPIRY = "expiry"
+    CARTS = "carts"
+    VOUCHERS = "vouchers"
+    MAILS = "mails"
+    LIMITS = "limits"
+    WINDOWS = "windows"
+
+
+@dataclass(frozen=True)
+class Books:
+    """What the shop itself says at rest: `orders` maps each order that holds stock to its units."""
+
+    total: int
+    available: int | None  # None where the shop keeps no such figure
+    orders: Mapping[str, int]
+
+
+Sale = str  # an id that only the adapter understands
+Buyer = Any  # whatever the adapter needs to act as one buyer: a token, cookies, a cart's id
+Send = Callable[[Request], Response]  # sends one request at once and waits for the answer
+
+
+class Shop(Protocol):
+    """One shop, as the proof sees it; `STOCK` needs these seven and nothing else."""
+
+    name: str
+    version: str
+    levels: frozenset[Level]
+
+    def open(self, units: int) -> Sale:
+        """Put `units` units of a new item on sale and return the sale's id."""
+        ...
+
+    def buyers(self, sale: Sale, count: int) -> Sequence[Buyer]:
+        """Make `count` buyers, each logged in as far as the shop requires."""
+        ...
+
+    def add_to_cart(self, sale: Sale, buyer: Buyer) -> Request | None:
+        """Return the first meeting point's request; None where the shop has no cart."""
+        ...
+
+    def prepare(self, sale: Sale, buyer: Buyer, send: Send) -> None:
+        """Take every step between the cart and the last step: address, delivery, payment."""
+        ...
+
+    def buy(self, sale: Sale, buyer: Buyer) -> Request:
+        """Return the last step's request, the second meeting point."""
+        ...
+
+    def outcome(self, sale: Sale, buyer: Buyer, response: Response) -> Outcome:
+        """Say what the answer to `buy` means, in the shop's own words."""
+        ...
+
+    def books(self, sale: Sale) -> Books:
+        """Read the shop's own books of this sale, with nothing under way."""
+        ...
