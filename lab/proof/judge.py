@@ -25,7 +25,7 @@ def judge(plan: Plan, sales: Sequence[int], files: RunFiles) -> Judged:
         return Judged(None, f"no final read: {error}")
     _write_ledger(sales, files)
     _write_deliveries(sales, files)
-    return judge_run(files, files.histories(), plan.of_run.properties)
+    return judge_run(files, files.histories(), plan.of_run.not_judged)
 
 
 def _write_ledger(sales: Sequence[int], files: RunFiles) -> None:

@@ -78,6 +78,7 @@ class Evidence:
         self.settled_ns = int(settled_seconds * 1e9)
         self.expiry_us = int(expiry_seconds * 1e6)
         self.refund_us = int(refund_seconds * 1e6)
+        self.is_final = False
         self.has_ledger = False
         self.has_deliveries = False
         self.has_faults = False
@@ -118,6 +119,7 @@ class Evidence:
         """Read a snapshot; number 0 is the final one. Raises `SnapshotError`."""
         header, rows = snapshots.read(path)
         if number == FINAL:
+            self.is_final = True
             self.follow_up = header.follow_up
         row = (number, header.taken_at, header.clock)
         self._database.execute("INSERT INTO snapshot VALUES (?, ?, ?)", row)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,9 +22,9 @@ class Judged(NamedTuple):
 
 
 def judge_run(
-    files: RunFiles, histories: Sequence[str | Path], properties: Sequence[str]
+    files: RunFiles, histories: Sequence[str | Path], not_judged: Mapping[str, str]
 ) -> Judged:
-    """Judge these properties of a run; never fails, but says why there is no verdict."""
+    """Judge a run but for these properties; never fails, but says why there is no verdict."""
     try:
         verdict = judge(
             histories,
@@ -34,7 +34,7 @@ def judge_run(
             deliveries=_existing(files.deliveries),
             terms=_existing(files.terms),
             faults=_existing(files.faults),
-            properties=properties,
+            not_judged=not_judged,
         )
     except UNREADABLE as error:
         return Judged(None, str(error))

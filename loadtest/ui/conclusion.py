@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import gevent
 
-from loadtest.report.headline import headline
+from loadtest.report.headline import headline, why_not
 from loadtest.ui.run import JUDGED, JUDGING_NOW, PageRun
 
 # Seconds between two looks at a run that is not judged yet.
@@ -29,6 +29,7 @@ def conclusion(run: PageRun) -> Iterator[str]:
     for each in verdict.get("properties", []):
         yield f"{each['id']:>4}  {each['verdict'].upper():<8}{each['name']}: {each['detail']}"
         yield from (f"{'':14}{example}" for example in each["evidence"][:EXAMPLES])
+    yield from why_not(verdict.get("not_judged", {}))
     reason = f": {run.reason}" if run.reason else ""
     counts = verdict.get("counts", {})
     yield " · ".join(headline(run.outcome, 0, counts, speed=None, faults=0)) + reason

@@ -77,6 +77,6 @@ class Plan:
             "title": run.title,
             "buyers": run.buyers,
             "repeat": run.repeat,
-            "properties": run.properties,
+            "not_judged": run.not_judged,
             "facts": facts,
         }
