@@ -8,7 +8,7 @@ from typing import Any
 
 from locust import User, constant
 
-from loadtest.run import RunImpossible
+from loadtest.address import RunImpossible
 from loadtest.scenarios import IMPATIENT, choose
 from loadtest.session import Session
 from loadtest.shopper import Shopper

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import os
 import threading
@@ -13,8 +12,8 @@ from http import HTTPStatus
 from itertools import count
 from pathlib import Path
 from random import Random
-from urllib.parse import urlsplit
 
+from loadtest.address import RunImpossible, address_of
 from loadtest.arrivals import Arrivals
 from loadtest.caller import Finished, Report
 from loadtest.client import Answer, Connection
@@ -27,8 +26,6 @@ from loadtest.shopper import Shopper
 from loadtest.tally import Tally
 from loadtest.tokens import MOST, leave_tokens
 
-# A load test is an attack on another company's shop: other hosts have to be named on purpose.
-ALLOWED_HOST = "LOADTEST_ALLOW_HOST"
 # Tokens fetched at once: few enough not to hold the shop up, enough to ask seldom.
 TOKENS_AT_ONCE = 500
 # A shop that is being broken or is busy answers nothing useful for a while: seconds until it is
@@ -47,30 +44,6 @@ Act = Callable[[Shopper, Random, float], None]
 # Steps from a buyer's place to the next user's and to the same user's next one. By these irrational
 # steps the places lie evenly, however many there are: also few buyers of a mix play all its parts.
 NEXT_USER, NEXT_TURN = 0.6180339887498949, 0.4142135623730951
-
-
-class RunImpossible(RuntimeError):
-    """The run cannot start; says why."""
-
-
-def address_of(url: str) -> tuple[str, int]:
-    """Host and port of the shop. Raises `RunImpossible` unless the host may be loaded."""
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    if parts.scheme != "http" or not host:
-        raise RunImpossible(f"the shop's address must look like http://127.0.0.1:8000, not {url!r}")
-    if not _loopback(host) and os.environ.get(ALLOWED_HOST) != host:
-        raise RunImpossible(
-            f"{host} is not this machine; set {ALLOWED_HOST}={host} if you may load it"
-        )
-    return host, parts.port or 80
-
-
-def _loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 class Tokens:

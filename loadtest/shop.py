@@ -1,8 +1,9 @@
 """The door of the proof: what a shop must offer to be judged.
 
-An adapter says which requests a buyer sends and what the answers mean; it never sends what the
-buyers race with. So the caller may hold back the last byte of every request and release them all
-together. `rush.py` does that; `shops/` holds one adapter per shop.
+An adapter is called with the shop's address (`Adapter("http://127.0.0.1:8000")`). It says which
+requests a buyer sends and what the answers mean; it never sends what the buyers race with. So the
+caller may hold back the last byte of every request and release them all together, as `rush/` does.
+`shops/` holds one adapter per shop.
 """
 
 from __future__ import annotations
@@ -82,6 +83,18 @@ class Books:
     orders: Mapping[str, int]
 
 
+class Declined(Exception):
+    """Raised by `prepare` where the shop turns a buyer away before the last step; says why."""
+
+
+@dataclass(frozen=True)
+class Bill:
+    """What one order cost its buyer, and what its contents cost, in minor units."""
+
+    paid: int
+    worth: int
+
+
 Sale = str  # an id that only the adapter understands
 Buyer = Any  # whatever the adapter needs to act as one buyer: a token, cookies, a cart's id
 Send = Callable[[Request], Response]  # sends one request at once and waits for the answer
@@ -120,4 +133,32 @@ class Shop(Protocol):
 
     def books(self, sale: Sale) -> Books:
         """Read the shop's own books of this sale, with nothing under way."""
+        ...
+
+
+class Vouchers(Protocol):
+    """What `Level.VOUCHERS` asks for as well: a code that may be used so many times and no more."""
+
+    def voucher(self, sale: Sale, uses: int) -> str:
+        """Make a voucher for this sale that `uses` orders may use."""
+        ...
+
+    def redeem(self, sale: Sale, buyer: Buyer, voucher: str) -> Request:
+        """Return the request that puts the voucher on the buyer's cart, sent after `prepare`."""
+        ...
+
+    def redeemed(self, sale: Sale, voucher: str) -> int:
+        """Return how many orders use it, by the shop's books."""
+        ...
+
+
+class Carts(Protocol):
+    """What `Level.CARTS` asks for as well: an order holds exactly what was paid for."""
+
+    def add_more(self, sale: Sale, buyer: Buyer) -> Request:
+        """Return the request that adds a unit; it races with the last step."""
+        ...
+
+    def bills(self, sale: Sale) -> Mapping[str, Bill]:
+        """Return what each order cost and what it holds is worth, by the shop's books."""
         ...

@@ -71,9 +71,11 @@ class Evidence:
         settled_seconds: float,
         expiry_seconds: float,
         refund_seconds: float,
+        allows_errors: bool = False,
     ) -> None:
         """What P13, P12, P16 and P14 ask for; see `judge`."""
         self.enough = dict(enough)
+        self.allows_errors = allows_errors
         self.recovery_ns = int(recovery_seconds * 1e9)
         self.settled_ns = int(settled_seconds * 1e9)
         self.expiry_us = int(expiry_seconds * 1e6)

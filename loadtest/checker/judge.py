@@ -31,6 +31,7 @@ def judge(
     settled_seconds: float = 3.0,
     expiry_seconds: float = 15.0,
     refund_seconds: float = 30.0,
+    allows_errors: bool = False,
 ) -> Verdict:
     """Judge one run.
 
@@ -43,6 +44,7 @@ def judge(
     what P13 asks for (`ok`, `sold_out`, `duplicate`, `info`); under faults at least one unknown
     answer too. `recovery_seconds` is what P12 allows from a fault's end to the first ok on a quick
     machine, `settled_seconds` the time from that ok on after which it counts bad answers.
+    `allows_errors` says that a server error is one more unknown answer, and the buyer asked again.
     `expiry_seconds` is what P16 allows from an order's deadline to its expiry, `refund_seconds`
     what P14 allows until money is back.
 
@@ -58,6 +60,7 @@ def judge(
         settled_seconds=settled_seconds,
         expiry_seconds=expiry_seconds,
         refund_seconds=refund_seconds,
+        allows_errors=allows_errors,
     ) as evidence:
         evidence.load_history([Path(path) for path in histories])
         if snapshot is not None:

@@ -51,7 +51,7 @@ class RunPlan:
     bed: str = ""
     fenced: bool = False
     mails: bool = True
-    levels: frozenset[Level] = frozenset(Level)
+    levels: frozenset[Level] = frozenset(Level) - {Level.VOUCHERS}
 
     @property
     def not_judged(self) -> dict[str, str]:

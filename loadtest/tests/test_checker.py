@@ -111,7 +111,7 @@ def test_what_is_missing_makes_its_property_unknown_and_the_whole_not_a_pass() -
         world.change(movement, token=0)
     verdict = judged(world, ledger=None, properties=list(PROPERTIES))
     unknown = {each.id for each in verdict.properties if each.verdict == UNKNOWN}
-    assert unknown == {"P9", "P11", "P12", "P14", "P17", "P18", "P21"}
+    assert unknown == {"P9", "P11", "P12", "P14", "P17", "P18", "P21", "P22", "P23"}
     assert verdict.verdict == UNKNOWN
 
 

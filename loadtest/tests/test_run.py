@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from loadtest import open_files
+from loadtest.address import ALLOWED_HOST, RunImpossible, address_of
 from loadtest.roles import CART_A, CART_B, roles_for
-from loadtest.run import ALLOWED_HOST, RunImpossible, address_of, find_sale
+from loadtest.run import find_sale
 from loadtest.sale import Sale, SaleUnusable
 from loadtest.scenarios import BEHAVIOURS, MIXES, choose, parse_weights
 from loadtest.tests.fake_shop import FakeShop, serving

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from loadtest.checker.properties.bills import PaidFor
 from loadtest.checker.properties.carts import AllOrNothing
 from loadtest.checker.properties.charges import AtMostOneCharge
 from loadtest.checker.properties.contract import AsPromised
@@ -20,6 +21,7 @@ from loadtest.checker.properties.refusals import NoPhantomRejection, RealTimeOrd
 from loadtest.checker.properties.stock import Bounds, Conservation, NoOversell
 from loadtest.checker.properties.truth import TrueAnswers
 from loadtest.checker.properties.vacuity import NotVacuous
+from loadtest.checker.properties.vouchers import VoucherLimit
 from loadtest.checker.properties.window import Window
 from loadtest.shop import Level
 
@@ -49,6 +51,8 @@ PROPERTIES: dict[str, Property] = {
         DeliveredMails(),
         TrueAnswers(),
         AsPromised(),
+        VoucherLimit(),
+        PaidFor(),
     )
 }
 

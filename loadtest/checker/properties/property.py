@@ -24,6 +24,7 @@ class Need(StrEnum):
     CARTS = "no buyer of this mix fills a cart"
     PEEPERS = "no buyer of this mix asks for another buyer's order"
     WALKERS = "no buyer of this mix has a sale to themselves"
+    BILLS = "no cart changes while it is being ordered"
     MAILS = "the mails are not received here"
 
 
