@@ -25,13 +25,13 @@ from locust.runners import MasterRunner, WorkerRunner
 from loadtest import open_files
 from loadtest.address import RunImpossible, address_of
 from loadtest.caller import Finished
-from loadtest.demo_shop import DemoShop, ShopRefused
 from loadtest.dispatch import MixDispatcher, goes_on
 from loadtest.fresh_sale import beside, open_beside, open_for_run
 from loadtest.options import FRESH, add_options
 from loadtest.roles import format_sales
 from loadtest.run import Run, find_sale
 from loadtest.scenarios import parse_weights
+from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
 from loadtest.tally import Tally
 from loadtest.ui.faults import NONE, offered
 from loadtest.ui.page import Page

@@ -25,10 +25,10 @@ from lab.proof.tally import Tally
 from lab.proof.testbed import Testbed
 from lab.stack.signals import leave_if_asked
 from loadtest.address import address_of
-from loadtest.demo_shop import DemoShop, ShopRefused
 from loadtest.faults import Fault
 from loadtest.orchestrator import Orchestrator, RunFiles, Schedule, ask_again, write_terms
 from loadtest.roles import MAIN, TIMED
+from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
 from shop.catalogue.sales import database_time
 
 LOOK = 0.5

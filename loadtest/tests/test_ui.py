@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from loadtest.checker import snapshot
-from loadtest.demo_shop import DemoShop, ShopRefused
 from loadtest.faults import FAULTS, Target
+from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
 from loadtest.tally import Tally
 from loadtest.ui import faults, runs, tab
 from loadtest.ui.conclusion import conclusion

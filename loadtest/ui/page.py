@@ -15,10 +15,10 @@ import gevent
 from locust.env import Environment
 
 from loadtest.address import RunImpossible, address_of
-from loadtest.demo_shop import DemoShop, ShopRefused
 from loadtest.fresh_sale import beside, main_terms, open_now
 from loadtest.options import FRESH
 from loadtest.roles import SaleTerms
+from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
 from loadtest.tally import Tally
 from loadtest.ui.conclusion import conclusion
 from loadtest.ui.faults import NONE

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import gevent
 
-from loadtest.demo_shop import DemoShop
+from loadtest.shops.flash_sale.demo import DemoShop
 from loadtest.tally import Tally
 from loadtest.ui.plan import Plan
 from loadtest.ui.run import IDLE, RUNNING, PageRun

@@ -13,7 +13,6 @@ from typing import Any
 from gevent.event import Event
 
 from loadtest.checker.snapshot import Terms
-from loadtest.demo_shop import DemoShop, ShopRefused
 from loadtest.orchestrator import (
     Books,
     Orchestrator,
@@ -26,6 +25,7 @@ from loadtest.orchestrator import (
     write_terms,
 )
 from loadtest.roles import TIMED
+from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
 from loadtest.ui.faults import FaultRun
 from loadtest.ui.plan import Plan
 from loadtest.ui.runs import RunFolder
