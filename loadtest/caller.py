@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from itertools import count
-from typing import NamedTuple
 
 from loadtest.client import Connection
+from loadtest.finished import Finished, Report, UnexpectedAnswer
 from loadtest.history import INFO, OK, Recorder, classify
 from loadtest.sale import Sale
 from loadtest.shop import Request
@@ -22,33 +22,6 @@ EXPECTED_REFUSALS = frozenset(
 EXPECTED_STATE_REFUSALS = 409
 # Calls whose answers show an order.
 SHOW_ORDER = frozenset({"order", "read", "payment", "cancel", "refund"})
-
-
-class Finished(NamedTuple):
-    """A call that is over, for Locust.
-
-    Attributes:
-        op: what was asked.
-        outcome: see `loadtest.history`.
-        name: with the answer, such as `order: sold_out`.
-        milliseconds: that it took.
-        length: of the answer's body, in bytes.
-        problem: what is wrong with the answer; None if a healthy shop may give it.
-    """
-
-    op: str
-    outcome: str
-    name: str
-    milliseconds: float
-    length: int
-    problem: Exception | None
-
-
-Report = Callable[[Finished], None]
-
-
-class UnexpectedAnswer(Exception):
-    """An answer that a healthy shop does not give."""
 
 
 class Caller:

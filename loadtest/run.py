@@ -14,8 +14,8 @@ from random import Random
 
 from loadtest.address import RunImpossible, address_of
 from loadtest.arrivals import Arrivals
-from loadtest.caller import Finished, Report
 from loadtest.client import Connection
+from loadtest.finished import Finished, Report
 from loadtest.history import Recorder
 from loadtest.known_orders import KnownOrders
 from loadtest.own_sales import OwnSales

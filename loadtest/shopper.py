@@ -7,9 +7,10 @@ from collections.abc import Callable, Collection, Mapping
 from random import Random
 from typing import TypedDict, Unpack
 
-from loadtest.caller import Caller, Report
+from loadtest.caller import Caller
 from loadtest.cart import Cart
 from loadtest.client import Connection
+from loadtest.finished import Report
 from loadtest.history import Recorder, classify
 from loadtest.known_orders import KnownOrders
 from loadtest.own_sales import OwnSales

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from loadtest.checker import FAIL, UNKNOWN, Need, Verdict, not_judged
+from loadtest.finished import Report
 from loadtest.history import Operation, Recorder, operations
 from loadtest.orchestrator import RunFiles, judge_run
 from loadtest.rush import books as final
@@ -20,7 +21,7 @@ ENOUGH = {Scene.STOCK: {"ok": 1, "contested": 1}}
 
 @dataclass(slots=True)
 class Round:
-    """What came of a round; `last` holds each buyer's last outcome."""
+    """What came of a round; `last` holds each buyer's last outcome, `folder` its files."""
 
     plan: Plan
     books: Books
@@ -28,6 +29,7 @@ class Round:
     verdict: Verdict | None
     reason: str
     calls: list[Operation]
+    folder: Path
     repeats: int = 0
 
     @property
@@ -56,13 +58,14 @@ class Round:
         return [each.id for each in findings if each.verdict == FAIL]
 
 
-def play(shop: Shop, plan: Plan, folder: Path) -> Round:
+def play(shop: Shop, plan: Plan, folder: Path, report: Report = lambda _: None) -> Round:
     """Play one round.
 
     Args:
         shop: the adapter.
         plan: of the round.
         folder: a new one for the history and the books.
+        report: called with every call that is over.
 
     Raises:
         CannotJudge: a step failed or took too long.
@@ -75,7 +78,7 @@ def play(shop: Shop, plan: Plan, folder: Path) -> Round:
     files = RunFiles(folder)
     recorder = Recorder(folder / "rush.jsonl")
     try:
-        played = Buyers(shop, plan, sale, buyers, recorder)
+        played = Buyers(shop, plan, sale, buyers, recorder, report)
         played.run()
         books = played.rest()
         extra = played.extra()
@@ -88,7 +91,10 @@ def play(shop: Shop, plan: Plan, folder: Path) -> Round:
         allows_errors=True,
     )
     calls = list(operations(*files.histories()))
-    return Round(plan, books, played.last, judged.verdict, judged.reason, calls, played.repeats)
+    return Round(
+        *(plan, books, played.last, judged.verdict, judged.reason, calls, folder),
+        repeats=played.repeats,
+    )
 
 
 def _not_judged(shop: Shop, scene: Scene, books: Books) -> dict[str, str]:
