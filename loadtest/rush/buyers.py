@@ -79,18 +79,6 @@ class Buyers:
                 time.sleep(PAUSE)
             self._buy(asking, attempt)
 
-    def rest(self) -> Books:
-        """Read the books until they no longer change."""
-        before: Books | None = None
-        give_up = time.monotonic() + STEP
-        while time.monotonic() < give_up:
-            now = within(STEP, "reading the books", lambda: self.shop.books(self.sale))
-            if now == before:
-                return now
-            before = now
-            time.sleep(PAUSE)
-        raise CannotJudge(f"the books still change after {STEP:g} s")
-
     def told(self, books: Books) -> final.Told:
         """What the buyers were told. Raises `CannotJudge` if the books use other ids."""
         if self._sold and not set(self._sold) & set(books.orders):

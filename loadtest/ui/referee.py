@@ -42,7 +42,7 @@ class Referee:
         """Follow a run from now on; return the folder for its history."""
         folder = self.runs.new()
         self.run = PageRun(plan, shop, folder)
-        self.run.plan()
+        self.run.open()
         gevent.spawn(self.run.conduct)
         return folder
 

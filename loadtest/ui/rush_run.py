@@ -8,11 +8,11 @@ from typing import Any
 
 from loadtest.checker import FAIL, PROPERTIES, UNKNOWN
 from loadtest.finished import Report
-from loadtest.orchestrator import RunFiles, write_report
 from loadtest.report import Story
 from loadtest.rush import RushResult, rush_shop
 from loadtest.rush.result import history, summary
 from loadtest.shop import Shop
+from loadtest.steps import RunFiles, write_report
 from loadtest.ui.run import JUDGED, RUNNING
 from loadtest.ui.runs import RunFolder
 
