@@ -69,7 +69,7 @@ class Tokens:
         answer = _ask_again(self._address, wanted, timeout=60.0, was_there=True)
         if not answer.tokens:
             raise RunImpossible(
-                f"the shop gives no buyers ({answer.status} {answer.code}); has it SHOP_DEMO=1?"
+                f"the shop gives no buyers ({answer.status} {answer.code}); {requests.MAKES_BUYERS}"
             )
         return answer.tokens
 

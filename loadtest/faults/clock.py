@@ -46,7 +46,9 @@ class ClockStepped(Fault):
     def _ahead(self) -> float:
         """Return the seconds by which a worker's clock is ahead; 0 if none answers now."""
         try:
-            with urllib.request.urlopen(f"{self.target.web}/healthz", timeout=5) as answer:
+            with urllib.request.urlopen(
+                self.target.web + requests.HEALTH.path, timeout=5
+            ) as answer:
                 date = parsedate_to_datetime(answer.headers["Date"])
         except OSError:
             return 0.0

@@ -9,8 +9,13 @@ from loadtest.purchases import Part, Purchase
 from loadtest.shop import Request
 
 HOME = Request("GET", "/")
+HEALTH = Request("GET", "/healthz")
 ORDERS_PAGE = Request("GET", "/orders/")
 SIGN_IN = Request("POST", "/api/v1/demo/sessions")
+
+
+MAKES_BUYERS = "has it SHOP_DEMO=1?"
+"""What to ask where the shop makes no buyers."""
 
 
 def headers(token: str, *, key: str = "", cookie: str = "", body: bool = False) -> dict[str, str]:
