@@ -15,7 +15,7 @@ from locust import events
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from loadtest import scenarios
-from loadtest.buyer import Buyer
+from loadtest.buyer import Buyer, Rusher
 from loadtest.session import attach
 
 attach(events)
@@ -137,7 +137,5 @@ class Visitor(Buyer):
     tasks = {scenarios.browse: 1}
 
 
-class Adapted(Buyer):
+class Adapted(Rusher):
     """Buyers of a shop that has an adapter (`--shop path.to:Adapter`); what they do, it says."""
-
-    tasks = {scenarios.buy_once: 1}

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from random import Random
-from typing import Any
 
 import gevent
 
@@ -27,8 +24,6 @@ class RushLoad:
         everyone_is_here: set when all users have started.
     """
 
-    weights: dict[str, int] = {}
-
     def __init__(self, rush: RushRun, run: str, report: Report) -> None:
         self.tally = Tally(run)
         self.everyone_is_here = threading.Event()
@@ -36,7 +31,7 @@ class RushLoad:
         self._over = threading.Event()
         self._greenlet = gevent.spawn(self._play)
 
-    def live(self, act: Callable[[Any, Random, float], None], *, scheduled: bool) -> None:
+    def wait(self) -> None:
         """Be one of the buyers, until the rush is over."""
         self._over.wait()
         self.tally.finished += 1

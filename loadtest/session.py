@@ -89,10 +89,17 @@ class Session:
         return session
 
     @property
-    def running(self) -> Run | RushLoad:
+    def running(self) -> Run:
         """This process's part of the current run. Raises `RunImpossible` if there is none."""
-        if self.run is None:
+        if not isinstance(self.run, Run):
             raise RunImpossible("the run has ended; start a new one")
+        return self.run
+
+    @property
+    def rushing(self) -> RushLoad:
+        """The current rush. Raises `RunImpossible` if there is none."""
+        if not isinstance(self.run, RushLoad):
+            raise RunImpossible("the rush has ended; start a new one")
         return self.run
 
     def give_up(self, error: Exception) -> NoReturn:
