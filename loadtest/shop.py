@@ -16,7 +16,10 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True)
 class Request:
-    """One HTTP request. The sender adds `Host` and `Content-Length`; `path` may hold a query."""
+    """One HTTP request; `path` may hold a query.
+
+    The sender adds `Content-Length`, `Connection: close`, and a `Host` unless there is one.
+    """
 
     method: str
     path: str
@@ -76,10 +79,14 @@ class Level(StrEnum):
 
 @dataclass(frozen=True)
 class Books:
-    """What the shop itself says at rest: `orders` maps each order that holds stock to its units."""
+    """What the shop itself says at rest: `orders` maps each order that holds stock to its units.
+
+    `available` is what the shop would still sell. It is None where the shop keeps no such figure or
+    where carts hold units that are in no order: it cannot disagree with the orders then.
+    """
 
     total: int
-    available: int | None  # None where the shop keeps no such figure
+    available: int | None
     orders: Mapping[str, int]
 
 

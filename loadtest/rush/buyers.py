@@ -40,7 +40,7 @@ ATTEMPTS = 4
 """How often a buyer presses the button while the answers are unknown, as in a browser."""
 
 PAUSE = 0.3
-"""Seconds before a buyer asks again, and between two looks at the books."""
+"""Seconds before a buyer asks again."""
 
 DOUBLE = 3
 """Where a shop knows repeats, every third buyer clicks twice."""

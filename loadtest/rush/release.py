@@ -98,7 +98,7 @@ def send(address: Address, request: Request, timeout: float = 20.0) -> Response:
 
 def _bytes(address: Address, request: Request) -> bytes:
     headers = {**request.headers, "Connection": "close"}
-    host = f"{address[0]}:{address[1]}"
+    host = headers.pop("Host", f"{address[0]}:{address[1]}")
     return framing.request_bytes(
         request.method, request.path, host, headers=headers, body=request.body
     )

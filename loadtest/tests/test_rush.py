@@ -131,6 +131,25 @@ def test_last_bytes_follow_when_all_the_others_have_arrived() -> None:
     assert answers == [Response(200, {"set-cookie": "a\nb"}, b"fine")] * 5
 
 
+def test_an_adapter_may_name_another_host_than_the_address() -> None:
+    heard = b""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            nonlocal heard
+            connected, _ = listener.accept()
+            heard = connected.recv(1000)
+            connected.close()
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        request = Request("GET", "/", {"Host": "shop.example"})
+        together(listener.getsockname(), [request], release=Release.PLAIN, timeout=10)
+        thread.join()
+    assert heard.count(b"Host: ") == 1
+    assert b"Host: shop.example\r\n" in heard
+
+
 @pytest.mark.parametrize("release", Release)
 def test_a_server_that_never_answers_and_one_that_is_not_there(release: Release) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
