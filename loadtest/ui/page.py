@@ -60,7 +60,8 @@ class Page:
         if environment.web_ui is not None:
             base = (options.web_base_path or "").rstrip("/")
             install(environment.web_ui, self._referee, self.open_sale, base)
-            gevent.spawn(self._learn_strategies)
+            if not options.shop:
+                gevent.spawn(self._learn_strategies)
 
     def cannot_start(self, problem: str) -> None:
         """Record why a run could not start, until the next one."""
@@ -115,7 +116,10 @@ class Page:
 
         Raises `ShopRefused` or `RunImpossible`.
         """
-        options, shop = self._options, DemoShop(self._address)
+        options = self._options
+        if options.shop:
+            raise RunImpossible("A rush opens a sale of its own for each round: start it.")
+        shop = DemoShop(self._address)
         options.sale, options.others = FRESH, ""
         options.opened = open_now(shop, options)
         self._opened = main_terms(options), options.opened
