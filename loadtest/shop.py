@@ -44,9 +44,14 @@ class Sold:
     units: int = 1
 
 
+SOLD_OUT = "sold_out"
+"""The reason of a refusal that says: no unit is left, and nothing else. An adapter that can tell
+this from other refusals is judged by whether it was true (P7, P8)."""
+
+
 @dataclass(frozen=True)
 class Refused:
-    """The shop said no, in its own words, and kept nothing."""
+    """The shop said no, in its own words or with `SOLD_OUT`, and kept nothing."""
 
     reason: str
 

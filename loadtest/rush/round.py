@@ -16,7 +16,7 @@ from loadtest.rush import books as final
 from loadtest.rush.buyers import STEP, Buyers
 from loadtest.rush.limits import CannotJudge, within
 from loadtest.rush.plan import Plan, Scene
-from loadtest.shop import Books, Level, Outcome, Refused, Shop, Sold, Unknown
+from loadtest.shop import SOLD_OUT, Books, Level, Outcome, Refused, Shop, Sold, Unknown
 from loadtest.steps import RunFiles, judge_run
 
 ENOUGH = {Scene.STOCK: {"ok": 1, "contested": 1}}
@@ -133,7 +133,7 @@ class _Conductor(Conductor):
         """Compare every answer with the books."""
         plan, books, histories = self._plan, self._books, self.histories()
         judged = judge_run(
-            *(self.files, histories, _not_judged(self._shop, plan.scene, books)),
+            *(self.files, histories, self._not_judged()),
             enough=ENOUGH.get(plan.scene, {"ok": 1}),
             allows_errors=True,
         )
@@ -143,16 +143,22 @@ class _Conductor(Conductor):
             repeats=self._buyers.repeats,
         )
 
-
-def _not_judged(shop: Shop, scene: Scene, books: Books) -> dict[str, str]:
-    """The properties that this round says nothing about, and why not."""
-    tried = {Level.STOCK, Level.REPEATS} | {Level(scene.value)}
-    reasons = not_judged(shop.levels, [Need.BILLS] if scene is Scene.CARTS else [])
-    others = not_judged(shop.levels & tried, list(Need))
-    reasons = {each: reasons.get(each, "this round does not try it") for each in others} | reasons
-    if books.available is None:
-        reasons["P2"] = "the shop keeps no figure of what is left"
-    if scene is Scene.CARTS:
-        # An answer need not say whether the unit that was added meanwhile is in the order.
-        reasons |= dict.fromkeys(("P3", "P6"), "carts change while they are ordered")
-    return reasons
+    def _not_judged(self) -> dict[str, str]:
+        """The properties that this round says nothing about, and why not."""
+        levels, scene = self._shop.levels, self._plan.scene
+        tried = {Level.STOCK, Level.REPEATS, Level(scene.value)}
+        has = [Need.BILLS] if scene is Scene.CARTS else []
+        if Refused(SOLD_OUT) in self._buyers.last:
+            has.append(Need.SOLD_OUT)
+        reasons = not_judged(levels, has)
+        others = not_judged(levels & tried, list(Need))
+        reasons = {
+            each: reasons.get(each, "this round does not try it") for each in others
+        } | reasons
+        if self._books.available is None:
+            # What is left is then only what the orders leave.
+            reasons["P2"] = "the shop keeps no figure of what is left"
+        if scene is Scene.CARTS:
+            # An answer need not say whether the unit that was added meanwhile is in the order.
+            reasons |= dict.fromkeys(("P3", "P6"), "carts change while they are ordered")
+        return reasons

@@ -57,7 +57,8 @@ class RunPlan:
     def not_judged(self) -> dict[str, str]:
         """The properties that such a run says nothing about, and why not."""
         has = {
-            Need.CODES: True,
+            Need.SOLD_OUT: True,
+            Need.PROMISES: True,
             Need.FENCING: self.fenced,
             Need.FAULTS: bool(self.faults),
             Need.CARTS: self.mix in WITH_CARTS,

@@ -18,7 +18,19 @@ from loadtest.address import RunImpossible
 from loadtest.rush import Release, RushResult, rush_shop, together
 from loadtest.rush import buyers as rush_buyers
 from loadtest.rush.__main__ import main
-from loadtest.shop import Books, Declined, Level, Outcome, Request, Response, Send, Shop, Unknown
+from loadtest.shop import (
+    SOLD_OUT,
+    Books,
+    Declined,
+    Level,
+    Outcome,
+    Refused,
+    Request,
+    Response,
+    Send,
+    Shop,
+    Unknown,
+)
 from loadtest.shops import load
 from loadtest.shops.unguarded import Adapter, Server
 
@@ -259,6 +271,33 @@ def test_buyers_ask_again_after_an_error_and_what_they_were_not_told_is_no_phant
     [played] = result.rounds
     assert (played.repeats, played.sold) == (30, 5)
     assert judged(result)["P4"] == judged(result)["P6"] == "pass"
+
+
+class SaysSoldOut(StockOnly):
+    """Tells refusals for want of stock from others."""
+
+    def outcome(self, sale: str, buyer: str, response: Response) -> Outcome:
+        outcome = super().outcome(sale, buyer, response)
+        return Refused(SOLD_OUT) if isinstance(outcome, Refused) else outcome
+
+
+class SaysSoldOutTooEarly(SaysSoldOut):
+    """Opens a unit more than it says that it will sell, which nobody gets."""
+
+    def books(self, sale: str) -> Books:
+        books = super().books(sale)
+        return replace(books, total=books.total + 1, available=1)
+
+
+@pytest.mark.parametrize(
+    ("adapter", "verdict"), [(SaysSoldOut, "pass"), (SaysSoldOutTooEarly, "fail")]
+)
+def test_a_shop_that_says_sold_out_is_held_to_it(
+    adapter: type[Adapter], verdict: str, guarded: str
+) -> None:
+    result = rush(adapter(guarded), guarded, shrink=False)
+    assert judged(result)["P7"] == verdict
+    assert judged(result)["P2"] == judged(result)["P8"] == "pass"
 
 
 class TurnsAway(StockOnly):

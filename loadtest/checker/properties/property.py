@@ -18,7 +18,8 @@ SHOWN = 10
 class Need(StrEnum):
     """What a run must have for some properties; the value says why there is no verdict without."""
 
-    CODES = "the shop's refusals do not say “sold out” and nothing else"
+    SOLD_OUT = "no refusal says “sold out” and nothing else"
+    PROMISES = "what the shop's answers promise is not known here"
     FENCING = "the strategy has no fencing token"
     FAULTS = "no fault is injected"
     CARTS = "no buyer of this mix fills a cart"

@@ -37,7 +37,7 @@ class NoPhantomRejection(Property):
     """Every `sold_out` was justified, and no unit is left over after a refusal."""
 
     id, name, level = "P7", "no phantom rejection", Level.STOCK
-    needs = Need.CODES
+    needs = Need.SOLD_OUT
     asks = "“Sold out” was true whenever a buyer was told so, and no unit was left behind."
     fails = "a stale sold-out hint; units stranded in a cache"
     planted = "refused while there was stock"
@@ -123,7 +123,7 @@ class RealTimeOrder(Property):
     """Nothing sold after it was sold out, unless it came back; orders readable at once."""
 
     id, name, level = "P8", "real-time order", Level.STOCK
-    needs = Need.CODES
+    needs = Need.SOLD_OUT
     asks = "A sold-out sale stayed sold out; orders were readable at once and only went forward."
     fails = "reads from a stale copy"
     planted = "served after sold out"

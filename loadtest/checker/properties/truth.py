@@ -49,7 +49,7 @@ class TrueAnswers(Property):
     """
 
     id, name, level = "P20", "true answers", Level.STOCK
-    needs = Need.CODES
+    needs = Need.PROMISES
     asks = "What answers said was so; no refusal hid an order, and no invalid request was granted."
     fails = "“busy” after the commit; a limit that was not reached; a purchase without a key"
     planted = "busy after the commit"
