@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from loadtest.checker import FaultLogError, HistoryError, SnapshotError, Verdict, judge
-from loadtest.orchestrator.files import RunFiles
 from loadtest.replay import ServedError
+from loadtest.steps.files import RunFiles
 
 # Evidence that cannot be read leaves the verdict unknown.
 UNREADABLE = (HistoryError, SnapshotError, FaultLogError, ServedError, OSError)
@@ -22,9 +22,16 @@ class Judged(NamedTuple):
 
 
 def judge_run(
-    files: RunFiles, histories: Sequence[str | Path], properties: Sequence[str]
+    files: RunFiles, histories: Sequence[str | Path], not_judged: Mapping[str, str], **more: Any
 ) -> Judged:
-    """Judge these properties of a run; never fails, but says why there is no verdict."""
+    """Judge a run but for these properties; never fails, but says why there is no verdict.
+
+    Args:
+        files: of the run.
+        histories: of its buyers.
+        not_judged: the properties that it says nothing about, and why not.
+        more: further arguments of the checker's `judge`.
+    """
     try:
         verdict = judge(
             histories,
@@ -34,7 +41,8 @@ def judge_run(
             deliveries=_existing(files.deliveries),
             terms=_existing(files.terms),
             faults=_existing(files.faults),
-            properties=properties,
+            not_judged=not_judged,
+            **more,
         )
     except UNREADABLE as error:
         return Judged(None, str(error))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from loadtest.checker import NAMES
+from loadtest.checker import Need, not_judged
 from loadtest.faults import FAULTS
+from loadtest.shop import Level
 
 # Mixes whose buyers fill carts, ask for orders of others, and have sales to themselves.
 WITH_CARTS = frozenset({"carts", "all"})
@@ -33,6 +34,7 @@ class RunPlan:
         bed: name of the test bed; empty: all is on one machine.
         fenced: whether the strategy uses fencing tokens.
         mails: whether the mails that the shop sends are received.
+        levels: that the shop offers.
     """
 
     strategy: str
@@ -49,19 +51,22 @@ class RunPlan:
     bed: str = ""
     fenced: bool = False
     mails: bool = True
+    levels: frozenset[Level] = frozenset(Level) - {Level.VOUCHERS}
 
     @property
-    def properties(self) -> list[str]:
-        """The properties that such a run can show."""
-        applies = {
-            "P9": self.fenced,
-            "P12": bool(self.faults),
-            "P17": self.mix in WITH_CARTS,
-            "P18": self.mix in WITH_PEEPERS,
-            "P19": self.mails,
-            "P21": self.mix in WITH_WALKERS,
+    def not_judged(self) -> dict[str, str]:
+        """The properties that such a run says nothing about, and why not."""
+        has = {
+            Need.SOLD_OUT: True,
+            Need.PROMISES: True,
+            Need.FENCING: self.fenced,
+            Need.FAULTS: bool(self.faults),
+            Need.CARTS: self.mix in WITH_CARTS,
+            Need.PEEPERS: self.mix in WITH_PEEPERS,
+            Need.MAILS: self.mails,
+            Need.WALKERS: self.mix in WITH_WALKERS,
         }
-        return [each for each in NAMES if applies.get(each, True)]
+        return not_judged(self.levels, [need for need, there in has.items() if there])
 
     @property
     def title(self) -> str:
