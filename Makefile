@@ -6,7 +6,7 @@ ARGS ?=
 # manage.py looks for its packages in VENV.
 export VENV
 
-.PHONY: help demo test prove duel bench compare bench-locks scaling soak mutants lint format types audit walk site messages packages chart reset lock clean
+.PHONY: help demo test prove prove-shop duel bench compare bench-locks scaling soak mutants lint format types audit walk site messages packages chart reset lock clean
 
 help:  ## list the targets
 	@$(PYTHON) -c 'import re; [print(f"  make {name:12} {text}") for name, text in re.findall("^([a-z-]+):.*## (.*)", open("Makefile").read(), re.M)]'
@@ -40,6 +40,9 @@ test: $(VENV)/.dev  ## install the environment and run the tests (ARGS=--long: a
 
 prove: $(VENV)/.run  ## run a sale under load and judge it
 	@$(BIN)/python manage.py prove $(ARGS)
+
+prove-shop: $(VENV)/.run  ## install a real shop, rush and judge it: SHOP=oscar (docs/shops.md)
+	@$(BIN)/python manage.py prove_shop $(SHOP) $(ARGS)
 
 duel: $(VENV)/.run  ## let two strategies sell to the same buyers
 	@$(BIN)/python manage.py duel $(ARGS)

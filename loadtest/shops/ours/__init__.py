@@ -1,0 +1,1 @@
+"""This project's shop, as a shop to be judged."""
