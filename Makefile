@@ -87,9 +87,9 @@ audit: $(VENV)/.ci  ## look for secrets and for known vulnerabilities
 site: $(VENV)/.ci  ## build the documentation's site, which the demo serves
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-packages: $(VENV)/.dev  ## build the packages of locking and inventory into dist/
+packages: $(VENV)/.dev  ## build the packages of locking, inventory and loadtest into dist/
 	@rm -rf dist
-	@for name in locking inventory; do $(BIN)/uv build -q packaging/$$name -o dist || exit; done
+	@for name in locking inventory loadtest; do $(BIN)/uv build -q packaging/$$name -o dist || exit; done
 
 chart: $(VENV)/.ci  ## render the Helm chart and check it against the schemas
 	@$(BIN)/python .ci/check_chart.py

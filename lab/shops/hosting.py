@@ -23,7 +23,7 @@ from lab import environment
 from lab.stack import postgres
 from lab.stack.embedded import EmbeddedServers
 from lab.stack.errors import StackError
-from lab.stack.folder import kept_secret, make_folder
+from lab.stack.folder import alone, kept_secret, make_folder
 from lab.stack.ports import next_free, release
 from lab.stack.signals import shielded
 from lab.stack.supervisor import Program, Supervisor
@@ -80,15 +80,24 @@ def hosted(
     Raises:
         StackError: a step failed or took too long; with its last lines.
     """
-    setup = setup_of(name)
-    folder = make_folder(environment.data_folder() / "shops" / name)
-    if lack := missing(setup):
+    if lack := missing(setup_of(name)):
         raise StackError(f"{name} is left out: {lack}.")
-    if not _is_kept(folder, name):
-        _empty(folder, name)
-    servers = EmbeddedServers(folder / "servers")
-    port = next_free(FIRST_PORT)
-    supervisor = Supervisor(folder / "run")
+    folder = make_folder(environment.data_folder() / "shops" / name)
+    with alone(folder / "command.lock") as free:
+        if not free:
+            raise StackError(f"{name} is in use by another command.")
+        if not _is_kept(folder, name):
+            _empty(folder)
+        with _served(name, folder, workers, row, tell) as served:
+            yield served
+
+
+@contextmanager
+def _served(
+    name: str, folder: Path, workers: int, row: str, tell: Callable[[str], None]
+) -> Iterator[tuple[str, Mapping[str, str]]]:
+    setup, servers = setup_of(name), EmbeddedServers(folder / "servers")
+    port, supervisor = next_free(FIRST_PORT), Supervisor(folder / "run")
     try:
         tell("starting its database")
         urls = servers.attach()
@@ -147,14 +156,13 @@ def _is_kept(folder: Path, name: str) -> bool:
     return same and setup_of(name).folder != "{repository}"
 
 
-def _empty(folder: Path, name: str) -> None:
-    with EmbeddedServers(folder / "servers").unused() as unused:
-        if not unused:
-            raise StackError(f"{name} is in use by another command.")
+def _empty(folder: Path) -> None:
+    """Delete what another description of the shop has left behind."""
+    EmbeddedServers(folder / "servers").supervisor.stop()
     for path in folder.iterdir():
         if path.is_dir():
             shutil.rmtree(path)
-        elif path.name != "description":
+        elif path.name not in {"description", "command.lock"}:
             path.unlink()
 
 

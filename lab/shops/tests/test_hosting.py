@@ -13,6 +13,7 @@ from lab import environment
 from lab.shops import hosting
 from lab.stack import leftovers
 from lab.stack.errors import StackError
+from lab.stack.folder import alone, make_folder
 from lab.stack.private import private_folder
 from loadtest.shops.setup import Setup
 
@@ -64,6 +65,14 @@ def test_a_server_that_ends_at_once_is_shown_with_its_last_lines(
     with pytest.raises(StackError, match="port in use"):
         host([])
     assert leftovers.find(folder) == []
+
+
+def test_a_shop_is_hosted_once_at_a_time(monkeypatch: pytest.MonkeyPatch, folder: Path):
+    shop_of(Setup(serve={}), monkeypatch, folder)
+    with alone(make_folder(folder / "shops" / "flask_example") / "command.lock") as free:
+        assert free
+        with pytest.raises(StackError, match="in use by another command"):
+            host([])
 
 
 @pytest.mark.parametrize("version", ["", "v18.1.0"])
