@@ -50,7 +50,7 @@ CONNECTION_REFUSED = "connection_refused"
 
 FAILED_STATUSES = frozenset({400, 401, 403, 404, 409, 410, 422, 429})
 
-# How a client is named that repeats a buyer's call when the load has ended (orchestrator/again.py).
+# How a client is named that repeats a buyer's call when the load has ended (steps/again.py).
 AGAIN = "again."
 
 # Beyond every clock reading: the end of a call that was never answered.

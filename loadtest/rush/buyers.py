@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import cast
 
+from loadtest.finished import Finished, Report, UnexpectedAnswer
 from loadtest.history import CONNECTION_REFUSED, INFO, OK, Recorder
 from loadtest.history import FAIL as REFUSED
 from loadtest.rush import books as final
@@ -54,6 +55,7 @@ class Buyers:
     sale: str
     buyers: Sequence[Buyer]
     recorder: Recorder
+    report: Report
     last: list[Outcome] = field(default_factory=list)
     repeats: int = 0
     _sold: dict[str, final.Asked] = field(default_factory=dict)
@@ -76,18 +78,6 @@ class Buyers:
                 self.repeats += len(asking)
                 time.sleep(PAUSE)
             self._buy(asking, attempt)
-
-    def rest(self) -> Books:
-        """Read the books until they no longer change."""
-        before: Books | None = None
-        give_up = time.monotonic() + STEP
-        while time.monotonic() < give_up:
-            now = within(STEP, "reading the books", lambda: self.shop.books(self.sale))
-            if now == before:
-                return now
-            before = now
-            time.sleep(PAUSE)
-        raise CannotJudge(f"the books still change after {STEP:g} s")
 
     def told(self, books: Books) -> final.Told:
         """What the buyers were told. Raises `CannotJudge` if the books use other ids."""
@@ -141,6 +131,7 @@ class Buyers:
             self.recorder.complete(
                 names[index], op, status=status, code=reply.problem, outcome=known
             )
+            self._tell(op, known, reply, reply.problem)
 
         self._together([each for _, each in calls], ended)
 
@@ -208,16 +199,33 @@ class Buyers:
         match outcome:
             case Sold():
                 end(order=outcome.order, outcome=OK, quantity=outcome.units)
+                self._tell("order", OK, reply, "")
                 self._sold.setdefault(outcome.order, asked)
                 self._open.pop(key, None)
             case Refused():
                 end(code=outcome.reason, outcome=REFUSED)
+                self._tell("order", REFUSED, reply, outcome.reason)
             case Unknown():
                 end(code=outcome.detail, outcome=INFO)
+                self._tell("order", INFO, reply, outcome.detail)
                 if all(each.key != key for each in self._sold.values()):
                     self._open[key] = asked
         if not isinstance(self.last[number], Sold):
             self.last[number] = outcome
+
+    def _tell(self, op: str, outcome: str, reply: Reply, said: str) -> None:
+        answer = reply.response
+        status = str(answer.status) if answer else ""
+        self.report(
+            Finished(
+                op,
+                outcome,
+                f"{op}: {said or status}",
+                (reply.end - reply.start) / 1e6,
+                len(answer.body) if answer else 0,
+                UnexpectedAnswer(f"{status} {said}".strip()) if outcome == INFO else None,
+            )
+        )
 
     def _outcome(self, number: int, reply: Reply) -> Outcome:
         if reply.response is None:

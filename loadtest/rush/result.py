@@ -87,7 +87,7 @@ class RushResult:
         reasons: dict[str, str] = {}
         for each in self.rounds:
             reasons |= each.verdict.not_judged if each.verdict else {}
-        return {identity: why for identity, why in reasons.items() if identity not in judged}
+        return {each: reasons[each] for each in PROPERTIES if each in reasons.keys() - judged}
 
     def to_json(self) -> dict[str, Any]:
         """Return the result for programs."""

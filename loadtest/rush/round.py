@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from loadtest import steps
 from loadtest.checker import FAIL, UNKNOWN, Need, Verdict, not_judged
+from loadtest.conduct import Conductor
+from loadtest.finished import Report
 from loadtest.history import Operation, Recorder, operations
-from loadtest.orchestrator import RunFiles, judge_run
 from loadtest.rush import books as final
-from loadtest.rush.buyers import STEP, Buyers
+from loadtest.rush.buyers import PAUSE, STEP, Buyers
 from loadtest.rush.limits import CannotJudge, within
 from loadtest.rush.plan import Plan, Scene
 from loadtest.shop import Books, Level, Outcome, Refused, Shop, Sold, Unknown
+from loadtest.steps import RunFiles, judge_run
 
 ENOUGH = {Scene.STOCK: {"ok": 1, "contested": 1}}
 """What a round must have seen: units sold and, where there are few, buyers refused or none left."""
@@ -20,7 +25,7 @@ ENOUGH = {Scene.STOCK: {"ok": 1, "contested": 1}}
 
 @dataclass(slots=True)
 class Round:
-    """What came of a round; `last` holds each buyer's last outcome."""
+    """What came of a round; `last` holds each buyer's last outcome, `folder` its files."""
 
     plan: Plan
     books: Books
@@ -28,6 +33,7 @@ class Round:
     verdict: Verdict | None
     reason: str
     calls: list[Operation]
+    folder: Path
     repeats: int = 0
 
     @property
@@ -56,39 +62,83 @@ class Round:
         return [each.id for each in findings if each.verdict == FAIL]
 
 
-def play(shop: Shop, plan: Plan, folder: Path) -> Round:
+def play(shop: Shop, plan: Plan, folder: Path, report: Report = lambda _: None) -> Round:
     """Play one round.
 
     Args:
         shop: the adapter.
         plan: of the round.
         folder: a new one for the history and the books.
+        report: called with every call that is over.
 
     Raises:
         CannotJudge: a step failed or took too long.
     """
-    stock = plan.scene.units(plan.units, plan.buyers)
-    sale = within(STEP, "opening a sale", lambda: shop.open(stock))
-    buyers = within(STEP, "making buyers", lambda: list(shop.buyers(sale, plan.buyers)))
-    if len(buyers) < plan.buyers:
-        raise CannotJudge(f"the shop made {len(buyers)} of {plan.buyers} buyers")
-    files = RunFiles(folder)
-    recorder = Recorder(folder / "rush.jsonl")
-    try:
-        played = Buyers(shop, plan, sale, buyers, recorder)
-        played.run()
-        books = played.rest()
-        extra = played.extra()
-    finally:
-        recorder.close()
-    final.write(files.final, sale, books, played.told(books), extra)
-    judged = judge_run(
-        *(files, files.histories(), _not_judged(shop, plan.scene, books)),
-        enough=ENOUGH.get(plan.scene, {"ok": 1}),
-        allows_errors=True,
-    )
-    calls = list(operations(*files.histories()))
-    return Round(plan, books, played.last, judged.verdict, judged.reason, calls, played.repeats)
+    conductor = _Conductor(shop, plan, folder, report)
+    conductor.run()
+    return conductor.round
+
+
+class _Conductor(Conductor):
+    """One round, step by step; after `run`, its `round` is there."""
+
+    round: Round
+    patience, pause = STEP, PAUSE
+
+    def __init__(self, shop: Shop, plan: Plan, folder: Path, report: Report) -> None:
+        self._shop, self._plan, self._report_call = shop, plan, report
+        self.files = RunFiles(folder)
+
+    def open(self) -> None:
+        """Open a sale, and make its buyers."""
+        shop, plan = self._shop, self._plan
+        stock = plan.scene.units(plan.units, plan.buyers)
+        sale = within(STEP, "opening a sale", lambda: shop.open(stock))
+        buyers = within(STEP, "making buyers", lambda: list(shop.buyers(sale, plan.buyers)))
+        if len(buyers) < plan.buyers:
+            raise CannotJudge(f"the shop made {len(buyers)} of {plan.buyers} buyers")
+        recorder = Recorder(self.files.path / "rush.jsonl")
+        self._buyers = Buyers(shop, plan, sale, buyers, recorder, self._report_call)
+
+    @contextmanager
+    def load(self) -> Iterator[None]:
+        """Let the buyers meet."""
+        try:
+            self._buyers.run()
+            yield
+        finally:
+            self._buyers.recorder.close()
+
+    def rest(self) -> bool:
+        """Wait until the books do not change. Raises `CannotJudge` if they still do."""
+        if not super().rest():
+            raise CannotJudge(f"the books still change after {STEP:g} s")
+        return True
+
+    def books(self, since: float) -> steps.Books:
+        """Read the shop's own books."""
+        sale = self._buyers.sale
+        self._books = now = within(STEP, "reading the books", lambda: self._shop.books(sale))
+        return steps.Books(0, (now.total, now.available or 0, hash(frozenset(now.orders.items()))))
+
+    def read(self) -> None:
+        """Write the books, and what buyers were told of them."""
+        buyers, books = self._buyers, self._books
+        final.write(self.files.final, buyers.sale, books, buyers.told(books), buyers.extra())
+
+    def judge(self) -> None:
+        """Compare every answer with the books."""
+        plan, books, histories = self._plan, self._books, self.histories()
+        judged = judge_run(
+            *(self.files, histories, _not_judged(self._shop, plan.scene, books)),
+            enough=ENOUGH.get(plan.scene, {"ok": 1}),
+            allows_errors=True,
+        )
+        self.round = Round(
+            *(plan, books, self._buyers.last, judged.verdict, judged.reason),
+            *(list(operations(*histories)), self.files.path),
+            repeats=self._buyers.repeats,
+        )
 
 
 def _not_judged(shop: Shop, scene: Scene, books: Books) -> dict[str, str]:

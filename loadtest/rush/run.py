@@ -11,6 +11,7 @@ from pathlib import Path
 from loadtest import open_files
 from loadtest.address import RunImpossible, address_of
 from loadtest.checker import FAIL
+from loadtest.finished import Report
 from loadtest.rush.limits import CannotJudge
 from loadtest.rush.plan import Plan, Scene
 from loadtest.rush.release import Release
@@ -40,6 +41,7 @@ def rush_shop(
     levels: Collection[Level] = tuple(Level),
     repeat: str = "",
     say: Callable[[str], None] = lambda _: None,
+    report: Report = lambda _: None,
 ) -> RushResult:
     """Rush a shop and judge it; never raises what the shop or its adapter does wrong.
 
@@ -56,6 +58,7 @@ def rush_shop(
         levels: to try, of those that the shop offers.
         repeat: the command that repeats the rush, to be shown.
         say: called with a line of progress.
+        report: called with every call that is over.
     """
     result = RushResult(shop.name, shop.version, [], repeat=repeat)
     with tempfile.TemporaryDirectory() as temporary:
@@ -66,7 +69,7 @@ def rush_shop(
                 each for each, level in SCENES.items() if level in shop.levels and level in levels
             ]:
                 for _ in range(rounds):
-                    played = play(shop, replace(plan, scene=scene), next(folders))
+                    played = play(shop, replace(plan, scene=scene), next(folders), report)
                     result.rounds.append(played)
                     say(summary(played))
             if shrink:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import threading
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from loadtest import shops
 from loadtest.address import RunImpossible
 from loadtest.rush import Release, RushResult, rush_shop, together
 from loadtest.rush import buyers as rush_buyers
@@ -258,3 +260,22 @@ def test_a_buyer_may_be_turned_away_before_the_last_step(guarded: str) -> None:
 def test_an_adapter_that_is_none_is_refused(name: str) -> None:
     with pytest.raises(RunImpossible):
         load(name, "http://127.0.0.1:1")
+
+
+# Paths, headers and settings of this project's own shop.
+OURS = re.compile(
+    r"[\"'/}]/(api|healthz|orders|sales|mails|accounts|admin|metrics|demo)\b"
+    r"|Idempotency-Key|Bearer |SHOP_DEMO|\[\"(pay_before|server_time|starts_at|lines|tokens)\"\]"
+)
+
+
+def test_only_the_adapters_name_paths_headers_and_fields_of_a_shop() -> None:
+    package = Path(shops.__file__).parent.parent
+    outside = [
+        path
+        for path in package.rglob("*.*")
+        if path.suffix in (".py", ".js", ".html", ".sql")
+        and path.relative_to(package).parts[0] not in ("shops", "tests")
+    ]
+    assert len(outside) > 100
+    assert [path for path in outside if OURS.search(path.read_text())] == []

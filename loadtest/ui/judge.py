@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from loadtest.checker import UNKNOWN
-from loadtest.orchestrator import Judged, judge_run, write_report
 from loadtest.report import Story
+from loadtest.steps import Judged, judge_run, write_report
 from loadtest.ui.runs import RunFolder
 
 

@@ -15,10 +15,11 @@ import gevent
 from locust.env import Environment
 
 from loadtest.address import RunImpossible, address_of
-from loadtest.demo_shop import DemoShop, ShopRefused
 from loadtest.fresh_sale import beside, main_terms, open_now
 from loadtest.options import FRESH
 from loadtest.roles import SaleTerms
+from loadtest.shops import load
+from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
 from loadtest.tally import Tally
 from loadtest.ui.conclusion import conclusion
 from loadtest.ui.faults import NONE
@@ -26,6 +27,7 @@ from loadtest.ui.pages import install
 from loadtest.ui.plan import Plan
 from loadtest.ui.referee import Referee
 from loadtest.ui.runs import Runs
+from loadtest.ui.rush_run import Rush, RushRun
 
 logger = logging.getLogger(__name__)
 
@@ -80,6 +82,24 @@ class Page:
         self.cannot_start("")
         shop = DemoShop(self._address, [*beside(options).values()])
         return self._referee.begin(_plan(shop, options, limit), shop).path
+
+    def begin_rush(self, options: Namespace) -> RushRun:
+        """Follow a rush from now on. Raises `RunImpossible`."""
+        self.cannot_start("")
+        host = self._environment.host or ""
+        address_of(host, owned=options.i_own_this_host)
+        shop = load(options.shop, host)
+        return self._referee.rush(
+            shop,
+            Rush(
+                host,
+                options.shop,
+                int(options.stock),
+                options.num_users or 1,
+                max(1, int(options.rounds)),
+                owned=options.i_own_this_host,
+            ),
+        )
 
     def end(self, processes: int) -> None:
         """Let the run be judged; this many load-generating processes took part."""

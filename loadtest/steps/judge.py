@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from loadtest.checker import FaultLogError, HistoryError, SnapshotError, Verdict, judge
-from loadtest.orchestrator.files import RunFiles
 from loadtest.replay import ServedError
+from loadtest.steps.files import RunFiles
 
 # Evidence that cannot be read leaves the verdict unknown.
 UNREADABLE = (HistoryError, SnapshotError, FaultLogError, ServedError, OSError)

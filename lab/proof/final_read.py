@@ -1,4 +1,4 @@
-"""The verdict on a proof: the final read of the database and the provider, and the checker."""
+"""The final read of a proof: the database, the provider, and the mails."""
 
 from __future__ import annotations
 
@@ -8,24 +8,23 @@ from collections.abc import Sequence
 from django.db import Error
 
 from lab.proof import deliveries, provider_ledger, snapshot
-from lab.proof.plan import Plan
-from loadtest.orchestrator import Judged, RunFiles, judge_run
+from loadtest.steps import RunFiles
 from shop.orders.models import Order
 from shop.payments.provider import PaymentUnknown
 
 log = logging.getLogger(__name__)
 
 
-def judge(plan: Plan, sales: Sequence[int], files: RunFiles) -> Judged:
-    """Read the final state of these sales and compare every answer with it."""
+def read(sales: Sequence[int], files: RunFiles) -> str:
+    """Write the final state of these sales: why it could not be read; empty if it was."""
     try:
         snapshot.write(files.final, sales)
     except Error as error:
         files.final.unlink(missing_ok=True)
-        return Judged(None, f"no final read: {error}")
+        return f"no final read: {error}"
     _write_ledger(sales, files)
     _write_deliveries(sales, files)
-    return judge_run(files, files.histories(), plan.of_run.not_judged)
+    return ""
 
 
 def _write_ledger(sales: Sequence[int], files: RunFiles) -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from loadtest.checker import FAIL, Verdict
-from loadtest.orchestrator.files import RunFiles
-from loadtest.orchestrator.judge import UNREADABLE
 from loadtest.replay import ReplayFault, compose, find_marks, read_served, units_for_sale
 from loadtest.report import Evidence, Story, gather, write
+from loadtest.steps.files import RunFiles
+from loadtest.steps.judge import UNREADABLE
 
 
 def write_report(

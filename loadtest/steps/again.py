@@ -18,11 +18,11 @@ from zlib import crc32
 from loadtest.cart import Cart, Line
 from loadtest.client import Connection
 from loadtest.history import AGAIN, OK, Operation, Recorder, combine, operations
-from loadtest.orchestrator.files import RunFiles
 from loadtest.purchases import Purchase
 from loadtest.roles import MAIN
 from loadtest.sale import Sale
 from loadtest.shopper import Shopper
+from loadtest.steps.files import RunFiles
 from loadtest.tokens import take_tokens
 
 EACH = 100
