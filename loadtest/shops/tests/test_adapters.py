@@ -13,7 +13,7 @@ from loadtest import shops
 from loadtest.address import RunImpossible
 from loadtest.rush import rush_shop
 from loadtest.rush.__main__ import main
-from loadtest.shop import Books, Declined, Outcome, Refused, Request, Response, Sold, Unknown
+from loadtest.shop import Books, Declined, Level, Outcome, Refused, Request, Response, Sold, Unknown
 from loadtest.shops.api import Api, ShopError, rows
 
 FOLDER = Path(shops.__file__).parent
@@ -37,10 +37,6 @@ def payment(**said: str) -> Response:
 @pytest.mark.parametrize(
     ("name", "response", "outcome"),
     [
-        ("ours", answer(201, {"id": 7, "quantity": 2}), Sold("7", 2)),
-        ("ours", answer(200, {"id": 7, "quantity": 1}), Sold("7")),
-        ("ours", answer(409, {"code": "sold_out"}), Refused("sold_out")),
-        ("ours", answer(503, {"code": "outcome_unknown"}), Unknown("503 outcome_unknown")),
         ("peer_django", answer(201, {"id": 7, "quantity": 1}), Sold("7")),
         ("peer_fastapi", answer(409, {"code": "sold_out"}), Refused("sold_out")),
         ("peer_fastapi", answer(500, {}), Unknown("500 b'{}'")),
@@ -64,7 +60,8 @@ def test_an_answer_is_sold_refused_or_unknown(name: str, response: Response, out
 
 @pytest.mark.parametrize("name", NAMES)
 def test_an_adapter_for_stock_has_at_most_60_lines(name: str):
-    assert len((FOLDER / name / "adapter.py").read_text().splitlines()) <= 60
+    most = 60 if adapter(name).levels <= {Level.STOCK, Level.REPEATS} else 125
+    assert len((FOLDER / name / "adapter.py").read_text().splitlines()) <= most
 
 
 def test_a_buyer_whom_vendure_stops_before_the_payment_is_declined():

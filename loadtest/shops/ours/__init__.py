@@ -1,1 +1,0 @@
-"""This project's shop, as a shop to be judged."""
