@@ -18,6 +18,7 @@ from lab.stack.signals import end_on_signals
 from loadtest.address import RunImpossible
 from loadtest.history import OK
 from loadtest.rush import RushResult, rush_shop
+from loadtest.rush.plan import Scene
 from loadtest.shops import load
 
 WORKERS = 4
@@ -79,9 +80,11 @@ class Command(BaseCommand):
 
 
 def sold_per_second(result: RushResult) -> list[float]:
-    """Return, of each round that sold, the purchases accepted per second of its last step."""
+    """Return, of each round of stock that sold, the purchases accepted per second."""
     rates = []
     for played in result.rounds:
+        if played.plan.scene is not Scene.STOCK:
+            continue
         sold = [call for call in played.calls if call.op == "order" and call.outcome == OK]
         if sold:
             begin = min(call.start for call in sold)
