@@ -19,14 +19,14 @@ from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import urlopen
 
+from development import postgres
+from development.embedded import EmbeddedServers
+from development.errors import StackError
+from development.folder import alone, kept_secret, make_folder
+from development.ports import next_free, release
+from development.signals import shielded
+from development.supervisor import Program, Supervisor
 from lab import environment
-from lab.stack import postgres
-from lab.stack.embedded import EmbeddedServers
-from lab.stack.errors import StackError
-from lab.stack.folder import alone, kept_secret, make_folder
-from lab.stack.ports import next_free, release
-from lab.stack.signals import shielded
-from lab.stack.supervisor import Program, Supervisor
 from loadtest import shops
 from loadtest.shops.setup import Setup
 

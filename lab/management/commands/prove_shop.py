@@ -11,10 +11,10 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from development.errors import StackError
+from development.signals import end_on_signals
 from lab.management.commands.prove import at_least_one
 from lab.shops.hosting import hosted, names, setup_of
-from lab.stack.errors import StackError
-from lab.stack.signals import end_on_signals
 from loadtest.address import RunImpossible
 from loadtest.history import OK
 from loadtest.rush import RushResult, rush_shop

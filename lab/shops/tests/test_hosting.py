@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from development import leftovers
+from development.errors import StackError
+from development.folder import alone, make_folder
+from development.private import private_folder
 from lab import environment
 from lab.shops import hosting
-from lab.stack import leftovers
-from lab.stack.errors import StackError
-from lab.stack.folder import alone, make_folder
-from lab.stack.private import private_folder
 from loadtest.shops.setup import Setup
 
 REAL = {"oscar": 1, "pretix": 0, "vendure": 1}
