@@ -37,14 +37,17 @@ from shop.tests.provider import FakeProvider
 from shop.tests.quick import delete_all
 from shop.tests.specification.page import Node, read
 
+FOREVER = 10**9
+
 TIMES = {
-    "shop_sale": ("starts_at", "ends_at"),
-    "shop_order": ("created", "pay_before"),
-    "shop_payment": ("created", "not_before"),
-    "shop_refund": ("created", "not_before"),
-    "inventory_reservation": ("deadline",),
-    "inventory_outboxmessage": ("created", "not_before"),
+    "shop_sale": {"starts_at": False, "ends_at": False},
+    "shop_order": {"created": True, "pay_before": False},
+    "shop_payment": {"created": True, "not_before": False},
+    "shop_refund": {"created": True, "not_before": False},
+    "inventory_reservation": {"deadline": False},
+    "inventory_outboxmessage": {"created": True, "not_before": True},
 }
+"""The times of each table, and whether they are never later than when they were written."""
 
 STATUS = {
     **dict.fromkeys(("idempotency_key_missing", "malformed"), 400),
@@ -222,10 +225,7 @@ class World:
 
     def begin(self) -> None:
         """Take back the real time that went by, and forget what processes remember."""
-        ahead = database_time() - self.at(self.model.now)
-        if ahead >= timedelta(seconds=1):
-            raise TooLate
-        self._move(ahead)
+        self._move(database_time() - self.at(self.model.now), written=self.model.now)
         self.forget()
 
     def is_behind(self) -> bool:
@@ -234,21 +234,24 @@ class World:
 
     def pass_time(self, seconds: int) -> None:
         """Let time go by."""
+        self._move(timedelta(seconds=-seconds), written=self.model.now)
         self.model.now += seconds
-        self._move(timedelta(seconds=-seconds))
         for order in self.queued:
             left = max(order.pay_before - self.model.now, 0)
             expiry.queue().enqueue([str(self.orders[order])], left, reschedule=True)
 
-    def _move(self, by: timedelta) -> None:
-        """Move all times, each to the beginning of its second."""
+    def _move(self, by: timedelta, *, written: int) -> None:
+        """Move all times, each to the beginning of its second; rows were written by now."""
         old, self.epoch = self.epoch, self.epoch + by
         begins = f"timestamptz '{self.epoch.isoformat()}'"
-        floor = f"floor(extract(epoch FROM {{}} - timestamptz '{old.isoformat()}'))::float8"
-        second = f"make_interval(secs => {floor})"
+        second = f"floor(extract(epoch FROM {{}} - timestamptz '{old.isoformat()}'))"
+        first = f"make_interval(secs => least({second}, {{}})::float8)"
         statements = [
             f"UPDATE {table} SET "
-            + ", ".join(f"{name} = {begins} + {second.format(name)}" for name in names)
+            + ", ".join(
+                f"{name} = {begins} + {first.format(name, written if is_past else FOREVER)}"
+                for name, is_past in names.items()
+            )
             for table, names in TIMES.items()
         ]
         with connection.cursor() as cursor:
