@@ -6,7 +6,7 @@ ARGS ?=
 # manage.py looks for its packages in VENV.
 export VENV
 
-.PHONY: help demo test prove duel bench bench-locks soak lint format types audit walk site messages take-home packages chart reset lock clean
+.PHONY: help demo test prove prove-shop duel bench bench-locks soak lint format types audit walk site messages take-home packages chart reset lock clean
 
 help:  ## list the targets
 	@$(PYTHON) -c 'import re; [print(f"  make {name:12} {text}") for name, text in re.findall("^([a-z-]+):.*## (.*)", open("Makefile").read(), re.M)]'
@@ -40,6 +40,9 @@ test: $(VENV)/.dev  ## install the environment and run the tests (ARGS=--long: a
 
 prove: $(VENV)/.run  ## run a sale under load and judge it
 	@$(BIN)/python manage.py prove $(ARGS)
+
+prove-shop: $(VENV)/.run  ## install a real shop, rush and judge it: SHOP=oscar (docs/shops.md)
+	@$(BIN)/python manage.py prove_shop $(SHOP) $(ARGS)
 
 duel: $(VENV)/.run  ## let two strategies sell to the same buyers
 	@$(BIN)/python manage.py duel $(ARGS)
@@ -78,9 +81,9 @@ site: $(VENV)/.ci  ## build the documentation's site, which the demo serves
 take-home:  ## copy the shop into a repository of its own: DEST=../acme NAME="Acme Tickets"
 	@$(PYTHON) -m lab.take_home "$(DEST)" "$(NAME)"
 
-packages: $(VENV)/.dev  ## build the packages of locking and inventory into dist/
+packages: $(VENV)/.dev  ## build the packages of locking, inventory and loadtest into dist/
 	@rm -rf dist
-	@for name in locking inventory; do $(BIN)/uv build -q packaging/$$name -o dist || exit; done
+	@for name in locking inventory loadtest; do $(BIN)/uv build -q packaging/$$name -o dist || exit; done
 
 chart: $(VENV)/.ci  ## render the Helm chart and check it against the schemas
 	@$(BIN)/python .ci/check_chart.py

@@ -80,7 +80,7 @@ def audit(items: list[int] | None = None) -> Audit:
     Args:
         items: ids; None for all.
     """
-    found = Audit()
+    result = Audit()
     parameters: dict[str, Any] = {"items": items}
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
@@ -88,14 +88,14 @@ def audit(items: list[int] | None = None) -> Audit:
         for item, total, available, reserved, counter, held, confirmed, ledger in cursor.fetchall():
             oversold = max(held + confirmed - total, 0)
             book = Book(item, total, available, held, confirmed, int(ledger), oversold)
-            found.items.append(book)
-            found.problems += [f"item {item}: {text}" for text in _wrong(book, reserved, counter)]
+            result.items.append(book)
+            result.problems += [f"item {item}: {text}" for text in _wrong(book, reserved, counter)]
         cursor.execute(QUOTAS, parameters)
         for scope, buyer, used, units in cursor.fetchall():
-            found.problems.append(
+            result.problems.append(
                 f"scope {scope}: buyer {buyer} has used {used} units of the limit and holds {units}"
             )
-    return found
+    return result
 
 
 def _wrong(book: Book, reserved: int, counter: int) -> list[str]:

@@ -95,12 +95,12 @@ class Metrics:
         Those without labels begin at 0: a counter that appeared with its first event would hide
         that event from Prometheus, which sees only increases.
         """
-        for each in metrics:
-            self.declared[each.name] = each
-            if each.kind == "counter" and not each.labels:
-                self.count(each.name, by=0)
-            elif each.kind == "histogram" and not each.labels:
-                self._distributions.setdefault((each.name,), Distribution(each.bounds))
+        for metric in metrics:
+            self.declared[metric.name] = metric
+            if metric.kind == "counter" and not metric.labels:
+                self.count(metric.name, by=0)
+            elif metric.kind == "histogram" and not metric.labels:
+                self._distributions.setdefault((metric.name,), Distribution(metric.bounds))
 
     def count(self, name: str, *labels: str, by: int = 1) -> None:
         """Add to a counter."""
@@ -109,11 +109,11 @@ class Metrics:
     def observe(self, name: str, value: float, *labels: str) -> None:
         """Count a value in a declared histogram."""
         key = (name, *labels)
-        found = self._distributions.get(key)
-        if found is None:
-            found = self._distributions[key] = Distribution(self.declared[name].bounds)
-        found.counts[bisect_left(found.bounds, value)] += 1
-        found.total += value
+        distribution = self._distributions.get(key)
+        if distribution is None:
+            distribution = self._distributions[key] = Distribution(self.declared[name].bounds)
+        distribution.counts[bisect_left(distribution.bounds, value)] += 1
+        distribution.total += value
 
     def gauge(self, name: str, read: Callable[[], float]) -> None:
         """Let a function tell a declared gauge's value whenever it is exported."""
@@ -128,7 +128,8 @@ class Metrics:
         return {
             "counters": [[key, value] for key, value in list(self._counters.items())],
             "histograms": [
-                [key, found.counts, found.total] for key, found in list(self._distributions.items())
+                [key, distribution.counts, distribution.total]
+                for key, distribution in list(self._distributions.items())
             ],
             "gauges": {name: read() for name, read in self._gauges.items()},
         }

@@ -6,9 +6,9 @@ from collections import Counter
 from random import Random
 from typing import Any
 
-from locust import User, constant
+from locust import User, constant, task
 
-from loadtest.run import RunImpossible
+from loadtest.address import RunImpossible
 from loadtest.scenarios import IMPATIENT, choose
 from loadtest.session import Session
 from loadtest.shopper import Shopper
@@ -52,3 +52,15 @@ class Buyer(User):
         if name not in IMPATIENT:
             shopper.wait_for_opening(random)
         self._behaviours[name](shopper, random)
+
+
+class Rusher(User):
+    """A user who is one of the buyers of a rush, until that is over."""
+
+    abstract = True
+    wait_time = constant(10**6)
+
+    @task
+    def rush(self) -> None:
+        """Wait for the end of the rush, which acts for all its buyers at one moment."""
+        Session.of(self.environment).rushing.wait()

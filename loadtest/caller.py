@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from itertools import count
-from typing import NamedTuple
 
-from loadtest.client import Answer, Connection
+from loadtest.client import Connection
+from loadtest.finished import Finished, Report, UnexpectedAnswer
 from loadtest.history import INFO, OK, Recorder, classify
 from loadtest.sale import Sale
+from loadtest.shop import Request
+from loadtest.shops.flash_sale import requests
+from loadtest.shops.flash_sale.answers import Answer
 
 # Refusals that a healthy shop gives in a rush. Any other answer that is not ok is a failure.
 EXPECTED_REFUSALS = frozenset(
@@ -19,33 +22,6 @@ EXPECTED_REFUSALS = frozenset(
 EXPECTED_STATE_REFUSALS = 409
 # Calls whose answers show an order.
 SHOW_ORDER = frozenset({"order", "read", "payment", "cancel", "refund"})
-
-
-class Finished(NamedTuple):
-    """A call that is over, for Locust.
-
-    Attributes:
-        op: what was asked.
-        outcome: see `loadtest.history`.
-        name: with the answer, such as `order: sold_out`.
-        milliseconds: that it took.
-        length: of the answer's body, in bytes.
-        problem: what is wrong with the answer; None if a healthy shop may give it.
-    """
-
-    op: str
-    outcome: str
-    name: str
-    milliseconds: float
-    length: int
-    problem: Exception | None
-
-
-Report = Callable[[Finished], None]
-
-
-class UnexpectedAnswer(Exception):
-    """An answer that a healthy shop does not give."""
 
 
 class Caller:
@@ -87,10 +63,8 @@ class Caller:
     def _call(
         self,
         op: str,
-        method: str,
-        path: str,
+        request: Request,
         *,
-        body: bytes = b"",
         key: str = "",
         attempt: int = 1,
         sale: Sale | None = None,
@@ -104,7 +78,7 @@ class Caller:
         call = f"{self._client}#{next(self._calls)}"
         # Only the first call has a time of its own; the others follow from its answer.
         due, self._due = self._due, None
-        headers = self._headers(key, body=bool(body), token=token)
+        headers = self._headers(key, request, token=token)
         if self._recorder is not None:
             self._recorder.invoke(
                 call,
@@ -122,7 +96,7 @@ class Caller:
                 walk=self.walk,
             )
         started = due or time.monotonic_ns()
-        answer = (connection or self._connection).request(method, path, headers, body)
+        answer = (connection or self._connection).request(request, headers)
         milliseconds = (time.monotonic_ns() - started) / 1e6
         outcome = self._record(call, op, answer, order)
         self._tell(op, answer, outcome, milliseconds, expects=expects)
@@ -145,15 +119,9 @@ class Caller:
             told=answer.told if self.walk else None,
         )
 
-    def _headers(self, key: str, *, body: bool, token: str | None = None) -> dict[str, str]:
-        headers = {"Authorization": f"Bearer {self.token if token is None else token}"}
-        if self._cookie:
-            headers["Cookie"] = self._cookie
-        if body:
-            headers["Content-Type"] = "application/json"
-        if key:
-            headers["Idempotency-Key"] = key
-        return headers
+    def _headers(self, key: str, request: Request, token: str | None = None) -> dict[str, str]:
+        token = self.token if token is None else token
+        return requests.headers(token, key=key, cookie=self._cookie, body=bool(request.body))
 
     def _tell(
         self,

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from loadtest.client import Answer
 from loadtest.sale import Sale
+from loadtest.shops.flash_sale.answers import Answer
 
 # What the history says of a line that was not bought because another one of its cart could not be.
 WITH_ANOTHER = "not_without_another_line"
@@ -44,13 +43,7 @@ class Cart(NamedTuple):
         """The same cart with its lines in another order; it is still the same purchase."""
         return self._replace(lines=self.lines[::-1])
 
-    def body(self) -> bytes:
-        """What is sent."""
-        lines = [{"sale": int(line.sale.id), "quantity": line.quantity} for line in self.lines]
-        return json.dumps({"lines": lines}).encode()
-
     def code_of(self, line: Line, answer: Answer) -> str:
         """What an answer says about a line: a refusal names the one that it is about."""
-        about = answer.body.get("sale")
-        refused = answer.status >= 400 and about is not None
-        return WITH_ANOTHER if refused and str(about) != line.sale.id else answer.code
+        about = answer.about
+        return WITH_ANOTHER if about is not None and about != line.sale.id else answer.code

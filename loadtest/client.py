@@ -7,63 +7,17 @@ shop, and so what may be concluded when no answer comes.
 
 from __future__ import annotations
 
-import re
 import socket
 import time
-from collections.abc import Sequence
-from typing import Any, NamedTuple
-
-import msgspec
+from collections.abc import Mapping
 
 from loadtest.framing import READ_SIZE, BadResponse, Response, parse, request_bytes
-from loadtest.history import CONNECTION_REFUSED, Shown, Told
-
-_ORDER_LINK = re.compile(rb"/orders/(\d{1,19})/")
+from loadtest.history import CONNECTION_REFUSED
+from loadtest.shop import Request
+from loadtest.shops.flash_sale.answers import Answer, nothing, understand
 
 # Servers drop idle connections after seconds; one that rested this long is looked at before use.
 _RESTED = 0.5
-
-
-class Answer(NamedTuple):
-    """What came back: `status` 0 and the reason as `code` if nothing did."""
-
-    status: int
-    code: str
-    body: dict[str, Any]
-    retry_after: float
-    length: int
-    orders: Sequence[str] = ()
-    """The orders to which a page links."""
-
-    @property
-    def order(self) -> str | None:
-        """The id of the order in the answer, if it names one."""
-        identity = self.body.get("id")
-        return None if identity is None else str(identity)
-
-    @property
-    def shown(self) -> Shown | None:
-        """What the answer shows of an order or a sale; None if it shows none."""
-        body = self.body
-        try:
-            money, status = body["price" if "price" in body else "amount"], str(body["status"])
-            amount, currency = int(money["amount"]), str(money["currency"])
-            if "price" in body:
-                return Shown(amount, currency, status, available=int(body["available"]))
-            refunded = int(body["refunded"]["amount"])
-            returned = sum(int(line["returned"]) for line in body["lines"])
-            return Shown(amount, currency, status, refunded, returned)
-        except (KeyError, TypeError, ValueError):
-            return None
-
-    @property
-    def told(self) -> Told | None:
-        """What a refusal or a sale says of the units that are left; None if it says nothing."""
-        said = {name: self.body[name] for name in Told.__struct_fields__ if name in self.body}
-        try:
-            return msgspec.convert(said, Told) if said else None
-        except msgspec.ValidationError:
-            return None
 
 
 class Connection:
@@ -77,19 +31,25 @@ class Connection:
         self._socket: socket.socket | None = None
         self._used_at = 0.0
 
-    def request(self, method: str, path: str, headers: dict[str, str], body: bytes = b"") -> Answer:
+    def request(self, request: Request, headers: Mapping[str, str]) -> Answer:
         """Send one request and wait for its answer. Network trouble is an answer, not an error."""
         try:
             connected = self._connected()
         except ConnectionRefusedError:
-            return _nothing(CONNECTION_REFUSED)
+            return nothing(CONNECTION_REFUSED)
         except TimeoutError:
-            return _nothing("timeout")
+            return nothing("timeout")
         except OSError as error:
-            return _nothing(f"not_connected: {error.strerror}")
+            return nothing(f"not_connected: {error.strerror}")
         try:
             connected.sendall(
-                request_bytes(method, path, self.authority, headers=headers, body=body)
+                request_bytes(
+                    request.method,
+                    request.path,
+                    self.authority,
+                    headers=headers,
+                    body=request.body,
+                )
             )
             response = self._receive(connected)
         except TimeoutError:
@@ -103,7 +63,7 @@ class Connection:
         self._used_at = time.monotonic()
         if response.closes:
             self.close()
-        return _answer(response)
+        return understand(response)
 
     def like(self) -> Connection:
         """Another connection to the same server."""
@@ -144,7 +104,7 @@ class Connection:
 
     def _broken(self, code: str) -> Answer:
         self.close()
-        return _nothing(code)
+        return nothing(code)
 
 
 def _alive(idle: socket.socket) -> bool:
@@ -160,25 +120,3 @@ def _alive(idle: socket.socket) -> bool:
     finally:
         idle.settimeout(timeout)
     return False
-
-
-def _nothing(code: str) -> Answer:
-    return Answer(0, code, {}, 0.0, 0)
-
-
-def _answer(response: Response) -> Answer:
-    orders: list[str] = []
-    try:
-        body = msgspec.json.decode(response.body) if response.body else {}
-    except (ValueError, RecursionError):
-        body = {}
-        orders = sorted({found.decode() for found in _ORDER_LINK.findall(response.body)})
-    if not isinstance(body, dict):
-        body = {}
-    code = ""
-    retry_after = 0.0
-    if response.status >= 400:
-        code = str(body.get("code", ""))
-        wait = response.header("retry-after")
-        retry_after = float(wait) if wait and wait.isdigit() else 0.0
-    return Answer(response.status, code, body, retry_after, len(response.body), orders)

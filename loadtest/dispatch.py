@@ -12,6 +12,8 @@ from locust.dispatch import UsersDispatcher
 USERS_PER_VISITOR = 4
 MAX_VISITORS = 4
 VISITOR = "visitor"
+# The users of a shop that is rushed by its adapter.
+ADAPTED = "adapted"
 
 
 class MixDispatcher(UsersDispatcher):
@@ -37,8 +39,9 @@ class MixDispatcher(UsersDispatcher):
         user_classes: list[type[User]] | None = None,
     ) -> None:
         """Start a ramp-up of the mix's users; `user_classes` of a load shape win over the mix."""
-        chosen = user_classes or [self._by_name[self._options.mix]]
-        if user_classes is None and goes_on(self._options):
+        mix = ADAPTED if self._options.shop else self._options.mix
+        chosen = user_classes or [self._by_name[mix]]
+        if user_classes is None and mix != ADAPTED and goes_on(self._options):
             visitor = self._by_name[VISITOR]
             wanted = -(-target_user_count // USERS_PER_VISITOR)
             visitor.fixed_count = min(wanted, MAX_VISITORS * self._processes)

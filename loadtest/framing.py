@@ -7,6 +7,7 @@ test must know that nothing was sent twice.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import NamedTuple
 
 # One read takes a whole answer of an API; longer ones take several.
@@ -40,7 +41,12 @@ class Response(NamedTuple):
 
 
 def request_bytes(
-    method: str, path: str, host: str, *, headers: dict[str, str] | None = None, body: bytes = b""
+    method: str,
+    path: str,
+    host: str,
+    *,
+    headers: Mapping[str, str] | None = None,
+    body: bytes = b"",
 ) -> bytes:
     """Build one HTTP/1.1 request; a body gets its length, headers go out as given."""
     lines = [f"{method} {path} HTTP/1.1", f"Host: {host}"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from loadtest.demo_shop import DemoShop
 from loadtest.roles import MAIN, SaleTerms, parse_sales, roles_for, terms_of
+from loadtest.shops.flash_sale.demo import DemoShop
 
 # A fresh sale opens when every user has started, about: seconds beyond the spawning itself.
 GATHERING = 2.0

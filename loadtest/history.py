@@ -50,7 +50,7 @@ CONNECTION_REFUSED = "connection_refused"
 
 FAILED_STATUSES = frozenset({400, 401, 403, 404, 409, 410, 422, 429})
 
-# How a client is named that repeats a buyer's call when the load has ended (orchestrator/again.py).
+# How a client is named that repeats a buyer's call when the load has ended (steps/again.py).
 AGAIN = "again."
 
 # Beyond every clock reading: the end of a call that was never answered.
@@ -165,6 +165,7 @@ class _End(Struct, tag_field="event", omit_defaults=True):
     shown: Shown | None = None
     orders: Sequence[str] = ()
     told: Told | None = None
+    quantity: Count = 0
 
 
 class _Ok(_End, tag=OK):
@@ -248,16 +249,21 @@ class Recorder:
         shown: Shown | None = None,
         orders: Sequence[str] = (),
         told: Told | None = None,
+        outcome: str = "",
+        quantity: int = 0,
     ) -> str:
         """Record how a call ended and return its outcome; the arguments are those of `classify`.
+
+        `outcome` is what an adapter made of the answer, instead of `classify`, and `quantity` the
+        units that the answer grants, if they are others than were asked for.
 
         `shown` is what the answer shows of the order or the sale, `orders` those to which a page
         links, `told` what it says of the units that are left.
         """
-        outcome = classify(status, code, order, op=op)
+        outcome = outcome or classify(status, code, order, op=op)
         with self._lock:
-            kind = _ENDS[outcome]
-            self._add(kind(time.monotonic_ns(), call, status, code, order, shown, orders, told))
+            kind, now = _ENDS[outcome], time.monotonic_ns()
+            self._add(kind(now, call, status, code, order, shown, orders, told, quantity))
         return outcome
 
     def flush(self) -> None:
@@ -336,5 +342,6 @@ def _completed(operation: Operation, line: _End) -> Operation:
     operation.status, operation.code = line.status, line.code
     # What the answer names wins over what was asked about (a read of an order that is not there).
     operation.order = line.order or operation.order
+    operation.quantity = line.quantity or operation.quantity
     operation.shown, operation.orders, operation.told = line.shown, line.orders, line.told
     return operation

@@ -2,7 +2,8 @@
 
 Each class is a mix of buyers, which `--mix` chooses. Its `tasks` are what one buyer may do, each
 with its weight in the mix (`--weights` changes weights); `loadtest/scenarios` has the behaviours.
-`attach` adds the choice of the sale, the history, the Correctness tab and the verdict.
+`attach` adds the choice of the sale, the history, the Correctness tab and the verdict. Another shop
+is rushed and judged through its adapter: `--shop path.to:Adapter` (`loadtest/shop.py`).
 """
 
 import sys
@@ -14,7 +15,7 @@ from locust import events
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from loadtest import scenarios
-from loadtest.buyer import Buyer
+from loadtest.buyer import Buyer, Rusher
 from loadtest.session import attach
 
 attach(events)
@@ -134,3 +135,7 @@ class Visitor(Buyer):
     scheduled = False
 
     tasks = {scenarios.browse: 1}
+
+
+class Adapted(Rusher):
+    """Buyers of a shop that has an adapter (`--shop path.to:Adapter`); what they do, it says."""

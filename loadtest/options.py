@@ -51,6 +51,10 @@ def add_options(parser: Any, strategies: list[str], faults: list[str]) -> None:
         default=1,
     )
     add("seed", "Repeats the behaviour of a run; 0 draws a seed and logs it", type=int, default=0)
+    add_hidden("shop", "Rush another shop, by its adapter: path.to:Adapter", default="")
+    add_hidden(
+        "i-own-this-host", "The shop may be loaded though it is elsewhere", action="store_true"
+    )
     add_hidden("beside", "Further sales by role, such as cart_a=7,brief=8", default="")
     add_hidden("history", "Folder for the history of every call; empty for none", default="")
     add_hidden("totals", "File for the counts of all buyers together; empty for none", default="")

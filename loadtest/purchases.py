@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from dataclasses import dataclass, field
 
@@ -34,8 +33,3 @@ class Part:
     sale: Sale
     key: str = field(default_factory=new_key)
     named: bool = True
-
-    def body(self) -> bytes:
-        """What is sent."""
-        line = {"sale": int(self.sale.id)} if self.named else {}
-        return json.dumps({"quantity": self.quantity, **line}).encode()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
-import json
 import os
 import threading
 import time
@@ -13,22 +11,23 @@ from http import HTTPStatus
 from itertools import count
 from pathlib import Path
 from random import Random
-from urllib.parse import urlsplit
 
+from loadtest.address import RunImpossible, address_of
 from loadtest.arrivals import Arrivals
-from loadtest.caller import Finished, Report
-from loadtest.client import Answer, Connection
+from loadtest.client import Connection
+from loadtest.finished import Finished, Report
 from loadtest.history import Recorder
 from loadtest.known_orders import KnownOrders
 from loadtest.own_sales import OwnSales
 from loadtest.roles import MAIN, OWN_ROLES
-from loadtest.sale import Sale, SaleUnusable
+from loadtest.sale import Sale
+from loadtest.shop import Request
 from loadtest.shopper import Shopper
+from loadtest.shops.flash_sale import requests
+from loadtest.shops.flash_sale.answers import Answer, SaleUnusable, sale_of
 from loadtest.tally import Tally
 from loadtest.tokens import MOST, leave_tokens
 
-# A load test is an attack on another company's shop: other hosts have to be named on purpose.
-ALLOWED_HOST = "LOADTEST_ALLOW_HOST"
 # Tokens fetched at once: few enough not to hold the shop up, enough to ask seldom.
 TOKENS_AT_ONCE = 500
 # A shop that is being broken or is busy answers nothing useful for a while: seconds until it is
@@ -49,30 +48,6 @@ Act = Callable[[Shopper, Random, float], None]
 NEXT_USER, NEXT_TURN = 0.6180339887498949, 0.4142135623730951
 
 
-class RunImpossible(RuntimeError):
-    """The run cannot start; says why."""
-
-
-def address_of(url: str) -> tuple[str, int]:
-    """Host and port of the shop. Raises `RunImpossible` unless the host may be loaded."""
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    if parts.scheme != "http" or not host:
-        raise RunImpossible(f"the shop's address must look like http://127.0.0.1:8000, not {url!r}")
-    if not _loopback(host) and os.environ.get(ALLOWED_HOST) != host:
-        raise RunImpossible(
-            f"{host} is not this machine; set {ALLOWED_HOST}={host} if you may load it"
-        )
-    return host, parts.port or 80
-
-
-def _loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
 class Tokens:
     """Buyers' tokens, asked for in portions as users need them."""
 
@@ -90,16 +65,13 @@ class Tokens:
 
     def _fetch(self) -> list[str]:
         # Buyers whose tokens got lost do no harm, so that this may be asked again.
-        wanted = {"count": TOKENS_AT_ONCE}
-        answer = _ask_again(
-            *(self._address, "POST", "/api/v1/demo/buyers", wanted), timeout=60.0, was_there=True
-        )
-        tokens = answer.body.get("tokens")
-        if answer.status not in (200, 201) or not tokens:
+        wanted = requests.buyers(TOKENS_AT_ONCE)
+        answer = _ask_again(self._address, wanted, timeout=60.0, was_there=True)
+        if not answer.tokens:
             raise RunImpossible(
-                f"the shop gives no buyers ({answer.status} {answer.code}); has it SHOP_DEMO=1?"
+                f"the shop gives no buyers ({answer.status} {answer.code}); {requests.MAKES_BUYERS}"
             )
-        return [str(token) for token in tokens]
+        return answer.tokens
 
 
 class Run:
@@ -232,53 +204,37 @@ class Run:
 
 def find_sale(address: tuple[str, int], sale: str) -> Sale:
     """Ask the shop about the sale. Raises `RunImpossible` if there is none to be loaded."""
-    answer = _ask_again(address, "GET", f"/api/v1/sales/{sale}")
+    answer = _ask_again(address, requests.look(sale))
     answered = time.monotonic()
     if answer.status != 200:
         missing = answer.status == HTTPStatus.NOT_FOUND
         problem = "there is no sale" if missing else "the shop does not show sale"
         raise RunImpossible(f"{problem} {sale!r} ({answer.status} {answer.code})")
     try:
-        return Sale.from_json(sale, answer.body, answered=answered)
+        return sale_of(sale, answer.body, answered=answered)
     except SaleUnusable as error:
         raise RunImpossible(str(error)) from error
 
 
 def _ask_again(
-    address: tuple[str, int],
-    method: str,
-    path: str,
-    body: dict[str, int] | None = None,
-    timeout: float = 10.0,
-    *,
-    was_there: bool = False,
+    address: tuple[str, int], request: Request, timeout: float = 10.0, *, was_there: bool = False
 ) -> Answer:
     """Ask until there is an answer that says something, or `PATIENCE` is over.
 
     Args:
+        address: of the shop.
+        request: that may be made again.
+        timeout: seconds for each answer.
         was_there: the shop has answered before, so that it will come back if it does not now.
     """
     give_up = time.monotonic() + PATIENCE
     while True:
-        answer = _ask(address, method, path, body, timeout)
+        connection = Connection(*address, timeout=timeout)
+        try:
+            answer = connection.request(request, {"Content-Type": "application/json"})
+        finally:
+            connection.close()
         may_change = answer.status >= 500 or (was_there and not answer.status)
         if not may_change or time.monotonic() > give_up:
             return answer
         time.sleep(PAUSE)
-
-
-def _ask(
-    address: tuple[str, int],
-    method: str,
-    path: str,
-    body: dict[str, int] | None,
-    timeout: float,
-) -> Answer:
-    connection = Connection(*address, timeout=timeout)
-    try:
-        if body is None:
-            return connection.request(method, path, {})
-        headers = {"Content-Type": "application/json"}
-        return connection.request(method, path, headers, json.dumps(body).encode())
-    finally:
-        connection.close()

@@ -23,14 +23,16 @@ from locust.exception import StopTest
 from locust.runners import MasterRunner, WorkerRunner
 
 from loadtest import open_files
-from loadtest.caller import Finished
-from loadtest.demo_shop import DemoShop, ShopRefused
+from loadtest.address import RunImpossible, address_of
 from loadtest.dispatch import MixDispatcher, goes_on
+from loadtest.finished import Finished
 from loadtest.fresh_sale import beside, open_beside, open_for_run
 from loadtest.options import FRESH, add_options
 from loadtest.roles import format_sales
-from loadtest.run import Run, RunImpossible, address_of, find_sale
+from loadtest.run import Run, find_sale
+from loadtest.rush_load import RushLoad
 from loadtest.scenarios import parse_weights
+from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
 from loadtest.tally import Tally
 from loadtest.ui.faults import NONE, offered
 from loadtest.ui.page import Page
@@ -74,7 +76,7 @@ class Session:
     """
 
     def __init__(self) -> None:
-        self.run: Run | None = None
+        self.run: Run | RushLoad | None = None
         self.tallies: dict[str, Tally] = {}
         self.page: Page | None = None
         # The name of the current or the last run: a worker's late report may be of one before.
@@ -89,8 +91,15 @@ class Session:
     @property
     def running(self) -> Run:
         """This process's part of the current run. Raises `RunImpossible` if there is none."""
-        if self.run is None:
+        if not isinstance(self.run, Run):
             raise RunImpossible("the run has ended; start a new one")
+        return self.run
+
+    @property
+    def rushing(self) -> RushLoad:
+        """The current rush. Raises `RunImpossible` if there is none."""
+        if not isinstance(self.run, RushLoad):
+            raise RunImpossible("the rush has ended; start a new one")
         return self.run
 
     def give_up(self, error: Exception) -> NoReturn:
@@ -215,6 +224,9 @@ class Session:
         logger.info("The seed of this run is %d", options.seed)
         options.run_name = self._run_name = uuid.uuid4().hex
         options.workers = max(1, getattr(self._environment.runner, "worker_count", 1))
+        if options.shop:
+            self._choose_rush(options)
+            return
         address = address_of(self._environment.host or "")
         options.opened, options.others = options.sale, options.beside
         if options.sale == FRESH:
@@ -229,7 +241,17 @@ class Session:
             folder = self.page.begin(options, limit)
             options.recording = options.history or str(folder)
 
-    def _new_run(self, options: Namespace) -> Run:
+    def _choose_rush(self, options: Namespace) -> None:
+        if isinstance(self._environment.runner, MasterRunner):
+            raise RunImpossible("a shop is rushed by one process: leave out --processes")
+        if self.page is None:
+            raise RunImpossible("a shop is rushed on Locust's page, or with --headless")
+        options.recording, options.endless = "", False
+        self._rush = self.page.begin_rush(options)
+
+    def _new_run(self, options: Namespace) -> Run | RushLoad:
+        if options.shop:
+            return RushLoad(self._rush, options.run_name, self._report)
         return Run(
             host=self._environment.host or "",
             sale=options.opened,

@@ -7,16 +7,20 @@ from collections.abc import Callable, Collection, Mapping
 from random import Random
 from typing import TypedDict, Unpack
 
-from loadtest.caller import Caller, Report
+from loadtest.caller import Caller
 from loadtest.cart import Cart
-from loadtest.client import Answer, Connection
+from loadtest.client import Connection
+from loadtest.finished import Report
 from loadtest.history import Recorder, classify
-from loadtest.invalid import Invalid
 from loadtest.known_orders import KnownOrders
 from loadtest.own_sales import OwnSales
 from loadtest.purchases import Part, Purchase, new_key
 from loadtest.roles import MAIN
 from loadtest.sale import Sale
+from loadtest.shop import Request
+from loadtest.shops.flash_sale import requests
+from loadtest.shops.flash_sale.answers import Answer
+from loadtest.shops.flash_sale.invalid import Invalid
 
 # What a healthy shop answers a buyer who asks for another's order: the API, the pages.
 NOT_THEIRS = frozenset({"not_found", "404"})
@@ -97,9 +101,7 @@ class Shopper(Caller):
         """Ask for a purchase once; asking again with the same one is a retry."""
         answer = self._call(
             "order",
-            "POST",
-            f"/api/v1/sales/{purchase.sale.id}/orders",
-            body=b'{"quantity": %d}' % purchase.quantity,
+            requests.purchase(purchase),
             key=purchase.key,
             attempt=self._next_attempt(purchase.key),
             sale=purchase.sale,
@@ -130,9 +132,10 @@ class Shopper(Caller):
                     cart=cart.key,
                     walk=self.walk,
                 )
-        headers = self._headers(cart.key, body=True)
+        request = requests.cart(cart)
+        headers = self._headers(cart.key, request)
         started = due or time.monotonic_ns()
-        answer = self._connection.request("POST", "/api/v1/orders", headers, cart.body())
+        answer = self._connection.request(request, headers)
         milliseconds = (time.monotonic_ns() - started) / 1e6
         if self._recorder is not None:
             for call, line in zip(calls, cart.lines, strict=True):
@@ -154,27 +157,23 @@ class Shopper(Caller):
     def look(self, sale: Sale | None = None) -> Answer:
         """Look at a sale; the main one, unless another one is named."""
         sale = sale or self.sale
-        return self._call("look", "GET", f"/api/v1/sales/{sale.id}", sale=sale)
+        return self._call("look", requests.look(sale.id), sale=sale)
 
     def read(self, order: str, *, expects: Collection[str] = ()) -> Answer:
         """Look at an order."""
-        return self._call("read", "GET", f"/api/v1/orders/{order}", order=order, expects=expects)
+        return self._call("read", requests.read(order), order=order, expects=expects)
 
     def restock(self, sale: Sale, units: int) -> Answer:
         """Add units to a sale, as its operator; a shop that is no demo refuses it."""
-        body, path = b'{"units": %d}' % units, f"/api/v1/demo/sales/{sale.id}/restock"
+        request = requests.restock(sale.id, units)
         # The key tells one restock from another in the history; the shop asks for none.
-        return self._call(
-            "restock", "POST", path, body=body, key=new_key(), sale=sale, quantity=units
-        )
+        return self._call("restock", request, key=new_key(), sale=sale, quantity=units)
 
     def send_invalid(self, request: Invalid) -> Answer:
         """Send a request that the shop must refuse."""
         return self._call(
             "invalid",
-            request.method,
-            request.path,
-            body=request.body,
+            request.request,
             key=request.key,
             order=request.order,
             token=request.token,
@@ -184,28 +183,30 @@ class Shopper(Caller):
 
     def see_home(self) -> Answer:
         """Load the home page."""
-        return self._see("/")
+        return self._see(requests.HOME)
 
     def see_sale(self) -> Answer:
         """Load the sale's page."""
-        return self._see(f"/sales/{self.sale.id}/")
+        return self._see(requests.sale_page(self.sale.id))
 
     def see_orders(self) -> Answer | None:
         """Load the list of the buyer's orders; None if the shop did not sign the buyer in."""
         self._sign_in()
-        return self._see("/orders/") if self._cookie else None
+        return self._see(requests.ORDERS_PAGE) if self._cookie else None
 
     def see_order(self, order: str, *, expects: Collection[str] = ()) -> Answer | None:
         """Load an order's page; None if the shop did not sign the buyer in."""
         self._sign_in()
-        return self._see(f"/orders/{order}/", order, expects) if self._cookie else None
+        if not self._cookie:
+            return None
+        return self._see(requests.order_page(order), order, expects)
 
     def see_mails(self, order: str, *, expects: Collection[str] = ()) -> Answer | None:
         """Load the page of an order's mails; None if the shop did not sign the buyer in."""
         self._sign_in()
         if not self._cookie:
             return None
-        return self._call("mail", "GET", f"/orders/{order}/mails/", order=order, expects=expects)
+        return self._call("mail", requests.mails_page(order), order=order, expects=expects)
 
     def pay(self, order: str, **how: Unpack[How]) -> Answer:
         """Pay an order."""
@@ -237,22 +238,21 @@ class Shopper(Caller):
 
     def _sign_in(self) -> None:
         if not self._cookie:
-            signed_in = self._call("sign_in", "POST", "/api/v1/demo/sessions")
-            self._cookie = str(signed_in.body.get("cookie", ""))
+            self._cookie = self._call("sign_in", requests.SIGN_IN).cookie
 
-    def _see(self, path: str, order: str | None = None, expects: Collection[str] = ()) -> Answer:
-        return self._call("page", "GET", path, order=order, expects=expects)
+    def _see(
+        self, request: Request, order: str | None = None, expects: Collection[str] = ()
+    ) -> Answer:
+        return self._call("page", request, order=order, expects=expects)
 
     def _step(self, op: str, order: str, part: Part | None, **how: Unpack[How]) -> Answer:
-        path = f"/api/v1/orders/{order}/{op}"
+        request = requests.step(order, op, part)
         if part is None:
-            return self._call(op, "POST", path, order=order, **how)
+            return self._call(op, request, order=order, **how)
         how["expects"] = (*EXPECTED_OF_PARTS, *how.get("expects", ()))
         return self._call(
             op,
-            "POST",
-            path,
-            body=part.body(),
+            request,
             key=part.key,
             attempt=self._next_attempt(part.key),
             sale=part.sale,

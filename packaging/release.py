@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Make a release: ``packaging/release.py 0.2.0``.
 
-Writes the version into both packages, dates the changelog's section, commits and tags. Nothing is
+Writes the version into all packages, dates the changelog's section, commits and tags. Nothing is
 pushed or published; CONTRIBUTING.md has the steps that follow.
 """
 
@@ -12,7 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = [ROOT / "packaging" / name / "pyproject.toml" for name in ("locking", "inventory")]
+NAMES = ("locking", "inventory", "loadtest")
+PACKAGES = [ROOT / "packaging" / name / "pyproject.toml" for name in NAMES]
 CHANGELOG = ROOT / "CHANGELOG.md"
 
 

@@ -42,7 +42,7 @@ class PriceForm(forms.ModelForm):  # type: ignore[type-arg]
             self.initial[self.priced] = to_major(stored, self.instance.currency)
 
     def clean(self) -> dict[str, Any]:
-        """Convert the price, once its currency is known."""
+        """Convert the price, once its currency is known; leave alone what nobody changed."""
         cleaned: dict[str, Any] = super().clean() or self.cleaned_data
         price, currency = cleaned.get(self.priced), cleaned.get("currency", self.instance.currency)
         if price is not None:
@@ -50,6 +50,10 @@ class PriceForm(forms.ModelForm):  # type: ignore[type-arg]
                 cleaned[self.priced] = to_minor(price, currency)
             except ValueError as error:
                 self.add_error(self.priced, str(error))
+        if self.instance.pk:
+            # A form shows times without their microseconds: saving it would move a sale's window.
+            same = cleaned.keys() - set(self.changed_data)
+            cleaned |= {name: getattr(self.instance, name) for name in same}
         return cleaned
 
 

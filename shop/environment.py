@@ -8,6 +8,7 @@ Each may also be given as a file: `SECRET_KEY_FILE=/run/secrets/secret-key` stan
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -142,6 +143,18 @@ def switch(name: str) -> bool:
     if value not in {"0", "1"}:
         raise ImproperlyConfigured(f"{name} must be 0 or 1, not {value!r}.")
     return value == "1"
+
+
+def one_of(name: str, allowed: Collection[str]) -> str:
+    """Return the variable `name`, which must be one of these.
+
+    Raises:
+        ImproperlyConfigured: it is not.
+    """
+    value = text(name)
+    if value not in allowed:
+        raise ImproperlyConfigured(f"{name} must be one of {', '.join(allowed)}, not {value!r}.")
+    return value
 
 
 def names(name: str) -> list[str]:

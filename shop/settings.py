@@ -163,7 +163,8 @@ LOGGING: dict[str, Any] = {
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "chosen"}},
     "root": {"handlers": ["stderr"], "level": "WARNING"},
     "loggers": {
-        name: {"level": environment.text("LOG_LEVEL")} for name in ("shop", "inventory", "locking")
+        name: {"level": environment.one_of("LOG_LEVEL", logs.LEVELS)}
+        for name in ("shop", "inventory", "locking")
     },
 }
 

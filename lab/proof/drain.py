@@ -9,14 +9,10 @@ from django.db import Error
 from inventory.selling.commit import forget_connection
 from lab.proof import snapshot
 from lab.stack.stack import Stack
-from loadtest import orchestrator
-from loadtest.orchestrator import Books
+from loadtest.steps import Books
 
 READY = 90
 """Seconds for everything to come up again before the final read."""
-
-LOOK = 0.5
-"""Seconds between two looks at what is owed."""
 
 
 def restart(stack: Stack, tell: Callable[[str], None]) -> None:
@@ -35,20 +31,10 @@ def restart(stack: Stack, tell: Callable[[str], None]) -> None:
         stack.wait_until_ready(name, READY)
 
 
-def drain(sales: Sequence[int], seconds: float, tell: Callable[[float, int], None]) -> bool:
-    """Wait until nothing is owed for these sales, for so many seconds at most: whether it is so.
-
-    Args:
-        tell: called with the seconds so far and what is owed; -1 if the database does not say.
-    """
-
-    def look(since: float) -> Books | None:
-        try:
-            books = Books(snapshot.owed(sales), ())
-        except Error:
-            forget_connection()
-            books = None
-        tell(since, books.owed if books else -1)
-        return books
-
-    return orchestrator.drain(look, seconds, LOOK)
+def books(sales: Sequence[int]) -> Books | None:
+    """Look at what is pending for these sales; None if the database does not say."""
+    try:
+        return Books(snapshot.owed(sales), ())
+    except Error:
+        forget_connection()
+        return None

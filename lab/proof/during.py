@@ -10,7 +10,7 @@ from django.db import Error
 from inventory.selling.commit import forget_connection
 from lab.proof import snapshot
 from loadtest.checker.snapshot import Item
-from loadtest.orchestrator import RunFiles
+from loadtest.steps import RunFiles
 
 MAX_SNAPSHOTS = 200
 """Snapshots kept during a run, spread over the time that it is to last."""

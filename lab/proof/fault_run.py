@@ -13,8 +13,8 @@ from lab.proof.plan import Plan
 from lab.proof.restock import Restocker
 from loadtest.faults import Chaos, Fault, Injected, Target, find
 from loadtest.faults.postgres_hosts import SETTLED
-from loadtest.orchestrator import RunFiles
 from loadtest.roles import MAIN
+from loadtest.steps import RunFiles
 from shop.catalogue.models import Sale
 
 LOOK = 0.5

@@ -9,8 +9,8 @@ from typing import Any
 from lab.proof.load_profile import LoadProfile
 from lab.strategies import CLASSES
 from loadtest.faults.chaos import BETWEEN
-from loadtest.orchestrator import RunPlan, refills_of
 from loadtest.roles import MAIN, OWN_ROLES, SaleTerms, roles_for, terms_of
+from loadtest.steps import RunPlan, refills_of
 
 AFTERWARDS = 12.0
 """Seconds that the buyers stay after the last fault: until the shop must have sold again on a slow

@@ -7,9 +7,9 @@ from typing import Any
 
 from lab.proof.plan import Plan
 from lab.proof.result import Result
-from loadtest import orchestrator
-from loadtest.orchestrator import RunFiles
+from loadtest import steps
 from loadtest.report import Story
+from loadtest.steps import RunFiles
 
 
 def write_report(path: Path, plan: Plan, result: Result, files: RunFiles) -> None:
@@ -22,4 +22,4 @@ def write_report(path: Path, plan: Plan, result: Result, files: RunFiles) -> Non
     if plan.left_out:
         facts["left out"] = ", ".join(plan.left_out)
     story = Story(run.title, run.repeat, facts, result.reason, run.buyers)
-    orchestrator.write_report(path, files, files.histories(), story, result.verdict)
+    steps.write_report(path, files, files.histories(), story, result.verdict)

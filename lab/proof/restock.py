@@ -12,7 +12,7 @@ from inventory import services
 from inventory.models import Item
 from inventory.selling import guard
 from inventory.selling.commit import forget_connection
-from loadtest.orchestrator import Restocks
+from loadtest.steps import Restocks
 from shop.catalogue.models import Sale
 
 LOOK = 0.5

@@ -13,7 +13,7 @@ from lab.proof.deadline import STALLED, Deadline
 from lab.proof.during import During
 from lab.proof.ending import ending
 from lab.proof.fault_run import FaultRun
-from lab.proof.judge import judge
+from lab.proof.final_read import read
 from lab.proof.load_profile import LONGEST, Load
 from lab.proof.plan import AFTERWARDS, Plan
 from lab.proof.progress import Progress
@@ -24,18 +24,20 @@ from lab.proof.sales import open_sales
 from lab.proof.server_errors import ServerErrors
 from lab.proof.tally import Tally
 from lab.proof.testbed import Testbed
-from loadtest.demo_shop import DemoShop, ShopRefused
+from loadtest.address import address_of
+from loadtest.checker.snapshot import Terms
+from loadtest.conduct import Conductor
 from loadtest.faults import Fault
-from loadtest.orchestrator import Orchestrator, RunFiles, Schedule, ask_again, write_terms
 from loadtest.roles import MAIN, TIMED
-from loadtest.run import address_of
+from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
+from loadtest.steps import Books, Judged, RunFiles, Schedule, judge_run
 from shop.catalogue.sales import database_time
 
 LOOK = 0.5
 """Seconds between two looks at the stock; each is judged as well."""
 
 
-class Proof(Orchestrator):
+class Proof(Conductor):
     """Runs a plan against a shop; after `run`, its `result` is there.
 
     Args:
@@ -58,11 +60,12 @@ class Proof(Orchestrator):
     ) -> None:
         self._plan, self._testbed, self._tell = plan, testbed, tell
         self._report_to = report_to
-        self._files = RunFiles(folder)
+        self.files = RunFiles(folder)
         self._tally = Tally(folder)
         self._errors = ServerErrors(testbed.log)
-        self._fault_run = FaultRun(plan, testbed.target, self._files)
+        self._fault_run = FaultRun(plan, testbed.target, self.files)
         self._deadline = Deadline()
+        self.patience = plan.drain
 
     def run(self) -> None:
         """Plan the run and conduct it.
@@ -73,7 +76,7 @@ class Proof(Orchestrator):
         with self._deadline:
             super().run()
 
-    def plan(self) -> None:
+    def open(self) -> None:
         """Open the sales."""
         plan = self._plan
         self._say("opening the sales")
@@ -82,7 +85,7 @@ class Proof(Orchestrator):
         opens_in = (self._sales[MAIN].sale.starts_at - database_time()).total_seconds()
         # The history is on this machine's monotonic clock.
         self._opening = time.monotonic() + opens_in
-        self._during = During(self._ids, self._files, plan.about_seconds)
+        self._during = During(self._ids, self.files, plan.about_seconds)
         self._schedule = self._scheduled()
 
     @contextmanager
@@ -93,7 +96,7 @@ class Proof(Orchestrator):
             LoadFailed: the load could not be generated.
             StackError: the payment provider does not answer.
         """
-        plan, stack, folder = self._plan, self._testbed.stack, self._files.path
+        plan, stack, folder = self._plan, self._testbed.stack, self.files.path
         ids = {role: opened.sale.pk for role, opened in self._sales.items()}
         if stack is not None:
             # Also where it is to behave: the run before may have had another one.
@@ -130,29 +133,46 @@ class Proof(Orchestrator):
             time.sleep(LOOK)
         self._say("ending the load")
 
-    def drain(self) -> None:
-        """Wait until every process serves and nothing is owed, and ask for some keys once more.
+    def recover(self) -> None:
+        """Restart what the load has kept busy, so that every process serves.
 
         Raises:
             StackError: a process did not come up again.
         """
         if self._plan.lasts and self._testbed.stack is not None:
             drain.restart(self._testbed.stack, lambda phase: self._say(phase))
-        if self._comes_to_rest():
-            self._say("asking again")
-            address = address_of(self._testbed.url)
-            ask_again(self._files, self._files.histories(), address, self._plan.profile.seed)
-            self._comes_to_rest()
+
+    def books(self, since: float) -> Books | None:
+        """Look at what is pending."""
+        books = drain.books(self._ids)
+        self._say("waiting for the follow-up", since, books.owed if books else -1)
+        return books
+
+    def repeats(self) -> tuple[tuple[str, int], int]:
+        """The shop's address, and the plan's seed."""
+        self._say("asking again")
+        return address_of(self._testbed.url), self._plan.profile.seed
+
+    def terms(self) -> list[Terms]:
+        """The terms of the sales, and the changes of one of them."""
+        changed = self._schedule.rows[1:] if self._schedule else []
+        return [*(each.terms for each in self._sales.values()), *changed]
+
+    def read(self) -> None:
+        """Read the database and the provider when the servers have recovered."""
         self._say("waiting for the servers to recover")
         self._fault_run.wait_until_settled()
+        self._say("reading the books")
+        self._unread = read(self._ids, self.files)
 
     def judge(self) -> None:
         """Compare every answer with the database."""
         self._say("judging")
-        self._write_terms()
-        judged = judge(self._plan, self._ids, self._files)
+        judged = Judged(None, self._unread)
+        if not self._unread:
+            judged = judge_run(self.files, self.histories(), self._plan.of_run.not_judged)
         injected = self._fault_run.injected
-        during = [each for each in self._files.histories() if each != self._files.again]
+        during = [each for each in self.files.histories() if each != self.files.again]
         statistics = run_statistics(during, injected, str(self._ids[0]))
         self.result = Result(
             sale=self._ids[0],
@@ -173,19 +193,12 @@ class Proof(Orchestrator):
         self._errors.close()
         if self.result.outcome != "pass":
             self.result.problems = self._errors.told()
-            self.result.log = self._errors.keep(self._files.path)
+            self.result.log = self._errors.keep(self.files.path)
 
     def report(self) -> None:
         """Write the report, if one is wanted."""
         if self._report_to is not None:
-            write_report(self._report_to, self._plan, self.result, self._files)
-
-    def _comes_to_rest(self) -> bool:
-        return drain.drain(
-            self._ids,
-            self._plan.drain,
-            lambda since, owed: self._say("waiting for the follow-up", since, owed),
-        )
+            write_report(self._report_to, self._plan, self.result, self.files)
 
     def _scheduled(self) -> Schedule | None:
         """The changes of the sale that has any."""
@@ -199,10 +212,6 @@ class Proof(Orchestrator):
             (ShopRefused,),
             repeats=self._plan.lasts,
         )
-
-    def _write_terms(self) -> None:
-        changed = self._schedule.rows[1:] if self._schedule else []
-        write_terms(self._files.terms, [*(each.terms for each in self._sales.values()), *changed])
 
     def _look(self, since: float) -> None:
         fault = self._fault_run.look()

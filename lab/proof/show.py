@@ -16,11 +16,11 @@ from lab.proof.controls import Control, Outcome
 from lab.proof.plan import Plan
 from lab.proof.progress import Progress
 from lab.proof.result import Result
-from loadtest.checker import NAMES, Verdict
+from loadtest.checker import Verdict
 from loadtest.checker.properties.recovery import KINDS as RATES
 from loadtest.checker.snapshot import Item
 from loadtest.faults import Injected
-from loadtest.report.headline import meanings, wrapped
+from loadtest.report.headline import meanings, why_not, wrapped
 
 STYLES = {"pass": "bold green", "fail": "bold red", "unknown": "bold yellow"}
 EXAMPLES = 3
@@ -151,11 +151,7 @@ def _properties(verdict: Verdict) -> RenderableType:
     for finding in verdict.properties:
         word = Text(finding.verdict.upper(), style=STYLES[finding.verdict])
         table.add_row(finding.id, finding.name, word, Text(finding.detail))
-    judged = {finding.id for finding in verdict.properties}
-    others = ", ".join(f"{each} {name}" for each, name in NAMES.items() if each not in judged)
-    if not others:
-        return table
-    return Group(table, Text(f"Not applicable to this run: {others}.", style="dim"))
+    return Group(table, *(Text(line, style="dim") for line in why_not(verdict.not_judged)))
 
 
 def _evidence(verdict: Verdict) -> Iterator[Text]:

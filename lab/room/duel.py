@@ -23,7 +23,7 @@ from lab.proof.testbed import Testbed
 from lab.room.duels import RECORDING
 from lab.room.recorder import recording
 from lab.room.replays import replay_of
-from loadtest.orchestrator import RunFiles
+from loadtest.steps import RunFiles
 from loadtest.ui.runs import RunFolder, Runs
 
 

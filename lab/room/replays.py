@@ -11,8 +11,8 @@ from typing import Any
 from inventory.models import Item
 from lab.room.duels import SHIPPED
 from lab.strategies.choice import chosen
-from loadtest.orchestrator import RunFiles
 from loadtest.replay import Mark, compose, dump, first_beyond, read_served
+from loadtest.steps import RunFiles
 from loadtest.ui.runs import Runs
 from shop.catalogue.models import Sale
 

@@ -1,5 +1,5 @@
-"""The shop as processes: gunicorn, Celery worker and beat, Locust, the control room, the metrics'
-exporter, and the demo's payment provider and mail server.
+"""The shop as processes: gunicorn, Celery worker and beat, Locust, the control room, and the demo's
+payment provider and mail server.
 
 with private_folder() as folder, Stack(folder / "shop", urls) as stack:
     stack.start("psp", "mail", "web", "celery")
@@ -86,7 +86,6 @@ class Stack:
         self.psp_port = next_free(environment.PSP_PORT)
         self.mail_port = next_free(environment.MAIL_PORT)
         self.room_port = next_free(environment.ROOM_PORT)
-        self.metrics_port = next_free(environment.number("METRICS_PORT"))
         self.extra = dict(extra or {})
         self.of = dict(of or {})
         self.nodes = {
@@ -126,11 +125,6 @@ class Stack:
     def room_url(self) -> str:
         """The address of the control room's process, to which its page connects."""
         return f"http://127.0.0.1:{self.room_port}"
-
-    @property
-    def metrics_url(self) -> str:
-        """Where Prometheus finds the metrics, if the process ``exporter`` runs."""
-        return f"http://127.0.0.1:{self.metrics_port}/metrics"
 
     @property
     def mail_folder(self) -> Path:
@@ -187,7 +181,6 @@ class Stack:
             **{each: self._probe(each, node) for each, node in self.nodes.items()},
             "locust": partial(serves, f"{self.locust_url}/"),
             "room": partial(serves, f"{self.room_url}/healthz"),
-            "exporter": partial(serves, self.metrics_url),
         }
         self.supervisor.wait_until(name, probes[name], seconds, may_die=may_die)
 
@@ -214,7 +207,7 @@ class Stack:
     def _ports(self) -> tuple[int, ...]:
         return (
             *(self.port, self.locust_port, self.psp_port),
-            *(self.mail_port, self.room_port, self.metrics_port),
+            *(self.mail_port, self.room_port),
         )
 
     def _worker(self, name: str) -> str:
@@ -241,7 +234,6 @@ class Stack:
                 *("lab.room", "--port", str(self.room_port), "--shop", self.url),
                 *("--target", str(self.supervisor.folder / TARGET)),
             ),
-            "exporter": ("django", "export_metrics", "--port", str(self.metrics_port)),
             "web": ("gunicorn", "-c", "gunicorn.conf.py", "shop.wsgi"),
             "locust": (
                 *("locust", "-f", "loadtest/locustfile.py", "--host", self.url),

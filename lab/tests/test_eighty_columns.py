@@ -22,7 +22,7 @@ from lab.bench.run import Measured, Sample
 from lab.management.commands import walk as walk_command
 from lab.proof import soak_summary
 from lab.walk.walk import Walk
-from loadtest.checker import NAMES
+from loadtest.checker import PROPERTIES
 from loadtest.faults import FAULTS
 from shop.audit import Report
 from shop.management.commands import audit as audit_command
@@ -112,9 +112,10 @@ def test_the_summary_of_a_soak(width):
         "by_fault": {name: {"times": 123, "longest": 123.45, "median": 12.34} for name in FAULTS},
         "left_out": {},
         "by_property": {
-            f"{each} {name}": {"pass": 16, "fail": 0, "unknown": 0} for each, name in NAMES.items()
+            f"{each.id} {each.name}": {"pass": 16, "fail": 0, "unknown": 0}
+            for each in PROPERTIES.values()
         },
         "not_passed": [],
     }
     text = screen(width, Markdown(soak_summary.markdown(summary)))
-    assert_whole(text, width, *FAULTS, *NAMES.values(), "1,445,365")
+    assert_whole(text, width, *FAULTS, *(each.name for each in PROPERTIES.values()), "1,445,365")

@@ -66,7 +66,7 @@ def test_an_extra_brings_what_its_backends_import(extra):
     subprocess.run([sys.executable, "-c", script], cwd=environment.PROJECT, check=True, timeout=60)
 
 
-def test_both_packages_have_one_version():
+def test_all_packages_have_one_version():
     version = project("locking")["version"]
-    assert project("inventory")["version"] == version
+    assert project("inventory")["version"] == project("loadtest")["version"] == version
     assert f"fenced-locking[redis]=={version}" in project("inventory")["dependencies"]

@@ -15,7 +15,7 @@ from lab import environment
 
 FILES = (
     *("CHANGELOG.md", "packaging/release.py"),
-    *("packaging/locking/pyproject.toml", "packaging/inventory/pyproject.toml"),
+    *(f"packaging/{name}/pyproject.toml" for name in ("locking", "inventory", "loadtest")),
 )
 
 
@@ -48,14 +48,14 @@ def release(folder: Path, version: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 
-def test_a_release_has_one_version_in_both_packages_and_in_the_tag(repository):
+def test_a_release_has_one_version_in_all_packages_and_in_the_tag(repository):
     assert release(repository, "7.1.0").returncode == 0
     assert git(repository, "describe") == "v7.1.0"
     assert git(repository, "status", "--porcelain") == ""
-    locking, inventory = (
+    locking, inventory, loadtest = (
         tomllib.loads((repository / name).read_text())["project"] for name in FILES[2:]
     )
-    assert (locking["version"], inventory["version"]) == ("7.1.0", "7.1.0")
+    assert {each["version"] for each in (locking, inventory, loadtest)} == {"7.1.0"}
     assert "fenced-locking[redis]==7.1.0" in inventory["dependencies"]
     changes = (repository / "CHANGELOG.md").read_text()
     assert re.search(r"## \[Unreleased\]\n\n## \[7\.1\.0\] - \d{4}-\d\d-\d\d\n\n### Added", changes)

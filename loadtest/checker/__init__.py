@@ -8,22 +8,25 @@ Reads files only, so that it can judge any shop with the same API.
 
 from loadtest.checker.evidence import FaultLogError
 from loadtest.checker.judge import ENOUGH, judge
+from loadtest.checker.properties import PROPERTIES, Need, not_judged
 from loadtest.checker.snapshot import SnapshotError
-from loadtest.checker.verdict import FAIL, NAMES, PASS, UNKNOWN, Aftermath, Finding, Rate, Verdict
+from loadtest.checker.verdict import FAIL, PASS, UNKNOWN, Aftermath, Finding, Rate, Verdict
 from loadtest.history import HistoryError
 
 __all__ = [
     "ENOUGH",
     "FAIL",
-    "NAMES",
     "PASS",
+    "PROPERTIES",
     "UNKNOWN",
     "Aftermath",
     "FaultLogError",
     "Finding",
     "HistoryError",
+    "Need",
     "Rate",
     "SnapshotError",
     "Verdict",
     "judge",
+    "not_judged",
 ]

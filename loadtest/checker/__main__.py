@@ -8,8 +8,8 @@ import sys
 
 from loadtest.checker import (
     FAIL,
-    NAMES,
     PASS,
+    PROPERTIES,
     FaultLogError,
     HistoryError,
     SnapshotError,
@@ -34,7 +34,7 @@ def arguments_of(program: str, description: str | None) -> argparse.ArgumentPars
     parser.add_argument("--deliveries", help="what the mail server took")
     parser.add_argument("--terms", help="how the sales' terms changed")
     parser.add_argument("--faults", help="the log of injected faults")
-    parser.add_argument("--properties", nargs="*", default=list(NAMES), help="those to judge")
+    parser.add_argument("--properties", nargs="*", default=list(PROPERTIES), help="those to judge")
     return parser
 
 

@@ -71,13 +71,16 @@ class Evidence:
         settled_seconds: float,
         expiry_seconds: float,
         refund_seconds: float,
+        allows_errors: bool = False,
     ) -> None:
         """What P13, P12, P16 and P14 ask for; see `judge`."""
         self.enough = dict(enough)
+        self.allows_errors = allows_errors
         self.recovery_ns = int(recovery_seconds * 1e9)
         self.settled_ns = int(settled_seconds * 1e9)
         self.expiry_us = int(expiry_seconds * 1e6)
         self.refund_us = int(refund_seconds * 1e6)
+        self.is_final = False
         self.has_ledger = False
         self.has_deliveries = False
         self.has_faults = False
@@ -118,6 +121,7 @@ class Evidence:
         """Read a snapshot; number 0 is the final one. Raises `SnapshotError`."""
         header, rows = snapshots.read(path)
         if number == FINAL:
+            self.is_final = True
             self.follow_up = header.follow_up
         row = (number, header.taken_at, header.clock)
         self._database.execute("INSERT INTO snapshot VALUES (?, ?, ?)", row)

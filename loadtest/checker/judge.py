@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from loadtest.checker.evidence import FINAL, Evidence
 from loadtest.checker.properties import PROPERTIES
-from loadtest.checker.properties.finding import unknown
 from loadtest.checker.properties.recovery import aftermaths
-from loadtest.checker.verdict import NAMES, Finding, Verdict
+from loadtest.checker.verdict import Verdict
 
 # What a run must have seen, at least, for its verdict to mean something.
 ENOUGH = {"ok": 1, "sold_out": 1, "duplicate": 1}
@@ -24,12 +24,14 @@ def judge(
     deliveries: str | Path | None = None,
     terms: str | Path | None = None,
     faults: str | Path | None = None,
-    properties: Sequence[str] = tuple(NAMES),
+    properties: Collection[str] = tuple(PROPERTIES),
+    not_judged: Mapping[str, str] = MappingProxyType({}),
     enough: Mapping[str, int] = ENOUGH,
     recovery_seconds: float = 5.0,
     settled_seconds: float = 3.0,
     expiry_seconds: float = 15.0,
     refund_seconds: float = 30.0,
+    allows_errors: bool = False,
 ) -> Verdict:
     """Judge one run.
 
@@ -42,21 +44,23 @@ def judge(
     what P13 asks for (`ok`, `sold_out`, `duplicate`, `info`); under faults at least one unknown
     answer too. `recovery_seconds` is what P12 allows from a fault's end to the first ok on a quick
     machine, `settled_seconds` the time from that ok on after which it counts bad answers.
+    `allows_errors` says that a server error is one more unknown answer, and the buyer asked again.
     `expiry_seconds` is what P16 allows from an order's deadline to its expiry, `refund_seconds`
     what P14 allows until money is back.
 
     Raises `HistoryError`, `SnapshotError`, `FaultLogError` for files that cannot be understood,
     `OSError` for those that cannot be read, `ValueError` for a property that does not exist.
     """
-    if strange := set(properties) - set(NAMES):
+    if strange := {*properties, *not_judged} - set(PROPERTIES):
         raise ValueError(f"no such property: {', '.join(sorted(strange))}")
-    wanted = [identity for identity in NAMES if identity in properties]
+    wanted = [each for each in PROPERTIES if each in properties and each not in not_judged]
     with Evidence(
         enough=enough,
         recovery_seconds=recovery_seconds,
         settled_seconds=settled_seconds,
         expiry_seconds=expiry_seconds,
         refund_seconds=refund_seconds,
+        allows_errors=allows_errors,
     ) as evidence:
         evidence.load_history([Path(path) for path in histories])
         if snapshot is not None:
@@ -72,14 +76,8 @@ def judge(
         if faults is not None:
             evidence.load_faults(Path(faults))
         evidence.derive()
-        findings = [_find(identity, evidence, snapshot is not None) for identity in wanted]
-        return Verdict(findings, _counts(evidence), aftermaths(evidence))
-
-
-def _find(identity: str, evidence: Evidence, final: bool) -> Finding:
-    if not final:
-        return unknown(identity, "there is no final snapshot")
-    return PROPERTIES[identity](evidence)
+        findings = [PROPERTIES[identity].judge(evidence) for identity in wanted]
+        return Verdict(findings, _counts(evidence), aftermaths(evidence), dict(not_judged))
 
 
 def _counts(evidence: Evidence) -> dict[str, int]:

@@ -154,6 +154,22 @@ class Delivery(Row, frozen=True):
     order: str = ""
 
 
+class Voucher(Row, frozen=True):
+    """A voucher, how many orders may use it, and how many do."""
+
+    id: str
+    limit: Whole
+    uses: Whole
+
+
+class Bill(Row, frozen=True):
+    """What an order cost its buyer, and what its contents cost, in minor units."""
+
+    order: str
+    paid: Whole
+    worth: Whole
+
+
 class Movement(Row, frozen=True):
     """A line of the ledger. Ids grow in the order in which an item's movements were applied.
 

@@ -44,6 +44,8 @@ CREATE TABLE buyer (snapshot INTEGER, id TEXT, email TEXT);
 CREATE TABLE movement (
     snapshot INTEGER, id INTEGER, item TEXT, delta INTEGER, reason TEXT, token INTEGER
 );
+CREATE TABLE voucher (snapshot INTEGER, id TEXT, "limit" INTEGER, uses INTEGER);
+CREATE TABLE bill (snapshot INTEGER, order_id TEXT, paid INTEGER, worth INTEGER);
 CREATE TABLE effect (snapshot INTEGER, order_id TEXT, name TEXT, count INTEGER);
 CREATE TABLE outbox (snapshot INTEGER, id TEXT, topic TEXT, done INTEGER);
 CREATE TABLE payment (

@@ -27,6 +27,7 @@ from loadtest.checker.rows import (
     HELD,
     KINDS,
     RELEASED,
+    Bill,
     Buyer,
     Delivery,
     Effect,
@@ -40,6 +41,7 @@ from loadtest.checker.rows import (
     Row,
     Sale,
     Terms,
+    Voucher,
     Whole,
 )
 
@@ -50,6 +52,7 @@ __all__ = [
     "KINDS",
     "RELEASED",
     "VERSION",
+    "Bill",
     "Buyer",
     "Delivery",
     "Effect",
@@ -65,6 +68,7 @@ __all__ = [
     "Sale",
     "SnapshotError",
     "Terms",
+    "Voucher",
     "from_json",
     "lines",
     "read",

@@ -2,35 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 PASS, FAIL, UNKNOWN = "pass", "fail", "unknown"
-
-NAMES = {
-    "P1": "no oversell",
-    "P2": "conservation",
-    "P3": "no lost order",
-    "P4": "no phantom order",
-    "P5": "no duplicate",
-    "P6": "bounds",
-    "P7": "no phantom rejection",
-    "P8": "real-time order",
-    "P9": "fencing",
-    "P10": "follow-up complete",
-    "P11": "at most one charge",
-    "P12": "recovery",
-    "P13": "not vacuous",
-    "P14": "price",
-    "P15": "window and pause",
-    "P16": "hold and expiry",
-    "P17": "all or nothing",
-    "P18": "privacy",
-    "P19": "delivery",
-    "P20": "true answers",
-    "P21": "contract",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +14,10 @@ class Finding:
     """What one property came to; `evidence` holds the first few things that broke it."""
 
     id: str
+    name: str
     verdict: str
     detail: str
     evidence: list[str] = field(default_factory=list)
-
-    @property
-    def name(self) -> str:
-        """The property in words."""
-        return NAMES[self.id]
 
     def to_json(self) -> dict[str, Any]:
         """The finding as in the result of `prove --json`, with its evidence."""
@@ -101,11 +73,15 @@ class Aftermath:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The findings of a run, its figures, and what followed each fault."""
+    """The findings of a run, its figures, and what followed each fault.
+
+    `not_judged` holds the properties, by id, that the run says nothing about, and why not.
+    """
 
     properties: list[Finding]
     counts: dict[str, int]
     aftermaths: list[Aftermath] = field(default_factory=list)
+    not_judged: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def verdict(self) -> str:
@@ -120,6 +96,7 @@ class Verdict:
         return {
             "verdict": self.verdict,
             "properties": [finding.to_json() for finding in self.properties],
+            "not_judged": dict(self.not_judged),
             "counts": self.counts,
         }
 

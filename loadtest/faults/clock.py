@@ -12,6 +12,7 @@ from typing import Any
 
 from loadtest.fault_needs import CLOCK
 from loadtest.faults.fault import Fault, FaultFailed, wait_until
+from loadtest.shops.flash_sale import requests
 
 STEP = 6 * 3600
 """Seconds: longer than a proof's sale, shorter than a buyer's token lasts."""
@@ -45,7 +46,9 @@ class ClockStepped(Fault):
     def _ahead(self) -> float:
         """Return the seconds by which a worker's clock is ahead; 0 if none answers now."""
         try:
-            with urllib.request.urlopen(f"{self.target.web}/healthz", timeout=5) as answer:
+            with urllib.request.urlopen(
+                self.target.web + requests.HEALTH.path, timeout=5
+            ) as answer:
                 date = parsedate_to_datetime(answer.headers["Date"])
         except OSError:
             return 0.0
@@ -53,7 +56,7 @@ class ClockStepped(Fault):
 
     def _sale(self) -> dict[str, Any]:
         try:
-            address = f"{self.target.web}/api/v1/sales/{self.target.sale}"
+            address = self.target.web + requests.look(str(self.target.sale)).path
             with urllib.request.urlopen(address, timeout=5) as answer:
                 document: dict[str, Any] = json.load(answer)
         except OSError:

@@ -9,7 +9,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from loadtest.checker import NAMES, FaultLogError, HistoryError, SnapshotError, judge
+from loadtest.checker import PROPERTIES, FaultLogError, HistoryError, SnapshotError, judge
 from loadtest.replay import MOST, ServedError, compose, find_marks, read_served, write_page
 
 
@@ -20,7 +20,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--snapshot", help="the final snapshot")
     parser.add_argument("--during", nargs="*", default=[], help="snapshots taken during the run")
     parser.add_argument("--served", nargs="*", default=[], help="what the shop recorded")
-    parser.add_argument("--properties", nargs="*", default=list(NAMES), help="properties to judge")
+    parser.add_argument(
+        "--properties", nargs="*", default=list(PROPERTIES), help="properties to judge"
+    )
     parser.add_argument("--title", default="A run", help="title of the page")
     parser.add_argument("--most", type=int, default=MOST, help=f"calls at most (default: {MOST})")
     parser.add_argument("--output", default="replay.html", help="the file to write")

@@ -12,12 +12,12 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from loadtest.chart import HEIGHT, WIDTH
-from loadtest.checker import PASS, UNKNOWN, Verdict
+from loadtest.checker import PASS, PROPERTIES, UNKNOWN, Verdict
 from loadtest.replay import dump, player_css, player_js
 from loadtest.report.charts import Charts, number
 from loadtest.report.gather import Evidence, Fault
-from loadtest.report.headline import headline, meanings
-from loadtest.report.meanings import CLOSED_LOOP, MEANINGS, OPEN_LOOP, SUMMARIES
+from loadtest.report.headline import headline, meanings, why_not
+from loadtest.report.meanings import CLOSED_LOOP, OPEN_LOOP, SUMMARIES
 
 _HERE = Path(__file__).parent
 _TEMPLATES = Environment(
@@ -91,7 +91,8 @@ def render(
         plot=(WIDTH, HEIGHT),
         faults=_faults(evidence),
         findings=verdict.properties if verdict else [],
-        meanings=MEANINGS,
+        asks={identity: each.asks for identity, each in PROPERTIES.items()},
+        not_judged=list(why_not(verdict.not_judged)) if verdict else [],
         answers=_answers(evidence),
         marked={mark["property"] for mark in replay["marks"]} if replay else set(),
         replay=Markup(dump(replay)) if replay else "",

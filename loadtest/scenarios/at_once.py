@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 
-from loadtest.client import Answer
 from loadtest.shopper import Shopper
+from loadtest.shops.flash_sale.answers import Answer
 
 
 def at_once(shopper: Shopper, calls: Sequence[Callable[..., Answer]]) -> list[Answer]:

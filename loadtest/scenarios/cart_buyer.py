@@ -10,9 +10,9 @@ from random import Random
 
 from loadtest.cart import Cart
 from loadtest.history import INFO, classify
-from loadtest.invalid import larger_cart, smaller_cart
 from loadtest.purchases import Part
 from loadtest.shopper import Shopper
+from loadtest.shops.flash_sale.invalid import larger_cart, smaller_cart
 
 # Lines of a cart, at most.
 MAX_LINES = 3

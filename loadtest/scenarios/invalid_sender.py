@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from random import Random
 
-from loadtest.invalid import invalid_requests
 from loadtest.scenarios.retries import order_with_retries
 from loadtest.shopper import Shopper
+from loadtest.shops.flash_sale.invalid import invalid_requests
 
 
 def send_invalid(shopper: Shopper, random: Random) -> None:

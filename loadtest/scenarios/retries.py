@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from random import Random
 
-from loadtest.client import Answer
 from loadtest.history import INFO, classify
 from loadtest.purchases import Purchase
 from loadtest.sale import Sale
 from loadtest.shopper import Shopper
+from loadtest.shops.flash_sale.answers import Answer
 
 # A shop that is still busy after this many attempts is given up on.
 ATTEMPTS = 8

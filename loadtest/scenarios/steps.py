@@ -8,13 +8,20 @@ from functools import partial
 from random import Random
 
 from loadtest.cart import Cart
-from loadtest.client import Answer
 from loadtest.history import INFO, classify
-from loadtest.invalid import Invalid, invalid_requests, json_of, larger_cart, smaller_cart
 from loadtest.purchases import Part, Purchase, new_key
 from loadtest.sale import Sale
 from loadtest.scenarios.retries import pay_until_paid
 from loadtest.shopper import NOT_THEIRS, Shopper
+from loadtest.shops.flash_sale.answers import Answer
+from loadtest.shops.flash_sale.invalid import (
+    anothers_key,
+    invalid_requests,
+    larger_cart,
+    other_quantity,
+    smaller_cart,
+    unnamed_part,
+)
 
 # How often a call without an answer is made again, and the pause before that in seconds.
 ATTEMPTS, PAUSE = 8, 0.5
@@ -95,18 +102,14 @@ class Walk:
             send(smaller_cart(wanted) if several else larger_cart(wanted, other))
             return
         for sale, units in ((wanted.sale, wanted.quantity % 3 + 1), (other, wanted.quantity)):
-            path, body = f"/api/v1/sales/{sale.id}/orders", json_of(quantity=units)
-            send(Invalid(path, body, 422, "idempotency_key_reused", wanted.key))
+            send(other_quantity(wanted, units, sale))
 
     def use_anothers(self, bought: Bought) -> None:
         """Let another buyer use the key of a purchase, for more than anyone may have, and look at
         the order, pay and cancel it."""
         other = self.random.choice([each for each in self.buyers if each is not bought.buyer])
         if isinstance(bought.wanted, Purchase):
-            sale = bought.wanted.sale
-            path = f"/api/v1/sales/{sale.id}/orders"
-            body = json_of(quantity=sale.limit + 1)
-            other.send_invalid(Invalid(path, body, 409, "limit_reached", bought.wanted.key))
+            other.send_invalid(anothers_key(bought.wanted))
         for step in (other.read, other.pay, other.cancel, other.refund):
             self.sure(partial(step, bought.order, expects=NOT_THEIRS))
 
@@ -153,9 +156,7 @@ class Walk:
     def give_unnamed_part(self, bought: Bought, step: str) -> None:
         """Give a part of an order back without saying of which line: refused if it has several."""
         if len(bought.lines) > 1:
-            path = f"/api/v1/orders/{bought.order}/{step}"
-            wrong = Invalid(path, json_of(quantity=1), 422, "invalid_quantity", new_key())
-            bought.buyer.send_invalid(wrong._replace(order=bought.order))
+            bought.buyer.send_invalid(unnamed_part(bought.order, step))
         else:
             self.give_part(bought, step, Part(1, next(iter(bought.lines)), named=False))
 

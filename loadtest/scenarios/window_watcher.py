@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from random import Random
 
-from loadtest.invalid import Invalid, json_of
 from loadtest.purchases import Purchase
 from loadtest.roles import TIMED
 from loadtest.scenarios.retries import order_with_retries
 from loadtest.shopper import Shopper
+from loadtest.shops.flash_sale.invalid import anothers_key
 
 # Seconds: how long a buyer tries, and how long a sale has been over when they give up.
 GIVE_UP_AFTER, OVER = 18.0, 3.5
@@ -55,7 +55,5 @@ def outlast(shopper: Shopper, random: Random) -> None:
 
 def _use_anothers_key(other: Shopper, purchase: Purchase) -> None:
     """Ask for more than anyone may have under another buyer's key: the sale is over, not known."""
-    sale, body = purchase.sale, json_of(quantity=purchase.sale.limit + 1)
-    path = f"/api/v1/sales/{sale.id}/orders"
-    other.send_invalid(Invalid(path, body, 410, "ended", purchase.key))
+    other.send_invalid(anothers_key(purchase, ended=True))
     other.leave()

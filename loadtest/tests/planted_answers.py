@@ -240,6 +240,10 @@ def returned_units_not_shown(world: World) -> None:
 
 
 PLANTS: dict[str, Callable[[World], object]] = {
+    "P22: voucher used once too often": lambda w: w.rows.append(s.Voucher("v", 3, 4)),
+    "P23: order that holds more than was paid for": lambda w: w.rows.append(
+        s.Bill(w.order.id, 100, 200)
+    ),
     "P17: part of a cart opened": part_of_a_cart_opened,
     "P17: cart without a line": lambda w: w.rows.remove(cart_in(w, "awaiting_payment", "paid")[-1]),
     "P17: cart in two orders": lambda w: w.change(

@@ -6,9 +6,9 @@ import json
 import stat
 from pathlib import Path
 
+from loadtest.address import address_of
 from loadtest.history import OK, Recorder, operations
-from loadtest.orchestrator import RunFiles, again, ask_again
-from loadtest.run import address_of
+from loadtest.steps import RunFiles, again, ask_again
 from loadtest.tests.fake_shop import FakeShop, serving
 from loadtest.tokens import leave_tokens, take_tokens
 

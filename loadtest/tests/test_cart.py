@@ -5,8 +5,9 @@ from __future__ import annotations
 import uuid
 
 from loadtest.cart import WITH_ANOTHER, Cart
-from loadtest.client import Answer
 from loadtest.sale import Sale
+from loadtest.shops.flash_sale import requests
+from loadtest.shops.flash_sale.answers import Answer
 
 
 def sale(identity: str) -> Sale:
@@ -18,7 +19,10 @@ def test_lines_are_numbered_in_the_order_of_their_sales_whatever_the_buyers() ->
     assert [line.sale.id for line in cart.lines] == ["9", "10"]
     assert cart.lines[0].key == cart.key
     assert cart.lines[1].key == str(uuid.uuid5(uuid.UUID(cart.key), "1"))
-    assert cart.body() == b'{"lines": [{"sale": 9, "quantity": 1}, {"sale": 10, "quantity": 2}]}'
+    assert (
+        requests.cart(cart).body
+        == b'{"lines": [{"sale": 9, "quantity": 1}, {"sale": 10, "quantity": 2}]}'
+    )
 
 
 def test_a_refusal_is_about_the_line_that_it_names() -> None:

@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from loadtest.checker import FAIL, NAMES, PASS, UNKNOWN, Verdict, judge
+from loadtest.checker import FAIL, PASS, PROPERTIES, UNKNOWN, Verdict, judge
 from loadtest.checker import snapshot as s
 from loadtest.checker.verdict import overall
 from loadtest.tests.planted_stock import PLANTS
@@ -109,9 +109,9 @@ def test_what_is_missing_makes_its_property_unknown_and_the_whole_not_a_pass() -
     world = sold_out_run(3)
     for movement in world.of(s.Movement):
         world.change(movement, token=0)
-    verdict = judged(world, ledger=None, properties=list(NAMES))
+    verdict = judged(world, ledger=None, properties=list(PROPERTIES))
     unknown = {each.id for each in verdict.properties if each.verdict == UNKNOWN}
-    assert unknown == {"P9", "P11", "P12", "P14", "P17", "P18", "P21"}
+    assert unknown == {"P9", "P11", "P12", "P14", "P17", "P18", "P21", "P22", "P23"}
     assert verdict.verdict == UNKNOWN
 
 

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from loadtest.checker import FAIL, NAMES, PASS, UNKNOWN
+from loadtest.checker import FAIL, PASS, PROPERTIES, UNKNOWN
 from loadtest.checker import snapshot as s
-from loadtest.tests import planted_answers, planted_orders
+from loadtest.tests import planted_answers, planted_orders, planted_stock, test_contract
 from loadtest.tests.busy_run import SEEDS, busy_run
 from loadtest.tests.simulated_order import clock
 from loadtest.tests.simulated_run import Simulation
@@ -21,8 +21,9 @@ from loadtest.tests.test_checker import judged
 
 PLANTS = planted_orders.PLANTS | planted_answers.PLANTS
 
-# What every simulated run can be judged by; P12 needs faults, P13 luck, and P21 walkers.
-JUDGED = [name for name in NAMES if name not in ("P12", "P13", "P21")]
+# What every simulated run can be judged by; P12 needs faults, P13 luck, P21 walkers, and
+# P22 and P23 vouchers and bills.
+JUDGED = [name for name in PROPERTIES if name not in ("P12", "P13", "P21", "P22", "P23")]
 
 
 @st.composite
@@ -51,7 +52,7 @@ def test_every_correct_history_passes(world: World) -> None:
 @settings(max_examples=50, deadline=None)
 @given(worlds())
 def test_without_a_final_snapshot_everything_is_unknown(world: World) -> None:
-    verdict = judged(world, snapshot=None, properties=list(NAMES))
+    verdict = judged(world, snapshot=None, properties=list(PROPERTIES))
     assert {each.verdict for each in verdict.properties} == {UNKNOWN}
     assert verdict.verdict == UNKNOWN
 
@@ -71,6 +72,18 @@ def test_a_planted_violation_turns_its_property_red(plant: str, seed: int) -> No
 def test_the_runs_that_violations_are_planted_in_pass(seed: int) -> None:
     verdict = judged(busy_run(seed), properties=JUDGED)
     assert [each.verdict for each in verdict.properties] == [PASS] * len(JUDGED), verdict
+
+
+def test_what_each_property_says_is_planted_to_see_it_fail_is_planted() -> None:
+    elsewhere = {
+        # test_recovery_counts_from_the_end_of_the_fault_to_the_first_ok
+        "P12: never served again",
+        # test_a_run_that_tested_nothing_is_unknown
+        "P13: nobody refused",
+        *(f"P21: {name}" for name in test_contract.WRONG),
+    }
+    planted = {*PLANTS, *planted_stock.PLANTS, *elsewhere}
+    assert {f"{each.id}: {each.planted}" for each in PROPERTIES.values()} <= planted
 
 
 def test_busy_after_the_commit_is_seen_under_faults_too(tmp_path: Path) -> None:

@@ -10,14 +10,17 @@ import pytest
 from loadtest import client
 from loadtest.client import Connection
 from loadtest.history import Told
+from loadtest.shop import Request
 from loadtest.tests.trivial_server import answering, response
+
+GET, POST = Request("GET", "/"), Request("POST", "/", body=b"{}")
 
 
 def test_an_answer_has_status_code_body_and_the_wait_that_was_asked_for() -> None:
     busy = response("503 Busy", b'{"code": "busy"}', "Retry-After: 2\r\n")
     with answering(lambda *_: busy) as port:
         connection = Connection("127.0.0.1", port)
-        answer = connection.request("GET", "/", {})
+        answer = connection.request(GET, {})
         connection.close()
     assert (answer.status, answer.code, answer.retry_after) == (503, "busy", 2.0)
     assert answer.order is None
@@ -26,7 +29,7 @@ def test_an_answer_has_status_code_body_and_the_wait_that_was_asked_for() -> Non
 def test_the_id_in_the_answer_is_the_order_as_text() -> None:
     with answering(lambda *_: response(body=b'{"id": 91}')) as port:
         connection = Connection("127.0.0.1", port)
-        assert connection.request("GET", "/", {}).order == "91"
+        assert connection.request(GET, {}).order == "91"
         connection.close()
 
 
@@ -42,7 +45,7 @@ def test_the_id_in_the_answer_is_the_order_as_text() -> None:
 def test_a_refusal_tells_what_is_left(body: bytes, told: Told | None) -> None:
     with answering(lambda *_: response("409 Conflict", body)) as port:
         connection = Connection("127.0.0.1", port)
-        assert connection.request("GET", "/", {}).told == told
+        assert connection.request(GET, {}).told == told
         connection.close()
 
 
@@ -56,7 +59,7 @@ def test_requests_share_one_connection() -> None:
     with answering(reply) as port:
         connection = Connection("127.0.0.1", port)
         for _ in range(3):
-            assert connection.request("GET", "/", {}).status == 200
+            assert connection.request(GET, {}).status == 200
         connection.close()
     assert numbers == [1, 2, 3]
 
@@ -64,7 +67,7 @@ def test_requests_share_one_connection() -> None:
 def test_a_refused_connection_is_told_from_everything_that_may_have_reached_the_shop() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    assert Connection("127.0.0.1", port).request("GET", "/", {}).code == "connection_refused"
+    assert Connection("127.0.0.1", port).request(GET, {}).code == "connection_refused"
 
 
 @pytest.mark.parametrize(
@@ -86,7 +89,7 @@ def test_a_reply_that_is_none_is_unknown_and_not_asked_for_again(
 
     with answering(answer) as port:
         connection = Connection("127.0.0.1", port)
-        got = connection.request("POST", "/", {}, b"{}")
+        got = connection.request(POST, {})
         connection.close()
     assert (got.status, got.code) == (0, code)
     assert len(requests) == 1
@@ -96,7 +99,7 @@ def test_a_reply_that_does_not_come_is_given_up_on() -> None:
     gate = threading.Event()
     with answering(lambda *_: response(), delay=gate) as port:
         connection = Connection("127.0.0.1", port, timeout=0.1)
-        assert connection.request("GET", "/", {}).code == "timeout"
+        assert connection.request(GET, {}).code == "timeout"
         gate.set()
         connection.close()
 
@@ -107,12 +110,12 @@ def test_a_connection_that_the_server_dropped_at_rest_is_not_used(
     monkeypatch.setattr(client, "_RESTED", 0.0)
     with answering(lambda *_: response()) as port:
         connection = Connection("127.0.0.1", port)
-        assert connection.request("GET", "/", {}).status == 200
-        assert connection.request("GET", "/", {}).status == 200, "one that is alive is kept"
+        assert connection.request(GET, {}).status == 200
+        assert connection.request(GET, {}).status == 200, "one that is alive is kept"
         assert connection._socket is not None
         connection._socket.shutdown(socket.SHUT_WR)  # the server sees the end and closes too
         assert connection._socket.recv(1, socket.MSG_PEEK) == b""
-        assert connection.request("POST", "/", {}, b"{}").status == 200
+        assert connection.request(POST, {}).status == 200
         connection.close()
 
 
@@ -120,6 +123,6 @@ def test_a_connection_that_the_server_dropped_at_rest_is_not_used(
 def test_a_body_that_is_no_object_is_taken_as_an_empty_one(body: bytes) -> None:
     with answering(lambda *_: response("500 Oops", body)) as port:
         connection = Connection("127.0.0.1", port)
-        answer = connection.request("GET", "/", {})
+        answer = connection.request(GET, {})
         connection.close()
     assert (answer.status, answer.code, answer.body) == (500, "", {})

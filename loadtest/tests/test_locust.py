@@ -6,6 +6,7 @@ import json
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -16,6 +17,7 @@ from loadtest.checker import FAIL, PASS, Verdict, judge
 from loadtest.checker import snapshot as s
 from loadtest.history import INFO, OK, operations
 from loadtest.scenarios import MIXES
+from loadtest.shops.unguarded import Server
 from loadtest.tests.fake_shop import FakeShop, serving
 
 # A run ends when its buyers have finished, which takes a minute on a busy machine.
@@ -190,3 +192,51 @@ def test_a_run_that_cannot_start_says_why_and_ends(
     assert done.returncode == 2, done.stderr
     assert reason in done.stderr
     assert shop.requests == 0
+
+
+def rush_by_locust(url: str, folder: Path, shop: str) -> subprocess.CompletedProcess[str]:
+    command = [
+        *(sys.executable, "-m", "locust", "-f", str(ROOT / "loadtest" / "locustfile.py")),
+        *("--headless", "--only-summary", "--until-done", "--run-time", "120s"),
+        *("--users", "30", "--spawn-rate", "100", "--stock", "5", "--runs", str(folder / "runs")),
+        *("--shop", shop, "--host", url),
+    ]
+    # The adapter's module is found from the folder in which Locust is started.
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=240, check=False, cwd=ROOT
+    )
+
+
+@pytest.mark.parametrize(("guarded", "code", "word"), [(False, 1, "BROKEN"), (True, 0, "HOLDS")])
+def test_another_shop_is_rushed_and_judged_through_its_adapter(
+    guarded: bool, code: int, word: str, tmp_path: Path
+) -> None:
+    with Server(0, tmp_path, guarded=guarded) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        done = rush_by_locust(server.url, tmp_path, "loadtest.shops.unguarded:Adapter")
+        server.shutdown()
+        thread.join()
+    assert done.returncode == code, done.stderr
+    assert "order: 201" in done.stderr
+    assert f"{word} " in done.stdout
+    assert f"P1  {'PASS' if guarded else 'FAIL'}" in done.stdout
+    assert "the shop does not offer repeats: P5" in done.stdout
+    report = (tmp_path / "runs" / "0001" / "report.html").read_text()
+    assert "--shop loadtest.shops.unguarded:Adapter" in report
+
+
+@pytest.mark.parametrize(
+    ("url", "shop", "said"),
+    [
+        ("http://127.0.0.1:1", "no_such:Adapter", "no adapter no_such:Adapter"),
+        ("http://shop.example", "loadtest.shops.unguarded:Adapter", "--i-own-this-host"),
+        ("http://127.0.0.1:1", "loadtest.shops.unguarded:Adapter", "opening a sale failed"),
+    ],
+)
+def test_a_shop_that_cannot_be_rushed_is_said_and_is_no_verdict(
+    url: str, shop: str, said: str, tmp_path: Path
+) -> None:
+    done = rush_by_locust(url, tmp_path, shop)
+    assert done.returncode == 2, done.stderr
+    assert said in done.stdout + done.stderr

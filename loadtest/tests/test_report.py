@@ -12,18 +12,17 @@ import pytest
 from markupsafe import escape
 
 from loadtest.chart import ticks
-from loadtest.checker import FAIL, NAMES, UNKNOWN, judge
+from loadtest.checker import FAIL, PROPERTIES, UNKNOWN, judge
 from loadtest.checker import snapshot as s
 from loadtest.history import Recorder
 from loadtest.replay import compose, find_marks
 from loadtest.report import Story, gather, write
 from loadtest.report.__main__ import main
 from loadtest.report.bins import BINS, Latencies, Timeline
-from loadtest.report.meanings import MEANINGS
 from loadtest.tests.simulated_run import Simulation
 from loadtest.tests.simulated_world import World
 
-JUDGED = [name for name in NAMES if name not in ("P12", "P13")]
+JUDGED = [name for name in PROPERTIES if name not in ("P12", "P13")]
 # What would make a browser send a request.
 OUTSIDE = re.compile(r"https?://|\bsrc\s*=|@import|url\(|<link(?! rel=\"icon\" href=\"data:,\")")
 CLOSED = {"br", "hr", "img", "input", "link", "meta"}
@@ -69,14 +68,20 @@ def test_a_report_shows_all_properties_and_loads_nothing_from_elsewhere(tmp_path
     assert "make prove" in text
     for finding in verdict.properties:
         assert f'id="{finding.id}"' in text
-        assert escape(MEANINGS[finding.id]) in text
+        assert escape(PROPERTIES[finding.id].asks) in text
     values = json.loads(page.scripts[0])
     assert set(values) == {"seconds", "stock", "rate", "latency"}
     assert len(values["stock"]["at"]) == len(files["during"]) + 1
 
 
-def test_every_property_has_its_meaning() -> None:
-    assert set(MEANINGS) == set(NAMES)
+def test_what_was_not_judged_is_listed_with_the_reason_and_never_as_passed(tmp_path: Path) -> None:
+    why = {"P9": "the strategy has no fencing token"}
+    verdict = judge(**a_run().write(tmp_path), not_judged=why)
+    write(tmp_path / "report", Story("A title"), verdict, None)
+    text = (tmp_path / "report").read_text()
+    assert "Not judged, since the strategy has no fencing token: P9 fencing." in text
+    assert 'id="P9"' not in text
+    assert verdict.to_json()["not_judged"] == why
 
 
 def test_what_a_shop_answers_cannot_become_part_of_the_page(tmp_path: Path) -> None:

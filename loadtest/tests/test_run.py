@@ -12,10 +12,12 @@ from pathlib import Path
 import pytest
 
 from loadtest import open_files
+from loadtest.address import ALLOWED_HOST, RunImpossible, address_of
 from loadtest.roles import CART_A, CART_B, roles_for
-from loadtest.run import ALLOWED_HOST, RunImpossible, address_of, find_sale
-from loadtest.sale import Sale, SaleUnusable
+from loadtest.run import find_sale
+from loadtest.sale import Sale
 from loadtest.scenarios import BEHAVIOURS, MIXES, choose, parse_weights
+from loadtest.shops.flash_sale.answers import SaleUnusable, sale_of
 from loadtest.tests.fake_shop import FakeShop, serving
 
 
@@ -70,7 +72,7 @@ def test_the_opening_is_judged_by_the_servers_clock_alone() -> None:
         "server_time": "1999-01-01T00:00:07Z",
         "limit": 2,
     }
-    sale = Sale.from_json("1", body, answered=100.2)
+    sale = sale_of("1", body, answered=100.2)
     assert sale.opens_at == pytest.approx(103.2)
     assert (sale.limit, sale.item) == (2, None)
 
@@ -94,7 +96,7 @@ def test_an_answer_that_lacks_a_field_is_named(missing: str) -> None:
     body = {"starts_at": "2026-01-01T00:00:00Z", "server_time": "2026-01-01T00:00:00Z", "limit": 1}
     del body[missing]
     with pytest.raises(SaleUnusable, match=missing):
-        Sale.from_json("1", body, answered=0)
+        sale_of("1", body, answered=0)
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from loadtest.checker.snapshot import Terms, read
-from loadtest.orchestrator import Schedule, opening_of, schedule, write_terms
-from loadtest.orchestrator.schedule import HOURS, OTHER_PRICE, PRICE
+from loadtest.steps import Schedule, opening_of, schedule, write_terms
+from loadtest.steps.schedule import HOURS, OTHER_PRICE, PRICE
 
 SECOND = 1_000_000
 OPENED = Terms("5", 100 * SECOND, 101 * SECOND, PRICE, 100 * SECOND, 900 * SECOND)

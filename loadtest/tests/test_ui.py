@@ -6,14 +6,16 @@ import itertools
 import json
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from loadtest.checker import snapshot
-from loadtest.demo_shop import DemoShop, ShopRefused
 from loadtest.faults import FAULTS, Target
+from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
+from loadtest.shops.unguarded import Adapter, Server
 from loadtest.tally import Tally
 from loadtest.ui import faults, runs, tab
 from loadtest.ui.conclusion import conclusion
@@ -21,6 +23,7 @@ from loadtest.ui.judge import main as judge
 from loadtest.ui.plan import Plan
 from loadtest.ui.referee import Referee
 from loadtest.ui.run import IDLE, JUDGED, RUNNING, PageRun
+from loadtest.ui.rush_run import Rush
 
 FIGURES: dict[str, Any] = {
     "sale": 1,
@@ -142,8 +145,8 @@ def test_snapshots_of_a_long_run_are_thinned_out(tmp_path: Path, monkeypatch: An
 def test_a_shop_that_does_not_answer_makes_the_verdict_unknown(tmp_path: Path) -> None:
     referee = Referee(runs.Runs(tmp_path), list)
     folder = referee.begin(a_plan(), DemoShop(("127.0.0.1", 1)))
-    assert referee.run is not None
     run = referee.run
+    assert isinstance(run, PageRun)
     run.phase = JUDGED  # ends its watch
     assert "no figures" in run.reason
     run.judge()
@@ -191,8 +194,35 @@ def test_a_run_is_repeated_by_the_command_that_its_report_names() -> None:
     assert "--stock 10" in described["repeat"]
     assert "--arrivals 50" in described["repeat"]
     assert "--fault redis-killed" in described["repeat"]
-    assert {"P9", "P12"} <= set(described["properties"])
-    assert "P12" not in a_plan().describe(10, mails=True)["properties"]
-    assert "P19" in described["properties"]
-    assert "P19" not in a_plan().describe(10, mails=False)["properties"]
+    assert not {"P9", "P12"} & set(described["not_judged"])
+    assert "P12" in a_plan().describe(10, mails=True)["not_judged"]
+    assert "P19" not in described["not_judged"]
+    assert "P19" in a_plan().describe(10, mails=False)["not_judged"]
     json.dumps(described)
+
+
+def test_a_rush_is_followed_on_the_page_from_its_start_to_its_verdict(tmp_path: Path) -> None:
+    referee = Referee(runs.Runs(tmp_path / "runs"), list)
+    with Server(0, tmp_path) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        rush = Rush(server.url, "shops:Unguarded", 2, 20, 1)
+        run = referee.rush(Adapter(server.url), rush)
+        assert tab.verdict(run) == "running"
+        run.play(lambda _: None)
+        server.shutdown()
+        thread.join()
+    assert (tab.verdict(run), tab.outcome(run), run.phase) == ("FAIL", "fail", JUDGED)
+    rows = {row["what"]: row["value"] for row in tab.rows(run, Tally())}
+    assert rows["Verdict"] == "FAIL"
+    assert int(rows["Oversold"]) > 0
+    assert [(each.verdict() or {})["verdict"] for each in referee.runs] == ["fail"]
+    assert "Watch it break in slow motion" in run.folder.report.read_text()
+
+
+def test_a_rush_that_is_stopped_has_no_verdict(tmp_path: Path) -> None:
+    referee = Referee(runs.Runs(tmp_path), list)
+    run = referee.rush(Adapter("http://127.0.0.1:1"), Rush("http://127.0.0.1:1", "a:B", 2, 20, 1))
+    run.stopped()
+    assert tab.verdict(run) == "UNKNOWN"
+    assert run.reason == "stopped before the rounds were over"

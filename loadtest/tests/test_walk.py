@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -17,13 +17,15 @@ from loadtest.checker import snapshot as s
 from loadtest.checker.contract_model import Answer as Allowed
 from loadtest.checker.contract_model import Contract, State, Terms, spoken
 from loadtest.checker.order_model import Call
-from loadtest.client import Answer, Connection
+from loadtest.client import Connection
 from loadtest.history import Recorder, operations
 from loadtest.own_sales import OwnSales
 from loadtest.roles import MAIN, OWN
 from loadtest.sale import Sale
 from loadtest.scenarios import walk
+from loadtest.shop import Request
 from loadtest.shopper import Shopper
+from loadtest.shops.flash_sale.answers import Answer
 
 TERMS = {"1": Terms(3, 2, 1_237, "EUR"), "2": Terms(5, 3, 50_049, "EUR")}
 
@@ -41,8 +43,8 @@ class ModelShop(Connection):
     def like(self) -> Connection:
         return self
 
-    def request(self, method: str, path: str, headers: dict[str, str], body: bytes = b"") -> Answer:
-        call = self._call(path, headers, json.loads(body or b"{}"))
+    def request(self, request: Request, headers: Mapping[str, str]) -> Answer:
+        call = self._call(request.path, headers, json.loads(request.body or b"{}"))
         if call is None:
             return Answer(422, "invalid_quantity", {}, 0.0, 0)
         waited = {sale: self.state.waiting(sale) for sale in TERMS}
@@ -55,7 +57,7 @@ class ModelShop(Connection):
             self.state = said.state
         return Answer(said.status, said.code, self._document(said), 0.0, 0)
 
-    def _call(self, path: str, headers: dict[str, str], body: dict[str, Any]) -> Call | None:
+    def _call(self, path: str, headers: Mapping[str, str], body: dict[str, Any]) -> Call | None:
         """Read a request; None for a part that does not say of which line."""
         found = PATH.match(path)
         assert found is not None

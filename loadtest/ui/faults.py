@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from loadtest.demo_shop import DemoShop, ShopRefused
 from loadtest.faults import FAULTS, Target, left_out
-from loadtest.orchestrator import Restocks, RunFiles
+from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
+from loadtest.steps import Restocks, RunFiles
 
 NONE, ALL = "none", "all"
 

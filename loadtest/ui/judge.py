@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from loadtest.checker import UNKNOWN
-from loadtest.orchestrator import Judged, judge_run, write_report
 from loadtest.report import Story
+from loadtest.steps import Judged, judge_run, write_report
 from loadtest.ui.runs import RunFolder
 
 
@@ -23,7 +23,7 @@ def main(path: str) -> int:
     run: dict[str, Any] = json.loads((folder.path / "run.json").read_text())
     judged = Judged(None, run["reason"])
     if not judged.reason:
-        judged = judge_run(folder, run["histories"], run["properties"])
+        judged = judge_run(folder, run["histories"], run["not_judged"])
     verdict, reason = judged
     story = Story(run["title"], run["repeat"], run["facts"], reason, run["buyers"])
     write_report(folder.report, folder, run["histories"], story, verdict)

@@ -14,11 +14,12 @@ from typing import Any
 import gevent
 from locust.env import Environment
 
-from loadtest.demo_shop import DemoShop, ShopRefused
+from loadtest.address import RunImpossible, address_of
 from loadtest.fresh_sale import beside, main_terms, open_now
 from loadtest.options import FRESH
 from loadtest.roles import SaleTerms
-from loadtest.run import RunImpossible, address_of
+from loadtest.shops import load
+from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
 from loadtest.tally import Tally
 from loadtest.ui.conclusion import conclusion
 from loadtest.ui.faults import NONE
@@ -26,6 +27,7 @@ from loadtest.ui.pages import install
 from loadtest.ui.plan import Plan
 from loadtest.ui.referee import Referee
 from loadtest.ui.runs import Runs
+from loadtest.ui.rush_run import Rush, RushRun
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +60,8 @@ class Page:
         if environment.web_ui is not None:
             base = (options.web_base_path or "").rstrip("/")
             install(environment.web_ui, self._referee, self.open_sale, base)
-            gevent.spawn(self._learn_strategies)
+            if not options.shop:
+                gevent.spawn(self._learn_strategies)
 
     def cannot_start(self, problem: str) -> None:
         """Record why a run could not start, until the next one."""
@@ -81,6 +84,24 @@ class Page:
         shop = DemoShop(self._address, [*beside(options).values()])
         return self._referee.begin(_plan(shop, options, limit), shop).path
 
+    def begin_rush(self, options: Namespace) -> RushRun:
+        """Follow a rush from now on. Raises `RunImpossible`."""
+        self.cannot_start("")
+        host = self._environment.host or ""
+        address_of(host, owned=options.i_own_this_host)
+        shop = load(options.shop, host)
+        return self._referee.rush(
+            shop,
+            Rush(
+                host,
+                options.shop,
+                int(options.stock),
+                options.num_users or 1,
+                max(1, int(options.rounds)),
+                owned=options.i_own_this_host,
+            ),
+        )
+
     def end(self, processes: int) -> None:
         """Let the run be judged; this many load-generating processes took part."""
         self._referee.end(processes)
@@ -95,7 +116,10 @@ class Page:
 
         Raises `ShopRefused` or `RunImpossible`.
         """
-        options, shop = self._options, DemoShop(self._address)
+        options = self._options
+        if options.shop:
+            raise RunImpossible("A rush opens a sale of its own for each round: start it.")
+        shop = DemoShop(self._address)
         options.sale, options.others = FRESH, ""
         options.opened = open_now(shop, options)
         self._opened = main_terms(options), options.opened

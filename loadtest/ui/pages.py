@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 from flask import Flask, Response, jsonify, request, send_file
 from locust.web import WebUI
 
-from loadtest.demo_shop import ShopRefused
-from loadtest.run import RunImpossible
+from loadtest.address import RunImpossible
+from loadtest.shops.flash_sale.demo import ShopRefused
 from loadtest.ui import tab
 from loadtest.ui.referee import Referee
 from loadtest.ui.run import RUNNING

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from loadtest.orchestrator import RunPlan
+from loadtest.steps import RunPlan
 from loadtest.ui.faults import ALL, NONE, offered
 
 # Minutes for the command that repeats a fault run of the page.
@@ -77,6 +77,6 @@ class Plan:
             "title": run.title,
             "buyers": run.buyers,
             "repeat": run.repeat,
-            "properties": run.properties,
+            "not_judged": run.not_judged,
             "facts": facts,
         }

@@ -6,11 +6,13 @@ from collections.abc import Callable
 
 import gevent
 
-from loadtest.demo_shop import DemoShop
+from loadtest.shop import Shop
+from loadtest.shops.flash_sale.demo import DemoShop
 from loadtest.tally import Tally
 from loadtest.ui.plan import Plan
 from loadtest.ui.run import IDLE, RUNNING, PageRun
 from loadtest.ui.runs import RunFolder, Runs
+from loadtest.ui.rush_run import Rush, RushRun
 
 
 class Referee:
@@ -28,7 +30,7 @@ class Referee:
     def __init__(self, runs: Runs, tallies: Callable[[], list[Tally]]) -> None:
         self.runs = runs
         self.problem = ""
-        self.run: PageRun | None = None
+        self.run: PageRun | RushRun | None = None
         self._tallies = tallies
 
     @property
@@ -40,9 +42,14 @@ class Referee:
         """Follow a run from now on; return the folder for its history."""
         folder = self.runs.new()
         self.run = PageRun(plan, shop, folder)
-        self.run.plan()
+        self.run.open()
         gevent.spawn(self.run.conduct)
         return folder
+
+    def rush(self, shop: Shop, rush: Rush) -> RushRun:
+        """Follow a rush on a shop from now on."""
+        self.run = RushRun(shop, rush, self.runs.new())
+        return self.run
 
     def end(self, processes: int) -> None:
         """Let the run be judged; this many load-generating processes took part."""

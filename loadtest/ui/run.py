@@ -13,19 +13,16 @@ from typing import Any
 from gevent.event import Event
 
 from loadtest.checker.snapshot import Terms
-from loadtest.demo_shop import DemoShop, ShopRefused
-from loadtest.orchestrator import (
+from loadtest.conduct import Conductor
+from loadtest.roles import TIMED
+from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
+from loadtest.steps import (
     Books,
-    Orchestrator,
     Restocks,
     Schedule,
-    ask_again,
-    drain,
     opening_of,
     refills_of,
-    write_terms,
 )
-from loadtest.roles import TIMED
 from loadtest.ui.faults import FaultRun
 from loadtest.ui.plan import Plan
 from loadtest.ui.runs import RunFolder
@@ -33,8 +30,6 @@ from loadtest.ui.runs import RunFolder
 # Minimum seconds between looks at the shop. A slower look makes the pause as long, so that looking
 # does not become a load.
 LOOK = 1.0
-# Seconds for the follow-up to finish; what is open then is judged as it is.
-DRAIN = 120.0
 # Seconds to get the final snapshot, because the shop may be recovering from a fault.
 FINAL_READ = 60.0
 # Seconds that judging may take.
@@ -43,7 +38,7 @@ JUDGING = 600.0
 IDLE, RUNNING, SETTLING, JUDGING_NOW, JUDGED = "idle", "running", "settling", "judging", "judged"
 
 
-class PageRun(Orchestrator):
+class PageRun(Conductor):
     """One run, as far as it is known. Runs share no state.
 
     Attributes:
@@ -57,6 +52,9 @@ class PageRun(Orchestrator):
         reason: why there is no verdict.
     """
 
+    patience = 120.0
+    pause = LOOK
+
     def __init__(
         self,
         chosen: Plan,
@@ -66,6 +64,8 @@ class PageRun(Orchestrator):
         figures: dict[str, Any] | None = None,
     ) -> None:
         self.chosen, self.shop, self.folder, self.phase = chosen, shop, folder, phase
+        if folder is not None:
+            self.files = folder
         self.figures: dict[str, Any] = figures or {}
         self.before: dict[str, float] = self.figures.get("counters", {})
         self.verdict: dict[str, Any] | None = None
@@ -103,7 +103,7 @@ class PageRun(Orchestrator):
 
     # --- steps --------------------------------------------------------------------------------
 
-    def plan(self) -> None:
+    def open(self) -> None:
         """Read the sale before any buyer acts."""
         try:
             self.figures = self.shop.figures(self.chosen.sale)
@@ -170,14 +170,18 @@ class PageRun(Orchestrator):
                 self._restock()
             self._load_ended.wait(max(LOOK, time.monotonic() - began))
 
-    def drain(self) -> None:
-        """Wait until all work is done, ask again, and get the final snapshot."""
-        assert self.folder is not None
-        if drain(lambda _: self._books(), DRAIN, LOOK):
-            ask_again(self.folder, self._here(), self.shop.address, self.chosen.seed)
-            drain(lambda _: self._books(), DRAIN, LOOK)
+    def repeats(self) -> tuple[tuple[str, int], int]:
+        """The shop's address, and the run's seed."""
+        return self.shop.address, self.chosen.seed
+
+    def terms(self) -> list[Terms]:
+        """The terms of the sales, and the changes of one of them."""
         changed = self._schedule.rows[1:] if self._schedule else []
-        write_terms(self.folder.terms, [*self._terms.values(), *changed])
+        return [*self._terms.values(), *changed]
+
+    def read(self) -> None:
+        """Get the final snapshot, the ledger and the mails."""
+        assert self.folder is not None
         if refused := self._get(self.shop.snapshot, self.folder.final):
             self.reason = self.reason or f"no final read: {refused}"
         # Without the provider's ledger, P11 is unknown.
@@ -189,7 +193,7 @@ class PageRun(Orchestrator):
     def judge(self) -> None:
         """Let a separate process judge the run, so that the page keeps responding."""
         assert self.folder is not None
-        here = self._here()
+        here = self.histories()
         missing = self._processes - len(here)
         if missing > 0:
             self.reason = self.reason or (
@@ -224,7 +228,7 @@ class PageRun(Orchestrator):
             self.folder.look(self.figures, time.monotonic_ns())
         return True
 
-    def _here(self) -> list[str]:
+    def histories(self) -> list[str]:
         """The histories of load-generating processes that are on this machine."""
         return [path for path in self._histories if Path(path).exists()]
 
@@ -246,7 +250,8 @@ class PageRun(Orchestrator):
         elif self._restocks is not None:
             self._restocks.look(str(self.figures["item"]), self.figures["available"])
 
-    def _books(self) -> Books | None:
+    def books(self, since: float) -> Books | None:
+        """Look at the sale's figures and what is pending."""
         if not self._look():
             return None
         names = ("purchases", "held", "confirmed", "available")

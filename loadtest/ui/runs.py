@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from loadtest.checker.snapshot import Header, Item, write
-from loadtest.orchestrator import RunFiles
+from loadtest.steps import RunFiles
 
 KEPT = 10
 # Snapshots per run; when there are more, every second one is deleted and the rate is halved.

@@ -6,6 +6,7 @@ from typing import Any
 
 from loadtest.tally import Tally
 from loadtest.ui.run import IDLE, JUDGED, JUDGING_NOW, RUNNING, SETTLING, PageRun
+from loadtest.ui.rush_run import RushRun
 
 KEY = "correctness"
 TAB = {"title": "Correctness", "key": KEY}
@@ -26,33 +27,33 @@ PHASES = {
 }
 
 
-def strategy(run: PageRun) -> str:
+def strategy(run: PageRun | RushRun) -> str:
     """Return how the shop is selling now."""
     if run.figures.get("degraded"):
         return f"{run.chosen.strategy}, without Redis"
     return run.chosen.strategy
 
 
-def outcome(run: PageRun) -> str:
+def outcome(run: PageRun | RushRun) -> str:
     """Return pass, fail or unknown, as soon as it is certain; empty until then."""
     if run.phase == JUDGED:
         return run.outcome
     return "fail" if run.figures.get("oversold", 0) else ""
 
 
-def verdict(run: PageRun) -> str:
+def verdict(run: PageRun | RushRun) -> str:
     """Return PASS, FAIL or UNKNOWN, or the phase; not a boolean, which Locust does not show."""
     return outcome(run).upper() or PHASES[run.phase]
 
 
-def rows(run: PageRun | None, tally: Tally) -> list[dict[str, str]]:
+def rows(run: PageRun | RushRun | None, tally: Tally) -> list[dict[str, str]]:
     """Return the rows as text."""
     # Locust sorts a table by "name", so that is a hidden number.
     found = _rows(run, tally)
     return [{"name": f"{number:02}", **row} for number, row in enumerate(found)]
 
 
-def _rows(run: PageRun | None, tally: Tally) -> list[dict[str, str]]:
+def _rows(run: PageRun | RushRun | None, tally: Tally) -> list[dict[str, str]]:
     if run is None:
         return [_row("Verdict", "–", "start a run")]
     figures = run.figures
@@ -78,12 +79,12 @@ def _rows(run: PageRun | None, tally: Tally) -> list[dict[str, str]]:
     ]
 
 
-def all_finished(run: PageRun, tally: Tally) -> bool:
+def all_finished(run: PageRun | RushRun, tally: Tally) -> bool:
     """Return whether every user has played all their buyers."""
     return not run.chosen.lasts and tally.finished >= run.chosen.users
 
 
-def _finished(run: PageRun, tally: Tally) -> list[dict[str, str]]:
+def _finished(run: PageRun | RushRun, tally: Tally) -> list[dict[str, str]]:
     if run.chosen.lasts:
         return []
     meaning = "have played all their buyers"
@@ -92,7 +93,7 @@ def _finished(run: PageRun, tally: Tally) -> list[dict[str, str]]:
     return [_row("Users done", f"{tally.finished:,} of {run.chosen.users:,}", meaning)]
 
 
-def _open_loop(run: PageRun, tally: Tally) -> list[dict[str, str]]:
+def _open_loop(run: PageRun | RushRun, tally: Tally) -> list[dict[str, str]]:
     if not run.chosen.arrivals:
         return []
     return [
@@ -101,7 +102,7 @@ def _open_loop(run: PageRun, tally: Tally) -> list[dict[str, str]]:
     ]
 
 
-def _faults(run: PageRun) -> list[dict[str, str]]:
+def _faults(run: PageRun | RushRun) -> list[dict[str, str]]:
     if not run.chosen.faults:
         return []
     return [
@@ -109,7 +110,7 @@ def _faults(run: PageRun) -> list[dict[str, str]]:
     ]
 
 
-def _combining(run: PageRun) -> list[dict[str, str]]:
+def _combining(run: PageRun | RushRun) -> list[dict[str, str]]:
     if not run.chosen.fenced:
         return []
     waits, batches = run.counted("lock_wait_seconds_count"), run.counted("batch_size_count")

@@ -80,7 +80,9 @@ class ApiHandler:
         table = RouteTable(routes(get_resolver().url_patterns))
         self._route = lru_cache(maxsize=256)(table.find)
         self._headers = _security_headers()
-        self._headers_but_cache = [each for each in self._headers if each[0] != "Cache-Control"]
+        self._headers_but_cache = [
+            header for header in self._headers if header[0] != "Cache-Control"
+        ]
         self._https_only = settings.SECURE_SSL_REDIRECT
         forwarded = settings.USE_X_FORWARDED_HOST
         self._host_header = "HTTP_X_FORWARDED_HOST" if forwarded else "HTTP_HOST"
@@ -125,10 +127,10 @@ class ApiHandler:
         host = request.META.get(self._host_header)
         if not (_serves(request) if host is None else self._serves_name(host)):
             return problem(request, "unknown_host")
-        found = self._route(request.path_info)
-        if found is None or (self._https_only and not request.is_secure()):
+        match = self._route(request.path_info)
+        if match is None or (self._https_only and not request.is_secure()):
             return None
-        route, ids = found
+        route, ids = match
         start = time.perf_counter()
         with Serving(route.operation.share):
             reply: Reply | HttpResponseBase = route.view.call(request, **ids)  # type: ignore[attr-defined]
@@ -198,24 +200,24 @@ class Route(NamedTuple):
 
 def routes(patterns: Iterable[Any], prefix: str = "/") -> Iterator[Route]:
     """Return the operations that URL patterns lead to, whose paths have fixed words and numbers."""
-    for each in patterns:
-        path = prefix + str(each.pattern)
-        if isinstance(each, URLResolver):
-            yield from routes(each.url_patterns, path)
-        elif isinstance(each, URLPattern) and hasattr(each.callback, "operation"):
-            yield Route(path, each.callback, each.callback.operation)
+    for entry in patterns:
+        path = prefix + str(entry.pattern)
+        if isinstance(entry, URLResolver):
+            yield from routes(entry.url_patterns, path)
+        elif isinstance(entry, URLPattern) and hasattr(entry.callback, "operation"):
+            yield Route(path, entry.callback, entry.callback.operation)
 
 
 class RouteTable:
     """Finds the route of a path, in a tenth of the time of Django's regular expressions.
 
     Args:
-        found: the routes; a variable part of a path is a whole number.
+        operations: the routes; a variable part of a path is a whole number.
     """
 
-    def __init__(self, found: Iterable[Route]) -> None:
+    def __init__(self, operations: Iterable[Route]) -> None:
         self._routes: dict[tuple[str, ...], tuple[Route, tuple[str, ...]]] = {}
-        for route in found:
+        for route in operations:
             parts = route.path.split("/")
             shape = tuple(_NUMBER if part.startswith(_NUMBER) else part for part in parts)
             names = tuple(part[len(_NUMBER) : -1] for part in parts if part.startswith(_NUMBER))
@@ -230,8 +232,8 @@ class RouteTable:
                 numbers.append(int(part))
             else:
                 shape.append(part)
-        found = self._routes.get(tuple(shape))
-        if found is None:
+        match = self._routes.get(tuple(shape))
+        if match is None:
             return None
-        route, names = found
+        route, names = match
         return route, dict(zip(names, numbers, strict=True))

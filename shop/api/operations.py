@@ -159,25 +159,25 @@ class Operation:
             query = QueryReader(self.query).read
 
         def read(request: HttpRequest) -> dict[str, Any]:
-            found: dict[str, Any] = {}
+            arguments: dict[str, Any] = {}
             if self.buyer:
-                found["buyer"] = buyer_of(request)
-            if self.limited and not limiter().allows(found["buyer"]):
+                arguments["buyer"] = buyer_of(request)
+            if self.limited and not limiter().allows(arguments["buyer"]):
                 raise Refusal("rate_limited")
             if self.key:
-                found["key"] = idempotency_key(request)
-                if self.key == "required" and found["key"] is None:
+                arguments["key"] = idempotency_key(request)
+                if self.key == "required" and arguments["key"] is None:
                     raise Refusal("idempotency_key_missing")
             if body is not None:
-                found["body"] = body(request)
+                arguments["body"] = body(request)
             elif self.method == "POST":
                 # An incomplete request is not executed, even if its body is not used.
                 raw = raw_body(request)
                 if self.signed_body:
-                    found["body"] = raw
+                    arguments["body"] = raw
             if query is not None:
-                found["query"] = query(request)
-            return found
+                arguments["query"] = query(request)
+            return arguments
 
         return read
 
@@ -267,8 +267,8 @@ class BodyReader(Generic[B]):
         try:
             return msgspec.convert(document, self.kind)
         except msgspec.ValidationError as error:
-            found = MEMBER.search(str(error))
-            member = (found[1] or found[2]) if found else ""
+            match = MEMBER.search(str(error))
+            member = (match[1] or match[2]) if match else ""
             code = self._codes.get(member, "invalid_request")
             raise Refusal(code, detail=str(error)) from None
 

@@ -19,6 +19,8 @@ from django.core.exceptions import ImproperlyConfigured
 
 from shop import environment
 
+LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+
 REQUEST_ID = re.compile(r"[0-9A-Za-z-]{8,64}")
 TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 ORDER = re.compile(r"/orders/(\d{1,19})(?:/|$)")
@@ -41,18 +43,18 @@ _ORDINARY = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
 
 def ids() -> dict[str, str]:
     """Return the ids of what this thread is doing: request, trace, order, task."""
-    found: dict[str, str] = {}
+    ids: dict[str, str] = {}
     if (current := task.get()) is not None:
-        found["task"], found["task_id"] = current
+        ids["task"], ids["task_id"] = current
     if (environ := request.get()) is not None:
-        found["request"] = _request_id(environ)
+        ids["request"] = _request_id(environ)
         if (span := environ.get(SPAN)) is not None:
-            found["trace"] = f"{span.get_span_context().trace_id:032x}"
+            ids["trace"] = f"{span.get_span_context().trace_id:032x}"
         elif trace := TRACEPARENT.fullmatch(environ.get("HTTP_TRACEPARENT", "")):
-            found["trace"] = trace[1]
+            ids["trace"] = trace[1]
         if order := ORDER.search(environ.get("PATH_INFO", "")):
-            found["order"] = order[1]
-    return found
+            ids["order"] = order[1]
+    return ids
 
 
 def _request_id(environ: dict[str, Any]) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
+from babel.numbers import is_currency
 from django.conf import settings
 from django.core.checks.security import base as django_checks
 from django.core.exceptions import ImproperlyConfigured
@@ -87,6 +88,12 @@ def _missing() -> Iterator[str]:
 
 
 def _unsafe() -> Iterator[str]:
+    # What only some processes read: a wrong value stops all of them, and not one of them later.
+    for name in ("WEB_READ_TIMEOUT", "METRICS_PORT"):
+        environment.number(name)
+    environment.switch("PSP_HTTPS")
+    if not is_currency(currency := environment.text("SHOP_CURRENCY")):
+        yield f"SHOP_CURRENCY must be a currency of ISO 4217, not {currency!r}."
     key, secret, url = map(environment.text, ("SECRET_KEY", "PSP_WEBHOOK_SECRET", "PSP_URL"))
     shortest = django_checks.SECRET_KEY_MIN_LENGTH
     prefix = django_checks.SECRET_KEY_INSECURE_PREFIX

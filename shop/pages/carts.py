@@ -16,6 +16,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from inventory.selling.cart import MAX_LINES
 from shop.catalogue.models import Sale
 from shop.checkout.purchase import Wanted, check_out
+from shop.checkout.rate_limit import limiter
 from shop.orders.models import Order
 from shop.pages import offers, refusals
 from shop.pages.forms import CartForm, LineForm
@@ -59,6 +60,8 @@ def cart(request: HttpRequest) -> HttpResponse:
         mine = Order.objects.filter(buyer=request.user.pk, lines__reservation__key=key)
         return redirect(mine.first() or "cart")
     try:
+        if not limiter().allows(request.user.pk):
+            raise Refusal("rate_limited")
         bought = check_out(request.user.pk, key, wanted, form.details())
     except Refusal as refusal:
         return _refuse(request, form, refusal)
@@ -94,7 +97,7 @@ def _refuse(request: HttpRequest, form: CartForm, refusal: Refusal) -> HttpRespo
     # A purchase without an answer can be repeated under the same key.
     spoiled = refusal.code in {"idempotency_key_missing", "idempotency_key_reused"}
     key = uuid4() if spoiled else form.cleaned_data["key"]
-    message = refusals.message(refusal.code)
+    message = refusals.message(refusal.code, **refusal.more)
     response = _show(request, key, form, message, refusal.more.get("sale"))
     return refusals.mark(response, refusal.code)
 

@@ -129,5 +129,5 @@ def _record_refund(order: Order, amount: int | None, key: str) -> None:
 
 def _give_back_money(order: Order) -> None:
     pending = Refund.objects.filter(payment__order=order, state=Refund.State.PENDING)
-    for each in pending.select_related("payment"):
+    for each in pending.select_related("payment").order_by("pk"):
         provider_calls.give_back(each)

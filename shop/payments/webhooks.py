@@ -91,16 +91,16 @@ def verify(body: bytes, signature: str) -> None:
     Raises:
         NotFromProvider: it is wrong or too old.
     """
-    found = SIGNATURE.fullmatch(signature)
-    if not found:
+    match = SIGNATURE.fullmatch(signature)
+    if not match:
         raise NotFromProvider
-    signed = found[1].encode() + b"." + body
+    signed = match[1].encode() + b"." + body
     expected = hmac.new(settings.PSP_WEBHOOK_SECRET.encode(), signed, hashlib.sha256).hexdigest()
-    if not hmac.compare_digest(expected, found[2]):
+    if not hmac.compare_digest(expected, match[2]):
         raise NotFromProvider
     # Only after the signature, so that a forged call costs no query. By the database's clock, as
     # everywhere, because a process's clock may be wrong.
-    if abs(database_time().timestamp() - int(found[1])) > TOLERANCE:
+    if abs(database_time().timestamp() - int(match[1])) > TOLERANCE:
         raise NotFromProvider
 
 

@@ -131,13 +131,6 @@ def test_a_restock_adds_units_and_takes_back_the_sold_out_hint(admin_client):
     assert audit().balanced
 
 
-def test_a_restock_that_is_sent_twice_adds_once(admin_client, rows):
-    item = rows[Item]
-    restock(admin_client, item, 5)
-    assert "Nothing was added" in restock(admin_client, item, 5).content.decode()
-    assert Item.objects.get(pk=item.pk).total == 8
-
-
 @pytest.mark.parametrize("units", ["0", "-5", "many", "", "99999999999999999999"])
 def test_a_restock_of_nonsense_adds_nothing(admin_client, rows, units):
     assert "errorlist" in restock(admin_client, rows[Item], units).content.decode()
@@ -176,17 +169,6 @@ def test_who_may_only_look_gives_no_money_back(client):
     a_clerk(client, "view_refund")
     run(client, Refund, "retry", Refund.objects.get())
     assert Refund.objects.get().tries == 1, "the provider was not asked again"
-
-
-def test_sales_are_paused_and_resumed(admin_client, rows):
-    sale, other = rows[Sale], a_sale()
-    assert "1 sales are paused" in run(admin_client, Sale, "pause", sale).content.decode()
-    sale.refresh_from_db()
-    other.refresh_from_db()
-    assert (sale.paused, other.paused) == (True, False)
-    run(admin_client, Sale, "resume", sale)
-    sale.refresh_from_db()
-    assert not sale.paused
 
 
 def test_every_amount_is_shown_as_money(admin_client):

@@ -29,7 +29,7 @@ from lab.proof.result import Result
 from lab.proof.testbed import Testbed
 from lab.room.duel import fight, folders, outcome, plans
 from lab.strategies import CLASSES, DEFAULT
-from loadtest.orchestrator import RunFiles
+from loadtest.steps import RunFiles
 
 UNSAFE = "naive"
 

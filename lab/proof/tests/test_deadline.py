@@ -17,7 +17,7 @@ from lab.proof.load_profile import LoadProfile
 from lab.proof.plan import Plan
 from loadtest.faults import FAULTS, Fault, Target, chaos
 from loadtest.faults.fault import wait_until
-from loadtest.orchestrator import RunFiles
+from loadtest.steps import RunFiles
 
 SOON = 0.1
 

@@ -44,8 +44,8 @@ def test_the_lines_of_two_proofs_say_which_is_which():
 
 
 def outcome(*failed: str, unsettled: str = "", reason: str = "") -> str:
-    findings = [Finding(each, "fail", "") for each in failed]
-    verdict = Verdict([Finding("P1", "pass", ""), *findings], {})
+    findings = [Finding(each, "", "fail", "") for each in failed]
+    verdict = Verdict([Finding("P1", "", "pass", ""), *findings], {})
     return Result(1, verdict, 1.0, reason, unsettled).outcome
 
 

@@ -13,7 +13,7 @@ from lab.proof.load_profile import LoadProfile
 from lab.proof.plan import Plan
 from lab.proof.progress import Progress
 from lab.proof.result import Result
-from loadtest.checker import NAMES, Finding, Verdict
+from loadtest.checker import PROPERTIES, Finding, Verdict
 from loadtest.checker.snapshot import Item
 from loadtest.checker.verdict import Aftermath, Rate
 from loadtest.faults import BED_FAULTS, FAULTS, Injected
@@ -49,12 +49,16 @@ def outcome(faults: tuple[str, ...] = (), verdict: str = "pass", **more: object)
     """Return a result in which each of these faults was injected, with figures as wide as any."""
     injected = [Injected(name, at, at + 1) for at, name in enumerate(faults)]
     evidence = [f"buyer w0.b7, key {KEY}: order 91 is not there"] if verdict == "fail" else []
-    findings = [Finding(each, verdict, DETAIL, evidence) for each in NAMES if each != "P21"]
+    findings = [
+        Finding(each.id, each.name, verdict, DETAIL, evidence)
+        for each in PROPERTIES.values()
+        if each.id != "P21"
+    ]
     rates = {kind: Rate(10_000, 1) for kind in show.RATES}
     after = [Aftermath(each.fault, each.start, rates, rates) for each in injected]
     return Result(
         1,
-        Verdict(findings, COUNTS, after),
+        Verdict(findings, COUNTS, after, {"P21": "nobody was alone"}),
         1.0,
         speed=Speed(9_624, 2.0, 95.4),
         faults=injected,
@@ -86,8 +90,8 @@ def test_a_verdict_is_whole_and_its_closing_line_comes_first(width):
         width,
         LINE,
         DETAIL,
-        *list(NAMES.values())[:-1],
-        "Not applicable to this run: P21 contract.",
+        *(each.name for each in PROPERTIES.values() if each.id != "P21"),
+        "Not judged, since nobody was alone: P21 contract.",
     )
     places = [
         text.index(each) for each in ("PROVED", "Property", "orders in the database", "Again:")
@@ -112,7 +116,7 @@ def test_the_table_of_faults_is_whole(width, faults, bed):
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_the_table_of_controls_is_whole(width):
-    outcomes = [Outcome(each, outcome(verdict="fail"), list(NAMES)) for each in CONTROLS]
+    outcomes = [Outcome(each, outcome(verdict="fail"), list(PROPERTIES)) for each in CONTROLS]
     text = screen(width, show.controls([each.name for each in CONTROLS], outcomes, None, None))
     assert_whole(text, width, *(each.off for each in CONTROLS), "CAUGHT BROKEN Turned red")
 

@@ -5,16 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from loadtest.checker.evidence import Evidence
-from loadtest.checker.properties.finding import judged, unknown
+from loadtest.checker.properties.property import Need, Property
 from loadtest.checker.verdict import Finding
+from loadtest.shop import Level
 
 
-def all_or_nothing(evidence: Evidence) -> Finding:
-    """P17: of the lines of a cart none has a reservation, or all have one, in one order."""
-    carts = evidence.value("SELECT count(DISTINCT cart) FROM call WHERE cart <> ''")
-    if not carts:
-        return unknown("P17", "nobody bought a cart")
-    return judged("P17", _torn(evidence), f"{carts} carts, each bought as a whole or not at all")
+class AllOrNothing(Property):
+    """Of the lines of a cart none has a reservation, or all have one, in one order."""
+
+    id, name, level = "P17", "all or nothing", Level.CARTS
+    needs = Need.CARTS
+    asks = "Each cart was bought as a whole, in one order, or not at all."
+    fails = "a cart that opens part of its lines"
+    planted = "part of a cart opened"
+
+    def _judge(self, evidence: Evidence) -> Finding:
+        carts = evidence.value("SELECT count(DISTINCT cart) FROM call WHERE cart <> ''")
+        if not carts:
+            return self.unknown("nobody bought a cart")
+        return self.judged(_torn(evidence), f"{carts} carts, each bought as a whole or not at all")
 
 
 def _torn(evidence: Evidence) -> Iterator[str]:

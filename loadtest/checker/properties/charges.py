@@ -5,20 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from loadtest.checker.evidence import Evidence
-from loadtest.checker.properties.finding import judged, unknown
+from loadtest.checker.properties.property import Property
 from loadtest.checker.verdict import Finding
+from loadtest.shop import Level
 
 
-def at_most_one_charge(evidence: Evidence) -> Finding:
-    """P11: at most one capture an order, none without one, and no more refunded than captured.
+class AtMostOneCharge(Property):
+    """At most one capture an order, none without one, and no more refunded than captured.
 
     Nor is anything paid that was not captured, the money of an order kept that has ended, or an
     order said to wait for money that is back.
     """
-    if not evidence.has_ledger:
-        return unknown("P11", "there is no ledger of the payment provider")
-    captures = evidence.value("SELECT count(*) FROM payment WHERE operation = 'capture'")
-    return judged("P11", _wrong_charges(evidence), f"{captures} captures, at most one per order")
+
+    id, name, level = "P11", "at most one charge", Level.PAY
+    asks = "By the payment provider's ledger, no buyer was charged twice or refunded too much."
+    fails = "retried payments; two refunds at once"
+    planted = "charged twice"
+
+    def _judge(self, evidence: Evidence) -> Finding:
+        if not evidence.has_ledger:
+            return self.unknown("there is no ledger of the payment provider")
+        captures = evidence.value("SELECT count(*) FROM payment WHERE operation = 'capture'")
+        return self.judged(_wrong_charges(evidence), f"{captures} captures, at most one per order")
 
 
 def _wrong_charges(evidence: Evidence) -> Iterator[str]:

@@ -12,9 +12,10 @@ from loadtest.cart import WITH_ANOTHER
 from loadtest.checker.contract_model import Contract, State, Terms, spoken
 from loadtest.checker.evidence import Evidence
 from loadtest.checker.order_model import Call
-from loadtest.checker.properties.finding import judged, unknown
+from loadtest.checker.properties.property import Need, Property
 from loadtest.checker.verdict import Finding
 from loadtest.history import CONNECTION_REFUSED, FAIL, INFO, Operation, Told
+from loadtest.shop import Level
 
 # Refusals of a request that the shop has not looked at.
 _NOT_LOOKED_AT = ("busy", "rate_limited", CONNECTION_REFUSED)
@@ -33,36 +34,46 @@ class _GivenUp(Exception):
     """Too much is unknown to judge the walks in a pair of sales any further."""
 
 
-def contract(evidence: Evidence) -> Finding:
-    """P21: each answer to a buyer who was alone with a sale is one that the contract allows."""
-    terms = {
-        sale: Terms(*values)
-        for sale, *values in evidence.rows(
-            """
-            SELECT sale.id, opening.total, "limit", price, currency FROM sale
-            JOIN opening ON opening.item = sale.item WHERE snapshot = 0
-            """
-        )
-    }
-    problems: list[str] = []
-    answers = walks = to_the_end = given_up = 0
-    by_sales = groupby(_walked(evidence), key=lambda walked: walked[0].partition("/")[0])
-    for _, calls in by_sales:
-        walked = _Walked(Contract(terms, opened_twice=evidence.has_faults), evidence.has_faults)
-        try:
-            problems += walked.problems(calls)
-            to_the_end += 1
-        except _GivenUp:
-            given_up += 1
-        answers, walks = answers + walked.answers, walks + walked.walks
-    if not answers:
-        return unknown("P21", "no buyer had a sale to themselves")
-    good = f"{answers} answers in {walks} walks, each as promised"
-    if given_up and not (to_the_end or problems):
-        return unknown("P21", f"too much was left unanswered to judge more than {answers} answers")
-    if given_up:
-        good += f"; {given_up} pairs of sales given up, as too much was left unanswered"
-    return judged("P21", problems, good)
+class AsPromised(Property):
+    """Each answer to a buyer who was alone with a sale is one that the contract allows."""
+
+    id, name, level = "P21", "contract", Level.STOCK
+    needs = Need.WALKERS
+    asks = "Who had a sale to themselves was answered exactly as the API promises."
+    fails = "the last unit refused; a wrong number of units left; an order cancelled by word only"
+    planted = "last unit sold out"
+
+    def _judge(self, evidence: Evidence) -> Finding:
+        terms = {
+            sale: Terms(*values)
+            for sale, *values in evidence.rows(
+                """
+                SELECT sale.id, opening.total, "limit", price, currency FROM sale
+                JOIN opening ON opening.item = sale.item WHERE snapshot = 0
+                """
+            )
+        }
+        problems: list[str] = []
+        answers = walks = to_the_end = given_up = 0
+        by_sales = groupby(_walked(evidence), key=lambda walked: walked[0].partition("/")[0])
+        for _, calls in by_sales:
+            walked = _Walked(Contract(terms, opened_twice=evidence.has_faults), evidence.has_faults)
+            try:
+                problems += walked.problems(calls)
+                to_the_end += 1
+            except _GivenUp:
+                given_up += 1
+            answers, walks = answers + walked.answers, walks + walked.walks
+        if not answers:
+            return self.unknown("no buyer had a sale to themselves")
+        good = f"{answers} answers in {walks} walks, each as promised"
+        if given_up and not (to_the_end or problems):
+            return self.unknown(
+                f"too much was left unanswered to judge more than {answers} answers"
+            )
+        if given_up:
+            good += f"; {given_up} pairs of sales given up, as too much was left unanswered"
+        return self.judged(problems, good)
 
 
 class _Walked:

@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator
 
 from loadtest.checker.evidence import Evidence
-from loadtest.checker.properties.finding import judged, unknown
+from loadtest.checker.properties.property import Need, Property
 from loadtest.checker.properties.told import untold
 from loadtest.checker.verdict import Finding
+from loadtest.shop import Level
 
 # Which mail each event owes; the follow-ups that the snapshot names are owed to every order.
 MAILS = {
@@ -30,23 +31,31 @@ WORDS = {
 _NUMBER = re.compile(r"\d(?:[\d.,'’\u00a0\u202f]*\d)?")
 
 
-def delivery(evidence: Evidence) -> Finding:
-    """P19: each mail reached its buyer once, about the right order and amount; and no other did."""
-    if not evidence.has_deliveries:
-        return unknown("P19", "nobody looked at what the mail server took")
-    if why := untold(evidence):
-        return unknown("P19", why)
-    if not evidence.follow_up:
-        return unknown("P19", "the snapshot does not name the mail that every order gets")
-    if evidence.value(
-        """
-        SELECT count(*) FROM opened WHERE NOT EXISTS (
-            SELECT 1 FROM buyer WHERE buyer.snapshot = 0 AND buyer.id = opened.buyer)
-        """
-    ):
-        return unknown("P19", "the snapshot does not tell the addresses of all buyers")
-    mails = evidence.value("SELECT count(*) FROM delivery")
-    return judged("P19", _problems(evidence), f"{mails} mails, each to its buyer")
+class DeliveredMails(Property):
+    """Each mail reached its buyer once, about the right order and amount; and no other did."""
+
+    id, name, level = "P19", "delivery", Level.MAILS
+    needs = Need.MAILS
+    asks = "Each mail reached its buyer, once, about the right order and amount."
+    fails = "a mail that is marked as sent and was not"
+    planted = "mail marked as sent that never arrived"
+
+    def _judge(self, evidence: Evidence) -> Finding:
+        if not evidence.has_deliveries:
+            return self.unknown("nobody looked at what the mail server took")
+        if why := untold(evidence):
+            return self.unknown(why)
+        if not evidence.follow_up:
+            return self.unknown("the snapshot does not name the mail that every order gets")
+        if evidence.value(
+            """
+            SELECT count(*) FROM opened WHERE NOT EXISTS (
+                SELECT 1 FROM buyer WHERE buyer.snapshot = 0 AND buyer.id = opened.buyer)
+            """
+        ):
+            return self.unknown("the snapshot does not tell the addresses of all buyers")
+        mails = evidence.value("SELECT count(*) FROM delivery")
+        return self.judged(_problems(evidence), f"{mails} mails, each to its buyer")
 
 
 def _problems(evidence: Evidence) -> Iterator[str]:

@@ -5,22 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from loadtest.checker.evidence import Evidence
-from loadtest.checker.properties.finding import judged, unknown
+from loadtest.checker.properties.property import Need, Property
 from loadtest.checker.verdict import Finding
+from loadtest.shop import Level
 
 
-def fencing(evidence: Evidence) -> Finding:
-    """P9: the accepted tokens of an item never decrease, and the item has seen the highest."""
-    movements, tokens = next(
-        evidence.rows(
-            """SELECT count(*), count(DISTINCT token) FROM movement
-            WHERE snapshot = 0 AND token > 0"""
+class Fencing(Property):
+    """The accepted tokens of an item never decrease, and the item has seen the highest."""
+
+    id, name, level = "P9", "fencing", Level.STOCK
+    needs = Need.FENCING
+    asks = "A process that lost the item's lock wrote nothing afterwards."
+    fails = "a lock that is trusted after its lease has ended"
+    planted = "stale token accepted"
+
+    def _judge(self, evidence: Evidence) -> Finding:
+        movements, tokens = next(
+            evidence.rows(
+                """SELECT count(*), count(DISTINCT token) FROM movement
+                WHERE snapshot = 0 AND token > 0"""
+            )
         )
-    )
-    if not movements:
-        return unknown("P9", "no movement carries a fencing token")
-    good = f"{movements} movements under {tokens} tokens, none after a newer one"
-    return judged("P9", _stale(evidence), good)
+        if not movements:
+            return self.unknown("no movement carries a fencing token")
+        good = f"{movements} movements under {tokens} tokens, none after a newer one"
+        return self.judged(_stale(evidence), good)
 
 
 def _stale(evidence: Evidence) -> Iterator[str]:

@@ -5,17 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from loadtest.checker.evidence import Evidence
-from loadtest.checker.properties.finding import judged, unknown
+from loadtest.checker.properties.property import Property
 from loadtest.checker.verdict import Finding
+from loadtest.shop import Level
 
 
-def follow_up_complete(evidence: Evidence) -> Finding:
-    """P10: each follow-up took effect exactly once per order, and no message is left."""
-    if not evidence.follow_up:
-        return unknown("P10", "the snapshot names no follow-up")
-    orders = evidence.value('SELECT count(DISTINCT id) FROM "order" WHERE snapshot = 0')
-    good = f"{orders} orders, each followed up exactly once ({', '.join(evidence.follow_up)})"
-    return judged("P10", _problems(evidence), good)
+class FollowUpComplete(Property):
+    """Each follow-up took effect exactly once per order, and no message is left."""
+
+    id, name, level = "P10", "follow-up complete", Level.MAILS
+    asks = "The follow-up of each order happened exactly once."
+    fails = "messages lost with the broker, mails sent twice"
+    planted = "follow up missing"
+
+    def _judge(self, evidence: Evidence) -> Finding:
+        if not evidence.follow_up:
+            return self.unknown("the snapshot names no follow-up")
+        orders = evidence.value('SELECT count(DISTINCT id) FROM "order" WHERE snapshot = 0')
+        good = f"{orders} orders, each followed up exactly once ({', '.join(evidence.follow_up)})"
+        return self.judged(_problems(evidence), good)
 
 
 def _problems(evidence: Evidence) -> Iterator[str]:

@@ -5,23 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from loadtest.checker.evidence import Evidence
-from loadtest.checker.properties.finding import judged, moment, unknown
+from loadtest.checker.properties.moment import moment
+from loadtest.checker.properties.property import Property
 from loadtest.checker.properties.told import untold
 from loadtest.checker.verdict import Finding
+from loadtest.shop import Level
 
 # Times that must be the same may differ by what a conversion rounds off.
 _ROUNDED = 1_000
 
 
-def hold(evidence: Evidence) -> Finding:
-    """P16: held for the sale's time, expired then and not before; nothing paid expires."""
-    if why := untold(evidence):
-        return unknown("P16", why)
-    if not evidence.value("SELECT coalesce(max(clock), 0) FROM snapshot WHERE number = 0"):
-        return unknown("P16", "the final snapshot does not tell the database's time")
-    orders = evidence.value("SELECT count(*) FROM opened")
-    expired = evidence.value("SELECT count(*) FROM event WHERE name = 'expired'")
-    return judged("P16", _problems(evidence), f"{orders} orders, {expired} expired in time")
+class Hold(Property):
+    """Held for the sale's time, expired then and not before; nothing paid expires."""
+
+    id, name, level = "P16", "hold and expiry", Level.EXPIRY
+    asks = "Unpaid orders expired in time, not before, and as a whole; paid ones never did."
+    fails = "a hold of the wrong length; half of a cart expired"
+    planted = "expired too early"
+
+    def _judge(self, evidence: Evidence) -> Finding:
+        if why := untold(evidence):
+            return self.unknown(why)
+        if not evidence.value("SELECT coalesce(max(clock), 0) FROM snapshot WHERE number = 0"):
+            return self.unknown("the final snapshot does not tell the database's time")
+        orders = evidence.value("SELECT count(*) FROM opened")
+        expired = evidence.value("SELECT count(*) FROM event WHERE name = 'expired'")
+        return self.judged(_problems(evidence), f"{orders} orders, {expired} expired in time")
 
 
 def _problems(evidence: Evidence) -> Iterator[str]:

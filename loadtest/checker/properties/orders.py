@@ -5,14 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from loadtest.checker.evidence import Evidence
-from loadtest.checker.properties.finding import judged
+from loadtest.checker.properties.property import Property
 from loadtest.checker.verdict import Finding
+from loadtest.shop import Level
 
 
-def no_lost_order(evidence: Evidence) -> Finding:
-    """P3: every key that was answered ok has its order, or its part, as it was asked for."""
-    number = evidence.value("SELECT count(*) FROM purchase WHERE outcome = 'ok'")
-    return judged("P3", _lost(evidence), f"all {number} promised orders are there")
+class NoLostOrder(Property):
+    """Every key that was answered ok has its order, or its part, as it was asked for."""
+
+    id, name, level = "P3", "no lost order", Level.STOCK
+    asks = "Every confirmed order, and every part that was given back, is in the database."
+    fails = "answering before the commit; a database that loses commits"
+    planted = "order lost"
+
+    def _judge(self, evidence: Evidence) -> Finding:
+        number = evidence.value("SELECT count(*) FROM purchase WHERE outcome = 'ok'")
+        return self.judged(_lost(evidence), f"all {number} promised orders are there")
 
 
 def _lost(evidence: Evidence) -> Iterator[str]:
@@ -59,10 +67,17 @@ def _parts(evidence: Evidence, outcomes: str) -> Iterator[tuple[str, str, int, i
     )
 
 
-def no_phantom_order(evidence: Evidence) -> Finding:
-    """P4: every order's key was sent and not refused; so was that of everything held."""
-    number = evidence.value('SELECT count(*) FROM "order" WHERE snapshot = 0')
-    return judged("P4", _phantoms(evidence), f"all {number} orders were asked for")
+class NoPhantomOrder(Property):
+    """Every order's key was sent and not refused; so was that of everything held."""
+
+    id, name, level = "P4", "no phantom order", Level.STOCK
+    asks = "No buyer has an order that they did not request or that was refused."
+    fails = "answering “failed” when the outcome is unknown"
+    planted = "order of a refused key"
+
+    def _judge(self, evidence: Evidence) -> Finding:
+        number = evidence.value('SELECT count(*) FROM "order" WHERE snapshot = 0')
+        return self.judged(_phantoms(evidence), f"all {number} orders were asked for")
 
 
 def _phantoms(evidence: Evidence) -> Iterator[str]:
@@ -88,10 +103,17 @@ def _phantoms(evidence: Evidence) -> Iterator[str]:
         yield f"reservation {reservation} of key {key} is held for no order"
 
 
-def no_duplicate(evidence: Evidence) -> Finding:
-    """P5: one order, part and answer per key, one account per buyer, and none above the limit."""
-    replays = evidence.value("SELECT coalesce(sum(oks - 1), 0) FROM purchase WHERE oks > 1")
-    return judged("P5", _duplicates(evidence), f"{replays} repeated answers, all the same")
+class NoDuplicate(Property):
+    """One order, part and answer per key, one account per buyer, and none above the limit."""
+
+    id, name, level = "P5", "no duplicate", Level.REPEATS
+    asks = "Repeats with the same key gave one order or part, and no buyer got more than the limit."
+    fails = "retries and double clicks that buy twice"
+    planted = "second order for a key"
+
+    def _judge(self, evidence: Evidence) -> Finding:
+        replays = evidence.value("SELECT coalesce(sum(oks - 1), 0) FROM purchase WHERE oks > 1")
+        return self.judged(_duplicates(evidence), f"{replays} repeated answers, all the same")
 
 
 def _duplicates(evidence: Evidence) -> Iterator[str]:

@@ -5,28 +5,37 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from loadtest.checker.evidence import Evidence
-from loadtest.checker.properties.finding import judged, moment, unknown
+from loadtest.checker.properties.moment import moment
+from loadtest.checker.properties.property import Property
 from loadtest.checker.properties.told import untold
 from loadtest.checker.verdict import PASS, Finding
+from loadtest.shop import Level
 
 # A process shows a sale as it was a second ago (µs).
 _REMEMBERED = 1_000_000
 
 
-def price(evidence: Evidence) -> Finding:
-    """P14: lines cost what the sale's terms say, and money moved as the orders demand."""
-    if not evidence.has_ledger:
-        return unknown("P14", "there is no ledger of the payment provider")
-    if why := untold(evidence) or _unpriced(evidence):
-        return unknown("P14", why)
-    orders = evidence.value("SELECT count(*) FROM opened")
-    shown = evidence.value("SELECT count(*) FROM call WHERE amount IS NOT NULL")
-    captures = evidence.value("SELECT count(*) FROM payment WHERE operation = 'capture'")
-    good = f"{orders} orders, {captures} captures and {shown} answers show the right amounts"
-    finding = judged("P14", _wrong(evidence), good)
-    if finding.verdict == PASS and (waiting := list(_on_their_way(evidence))):
-        return unknown("P14", f"{len(waiting)} refunds are on their way: {waiting[0]}")
-    return finding
+class Price(Property):
+    """Lines cost what the sale's terms say, and money moved as the orders demand."""
+
+    id, name, level = "P14", "price", Level.PAY
+    asks = "Every order, part, answer, payment and refund has the right amount, to the minor unit."
+    fails = "rounding; a price from a cache; a refund that never comes"
+    planted = "wrong amount for all"
+
+    def _judge(self, evidence: Evidence) -> Finding:
+        if not evidence.has_ledger:
+            return self.unknown("there is no ledger of the payment provider")
+        if why := untold(evidence) or _unpriced(evidence):
+            return self.unknown(why)
+        orders = evidence.value("SELECT count(*) FROM opened")
+        shown = evidence.value("SELECT count(*) FROM call WHERE amount IS NOT NULL")
+        captures = evidence.value("SELECT count(*) FROM payment WHERE operation = 'capture'")
+        good = f"{orders} orders, {captures} captures and {shown} answers show the right amounts"
+        finding = self.judged(_wrong(evidence), good)
+        if finding.verdict == PASS and (waiting := list(_on_their_way(evidence))):
+            return self.unknown(f"{len(waiting)} refunds are on their way: {waiting[0]}")
+        return finding
 
 
 def _unpriced(evidence: Evidence) -> str:

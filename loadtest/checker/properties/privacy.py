@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from itertools import chain
 
 from loadtest.checker.evidence import Evidence
-from loadtest.checker.properties.finding import judged, unknown
+from loadtest.checker.properties.property import Need, Property
 from loadtest.checker.verdict import Finding
+from loadtest.shop import Level
 
 # What a buyer can do with an order, or see of it.
 _OPS = ("order", "read", "page", "payment", "cancel", "refund", "mail")
@@ -16,18 +17,26 @@ _OPS = ("order", "read", "page", "payment", "cancel", "refund", "mail")
 _BEFORE_IT = (404, 429, 0)
 
 
-def privacy(evidence: Evidence) -> Finding:
-    """P18: nobody was shown another buyer's order or changed it, or was told how it stands."""
-    attempts = evidence.value(
-        f"""
-        SELECT count(*) FROM call JOIN owner ON owner.order_id = call.order_id
-        WHERE op IN {_OPS} AND call.buyer <> owner.buyer AND outcome <> 'info'
-        """
-    )
-    if not attempts:
-        return unknown("P18", "nobody asked for another buyer's order")
-    good = f"{attempts} requests for other buyers' orders, all refused"
-    return judged("P18", chain(_seen(evidence), _listed(evidence)), good)
+class Privacy(Property):
+    """Nobody was shown another buyer's order or changed it, or was told how it stands."""
+
+    id, name, level = "P18", "privacy", Level.STOCK
+    needs = Need.PEEPERS
+    asks = "No buyer saw or changed another buyer's order, or a link to one."
+    fails = "a look-up without the buyer"
+    planted = "other buyers order readable"
+
+    def _judge(self, evidence: Evidence) -> Finding:
+        attempts = evidence.value(
+            f"""
+            SELECT count(*) FROM call JOIN owner ON owner.order_id = call.order_id
+            WHERE op IN {_OPS} AND call.buyer <> owner.buyer AND outcome <> 'info'
+            """
+        )
+        if not attempts:
+            return self.unknown("nobody asked for another buyer's order")
+        good = f"{attempts} requests for other buyers' orders, all refused"
+        return self.judged(chain(_seen(evidence), _listed(evidence)), good)
 
 
 def _seen(evidence: Evidence) -> Iterator[str]:

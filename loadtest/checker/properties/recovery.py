@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from loadtest.checker.evidence import Evidence
-from loadtest.checker.properties.finding import judged, unknown
+from loadtest.checker.properties.property import Need, Property
 from loadtest.checker.verdict import Aftermath, Finding, Rate
 from loadtest.history import CONNECTION_REFUSED, FAIL, NEVER, OK
+from loadtest.shop import Level
 
 # Calls that need the database; a page from a cache would prove nothing.
 WRITES = ("order", "payment", "cancel", "refund")
@@ -39,44 +40,54 @@ ENOUGH = 20
 """Answers of a kind, after all faults together, without which nothing is known about the kind."""
 
 
-def recovery(evidence: Evidence) -> Finding:
-    """P12: after every fault the first ok comes in time, and the later answers are good."""
-    faults = list(evidence.rows('SELECT name, start, "end" FROM fault ORDER BY start'))
-    if not faults:
-        return unknown("P12", "no fault was injected")
-    problems, waits, untested, cut_short = [], [], [], []
-    allowed = evidence.recovery_ns + _slack(evidence)
-    load_end = _load_end(evidence)
-    for name, _, end in faults:
-        wait = _wait(evidence, end)
-        if wait == NEVER and load_end < end + allowed:
-            cut_short.append(name)
-        elif wait is None:
-            untested.append(name)
-        elif wait > allowed:
-            problems.append(f"after {name} the first ok took {_seconds(wait)}")
-        else:
-            waits.append(wait)
-    after = aftermaths(evidence)
-    total = _total(after)
-    bad = list(_too_many_bad(after, total))
-    before = _rates(evidence, 0, faults[0][1])
-    spoiled = any(rate.too_many_bad or rate.too_many_slow for rate in before.values())
-    if bad and spoiled and not problems:
-        # Faults did not do this: the load was too much for the shop, or for the machine.
-        figures = ", ".join(f"{rate.bad} of {rate.answers} {kind}" for kind, rate in before.items())
-        return unknown("P12", f"answers were bad before the first fault already: {figures}")
-    problems = bad + problems
-    if cut_short and not waits and not problems:
-        return unknown("P12", f"the load ended just after {', '.join(cut_short)}")
-    if untested and not problems:
-        return unknown("P12", f"nobody could have been served after {', '.join(untested)}")
-    found = ", ".join(f"{rate} of {rate.answers} {kind}" for kind, rate in total.items())
-    found = f"good answers once settled: {found}"
-    if min(rate.answers for rate in total.values()) < ENOUGH and not problems:
-        return unknown("P12", f"too few {found}")
-    longest = _seconds(max(waits, default=0))
-    return judged("P12", problems, f"{len(waits)} faults, the first ok after {longest}; {found}")
+class Recovery(Property):
+    """After every fault the first ok comes in time, and the later answers are good."""
+
+    id, name, level = "P12", "recovery", Level.STOCK
+    needs = Need.FAULTS
+    asks = "After each fault the shop soon sold again, and its API and pages answered correctly."
+    fails = "pools that keep dead connections, breakers that stay open"
+    planted = "never served again"
+
+    def _judge(self, evidence: Evidence) -> Finding:
+        faults = list(evidence.rows('SELECT name, start, "end" FROM fault ORDER BY start'))
+        if not faults:
+            return self.unknown("no fault was injected")
+        problems, waits, untested, cut_short = [], [], [], []
+        allowed = evidence.recovery_ns + _slack(evidence)
+        load_end = _load_end(evidence)
+        for name, _, end in faults:
+            wait = _wait(evidence, end)
+            if wait == NEVER and load_end < end + allowed:
+                cut_short.append(name)
+            elif wait is None:
+                untested.append(name)
+            elif wait > allowed:
+                problems.append(f"after {name} the first ok took {_seconds(wait)}")
+            else:
+                waits.append(wait)
+        after = aftermaths(evidence)
+        total = _total(after)
+        bad = list(_too_many_bad(after, total))
+        before = _rates(evidence, 0, faults[0][1])
+        spoiled = any(rate.too_many_bad or rate.too_many_slow for rate in before.values())
+        if bad and spoiled and not problems:
+            # Faults did not do this: the load was too much for the shop, or for the machine.
+            figures = ", ".join(
+                f"{rate.bad} of {rate.answers} {kind}" for kind, rate in before.items()
+            )
+            return self.unknown(f"answers were bad before the first fault already: {figures}")
+        problems = bad + problems
+        if cut_short and not waits and not problems:
+            return self.unknown(f"the load ended just after {', '.join(cut_short)}")
+        if untested and not problems:
+            return self.unknown(f"nobody could have been served after {', '.join(untested)}")
+        found = ", ".join(f"{rate} of {rate.answers} {kind}" for kind, rate in total.items())
+        found = f"good answers once settled: {found}"
+        if min(rate.answers for rate in total.values()) < ENOUGH and not problems:
+            return self.unknown(f"too few {found}")
+        longest = _seconds(max(waits, default=0))
+        return self.judged(problems, f"{len(waits)} faults, the first ok after {longest}; {found}")
 
 
 def aftermaths(evidence: Evidence) -> list[Aftermath]:

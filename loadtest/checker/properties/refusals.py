@@ -15,8 +15,9 @@ from collections.abc import Iterator
 from itertools import accumulate
 
 from loadtest.checker.evidence import Evidence
-from loadtest.checker.properties.finding import judged
+from loadtest.checker.properties.property import Need, Property
 from loadtest.checker.verdict import Finding
+from loadtest.shop import Level
 
 # How far an order has come in each status.
 _RANKS = """
@@ -32,11 +33,19 @@ _REFUSALS = """
 """
 
 
-def no_phantom_rejection(evidence: Evidence) -> Finding:
-    """P7: every `sold_out` was justified, and no unit is left over after a refusal."""
-    refusals = evidence.value("SELECT count(*) FROM call WHERE code = 'sold_out'")
-    good = f"all {refusals} refusals for want of stock were justified"
-    return judged("P7", _unjustified(evidence), good)
+class NoPhantomRejection(Property):
+    """Every `sold_out` was justified, and no unit is left over after a refusal."""
+
+    id, name, level = "P7", "no phantom rejection", Level.STOCK
+    needs = Need.SOLD_OUT
+    asks = "“Sold out” was true whenever a buyer was told so, and no unit was left behind."
+    fails = "a stale sold-out hint; units stranded in a cache"
+    planted = "refused while there was stock"
+
+    def _judge(self, evidence: Evidence) -> Finding:
+        refusals = evidence.value("SELECT count(*) FROM call WHERE code = 'sold_out'")
+        good = f"all {refusals} refusals for want of stock were justified"
+        return self.judged(_unjustified(evidence), good)
 
 
 def _unjustified(evidence: Evidence) -> Iterator[str]:
@@ -110,11 +119,19 @@ def _left_over(evidence: Evidence, item: str) -> Iterator[str]:
         )
 
 
-def real_time_order(evidence: Evidence) -> Finding:
-    """P8: nothing sold after it was sold out, unless it came back; orders readable at once."""
-    reads = evidence.value("SELECT count(*) FROM call WHERE op = 'read'")
-    good = f"nobody was served after a refusal without a return; {reads} orders read"
-    return judged("P8", _out_of_order(evidence), good)
+class RealTimeOrder(Property):
+    """Nothing sold after it was sold out, unless it came back; orders readable at once."""
+
+    id, name, level = "P8", "real-time order", Level.STOCK
+    needs = Need.SOLD_OUT
+    asks = "A sold-out sale stayed sold out; orders were readable at once and only went forward."
+    fails = "reads from a stale copy"
+    planted = "served after sold out"
+
+    def _judge(self, evidence: Evidence) -> Finding:
+        reads = evidence.value("SELECT count(*) FROM call WHERE op = 'read'")
+        good = f"nobody was served after a refusal without a return; {reads} orders read"
+        return self.judged(_out_of_order(evidence), good)
 
 
 def _out_of_order(evidence: Evidence) -> Iterator[str]:

@@ -5,16 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from loadtest.checker.evidence import Evidence
-from loadtest.checker.properties.finding import judged, unknown
+from loadtest.checker.properties.property import Property
 from loadtest.checker.verdict import Finding
+from loadtest.shop import Level
 
 
-def no_oversell(evidence: Evidence) -> Finding:
-    """P1: in every snapshot nothing is below zero and no more is live than there is."""
-    snapshots = evidence.value("SELECT count(DISTINCT snapshot) FROM item")
-    if not snapshots:
-        return unknown("P1", "no snapshot shows an item")
-    return judged("P1", _oversold(evidence), f"{snapshots} snapshots, nothing oversold in any")
+class NoOversell(Property):
+    """In every snapshot nothing is below zero and no more is live than there is."""
+
+    id, name, level = "P1", "no oversell", Level.STOCK
+    asks = "At no moment were more units sold or held than in stock."
+    fails = "read-check-write code; a guard without its condition"
+    planted = "more live than total"
+
+    def _judge(self, evidence: Evidence) -> Finding:
+        snapshots = evidence.value("SELECT count(DISTINCT snapshot) FROM item")
+        if not snapshots:
+            return self.unknown("no snapshot shows an item")
+        return self.judged(_oversold(evidence), f"{snapshots} snapshots, nothing oversold in any")
 
 
 def _oversold(evidence: Evidence) -> Iterator[str]:
@@ -33,12 +41,19 @@ def _oversold(evidence: Evidence) -> Iterator[str]:
             yield f"item {item}, {where}: {available} available"
 
 
-def conservation(evidence: Evidence) -> Finding:
-    """P2: available + held + confirmed = total, and the ledger's sum = available."""
-    items = evidence.value("SELECT count(*) FROM item WHERE snapshot = 0")
-    if not items:
-        return unknown("P2", "the final snapshot shows no item")
-    return judged("P2", _unbalanced(evidence), "the books balance in every snapshot")
+class Conservation(Property):
+    """Available + held + confirmed = total, and the ledger's sum = available."""
+
+    id, name, level = "P2", "conservation", Level.STOCK
+    asks = "Every unit is available, held, sold or rightly written off, and the ledger adds up."
+    fails = "stock returned twice, or never"
+    planted = "stock restored twice"
+
+    def _judge(self, evidence: Evidence) -> Finding:
+        items = evidence.value("SELECT count(*) FROM item WHERE snapshot = 0")
+        if not items:
+            return self.unknown("the final snapshot shows no item")
+        return self.judged(_unbalanced(evidence), "the books balance in every snapshot")
 
 
 def _unbalanced(evidence: Evidence) -> Iterator[str]:
@@ -114,18 +129,25 @@ def _wrongly_written_off(evidence: Evidence) -> Iterator[str]:
         )
 
 
-def bounds(evidence: Evidence) -> Finding:
-    """P6: what was promised ≤ what is sold ≤ what was promised or left open, in units."""
-    units = "SELECT coalesce(sum(quantity), 0) FROM purchase WHERE outcome = ?"
-    promised, left_open = (evidence.value(units, outcome) for outcome in ("ok", "info"))
-    sold = evidence.value('SELECT coalesce(sum(quantity), 0) FROM "order" WHERE snapshot = 0')
-    turned_out = evidence.value(
-        """
-        SELECT count(*) FROM purchase WHERE outcome = 'info' AND EXISTS
-            (SELECT 1 FROM "order" AS o WHERE o.snapshot = 0 AND o.key = purchase.key)
-        """
-    )
-    figures = f"{promised} promised ≤ {sold} sold ≤ {promised} + {left_open} unknown"
-    good = f"{figures}; {turned_out} of the unknown turned out sold"
-    problems = [] if promised <= sold <= promised + left_open else [f"not {figures}"]
-    return judged("P6", problems, good)
+class Bounds(Property):
+    """What was promised ≤ what is sold ≤ what was promised or left open, in units."""
+
+    id, name, level = "P6", "bounds", Level.STOCK
+    asks = "Promised ≤ sold ≤ promised + unanswered, in units."
+    fails = "any of the above, by their sums"
+    planted = "more sold than asked"
+
+    def _judge(self, evidence: Evidence) -> Finding:
+        units = "SELECT coalesce(sum(quantity), 0) FROM purchase WHERE outcome = ?"
+        promised, left_open = (evidence.value(units, outcome) for outcome in ("ok", "info"))
+        sold = evidence.value('SELECT coalesce(sum(quantity), 0) FROM "order" WHERE snapshot = 0')
+        turned_out = evidence.value(
+            """
+            SELECT count(*) FROM purchase WHERE outcome = 'info' AND EXISTS
+                (SELECT 1 FROM "order" AS o WHERE o.snapshot = 0 AND o.key = purchase.key)
+            """
+        )
+        figures = f"{promised} promised ≤ {sold} sold ≤ {promised} + {left_open} unknown"
+        good = f"{figures}; {turned_out} of the unknown turned out sold"
+        problems = [] if promised <= sold <= promised + left_open else [f"not {figures}"]
+        return self.judged(problems, good)

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from loadtest.checker.evidence import Evidence
-from loadtest.checker.properties.finding import judged, moment
+from loadtest.checker.properties.moment import moment
+from loadtest.checker.properties.property import Need, Property
 from loadtest.checker.verdict import Finding
+from loadtest.shop import Level
 
 # What a shop may say that is overloaded, or that does not know what became of a request.
 _UNKNOWN = ("busy", "outcome_unknown")
@@ -40,13 +42,21 @@ _SAID = f"""(
 ) AS call"""
 
 
-def true_answers(evidence: Evidence) -> Finding:
-    """P20: each refusal was true at some moment of its request, and none hides an order.
+class TrueAnswers(Property):
+    """Each refusal was true at some moment of its request, and none hides an order.
 
     What a sale was said to be was so as well, and no invalid request was granted.
     """
-    refusals = evidence.value("SELECT count(*) FROM call WHERE outcome = 'fail' AND code <> ''")
-    return judged("P20", _untrue(evidence), f"{refusals} refusals, none of them untrue")
+
+    id, name, level = "P20", "true answers", Level.STOCK
+    needs = Need.PROMISES
+    asks = "What answers said was so; no refusal hid an order, and no invalid request was granted."
+    fails = "“busy” after the commit; a limit that was not reached; a purchase without a key"
+    planted = "busy after the commit"
+
+    def _judge(self, evidence: Evidence) -> Finding:
+        refusals = evidence.value("SELECT count(*) FROM call WHERE outcome = 'fail' AND code <> ''")
+        return self.judged(_untrue(evidence), f"{refusals} refusals, none of them untrue")
 
 
 def _untrue(evidence: Evidence) -> Iterator[str]:

@@ -5,28 +5,37 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from loadtest.checker.evidence import Evidence
-from loadtest.checker.properties.finding import judged, moment, unknown
+from loadtest.checker.properties.moment import moment
+from loadtest.checker.properties.property import Property
 from loadtest.checker.verdict import Finding
+from loadtest.shop import Level
 
 # What an order's time may differ from that of its request: the clocks are translated, and a
 # request's transaction begins when it is served.
 _CLOCKS = 2_000_000
 
 
-def window(evidence: Evidence) -> Finding:
-    """P15: every order was opened in an open window of its sale, by the database's clock."""
-    if evidence.value("SELECT count(*) FROM sold WHERE created = 0"):
-        return unknown("P15", "the snapshot does not tell when orders were opened")
-    for (sale,) in evidence.rows(
-        "SELECT DISTINCT sale FROM sold WHERE sale NOT IN (SELECT sale FROM terms)"
-    ):
-        return unknown("P15", f"nothing tells when sale {sale} was open")
-    sales, changes = next(evidence.rows("SELECT count(DISTINCT sale), count(*) FROM terms"))
-    if not sales:
-        return unknown("P15", "nothing tells when a sale was open")
-    lines = evidence.value("SELECT count(*) FROM sold")
-    good = f"{lines} lines of {sales} sales, all in open windows; {changes - sales} changes"
-    return judged("P15", _outside(evidence), good)
+class Window(Property):
+    """Every order was opened in an open window of its sale, by the database's clock."""
+
+    id, name, level = "P15", "window and pause", Level.WINDOWS
+    asks = "Nothing was sold before a sale began, after it ended, or while it was paused."
+    fails = "a window that is not checked in the transaction"
+    planted = "sold while paused"
+
+    def _judge(self, evidence: Evidence) -> Finding:
+        if evidence.value("SELECT count(*) FROM sold WHERE created = 0"):
+            return self.unknown("the snapshot does not tell when orders were opened")
+        for (sale,) in evidence.rows(
+            "SELECT DISTINCT sale FROM sold WHERE sale NOT IN (SELECT sale FROM terms)"
+        ):
+            return self.unknown(f"nothing tells when sale {sale} was open")
+        sales, changes = next(evidence.rows("SELECT count(DISTINCT sale), count(*) FROM terms"))
+        if not sales:
+            return self.unknown("nothing tells when a sale was open")
+        lines = evidence.value("SELECT count(*) FROM sold")
+        good = f"{lines} lines of {sales} sales, all in open windows; {changes - sales} changes"
+        return self.judged(_outside(evidence), good)
 
 
 def _outside(evidence: Evidence) -> Iterator[str]:

@@ -8,12 +8,9 @@ from uuid import uuid4
 
 import pytest
 
-from inventory.models import Item, Reservation
 from inventory.tests.helpers import at_once
-from shop import orders
-from shop.api.tests.answers import cny, refused
+from shop.api.tests.answers import refused
 from shop.conftest import Buyer
-from shop.orders.models import Order
 from shop.tests.money import check
 from shop.tests.provider import lost
 
@@ -22,19 +19,6 @@ pytestmark = pytest.mark.django_db
 A_UUID = "0b5481f0-2c1e-4d5a-9f3b-6a7c8d9e0f12"
 MISSING = 2**62
 CHANGES = ["/payment", "/cancel", "/refund"]
-
-
-def test_an_order_is_shown_to_its_buyer(ann, sale):
-    placed = ann.buy(sale).json()
-    assert ann.get(f"orders/{placed['id']}").json() == placed
-
-
-@pytest.mark.parametrize("change", ["", *CHANGES])
-def test_anothers_order_is_not_found_and_stays_as_it_is(change, ann, bob, sale):
-    order = ann.order(sale)
-    answer = bob.call("POST" if change else "GET", f"orders/{order}{change}")
-    refused(answer, 404, "not_found")
-    assert Order.objects.get(pk=order).status == "awaiting_payment"
 
 
 @pytest.mark.parametrize("change", ["", *CHANGES])
@@ -51,82 +35,10 @@ def test_an_order_is_not_shown_or_changed_without_a_token(change, ann, sale):
     refused(answer, 401, "unauthorized")
 
 
-def test_an_order_is_paid_and_refunded(ann, sale):
-    order = ann.order(sale)
-    assert ann.post(f"orders/{order}/payment").json()["status"] == "paid"
-    assert Item.objects.get(pk=sale.item_id).available == 9
-    assert ann.post(f"orders/{order}/refund").json()["status"] == "refunded"
-    assert Item.objects.get(pk=sale.item_id).available == 10
-
-
-def test_an_order_is_cancelled(ann, sale):
-    order = ann.order(sale)
-    assert ann.post(f"orders/{order}/cancel").json()["status"] == "cancelled"
-    assert Item.objects.get(pk=sale.item_id).available == 10
-
-
-@pytest.mark.parametrize(
-    ("before", "change", "code"),
-    [
-        ([], "refund", "order_awaiting_payment"),
-        (["payment"], "cancel", "order_paid"),
-        (["cancel"], "payment", "order_cancelled"),
-        (["cancel"], "refund", "order_cancelled"),
-        (["payment", "refund"], "payment", "order_refunded"),
-        (["payment", "refund"], "cancel", "order_refunded"),
-    ],
-)
-def test_an_order_whose_state_does_not_allow_it_says_its_state(before, change, code, ann, sale):
-    order = ann.order(sale)
-    for step in before:
-        assert ann.post(f"orders/{order}/{step}").status_code == 200
-    stood = Order.objects.get(pk=order).status
-    refused(ann.post(f"orders/{order}/{change}"), 409, code)
-    assert Order.objects.get(pk=order).status == stood
-
-
-@pytest.mark.parametrize("change", ["payment", "cancel"])
-def test_doing_it_twice_is_doing_it_once(change, ann, sale):
-    order = ann.order(sale)
-    first, again = (ann.post(f"orders/{order}/{change}") for _ in range(2))
-    assert (first.status_code, again.status_code) == (200, 200)
-    assert first.json() == again.json()
-
-
-def test_an_order_whose_time_to_pay_has_passed_cannot_be_paid(ann, sale):
-    order = ann.order(sale)
-    Reservation.objects.update(deadline="2020-01-01T00:00Z")
-    refused(ann.post(f"orders/{order}/payment"), 409, "order_expired")
-    assert Order.objects.get(pk=order).status == "awaiting_payment"
-    assert orders.expire() == 1
-    for change in ("payment", "cancel", "refund"):
-        refused(ann.post(f"orders/{order}/{change}"), 409, "order_expired")
-
-
 def parts(order: int, change: str, quantity: object, key: object = None) -> dict[str, Any]:
     """The arguments of a call that gives a part of an order back."""
     call = {"method": "POST", "path": f"orders/{order}/{change}", "body": {"quantity": quantity}}
     return call if key is None else {**call, "idempotency_key": str(key)}
-
-
-def test_a_part_is_given_back_once_a_key_and_the_order_says_how_much(ann, sale, fake_provider):
-    order, key = ann.order(sale, 2), uuid4()
-    ann.post(f"orders/{order}/payment")
-    first, again = (ann.call(**parts(order, "refund", 1, key)).json() for _ in range(2))
-    assert first == again
-    assert (first["status"], first["refunded"]) == ("paid", cny(999))
-    line = {"sale": sale.pk, "quantity": 2, "returned": 1, "amount": cny(1998)}
-    assert first["lines"] == [line]
-    assert fake_provider.refunds[order] == [99_900]
-    refused(ann.call(**parts(order, "refund", 2, key)), 422, "idempotency_key_reused")
-
-
-def test_a_part_is_cancelled_before_the_rest_is_paid(ann, sale, fake_provider):
-    order = ann.order(sale, 2)
-    left = ann.call(**parts(order, "cancel", 1, uuid4())).json()
-    assert (left["status"], left["amount"]) == ("awaiting_payment", cny(999))
-    assert ann.post(f"orders/{order}/payment").json()["status"] == "paid"
-    assert fake_provider.captures[order] == [99_900]
 
 
 @pytest.mark.parametrize("change", ["cancel", "refund"])
@@ -199,21 +111,6 @@ def test_a_payment_without_an_answer_is_unknown_and_the_same_call_finds_out(
     assert int(answer["Retry-After"]) >= 1
     assert ann.post(f"orders/{order}/payment").json()["status"] == "paid"
     assert fake_provider.captures[order] == [99_900]
-
-
-def test_a_payment_under_way_is_answered_with_the_order_as_it_stands(ann, sale, fake_provider):
-    fake_provider.slow = True
-    order = ann.order(sale)
-    answer = ann.post(f"orders/{order}/payment")
-    assert (answer.status_code, answer.json()["status"]) == (200, "awaiting_payment")
-
-
-def test_a_declined_payment_is_said_and_another_attempt_is_possible(ann, sale, fake_provider):
-    fake_provider.declines = True
-    order = ann.order(sale)
-    refused(ann.post(f"orders/{order}/payment"), 409, "payment_declined")
-    fake_provider.declines = False
-    assert ann.post(f"orders/{order}/payment").json()["status"] == "paid"
 
 
 @pytest.mark.django_db(transaction=True)

@@ -2,23 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
-from shop import payments
-from shop.audit import late, money
+from shop.audit import money
 from shop.audit.money import Ours, Theirs
-from shop.payments.models import Refund
-from shop.tests.catalogue import a_sale, an_order
 
 OURS = Ours(3, 7, "pi_1", "captured", "CNY", amount=1_000, back=400, on_the_way=0)
-
-
-@pytest.mark.django_db(transaction=True)
-def test_a_refund_that_the_provider_refused_is_listed():
-    payments.refund(payments.pay(an_order(a_sale())))
-    assert late.work() == []
-    Refund.objects.update(state=Refund.State.FAILED)
-    assert late.work() == ["1 refunds were refused by the provider"]
 
 
 def test_a_refund_that_the_provider_never_gave_is_found():

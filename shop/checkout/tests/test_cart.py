@@ -11,7 +11,7 @@ import pytest
 from django.db import connection
 
 from inventory.audit import audit
-from inventory.models import Item, OutboxMessage, Reservation
+from inventory.models import Item, Reservation
 from inventory.tests.helpers import at_once
 from shop import orders
 from shop.catalogue.models import Sale
@@ -19,7 +19,7 @@ from shop.catalogue.sale_cache import sale_cache
 from shop.checkout.purchase import Wanted, check_out
 from shop.orders.models import Order, OrderLine
 from shop.refusals import Refusal
-from shop.tests.catalogue import a_buyer, a_sale, an_ended_sale, an_upcoming_sale
+from shop.tests.catalogue import a_buyer, a_sale
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -47,47 +47,6 @@ def available(*sales: Sale) -> list[int]:
     return [Item.objects.get(pk=sale.item_id).available for sale in sales]
 
 
-def test_a_cart_is_one_order_with_a_line_for_each_sale(ann):
-    one, two = a_sale(price=500, limit=3), a_sale(price=250, limit=3)
-    answer = send(ann, (two, 3), (one, 2))
-    assert answer.status_code == 201
-    document = answer.json()
-    assert (document["sale"], document["quantity"]) == (None, 5)
-    assert document["amount"] == {"amount": 1750, "currency": "CNY"}
-    assert sorted(line["amount"]["amount"] for line in document["lines"]) == [750, 1000]
-    assert available(one, two) == [8, 7]
-    assert OutboxMessage.objects.get().payload == {"orders": [document["id"]]}
-    assert orders.mismatches() == []
-    assert ann.get(f"orders/{document['id']}").json() == document
-
-
-def test_an_order_of_a_cart_has_the_shortest_time_to_pay_and_so_have_its_reservations(ann):
-    long, short = a_sale(), a_sale()
-    Sale.objects.filter(pk=short.pk).update(hold=timedelta(minutes=2))
-    send(ann, (long, 1), (short, 1))
-    order = Order.objects.get()
-    assert order.pay_before - order.created == timedelta(minutes=2)
-    assert set(Reservation.objects.values_list("deadline", flat=True)) == {order.pay_before}
-
-
-@pytest.mark.parametrize(
-    ("second", "quantity", "answer"),
-    [
-        (partial(a_sale, stock=1, limit=5), 2, (409, "sold_out")),
-        (partial(a_sale, limit=1), 2, (409, "limit_reached")),
-        (an_upcoming_sale, 1, (403, "not_started")),
-        (an_ended_sale, 1, (410, "ended")),
-        (partial(a_sale, paused=True), 1, (403, "paused")),
-    ],
-)
-def test_the_line_that_failed_is_named_and_nothing_is_taken(ann, second, quantity, answer):
-    first, failing = a_sale(), second()
-    before = available(first, failing)
-    assert said(send(ann, (first, 1), (failing, quantity))) == (*answer, failing.pk)
-    assert available(first, failing) == before
-    assert Reservation.objects.count() == Order.objects.count() == 0
-
-
 @pytest.mark.parametrize(
     ("change", "status", "code"),
     [
@@ -106,15 +65,6 @@ def test_a_sale_that_closes_while_its_cart_is_on_the_way_takes_the_whole_cart_ba
         cursor.execute(f"UPDATE shop_sale SET {change} WHERE id = %s", [closing.pk])
     assert said(send(ann, (first, 1), (closing, 1))) == (status, code, closing.pk)
     assert available(first, closing) == [10, 10]
-
-
-def test_amounts_of_two_currencies_are_never_added_up(ann):
-    first, changing = a_sale(), a_sale()
-    for sale in (first, changing):
-        sale_cache().get(sale.pk)
-    Sale.objects.filter(pk=changing.pk).update(currency="JPY")
-    assert send(ann, (first, 1), (changing, 1)).status_code == 403
-    assert available(first, changing) == [10, 10]
 
 
 @pytest.mark.parametrize(
@@ -142,16 +92,6 @@ def test_the_same_cart_in_any_order_of_its_lines_is_the_same_order(ann):
     again = send(ann, (two, 2), (one, 1), key=key)
     assert (first.status_code, again.status_code, again.json()) == (201, 200, first.json())
     assert available(one, two) == [9, 8]
-
-
-def test_the_same_cart_is_the_same_order_after_a_sale_has_ended(ann):
-    one, two, key = a_sale(), a_sale(), uuid4()
-    first = send(ann, (one, 1), (two, 1), key=key)
-    Sale.objects.filter(pk=two.pk).update(paused=True)
-    sale_cache().refresh(two.pk)
-    again = send(ann, (one, 1), (two, 1), key=key)
-    assert (again.status_code, again.json()) == (200, first.json())
-    assert said(send(ann, (one, 1), (two, 1))) == (403, "paused", two.pk)
 
 
 def test_a_key_of_another_cart_or_purchase_is_refused(ann):
@@ -200,18 +140,6 @@ def closing(call, *arguments, **named):
         return call(*arguments, **named)
     finally:
         connection.close()
-
-
-def test_a_cart_is_paid_cancelled_and_expires_as_a_whole(ann):
-    one, two = a_sale(limit=9), a_sale(limit=9)
-    cancelled = send(ann, (one, 1), (two, 1)).json()["id"]
-    assert ann.post(f"orders/{cancelled}/cancel").json()["status"] == "cancelled"
-    assert available(one, two) == [10, 10]
-    late = send(ann, (one, 1), (two, 1)).json()["id"]
-    Reservation.objects.filter(orderline__order=late).update(deadline="2020-01-01T00:00:00Z")
-    orders.expire()
-    assert Order.objects.get(pk=late).status == "expired"
-    assert available(one, two) == [10, 10]
 
 
 def test_the_keys_of_the_lines_are_those_that_the_api_describes(ann):

@@ -151,35 +151,6 @@ def test_of_a_payment_and_a_cancellation_at_once_exactly_one_happens(sale_of, bu
     assert book(sale.item_id).available == 100 - ended.get("paid", 0)
 
 
-def test_a_cancelled_unit_can_be_bought_by_the_next_at_once(sale_of, buyers):
-    sale = sale_of(1)
-    mine = order(sale, buyers[0])
-    with pytest.raises(Refusal, match="sold_out"):
-        order(sale, buyers[1])
-    orders.cancel(mine)
-    assert order(sale, buyers[1]).status == Status.AWAITING_PAYMENT
-    assert book(sale.item_id).held == 1
-
-
-def test_a_buyer_may_buy_again_after_cancelling(sale_of, buyers):
-    sale = sale_of(limit=1)
-    orders.cancel(order(sale, buyers[0]))
-    assert order(sale, buyers[0]).quantity == 1
-
-
-def test_the_key_of_a_cancelled_order_is_answered_with_it_and_buys_nothing(sale, buyers):
-    key = uuid4()
-    first = buy(sale.pk, buyers[0], key, 1)
-    orders.cancel(Order.objects.get(pk=first.order.pk))
-    again = buy(sale.pk, buyers[0], key, 1)
-    assert (again.replayed, again.order.pk, again.order.status) == (
-        True,
-        first.order.pk,
-        "cancelled",
-    )
-    assert book(sale.item_id).available == 10
-
-
 # --- expiring ----------------------------------------------------------------------------------
 
 
@@ -198,34 +169,12 @@ def test_several_workers_that_expire_at_once_put_everything_back_exactly_once(sa
     assert sorted(ids) == sorted(Order.objects.values_list("pk", flat=True))
 
 
-def test_what_is_not_due_or_is_paid_does_not_expire(sale, buyers):
-    waiting, paid, due = (order(sale, buyer) for buyer in buyers[:3])
-    payments.pay(paid)
-    make_due(paid, due)
-    assert orders.expire() == 1
-    assert statuses(sale) == {"awaiting_payment": 1, "paid": 1, "expired": 1}
-    assert Order.objects.get(pk=waiting.pk).status == Status.AWAITING_PAYMENT
-    assert book(sale.item_id).available == 8
-
-
 def test_expiring_in_small_pieces_expires_everything(sale_of, buyers, monkeypatch):
     sale = sale_of(100)
     make_due(*[order(sale, buyer) for buyer in buyers[:7]])
     monkeypatch.setattr(services, "due", partial(services.due, 3))
     assert orders.expire() == 7
     assert book(sale.item_id).available == 100
-
-
-def test_an_order_past_its_deadline_cannot_be_paid_even_before_the_sweep(sale, buyers):
-    mine = order(sale, buyers[0])
-    make_due(mine)
-    with pytest.raises(WrongState) as refused:
-        payments.pay(mine)
-    assert refused.value.status == Status.EXPIRED
-    orders.expire()
-    with pytest.raises(WrongState):
-        payments.pay(mine)
-    assert statuses(sale) == {"expired": 1}
 
 
 def test_an_expiry_during_a_payment_leaves_the_order_paid(sale, buyers):

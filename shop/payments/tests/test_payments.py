@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
-from uuid import uuid4
 
 import pytest
 from django.db import IntegrityError, connection, transaction
 
-from inventory.tests.helpers import at_once, book, kinds
+from inventory.tests.helpers import at_once, kinds
 from shop import orders, payments
-from shop.catalogue.models import Sale
-from shop.orders import Part, WrongState
+from shop.orders import WrongState
 from shop.orders.models import Order
-from shop.payments import PaymentFailed, provider_calls, settlement
+from shop.payments import provider_calls, settlement
 from shop.payments.models import Payment
 from shop.payments.provider import Intent, PaymentUnknown
 from shop.tests.catalogue import a_sale, an_order
@@ -22,11 +20,9 @@ from shop.tests.money import (
     come_to_rest,
     deliver,
     make_due,
-    messages,
     paid,
     status,
     sweep,
-    timeline,
 )
 from shop.tests.provider import Crash, crash_at, lost
 
@@ -39,39 +35,11 @@ POINTS = [(when, call) for call in ("create", "capture") for when in ("before", 
 # --- paying ------------------------------------------------------------------------------------
 
 
-def test_a_payment_is_taken_once_and_told(sale, fake_provider):
-    mine = an_order(sale)
-    for _ in range(2):
-        assert payments.pay(mine).status == Status.PAID
-    assert fake_provider.captures[mine.pk] == [99_900]
-    assert (timeline(mine), messages(mine)) == (["paid"], ["opened", "paid"])
-
-
 def test_thirty_payments_at_once_are_one_capture(sale, fake_provider):
     mine = an_order(sale)
     answers = at_once([partial(payments.pay, Order.objects.get(pk=mine.pk)) for _ in range(30)])
     assert kinds(answers) == {"Order": 30}
     assert fake_provider.captures[mine.pk] == [99_900]
-
-
-def test_a_payment_that_takes_a_while_is_pending_and_its_event_counts_once(sale, fake_provider):
-    fake_provider.slow = True
-    mine = an_order(sale)
-    for _ in range(2):
-        assert payments.pay(mine).status == Status.AWAITING_PAYMENT
-    deliver(fake_provider, times=3)
-    assert (status(mine), timeline(mine)) == ("paid", ["paid"])
-
-
-def test_a_declined_payment_leaves_the_order_to_be_paid_in_another_way(sale, fake_provider):
-    fake_provider.declines = True
-    mine = an_order(sale)
-    for _ in range(2):
-        with pytest.raises(PaymentFailed):
-            payments.pay(mine)
-    fake_provider.declines = False
-    assert payments.pay(mine).status == Status.PAID
-    assert timeline(mine) == ["payment_failed", "payment_failed", "paid"]
 
 
 def test_an_event_during_a_second_request_is_its_answer(sale, fake_provider, monkeypatch):
@@ -97,16 +65,6 @@ def test_whether_an_order_can_be_paid_is_asked_in_one_statement(sale, django_ass
     assert not settlement.payable(mine.pk)
     orders.expire()
     assert not settlement.payable(mine.pk)
-
-
-@pytest.mark.parametrize(("when", "call"), POINTS)
-def test_an_unknown_outcome_is_found_out_by_the_same_call(when, call, sale, fake_provider):
-    mine = an_order(sale)
-    setattr(fake_provider, when, lost(call))
-    with pytest.raises(PaymentUnknown):
-        payments.pay(mine)
-    assert status(mine) == "awaiting_payment"
-    assert payments.pay(mine).status == Status.PAID
 
 
 @pytest.mark.parametrize(("when", "call"), POINTS)
@@ -148,56 +106,7 @@ def test_an_event_of_an_unrecorded_payment_must_be_sent_again(sale):
         provider_calls.record(Intent("pi_77", mine.pk, 99_900, "CNY", "captured"))
 
 
-def test_what_costs_nothing_is_paid_without_the_provider(fake_provider):
-    sale = a_sale(price=0, limit=2)
-    mine = an_order(sale, quantity=2)
-    assert payments.pay(mine).status == Status.PAID
-    assert payments.refund(mine).status == Status.REFUNDED
-    assert not fake_provider.intents
-    check(sale, fake_provider)
-
-
 # --- late captures -----------------------------------------------------------------------------
-
-
-def captured_after_expiry(fake_provider, sale: Sale) -> Order:
-    """Return an order that expired while the provider was processing its payment."""
-    fake_provider.slow = True
-    mine = an_order(sale)
-    payments.pay(mine)
-    make_due(mine)
-    assert orders.expire() == 1
-    return mine
-
-
-def test_a_capture_after_expiry_reclaims_the_unit_if_one_is_left(fake_provider):
-    sale = a_sale(stock=1)
-    mine = captured_after_expiry(fake_provider, sale)
-    deliver(fake_provider, times=2)
-    assert (status(mine), timeline(mine)) == ("paid", ["expired", "paid_late"])
-    assert (book(sale.item_id).available, book(sale.item_id).confirmed) == (0, 1)
-    check(sale, fake_provider)
-
-
-def test_a_capture_after_everything_is_sold_is_refunded_and_reported(fake_provider):
-    sale = a_sale(stock=1)
-    mine = captured_after_expiry(fake_provider, sale)
-    an_order(sale)
-    deliver(fake_provider, times=2)
-    come_to_rest(fake_provider)
-    assert timeline(mine) == ["expired", "money_owed", "money_back"]
-    assert messages(mine)[-2:] == ["money_owed", "money_back"]
-    assert fake_provider.refunds[mine.pk] == [99_900]
-    check(sale, fake_provider)
-
-
-def test_a_capture_after_the_buyer_cancelled_is_refunded(fake_provider, sale):
-    fake_provider.slow = True
-    mine = an_order(sale)
-    payments.pay(mine)
-    assert orders.cancel(mine).status == Status.CANCELLED
-    come_to_rest(fake_provider)
-    assert (fake_provider.captures[mine.pk], fake_provider.refunds[mine.pk]) == ([99_900], [99_900])
 
 
 def test_an_order_that_was_cancelled_before_its_capture_is_never_charged(fake_provider, sale):
@@ -212,58 +121,12 @@ def test_an_order_that_was_cancelled_before_its_capture_is_never_charged(fake_pr
         payments.pay(mine)
 
 
-def test_what_was_paid_for_a_part_that_was_cancelled_meanwhile_goes_back(fake_provider, sale):
-    fake_provider.slow = True
-    mine = an_order(sale, quantity=3)
-    payments.pay(mine)
-    orders.cancel(mine, Part(1, uuid4()))
-    come_to_rest(fake_provider)
-    assert (fake_provider.captures[mine.pk], fake_provider.refunds[mine.pk]) == (
-        [299_700],
-        [99_900],
-    )
-    assert status(mine) == "paid"
-
-
 # --- forbidden changes -------------------------------------------------------------------------
-
-
-def reached(status: str, sale: Sale) -> Order:
-    """Return an order in this state."""
-    order = an_order(sale)
-    if status == "cancelled":
-        return orders.cancel(order)
-    if status == "expired":
-        make_due(order)
-        orders.expire()
-    elif status != "awaiting_payment":
-        payments.pay(order)
-    if status == "fulfilled":
-        orders.fulfil(order)
-    if status == "refunded":
-        payments.refund(order)
-    order.refresh_from_db()
-    return order
 
 
 SAME = {"pay": {"paid", "fulfilled"}, "cancel": {"cancelled"}, "refund": {"refunded"}}
 SAME["fulfil"] = {"fulfilled"}
 FROM = {"pay": "awaiting_payment", "cancel": "awaiting_payment", "refund": "paid", "fulfil": "paid"}
-
-
-@pytest.mark.parametrize("change", FROM)
-@pytest.mark.parametrize("where", sorted({*Status.values} - {"refund_pending"}))
-def test_a_change_happens_where_it_may_and_is_refused_everywhere_else(change, where, sale):
-    order = reached(where, sale)
-    before = timeline(order)
-    make = getattr(payments if change in {"pay", "refund"} else orders, change)
-    if where == FROM[change] or where in SAME[change]:
-        make(order)
-    else:
-        with pytest.raises(WrongState, match=where):
-            make(order)
-    if where != FROM[change]:
-        assert (status(order), timeline(order)) == (where, before)
 
 
 def test_the_timeline_is_never_rewritten_and_a_refund_never_deleted(sale):

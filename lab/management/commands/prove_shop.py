@@ -1,0 +1,97 @@
+"""``manage.py prove_shop``: install a real shop, start it, rush it, judge it, stop it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from development.errors import StackError
+from development.signals import end_on_signals
+from lab.management.commands.prove import at_least_one
+from lab.shops.hosting import hosted, names, setup_of
+from loadtest.address import RunImpossible
+from loadtest.history import OK
+from loadtest.rush import RushResult, rush_shop
+from loadtest.rush.plan import Scene
+from loadtest.shops import load
+
+WORKERS = 4
+
+
+class Command(BaseCommand):
+    """Install a real shop on this machine, rush it and judge it by its own books."""
+
+    help = (
+        "Install a real shop on this machine, rush it and judge it by its own books. Exit code: "
+        "0 it holds, 1 a property is broken, 2 it could not be judged."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:  # noqa: D102
+        parser.add_argument("shop", choices=names())
+        parser.add_argument("--stock", type=at_least_one, default=20, help="units (20)")
+        parser.add_argument("--buyers", type=at_least_one, default=120, help="of each round (120)")
+        parser.add_argument("--rounds", type=at_least_one, default=5, help="(5)")
+        parser.add_argument(
+            "--workers", type=at_least_one, default=WORKERS, help=f"web processes ({WORKERS})"
+        )
+        parser.add_argument("--row", default="", help="one of the shop's documented settings")
+        parser.add_argument("--folder", type=Path, help="keep the histories and the books here")
+        parser.add_argument("--json", type=Path, help="write the result here")
+
+    def handle(self, **options: Any) -> None:  # noqa: D102
+        name, row = options["shop"], options["row"]
+        if row and row not in setup_of(name).rows:
+            known = ", ".join(setup_of(name).rows) or "none"
+            raise CommandError(f"{name} has no row {row!r}; its rows: {known}", returncode=2)
+        end_on_signals()
+        try:
+            result = self._rush(name, row, options)
+        except (StackError, RunImpossible, OSError) as error:
+            raise CommandError(f"could not be judged: {error}", returncode=2) from error
+        for line in result.lines():
+            self.stdout.write(line)
+        if rates := sold_per_second(result):
+            self.stdout.write(f"Sold per second: {min(rates):.3g} to {max(rates):.3g}")
+        if options["json"]:
+            options["json"].write_text(json.dumps(result.to_json(), indent=2) + "\n")
+        sys.exit(result.exit_code)
+
+    def _rush(self, name: str, row: str, options: dict[str, Any]) -> RushResult:
+        def tell(line: str) -> None:
+            self.stderr.write(f"{name}: {line}")
+
+        with hosted(name, workers=options["workers"], row=row, tell=tell) as (url, variables):
+            os.environ.update(variables)
+            tell(f"serves on {url}")
+            return rush_shop(
+                load(f"loadtest.shops.{name}.adapter:Adapter", url),
+                *(options["stock"], options["buyers"], options["rounds"]),
+                host=url,
+                folder=options["folder"],
+                repeat=_again(name, row, options),
+                say=tell,
+            )
+
+
+def sold_per_second(result: RushResult) -> list[float]:
+    """Return, of each round of stock that sold, the purchases accepted per second."""
+    rates = []
+    for played in result.rounds:
+        if played.plan.scene is not Scene.STOCK:
+            continue
+        sold = [call for call in played.calls if call.op == "order" and call.outcome == OK]
+        if sold:
+            begin = min(call.start for call in sold)
+            rates.append(len(sold) / (max(call.end for call in sold) - begin) * 1e9)
+    return rates
+
+
+def _again(name: str, row: str, options: dict[str, Any]) -> str:
+    size = " ".join(f"--{key} {options[key]}" for key in ("stock", "buyers", "rounds", "workers"))
+    return f'make prove-shop SHOP={name} ARGS="{size}{f" --row {row}" if row else ""}"'

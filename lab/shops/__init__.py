@@ -1,0 +1,1 @@
+"""Real shops on this machine: installed, filled, started, and stopped again."""

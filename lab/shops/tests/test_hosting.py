@@ -1,0 +1,128 @@
+"""Real shops as processes of this machine."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from development import leftovers
+from development.errors import StackError
+from development.folder import alone, make_folder
+from development.private import private_folder
+from lab import environment
+from lab.shops import hosting
+from loadtest.shops.setup import Setup
+
+REAL = {"oscar": 1, "pretix": 0, "vendure": 1}
+"""Exit codes of the shops that need packages of their own."""
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder that PostgreSQL's system user may enter; pytest's own is closed to it."""
+    with private_folder() as made:
+        yield made
+
+
+def shop_of(setup: Setup, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    monkeypatch.setenv("SHOP_DATA", str(folder))
+    monkeypatch.setattr(hosting, "setup_of", lambda name: setup)
+
+
+def host(tell: list[str]) -> None:
+    with hosting.hosted("flask_example", workers=1, tell=tell.append):
+        raise AssertionError("it must not start")
+
+
+def test_a_step_that_fails_is_shown_with_its_last_lines_and_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch, folder: Path
+):
+    broken = Setup(serve={}, steps=((sys.executable, "-c", "raise SystemExit('no such table')"),))
+    shop_of(broken, monkeypatch, folder)
+    with pytest.raises(StackError, match="no such table"):
+        host([])
+    assert leftovers.find(folder) == []
+
+
+def test_a_step_that_takes_too_long_is_stopped(monkeypatch: pytest.MonkeyPatch, folder: Path):
+    slow = Setup(serve={}, steps=((sys.executable, "-c", "import time; time.sleep(600)"),))
+    shop_of(slow, monkeypatch, folder)
+    monkeypatch.setattr(hosting, "STEP_SECONDS", 1)
+    with pytest.raises(StackError, match="took more than 1 s"):
+        host([])
+    assert leftovers.find(folder) == []
+
+
+def test_a_server_that_ends_at_once_is_shown_with_its_last_lines(
+    monkeypatch: pytest.MonkeyPatch, folder: Path
+):
+    dying = Setup(serve={"web": (sys.executable, "-c", "raise SystemExit('port in use')")})
+    shop_of(dying, monkeypatch, folder)
+    with pytest.raises(StackError, match="port in use"):
+        host([])
+    assert leftovers.find(folder) == []
+
+
+def test_a_shop_is_hosted_once_at_a_time(monkeypatch: pytest.MonkeyPatch, folder: Path):
+    shop_of(Setup(serve={}), monkeypatch, folder)
+    with alone(make_folder(folder / "shops" / "flask_example") / "command.lock") as free:
+        assert free
+        with pytest.raises(StackError, match="in use by another command"):
+            host([])
+
+
+@pytest.mark.parametrize("version", ["", "v18.1.0"])
+def test_a_shop_for_node_is_left_out_with_one_line(
+    version: str, monkeypatch: pytest.MonkeyPatch, folder: Path
+):
+    if version:
+        for name in ("node", "npm"):
+            (folder / name).write_text(f"#!/bin/sh\necho {version}\n")
+            (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder))
+    lack = hosting.missing(Setup(serve={}, node=("left-pad@1.3.0",)))
+    assert "it needs Node.js 20 or newer" in lack
+    assert "\n" not in lack
+
+
+def prove(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "manage.py", "prove_shop", *words]
+    return subprocess.run(
+        command, cwd=environment.PROJECT, capture_output=True, text=True, check=False
+    )
+
+
+def test_a_row_that_a_shop_does_not_have_is_refused():
+    said = prove("flask_example", "--row", "fast")
+    assert said.returncode == 2
+    assert "flask_example has no row 'fast'; its rows: cured" in said.stderr
+
+
+def test_every_shop_can_be_described():
+    assert set(REAL) < set(hosting.names())
+    assert all(hosting.setup_of(name).serve["web"] for name in hosting.names())
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", ["flash_sale", "peer_django", "peer_fastapi"])
+def test_the_shops_of_this_repository_hold(name: str):
+    said = prove(name, "--rounds", "2")
+    assert said.returncode == 0, said.stdout + said.stderr
+    assert f"SHOP={name}" in said.stdout
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("name", REAL)
+def test_a_real_shop_is_installed_judged_and_stopped(name: str):
+    said = prove(name, "--rounds", "2")
+    if hosting.missing(hosting.setup_of(name)):
+        assert (said.returncode, f"{name} is left out" in said.stderr) == (2, True)
+        return
+    assert said.returncode == REAL[name], said.stdout + said.stderr
+    assert leftovers.find(environment.data_folder() / "shops" / name) == []

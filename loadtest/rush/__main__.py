@@ -1,0 +1,64 @@
+"""`python -m loadtest.rush --shop path.to:Adapter --host URL`: exit 0 holds, 1 broken, 2 unknown.
+
+`--measure` compares the two ways of sending requests together instead.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+from pathlib import Path
+
+from loadtest.address import RunImpossible
+from loadtest.rush.measure import measure
+from loadtest.rush.release import Release
+from loadtest.rush.result import EXIT_CODES
+from loadtest.rush.run import rush_shop
+from loadtest.shops import load
+
+COMMAND = "python -m loadtest.rush"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Rush a shop and print the result on one screen."""
+    parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__)
+    parser.add_argument("--shop", required=True, help="the adapter, as path.to:Adapter")
+    parser.add_argument("--host", required=True, help="the shop's address")
+    parser.add_argument("--stock", type=int, default=20, help="units (default: 20)")
+    parser.add_argument("--buyers", type=int, default=120, help="per round (default: 120)")
+    parser.add_argument("--rounds", type=int, default=5, help="of each level (default: 5)")
+    parser.add_argument("--release", choices=list(Release), default=Release.LAST_BYTE, type=Release)
+    parser.add_argument("--folder", type=Path, help="keeps the histories and the books")
+    parser.add_argument("--json", type=Path, help="writes the result")
+    parser.add_argument("--measure", action="store_true", help="compare the ways of sending")
+    parser.add_argument("--i-own-this-host", action="store_true", help="load another machine")
+    options = parser.parse_args(arguments)
+    try:
+        shop = load(options.shop, options.host)
+    except RunImpossible as error:
+        print(f"cannot be judged: {error}", file=sys.stderr)
+        return EXIT_CODES["unknown"]
+    size = (options.stock, options.buyers, options.rounds)
+    owned = options.i_own_this_host
+    if options.measure:
+        print(*measure(shop, *size, host=options.host, owned=owned), sep="\n")
+        return 0
+    result = rush_shop(
+        *(shop, *size),
+        host=options.host,
+        release=options.release,
+        folder=options.folder,
+        owned=owned,
+        repeat=f"{COMMAND} {shlex.join(arguments if arguments is not None else sys.argv[1:])}",
+        say=lambda line: print(line, file=sys.stderr),
+    )
+    print(*result.lines(), sep="\n")
+    if options.json:
+        options.json.write_text(json.dumps(result.to_json(), indent=2) + "\n")
+    return result.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

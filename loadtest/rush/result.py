@@ -1,0 +1,204 @@
+"""What rushes on a shop have shown, on one screen."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from loadtest.checker import FAIL, PASS, PROPERTIES, UNKNOWN
+from loadtest.history import NEVER, OK, Operation
+from loadtest.rush.plan import Scene
+from loadtest.rush.round import Round
+from loadtest.shop import Refused, Sold, Unknown
+
+EXIT_CODES = {PASS: 0, FAIL: 1, UNKNOWN: 2}
+WORDS = {PASS: "HOLDS", FAIL: "BROKEN", UNKNOWN: "COULD NOT BE JUDGED"}
+
+CALLS = 16
+"""Lines of the smallest history, at most."""
+
+
+@dataclass(slots=True)
+class RushResult:
+    """The rounds of a shop.
+
+    Attributes:
+        shop, version: of the adapter.
+        rounds: those that came to an end.
+        smallest: the smallest round that broke a property; None if none did.
+        reason: why the rounds stopped before their end; empty if they did not.
+        repeat: the command that repeats them.
+    """
+
+    shop: str
+    version: str
+    rounds: list[Round]
+    smallest: Round | None = None
+    reason: str = ""
+    repeat: str = ""
+
+    @property
+    def verdict(self) -> str:
+        """fail if a round broke a property, else unknown if anything was not judged, else pass."""
+        outcomes = {each.outcome for each in self.rounds}
+        if FAIL in outcomes:
+            return FAIL
+        return PASS if outcomes == {PASS} and not self.reason else UNKNOWN
+
+    @property
+    def exit_code(self) -> int:
+        """0 holds, 1 broken, 2 could not be judged."""
+        return EXIT_CODES[self.verdict]
+
+    @property
+    def broken_rounds(self) -> int:
+        """How many rounds broke a property."""
+        return sum(each.outcome == FAIL for each in self.rounds)
+
+    @property
+    def violations(self) -> int:
+        """How much too much was promised in all rounds: units, or uses and orders."""
+        return sum(violations(each) for each in self.rounds)
+
+    def properties(self) -> list[tuple[str, str, str]]:
+        """Return id, verdict and detail of each property that a round judged."""
+        rows = []
+        for identity in PROPERTIES:
+            found = [
+                finding
+                for each in self.rounds
+                for finding in (each.verdict.properties if each.verdict else [])
+                if finding.id == identity
+            ]
+            if not found:
+                continue
+            worst = min(found, key=lambda finding: [FAIL, UNKNOWN, PASS].index(finding.verdict))
+            times = sum(finding.verdict == worst.verdict for finding in found)
+            rows.append(
+                (identity, worst.verdict, f"{times} of {len(found)} rounds: {worst.detail}")
+            )
+        return rows
+
+    def not_judged(self) -> dict[str, str]:
+        """Return the properties that no round judged, and why not."""
+        judged = {identity for identity, _, _ in self.properties()}
+        reasons: dict[str, str] = {}
+        for each in self.rounds:
+            reasons |= each.verdict.not_judged if each.verdict else {}
+        return {each: reasons[each] for each in PROPERTIES if each in reasons.keys() - judged}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the result for programs."""
+        return {
+            "shop": self.shop,
+            "version": self.version,
+            "verdict": self.verdict,
+            "reason": self.reason,
+            "rounds": [_document(each) for each in self.rounds],
+            "broken_rounds": self.broken_rounds,
+            "violations": self.violations,
+            "properties": [
+                {
+                    "id": identity,
+                    "name": PROPERTIES[identity].name,
+                    "verdict": verdict,
+                    "detail": what,
+                }
+                for identity, verdict, what in self.properties()
+            ],
+            "not_judged": self.not_judged(),
+            "smallest": list(history(self.smallest)) if self.smallest else [],
+            "repeat": self.repeat,
+        }
+
+    def lines(self) -> Iterator[str]:
+        """Yield the result as text."""
+        broken = f" in {self.broken_rounds} of {len(self.rounds)} rounds"
+        word = WORDS[self.verdict] + (broken if self.broken_rounds else "")
+        yield f"{word} · {self.shop} {self.version}"
+        if self.reason:
+            yield self.reason
+        for number, each in enumerate(self.rounds, start=1):
+            yield f"  round {number}: {summary(each)}"
+        for identity, verdict, what in self.properties():
+            yield f"{identity:>4} {verdict.upper():8} {PROPERTIES[identity].name}: {what}"
+        missing = "; ".join(f"{identity}: {why}" for identity, why in self.not_judged().items())
+        yield from textwrap.wrap(f"Not judged: {missing}.", 100, subsequent_indent="  ")
+        if self.smallest is not None:
+            plan = self.smallest.plan
+            yield f"The smallest history that shows it ({plan.buyers} buyers, {plan.units} units):"
+            yield from (f"  {line}" for line in history(self.smallest))
+        if self.repeat:
+            yield f"Again: {self.repeat}"
+
+
+def violations(played: Round) -> int:
+    """Return how many units, uses or orders were one too many, or are missing from the books."""
+    findings = played.verdict.properties if played.verdict else []
+    if played.plan.scene is Scene.STOCK:
+        lost = sum(int(f.detail.split()[0]) for f in findings if f.id == "P3" and f.verdict == FAIL)
+        return max(0, played.sold - played.books.total) + lost
+    return sum(f.verdict == FAIL for f in findings)
+
+
+def summary(played: Round) -> str:
+    """Return a round in one line."""
+    books = "no figure" if played.books.available is None else f"{played.books.available} left"
+    text = (
+        f"{played.plan.scene}, {played.sold} units of {played.books.total} in "
+        f"{len(played.books.orders)} orders ({books} by the shop's books); of "
+        f"{played.plan.buyers} buyers {played.count(Sold)} were answered sold, "
+        f"{played.count(Refused)} refused, {played.count(Unknown)} unknown"
+    )
+    if played.left:
+        text += f"; refused although {played.left} were left"
+    return f"{text}; {', '.join(played.broken) or played.outcome}"
+
+
+def history(played: Round) -> Iterator[str]:
+    """Yield the purchases of a round; of many, those at the same time as the first too many."""
+    calls = [each for each in played.calls if each.op == "order"]
+    accepted = [each for each in calls if each.outcome == OK]
+    if len(calls) > CALLS:
+        # What was promised before the first promise too many matters by its number only.
+        beyond = accepted[min(played.books.total, len(accepted) - 1)] if accepted else calls[-1]
+        overlapping = [each for each in accepted if each.end >= beyond.start]
+        before = len(accepted) - len(overlapping)
+        yield f"{before} purchases were accepted before; then, at the same time:"
+        calls = overlapping[:CALLS]
+    begin = min((each.start for each in calls), default=0)
+    for each in calls:
+        yield _line(each, begin)
+    available = played.books.available
+    yield (
+        f"The books: {played.sold} units of {played.books.total} sold in "
+        f"{len(played.books.orders)} orders, {'?' if available is None else available} left"
+    )
+
+
+def _line(call: Operation, begin: int) -> str:
+    end = "never" if call.end == NEVER else f"{(call.end - begin) / 1e6:8.1f}"
+    what = f"order {call.order}" if call.outcome == OK else f"{call.outcome} {call.code}".strip()
+    return f"{(call.start - begin) / 1e6:8.1f} … {end} ms  {call.buyer:>5}  {call.status} {what}"
+
+
+def _document(played: Round) -> dict[str, Any]:
+    return {
+        "scene": played.plan.scene.value,
+        "units": played.books.total,
+        "buyers": played.plan.buyers,
+        "verdict": played.outcome,
+        "reason": played.reason,
+        "broken": played.broken,
+        "sold": played.sold,
+        "orders": len(played.books.orders),
+        "available": played.books.available,
+        "answered_sold": played.count(Sold),
+        "refused": played.count(Refused),
+        "unknown": played.count(Unknown),
+        "left_though_refused": played.left,
+        "repeats": played.repeats,
+        "violations": violations(played),
+    }

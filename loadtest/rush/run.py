@@ -1,0 +1,120 @@
+"""Rush a shop: several rounds, the verdict, and the smallest round that shows what is broken."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+
+from loadtest import open_files
+from loadtest.address import RunImpossible, address_of
+from loadtest.checker import FAIL
+from loadtest.finished import Report
+from loadtest.rush.limits import CannotJudge
+from loadtest.rush.plan import Plan, Scene
+from loadtest.rush.release import Release
+from loadtest.rush.result import RushResult, summary
+from loadtest.rush.round import Round, play
+from loadtest.shop import Level, Shop
+
+SMALLER = ((1, 2), (1, 4), (1, 8), (2, 16), (4, 32))
+"""Units and buyers of the rounds in which a violation is looked for again, each up to `TRIES`."""
+
+TRIES = 3
+
+SCENES = {Scene.STOCK: Level.STOCK, Scene.VOUCHERS: Level.VOUCHERS, Scene.CARTS: Level.CARTS}
+
+
+def rush_shop(
+    shop: Shop,
+    units: int,
+    buyers: int,
+    rounds: int,
+    *,
+    host: str,
+    release: Release = Release.LAST_BYTE,
+    folder: Path | None = None,
+    owned: bool = False,
+    shrink: bool = True,
+    levels: Collection[Level] = tuple(Level),
+    repeat: str = "",
+    say: Callable[[str], None] = lambda _: None,
+    report: Report = lambda _: None,
+) -> RushResult:
+    """Rush a shop and judge it; never raises what the shop or its adapter does wrong.
+
+    Args:
+        shop: the adapter.
+        units: of the stock in each round; also how often a voucher may be used.
+        buyers: of each round.
+        rounds: of each level that a rush can try: stock, vouchers, carts.
+        host: the shop's address, such as `http://127.0.0.1:8000`.
+        release: how requests are sent together.
+        folder: keeps the histories and the books; None: they are deleted.
+        owned: the host may be loaded although it is not this machine.
+        shrink: whether to look for the smallest round that is broken.
+        levels: to try, of those that the shop offers.
+        repeat: the command that repeats the rush, to be shown.
+        say: called with a line of progress.
+        report: called with every call that is over.
+    """
+    result = RushResult(shop.name, shop.version, [], repeat=repeat)
+    with tempfile.TemporaryDirectory() as temporary:
+        try:
+            plan = _plan(host, units, buyers, rounds, release, owned=owned)
+            folders = _folders(folder or Path(temporary))
+            for scene in [
+                each for each, level in SCENES.items() if level in shop.levels and level in levels
+            ]:
+                for _ in range(rounds):
+                    played = play(shop, replace(plan, scene=scene), next(folders), report)
+                    result.rounds.append(played)
+                    say(summary(played))
+            if shrink:
+                result.smallest = _smallest(shop, result.rounds, folders, say)
+        except (CannotJudge, RunImpossible) as error:
+            result.reason = str(error)
+    return result
+
+
+def _plan(
+    host: str, units: int, buyers: int, rounds: int, release: Release, *, owned: bool
+) -> Plan:
+    if units < 1:
+        raise CannotJudge("a sale without stock shows nothing: take at least one unit")
+    if buyers < 2 or rounds < 1:
+        raise CannotJudge("a rush takes at least two buyers and one round")
+    if problem := open_files.shortage(buyers, open_files.raise_limit()):
+        raise CannotJudge(problem)
+    return Plan(address_of(host, owned=owned), Scene.STOCK, units, buyers, release)
+
+
+def _folders(folder: Path) -> Iterator[Path]:
+    for number in count(1):
+        path = folder / f"round-{number}"
+        path.mkdir(parents=True)
+        yield path
+
+
+def _smallest(
+    shop: Shop, rounds: list[Round], folders: Iterator[Path], say: Callable[[str], None]
+) -> Round | None:
+    """The smallest broken round: one of the given, or a still smaller one that breaks as well."""
+    broken = [each for each in rounds if each.outcome == FAIL]
+    if not broken:
+        return None
+    first = broken[0]
+    for units, buyers in SMALLER:
+        if buyers >= first.plan.buyers:
+            break
+        for _ in range(TRIES):
+            say(f"looking for a smaller history: {buyers} buyers, {units} units")
+            try:
+                played = play(shop, replace(first.plan, units=units, buyers=buyers), next(folders))
+            except CannotJudge:
+                return first
+            if played.outcome == FAIL:
+                return played
+    return first

@@ -1,0 +1,176 @@
+"""The door of the proof: what a shop must offer to be judged.
+
+An adapter is called with the shop's address (`Adapter("http://127.0.0.1:8000")`). It says which
+requests a buyer sends and what the answers mean; it never sends what the buyers race with. So the
+caller may hold back the last byte of every request and release them all together, as `rush/` does.
+`shops/` holds one adapter per shop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True)
+class Request:
+    """One HTTP request; `path` may hold a query.
+
+    The sender adds `Content-Length`, `Connection: close`, and a `Host` unless there is one.
+    """
+
+    method: str
+    path: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+
+@dataclass(frozen=True)
+class Response:
+    """The shop's answer, read to its end. Header names are in lower case."""
+
+    status: int
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+
+@dataclass(frozen=True)
+class Sold:
+    """The shop said: this is your order. `order` is the id that its books use, too."""
+
+    order: str
+    units: int = 1
+
+
+SOLD_OUT = "sold_out"
+"""The reason of a refusal that says: no unit is left, and nothing else. An adapter that can tell
+this from other refusals is judged by whether it was true (P7, P8)."""
+
+
+@dataclass(frozen=True)
+class Refused:
+    """The shop said no, in its own words or with `SOLD_OUT`, and kept nothing."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """Neither: an error, a time-out, an answer that promises nothing."""
+
+    detail: str
+
+
+Outcome = Sold | Refused | Unknown
+
+
+class Level(StrEnum):
+    """What a shop can be judged on; an adapter declares the levels that it offers."""
+
+    STOCK = "stock"
+    REPEATS = "repeats"  # the same last step again gives the same order, not a second one
+    PAY = "pay"
+    CANCEL = "cancel"
+    REFUND = "refund"
+    EXPIRY = "expiry"
+    CARTS = "carts"
+    VOUCHERS = "vouchers"
+    MAILS = "mails"
+    LIMITS = "limits"
+    WINDOWS = "windows"
+
+
+@dataclass(frozen=True)
+class Books:
+    """What the shop itself says at rest: `orders` maps each order that holds stock to its units.
+
+    `available` is what the shop would still sell. It is None where the shop keeps no such figure or
+    where carts hold units that are in no order: it cannot disagree with the orders then.
+    """
+
+    total: int
+    available: int | None
+    orders: Mapping[str, int]
+
+
+class Declined(Exception):
+    """Raised by `prepare` where the shop turns a buyer away before the last step; says why."""
+
+
+@dataclass(frozen=True)
+class Bill:
+    """What one order cost its buyer, and what its contents cost, in minor units."""
+
+    paid: int
+    worth: int
+
+
+Sale = str  # an id that only the adapter understands
+Buyer = Any  # whatever the adapter needs to act as one buyer: a token, cookies, a cart's id
+Send = Callable[[Request], Response]  # sends one request at once and waits for the answer
+
+
+class Shop(Protocol):
+    """One shop, as the proof sees it; `STOCK` needs these seven and nothing else."""
+
+    name: str
+    version: str
+    levels: frozenset[Level]
+
+    def open(self, units: int) -> Sale:
+        """Put `units` units of a new item on sale and return the sale's id."""
+        ...
+
+    def buyers(self, sale: Sale, count: int) -> Sequence[Buyer]:
+        """Make `count` buyers, each logged in as far as the shop requires."""
+        ...
+
+    def add_to_cart(self, sale: Sale, buyer: Buyer) -> Request | None:
+        """Return the first meeting point's request; None where the shop has no cart."""
+        ...
+
+    def prepare(self, sale: Sale, buyer: Buyer, send: Send) -> None:
+        """Take every step between the cart and the last step: address, delivery, payment."""
+        ...
+
+    def buy(self, sale: Sale, buyer: Buyer) -> Request:
+        """Return the last step's request, the second meeting point."""
+        ...
+
+    def outcome(self, sale: Sale, buyer: Buyer, response: Response) -> Outcome:
+        """Say what the answer to `buy` means, in the shop's own words."""
+        ...
+
+    def books(self, sale: Sale) -> Books:
+        """Read the shop's own books of this sale, with nothing under way."""
+        ...
+
+
+class Vouchers(Protocol):
+    """What `Level.VOUCHERS` asks for as well: a code that may be used so many times and no more."""
+
+    def voucher(self, sale: Sale, uses: int) -> str:
+        """Make a voucher for this sale that `uses` orders may use."""
+        ...
+
+    def redeem(self, sale: Sale, buyer: Buyer, voucher: str) -> Request:
+        """Return the request that puts the voucher on the buyer's cart, sent after `prepare`."""
+        ...
+
+    def redeemed(self, sale: Sale, voucher: str) -> int:
+        """Return how many orders use it, by the shop's books."""
+        ...
+
+
+class Carts(Protocol):
+    """What `Level.CARTS` asks for as well: an order holds exactly what was paid for."""
+
+    def add_more(self, sale: Sale, buyer: Buyer) -> Request:
+        """Return the request that adds a unit; it races with the last step."""
+        ...
+
+    def bills(self, sale: Sale) -> Mapping[str, Bill]:
+        """Return what each order cost and what it holds is worth, by the shop's books."""
+        ...

@@ -1,0 +1,137 @@
+"""What the shop's answers say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import msgspec
+
+from loadtest.framing import Response
+from loadtest.history import Shown, Told
+from loadtest.sale import Sale
+
+_ORDER_LINK = re.compile(rb"/orders/(\d{1,19})/")
+
+
+class SaleUnusable(RuntimeError):
+    """The sale cannot be load-tested; says why."""
+
+
+class Answer(NamedTuple):
+    """What came back: `status` 0 and the reason as `code` if nothing did."""
+
+    status: int
+    code: str
+    body: dict[str, Any]
+    retry_after: float
+    length: int
+    orders: Sequence[str] = ()
+    """The orders to which a page links."""
+
+    @property
+    def order(self) -> str | None:
+        """The id of the order in the answer, if it names one."""
+        identity = self.body.get("id")
+        return None if identity is None else str(identity)
+
+    @property
+    def shown(self) -> Shown | None:
+        """What the answer shows of an order or a sale; None if it shows none."""
+        body = self.body
+        try:
+            money, status = body["price" if "price" in body else "amount"], str(body["status"])
+            amount, currency = int(money["amount"]), str(money["currency"])
+            if "price" in body:
+                return Shown(amount, currency, status, available=int(body["available"]))
+            refunded = int(body["refunded"]["amount"])
+            returned = sum(int(line["returned"]) for line in body["lines"])
+            return Shown(amount, currency, status, refunded, returned)
+        except (KeyError, TypeError, ValueError):
+            return None
+
+    @property
+    def told(self) -> Told | None:
+        """What a refusal or a sale says of the units that are left; None if it says nothing."""
+        said = {name: self.body[name] for name in Told.__struct_fields__ if name in self.body}
+        try:
+            return msgspec.convert(said, Told) if said else None
+        except msgspec.ValidationError:
+            return None
+
+    @property
+    def pay_before(self) -> float:
+        """Until when an order is to be paid, in seconds since 1970. Raises `ValueError`."""
+        try:
+            return datetime.fromisoformat(self.body["pay_before"]).timestamp()
+        except (KeyError, TypeError) as error:
+            raise ValueError("the answer names no deadline") from error
+
+    @property
+    def about(self) -> str | None:
+        """The sale that a refusal of a cart is about; None if it names none."""
+        about = self.body.get("sale")
+        return None if about is None or self.status < 400 else str(about)
+
+    @property
+    def cookie(self) -> str:
+        """The cookie of a session that was begun; empty if there is none."""
+        return str(self.body.get("cookie", ""))
+
+    @property
+    def tokens(self) -> list[str]:
+        """The tokens of buyers that were made; none if there are none."""
+        made = self.status in (200, 201)
+        return [str(each) for each in self.body.get("tokens") or []] if made else []
+
+
+def nothing(code: str) -> Answer:
+    """Return that no answer came, and why."""
+    return Answer(0, code, {}, 0.0, 0)
+
+
+def understand(response: Response) -> Answer:
+    """Read an answer of the shop."""
+    return read(response.status, response.body, response.header("retry-after") or "")
+
+
+def read(status: int, content: bytes, retry_after: str = "") -> Answer:
+    """Read an answer of this status and body."""
+    orders: list[str] = []
+    try:
+        body = msgspec.json.decode(content) if content else {}
+    except (ValueError, RecursionError):
+        body = {}
+        orders = sorted({found.decode() for found in _ORDER_LINK.findall(content)})
+    if not isinstance(body, dict):
+        body = {}
+    code = str(body.get("code", "")) if status >= 400 else ""
+    wait = float(retry_after) if status >= 400 and retry_after.isdigit() else 0.0
+    return Answer(status, code, body, wait, len(content), orders)
+
+
+def sale_of(sale: str, body: dict[str, Any], *, answered: float) -> Sale:
+    """Read what the shop says of a sale, answered at this monotonic time in seconds.
+
+    Clocks of buyers differ; only the difference between the server's own two times counts. The
+    server read its clock between the two, so counted from the later one no buyer is too early.
+
+    Raises:
+        SaleUnusable: something is missing.
+    """
+    try:
+        opens = datetime.fromisoformat(body["starts_at"])
+        now = datetime.fromisoformat(body["server_time"])
+        limit = int(body["limit"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise SaleUnusable(f"the answer about sale {sale} lacks a field: {error!r}") from error
+    item = body.get("item")
+    return Sale(
+        id=sale,
+        item=None if item is None else str(item),
+        limit=limit,
+        opens_at=answered + (opens - now).total_seconds(),
+        clock=answered - now.timestamp(),
+    )

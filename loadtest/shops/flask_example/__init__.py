@@ -1,0 +1,1 @@
+"""A small shop in Flask with a planted race, the example of docs/your-shop.md."""

@@ -1,0 +1,52 @@
+"""The adapter of the Flask example: what an HTTP shop needs in order to be judged."""
+
+import json
+from urllib.request import Request as Ask
+from urllib.request import urlopen
+
+from loadtest.shop import Books, Level, Refused, Request, Sold, Unknown
+
+
+class Adapter:
+    """Sells one unit per buyer; a buyer is a number."""
+
+    name, version, levels = "Flask example", "1", frozenset({Level.STOCK})
+
+    def __init__(self, host):
+        self.host = host
+
+    def ask(self, method, path):
+        """Send one of the owner's requests."""
+        with urlopen(Ask(self.host + path, method=method), timeout=10) as answer:
+            return json.load(answer)
+
+    def open(self, units):
+        """Put units on sale."""
+        return str(self.ask("POST", f"/sales/{units}")["sale"])
+
+    def buyers(self, sale, count):
+        """Make buyers: whatever `buy` needs to act as one of them."""
+        return range(count)
+
+    def add_to_cart(self, sale, buyer):
+        """Return nothing: there is no cart."""
+
+    def prepare(self, sale, buyer, send):
+        """Nothing comes before the last step."""
+
+    def buy(self, sale, buyer):
+        """Return the last step's request; the buyers' are sent together."""
+        return Request("POST", f"/sales/{sale}/orders")
+
+    def outcome(self, sale, buyer, response):
+        """Say what the answer means."""
+        if response.status == 201:
+            return Sold(str(json.loads(response.body)["order"]))
+        if response.status == 409:
+            return Refused("sold out")
+        return Unknown(f"status {response.status}")
+
+    def books(self, sale):
+        """Read what the shop itself says was sold."""
+        said = self.ask("GET", f"/sales/{sale}")
+        return Books(said["units"], said["available"], {str(order): 1 for order in said["orders"]})

@@ -1,0 +1,1 @@
+"""django-oscar, as a shop to be judged."""

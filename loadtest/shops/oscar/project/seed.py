@@ -1,0 +1,7 @@
+from django.contrib.auth import get_user_model
+from oscar.apps.catalogue.models import ProductClass
+from oscar.apps.partner.models import Partner
+
+ProductClass.objects.create(name="Ticket", slug="ticket", requires_shipping=False, track_stock=True)
+Partner.objects.create(name="Warehouse", code="warehouse")
+get_user_model().objects.create_superuser("admin", "admin@example.com", "flash-sale-proof")

@@ -1,0 +1,1 @@
+"""The plain Django shop, as a shop to be judged."""

@@ -1,0 +1,1 @@
+"""The plain FastAPI shop, as a shop to be judged."""

@@ -1,0 +1,1 @@
+"""pretix, as a shop to be judged."""

@@ -1,0 +1,130 @@
+"""What each adapter makes of its shop's answers."""
+
+from __future__ import annotations
+
+import json
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loadtest import shops
+from loadtest.address import RunImpossible
+from loadtest.rush import rush_shop
+from loadtest.rush.__main__ import main
+from loadtest.shop import Books, Declined, Level, Outcome, Refused, Request, Response, Sold, Unknown
+from loadtest.shops.api import Api, ShopError, rows
+
+FOLDER = Path(shops.__file__).parent
+NAMES = sorted(path.parent.name for path in FOLDER.glob("*/adapter.py"))
+DEAD = "http://127.0.0.1:9"
+NO_QUOTA = 'There is not enough quota available on quota "Ticket" to perform the operation.'
+
+
+def adapter(name: str) -> Any:
+    return import_module(f"loadtest.shops.{name}.adapter").Adapter(DEAD)
+
+
+def answer(status: int, document: object) -> Response:
+    return Response(status, {}, json.dumps(document).encode())
+
+
+def payment(**said: str) -> Response:
+    return answer(200, {"data": {"addPaymentToOrder": said}})
+
+
+@pytest.mark.parametrize(
+    ("name", "response", "outcome"),
+    [
+        ("peer_django", answer(201, {"id": 7, "quantity": 1}), Sold("7")),
+        ("peer_fastapi", answer(409, {"code": "sold_out"}), Refused("sold_out")),
+        ("peer_fastapi", answer(500, {}), Unknown("500 b'{}'")),
+        ("flask_example", answer(201, {"order": 3}), Sold("3")),
+        ("flask_example", answer(409, {"error": "sold out"}), Refused("sold out")),
+        ("flask_example", answer(500, {}), Unknown("status 500")),
+        ("oscar", answer(200, {"number": "100007"}), Sold("100007")),
+        ("oscar", answer(406, {"reason": "empty"}), Refused("{'reason': 'empty'}")),
+        ("oscar", Response(500, {}, b"<h1>"), Unknown("500 b'<h1>'")),
+        ("pretix", answer(201, {"code": "ABCDE"}), Sold("ABCDE")),
+        ("pretix", answer(400, {"positions": [{"item": [NO_QUOTA]}]}), Refused(NO_QUOTA)),
+        ("pretix", Response(409, {}, b"busy"), Unknown("409 b'busy'")),
+        ("vendure", payment(code="K1", state="PaymentSettled"), Sold("K1")),
+        ("vendure", payment(message="too few"), Refused("too few")),
+        ("vendure", Response(500, {}, b"{}"), Unknown("500 b'{}'")),
+    ],
+)
+def test_an_answer_is_sold_refused_or_unknown(name: str, response: Response, outcome: Outcome):
+    assert adapter(name).outcome("1/2/3", ("", ""), response) == outcome
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_adapter_for_stock_has_at_most_60_lines(name: str):
+    most = 60 if adapter(name).levels <= {Level.STOCK, Level.REPEATS} else 125
+    assert len((FOLDER / name / "adapter.py").read_text().splitlines()) <= most
+
+
+def test_a_buyer_whom_vendure_stops_before_the_payment_is_declined():
+    refusal = answer(200, {"data": {"last": {"__typename": "OrderStateTransitionError"}}})
+    with pytest.raises(Declined, match="OrderStateTransitionError"):
+        adapter("vendure").prepare("1", "token", lambda _: refusal)
+
+
+def test_an_owner_call_without_an_answer_names_the_address():
+    with pytest.raises(ShopError, match=r"http://127\.0\.0\.1:9/api"):
+        Api(DEAD).ask("GET", "/api")
+
+
+def test_books_in_a_database_need_its_address(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("SHOP_DATABASE_URL", raising=False)
+    with pytest.raises(ShopError, match="SHOP_DATABASE_URL must name"):
+        rows("SELECT 1")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_dead_shop_cannot_be_judged(name: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("SHOP_DATABASE_URL", raising=False)
+    result = rush_shop(adapter(name), 1, 2, 1, host=DEAD)
+    assert (result.exit_code, result.rounds) == (2, [])
+    assert result.reason.startswith("opening a sale failed: ")
+
+
+class Raising:
+    """An adapter with a mistake in what reads the books."""
+
+    def __init__(self, host: str) -> None:
+        if "wrong" in host:
+            raise RuntimeError("no such shop")
+
+    name, version, levels = "raising", "1", frozenset({"stock"})
+
+    def open(self, units: int) -> str:
+        raise KeyError("sale")
+
+    def buy(self, sale: str, buyer: int) -> Request:
+        return Request("POST", "/")
+
+    def books(self, sale: str) -> Books:
+        return Books(0, 0, {})
+
+
+@pytest.mark.parametrize(
+    ("host", "line"),
+    [
+        (DEAD, "opening a sale failed: KeyError: 'sale'"),
+        ("http://192.0.2.7", "--i-own-this-host"),
+        ("http://wrong", "no such shop"),
+    ],
+)
+def test_what_cannot_be_judged_ends_with_2_and_one_line(
+    host: str, line: str, capsys: pytest.CaptureFixture[str]
+):
+    shop = "loadtest.shops.tests.test_adapters:Raising"
+    assert main(["--shop", shop, "--host", host, "--rounds", "1"]) == 2
+    said = capsys.readouterr()
+    assert line in said.out + said.err
+
+
+def test_a_shop_that_does_not_exist_is_named():
+    with pytest.raises(RunImpossible, match=r"loadtest\.shops\.nobody"):
+        shops.load("loadtest.shops.nobody:Adapter", DEAD)

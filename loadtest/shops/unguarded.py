@@ -1,0 +1,234 @@
+"""A shop that oversells: the read-check-write code that most people write first, over SQLite.
+
+It also lets a voucher be used too often, and reads the cart once for its total and once for the
+order's lines, as the shops of ACIDRain did. `python -m loadtest.shops.unguarded PORT` serves it;
+with `--guarded` each request is one transaction, which is the whole cure.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from loadtest.address import address_of
+from loadtest.rush.release import send
+from loadtest.shop import (
+    Bill,
+    Books,
+    Level,
+    Outcome,
+    Refused,
+    Request,
+    Response,
+    Send,
+    Sold,
+    Unknown,
+)
+
+PRICE = 100
+ROUND_TRIP = 0.0005
+"""Seconds to a database server and back, between reading and writing; SQLite needs none."""
+SCHEMA = """
+    PRAGMA journal_mode = WAL;
+    CREATE TABLE sale (id INTEGER PRIMARY KEY, total INTEGER, left INTEGER, uses INTEGER);
+    CREATE TABLE cart (buyer TEXT PRIMARY KEY, sale INTEGER, units INTEGER, voucher INTEGER);
+    CREATE TABLE bought
+        (id INTEGER PRIMARY KEY, sale INTEGER, units INTEGER, paid INTEGER, voucher INTEGER);
+"""
+
+
+class Server(ThreadingHTTPServer):
+    """The shop: a thread per connection."""
+
+    daemon_threads = True
+    request_queue_size = 512
+
+    def __init__(self, port: int, folder: Path, *, guarded: bool = False) -> None:
+        """Serve on this port of this machine, 0 for any; the database is in the folder."""
+        super().__init__(("127.0.0.1", port), _Handler)
+        self.path, self.guarded = folder / "shop.sqlite", guarded
+        self.connect().executescript(SCHEMA)
+
+    @property
+    def url(self) -> str:
+        """Its address."""
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+    def connect(self) -> sqlite3.Connection:
+        """Connect to the database."""
+        opened = sqlite3.connect(self.path, timeout=20, isolation_level=None)
+        opened.execute("PRAGMA synchronous = OFF")
+        return opened
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def log_message(self, *_: object) -> None:
+        """Log nothing."""
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))))
+        database = self.server.connect()
+        try:
+            if self.server.guarded:
+                database.execute("BEGIN IMMEDIATE")
+            status, said = _ACTIONS[self.path](database, asked)
+            if self.server.guarded:
+                database.execute("COMMIT")
+        finally:
+            database.close()
+        self.send_response(status)
+        self.end_headers()
+        self.wfile.write(json.dumps(said).encode())
+
+
+def _open(database: sqlite3.Connection, asked: dict[str, Any]) -> tuple[int, Any]:
+    row = database.execute(
+        "INSERT INTO sale (total, left, uses) VALUES (?, ?, 0)", (asked["units"], asked["units"])
+    )
+    return 201, {"sale": row.lastrowid}
+
+
+def _voucher(database: sqlite3.Connection, asked: dict[str, Any]) -> tuple[int, Any]:
+    database.execute("UPDATE sale SET uses = ? WHERE id = ?", (asked["uses"], asked["sale"]))
+    return 201, {}
+
+
+def _add(database: sqlite3.Connection, asked: dict[str, Any]) -> tuple[int, Any]:
+    database.execute(
+        """INSERT INTO cart VALUES (?, ?, 1, 0) ON CONFLICT (buyer) DO UPDATE
+        SET units = units + 1""",
+        (asked["buyer"], asked["sale"]),
+    )
+    return 200, {}
+
+
+def _redeem(database: sqlite3.Connection, asked: dict[str, Any]) -> tuple[int, Any]:
+    (left,) = database.execute(
+        """SELECT uses - (SELECT count(*) FROM cart WHERE cart.sale = sale.id AND voucher)
+        FROM sale WHERE id = ?""",
+        (asked["sale"],),
+    ).fetchone()
+    time.sleep(ROUND_TRIP)
+    if left < 1:
+        return 409, {"error": "voucher used up"}
+    database.execute("UPDATE cart SET voucher = 1 WHERE buyer = ?", (asked["buyer"],))
+    return 200, {}
+
+
+def _buy(database: sqlite3.Connection, asked: dict[str, Any]) -> tuple[int, Any]:
+    of_cart = "SELECT units, voucher FROM cart WHERE buyer = ?"
+    units, voucher = database.execute(of_cart, (asked["buyer"],)).fetchone()
+    (left,) = database.execute("SELECT left FROM sale WHERE id = ?", (asked["sale"],)).fetchone()
+    time.sleep(ROUND_TRIP)
+    if left < units:
+        return 409, {"error": "sold out"}
+    database.execute("UPDATE sale SET left = ? WHERE id = ?", (left - units, asked["sale"]))
+    held, _ = database.execute(of_cart, (asked["buyer"],)).fetchone()
+    row = database.execute(
+        "INSERT INTO bought (sale, units, paid, voucher) VALUES (?, ?, ?, ?)",
+        (asked["sale"], held, units * PRICE, voucher),
+    )
+    return 201, {"order": row.lastrowid, "units": held}
+
+
+def _books(database: sqlite3.Connection, asked: dict[str, Any]) -> tuple[int, Any]:
+    sale = (asked["sale"],)
+    total, left = database.execute("SELECT total, left FROM sale WHERE id = ?", sale).fetchone()
+    rows = database.execute("SELECT id, units, paid, voucher FROM bought WHERE sale = ?", sale)
+    return 200, {"total": total, "left": left, "orders": rows.fetchall()}
+
+
+_ACTIONS = {
+    "/sales": _open,
+    "/voucher": _voucher,
+    "/cart": _add,
+    "/redeem": _redeem,
+    "/buy": _buy,
+    "/books": _books,
+}
+
+
+class Adapter:
+    """The shop as the proof sees it."""
+
+    name, version = "unguarded", "1"
+    levels = frozenset({Level.STOCK, Level.VOUCHERS, Level.CARTS})
+
+    def __init__(self, url: str) -> None:
+        self._address = address_of(url)
+
+    def open(self, units: int) -> str:
+        """Open a sale."""
+        return str(self._ask("/sales", units=units)["sale"])
+
+    def buyers(self, sale: str, count: int) -> Sequence[str]:
+        """Name buyers: the shop has no accounts."""
+        return [f"{sale}/{number}" for number in range(count)]
+
+    def add_to_cart(self, sale: str, buyer: str) -> Request:
+        """Add a unit."""
+        return _request("/cart", sale=sale, buyer=buyer)
+
+    def prepare(self, sale: str, buyer: str, send: Send) -> None:
+        """Do nothing: the shop asks for no address."""
+
+    def buy(self, sale: str, buyer: str) -> Request:
+        """Buy what is in the cart."""
+        return _request("/buy", sale=sale, buyer=buyer)
+
+    def outcome(self, sale: str, buyer: str, response: Response) -> Outcome:
+        """Understand the answer."""
+        said = json.loads(response.body) if response.status in (201, 409) else {}
+        if response.status == 201:
+            return Sold(str(said["order"]), said["units"])
+        return Refused(said["error"]) if said else Unknown(f"status {response.status}")
+
+    def books(self, sale: str) -> Books:
+        """Read the books."""
+        said = self._ask("/books", sale=sale)
+        return Books(said["total"], said["left"], {str(row[0]): row[1] for row in said["orders"]})
+
+    def voucher(self, sale: str, uses: int) -> str:
+        """Let the sale's one voucher be used so often."""
+        self._ask("/voucher", sale=sale, uses=uses)
+        return f"voucher of {sale}"
+
+    def redeem(self, sale: str, buyer: str, voucher: str) -> Request:
+        """Put the voucher on the cart."""
+        return _request("/redeem", sale=sale, buyer=buyer)
+
+    def redeemed(self, sale: str, voucher: str) -> int:
+        """Count the orders with the voucher."""
+        return sum(row[3] for row in self._ask("/books", sale=sale)["orders"])
+
+    def add_more(self, sale: str, buyer: str) -> Request:
+        """Add another unit."""
+        return self.add_to_cart(sale, buyer)
+
+    def bills(self, sale: str) -> Mapping[str, Bill]:
+        """Compare what was paid with the price of what the orders hold."""
+        rows = self._ask("/books", sale=sale)["orders"]
+        return {str(order): Bill(paid, units * PRICE) for order, units, paid, _ in rows}
+
+    def _ask(self, path: str, **asked: Any) -> Any:
+        return json.loads(send(self._address, _request(path, **asked)).body)
+
+
+def _request(path: str, **asked: Any) -> Request:
+    return Request("POST", path, {"Content-Type": "application/json"}, json.dumps(asked).encode())
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        guarded = "--guarded" in sys.argv
+        with Server(int(sys.argv[1]), Path(folder), guarded=guarded) as server:
+            server.serve_forever()

@@ -1,0 +1,1 @@
+"""Vendure, as a shop to be judged."""

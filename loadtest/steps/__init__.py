@@ -1,0 +1,29 @@
+"""The steps of a judged run, which `loadtest/conduct.py` puts in order.
+
+This package knows a shop by HTTP only; `lab/proof` adds what needs processes and a database.
+"""
+
+from loadtest.steps.again import ask_again
+from loadtest.steps.drain import Books, drain
+from loadtest.steps.files import RunFiles
+from loadtest.steps.judge import Judged, judge_run
+from loadtest.steps.plan import RunPlan
+from loadtest.steps.report import write_report
+from loadtest.steps.restock import Restocks, refills_of
+from loadtest.steps.schedule import Schedule, opening_of, write_terms
+
+__all__ = [
+    "Books",
+    "Judged",
+    "Restocks",
+    "RunFiles",
+    "RunPlan",
+    "Schedule",
+    "ask_again",
+    "drain",
+    "judge_run",
+    "opening_of",
+    "refills_of",
+    "write_report",
+    "write_terms",
+]

@@ -1,0 +1,339 @@
+"""Rushes: what is released together, what is found, and what cannot be judged."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loadtest import shops
+from loadtest.address import RunImpossible
+from loadtest.rush import Release, RushResult, rush_shop, together
+from loadtest.rush import buyers as rush_buyers
+from loadtest.rush.__main__ import main
+from loadtest.shop import (
+    SOLD_OUT,
+    Books,
+    Declined,
+    Level,
+    Outcome,
+    Refused,
+    Request,
+    Response,
+    Send,
+    Shop,
+    Unknown,
+)
+from loadtest.shops import load
+from loadtest.shops.unguarded import Adapter, Server
+
+OFFERED = "loadtest.shops.unguarded:Adapter"
+
+
+def serve(folder: Path, *, guarded: bool) -> Iterator[str]:
+    with Server(0, folder, guarded=guarded) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield server.url
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def unguarded(tmp_path: Path) -> Iterator[str]:
+    yield from serve(tmp_path, guarded=False)
+
+
+@pytest.fixture
+def guarded(tmp_path: Path) -> Iterator[str]:
+    yield from serve(tmp_path, guarded=True)
+
+
+def rush(shop: Shop, url: str, **more: Any) -> RushResult:
+    size = {"units": 5, "buyers": 30, "rounds": 1} | more
+    return rush_shop(shop, host=url, **size)
+
+
+class StockOnly(Adapter):
+    """The adapter of a shop that offers nothing but its stock."""
+
+    levels = frozenset({Level.STOCK})
+
+
+def judged(result: RushResult) -> dict[str, str]:
+    return {identity: verdict for identity, verdict, _ in result.properties()}
+
+
+def test_an_unguarded_shop_is_broken_in_stock_vouchers_and_carts(unguarded: str) -> None:
+    result = rush(Adapter(unguarded), unguarded)
+    assert (result.verdict, result.exit_code) == ("fail", 1)
+    found = judged(result)
+    assert {each for each, verdict in found.items() if verdict == "fail"} >= {"P1", "P22", "P23"}
+    stock = result.rounds[0]
+    assert stock.sold > stock.books.total == 5
+    assert sum(each.op == "order" for each in stock.calls) == 30
+    text = "\n".join(result.lines())
+    assert text.startswith("BROKEN in 3 of 3 rounds · unguarded 1\n")
+    assert "Not judged: P5: the shop does not offer repeats; " in text
+
+
+def test_the_smallest_history_is_looked_for_with_fewer_buyers(unguarded: str) -> None:
+    result = rush(StockOnly(unguarded), unguarded)
+    assert result.smallest is not None
+    assert result.smallest.plan.buyers < 30
+    assert "P1" in result.smallest.broken
+    assert f"({result.smallest.plan.buyers} buyers, " in "\n".join(result.lines())
+
+
+def test_the_same_shop_with_its_transactions_holds(guarded: str) -> None:
+    result = rush(Adapter(guarded), guarded)
+    assert (result.verdict, result.exit_code, result.reason) == ("pass", 0, "")
+    assert set(judged(result).values()) == {"pass"}
+    assert result.smallest is None
+    assert result.rounds[0].sold == 5
+    assert "P5" in result.not_judged()
+
+
+def test_the_command_prints_the_result_and_its_exit_code_says_it(
+    unguarded: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    size = ["--stock", "2", "--buyers", "8", "--rounds", "1"]
+    arguments = ["--shop", OFFERED, "--host", unguarded, *size]
+    assert main([*arguments, "--json", str(tmp_path / "out.json")]) == 1
+    printed = capsys.readouterr().out
+    assert f"Again: python -m loadtest.rush {' '.join(arguments)}" in printed
+    document = json.loads((tmp_path / "out.json").read_text())
+    assert document["verdict"] == "fail"
+    assert [each["scene"] for each in document["rounds"]] == ["stock", "vouchers", "carts"]
+    assert main([*arguments, "--measure"]) == 0
+    assert "| last-byte |" in capsys.readouterr().out
+
+
+def test_last_bytes_follow_when_all_the_others_have_arrived() -> None:
+    """A server that answers only after it has seen every request but for its last byte."""
+    requests = [Request("POST", f"/{number}", {}, b"body") for number in range(5)]
+    seen: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            opened = [listener.accept()[0] for _ in requests]
+            for each in opened:
+                data = b""
+                while not data.endswith(b"bod"):
+                    data += each.recv(100)
+                seen.append(data)
+            for each in opened:
+                assert each.recv(100) == b"y"
+                each.sendall(b"HTTP/1.1 200 OK\r\nSet-Cookie: a\r\nset-cookie: b\r\n\r\nfine")
+                each.close()
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        replies = together(listener.getsockname(), requests, timeout=10)
+        thread.join()
+    assert len(seen) == 5
+    answers = [each.response for each in replies]
+    assert answers == [Response(200, {"set-cookie": "a\nb"}, b"fine")] * 5
+
+
+def test_an_adapter_may_name_another_host_than_the_address() -> None:
+    heard = b""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            nonlocal heard
+            connected, _ = listener.accept()
+            heard = connected.recv(1000)
+            connected.close()
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        request = Request("GET", "/", {"Host": "shop.example"})
+        together(listener.getsockname(), [request], release=Release.PLAIN, timeout=10)
+        thread.join()
+    assert heard.count(b"Host: ") == 1
+    assert b"Host: shop.example\r\n" in heard
+
+
+@pytest.mark.parametrize("release", Release)
+def test_a_server_that_never_answers_and_one_that_is_not_there(release: Release) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = listener.getsockname()
+        [reply] = together(address, [Request("GET", "/")], release=release, timeout=0.2)
+        assert (reply.response, reply.problem) == (None, "no answer in time")
+    [reply] = together(address, [Request("GET", "/")], release=release, timeout=5)
+    assert (reply.response, reply.problem) == (None, "not connected: ECONNREFUSED")
+
+
+class Raises(StockOnly):
+    """Fails while buyers are prepared."""
+
+    def prepare(self, sale: str, buyer: str, send: Send) -> None:
+        raise KeyError("address")
+
+
+class Hangs(StockOnly):
+    """Never opens a sale."""
+
+    def open(self, units: int) -> str:
+        threading.Event().wait()
+        raise AssertionError
+
+
+class OtherIds(StockOnly):
+    """Reads other ids from the books than the answers name."""
+
+    def books(self, sale: str) -> Books:
+        books = super().books(sale)
+        return replace(books, orders={f"#{each}": 1 for each in books.orders})
+
+
+class NoBuyers(StockOnly):
+    """Makes too few buyers."""
+
+    def buyers(self, sale: str, count: int) -> list[str]:
+        return []
+
+
+@pytest.mark.parametrize(
+    ("adapter", "reason"),
+    [
+        (Raises, "preparing the buyers failed: KeyError: 'address'"),
+        (Hangs, "opening a sale took longer than 0.2 s"),
+        (OtherIds, "none of the 5 orders that buyers were answered with is in the books"),
+        (NoBuyers, "the shop made 0 of 30 buyers"),
+    ],
+)
+def test_what_goes_wrong_is_a_clear_line_and_no_verdict(
+    adapter: type[Adapter], reason: str, guarded: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if adapter is Hangs:
+        monkeypatch.setattr("loadtest.rush.round.STEP", 0.2)
+    result = rush(adapter(guarded), guarded)
+    assert (result.verdict, result.exit_code) == ("unknown", 2)
+    assert reason in result.reason
+    assert reason in "\n".join(result.lines())
+
+
+@pytest.mark.parametrize(
+    ("host", "size", "reason"),
+    [
+        ("http://shop.example", {}, "shop.example is not this machine"),
+        ("https://127.0.0.1", {}, "must look like"),
+        ("http://127.0.0.1:1", {}, "opening a sale failed: OSError"),
+        ("http://127.0.0.1:1", {"units": 0}, "a sale without stock"),
+        ("http://127.0.0.1:1", {"buyers": 1}, "at least two buyers"),
+    ],
+)
+def test_what_cannot_be_rushed_is_said(host: str, size: dict[str, int], reason: str) -> None:
+    result = rush(StockOnly("http://127.0.0.1:1"), host, **size)
+    assert result.exit_code == 2
+    assert reason in result.reason
+
+
+class Forgets(StockOnly):
+    """Shows one order less than the shop has."""
+
+    def books(self, sale: str) -> Books:
+        books = super().books(sale)
+        return replace(books, available=None, orders=dict(list(books.orders.items())[1:]))
+
+
+def test_an_order_that_is_answered_and_not_in_the_books_is_lost(guarded: str) -> None:
+    result = rush(Forgets(guarded), guarded, shrink=False)
+    assert judged(result)["P3"] == "fail"
+    assert result.not_judged()["P2"] == "the shop keeps no figure of what is left"
+
+
+class Fails(StockOnly):
+    """Answers every buyer's first click with an error, after it has sold."""
+
+    clicks = 0
+
+    def outcome(self, sale: str, buyer: str, response: Response) -> Outcome:
+        self.clicks += 1
+        return Unknown("error 500") if self.clicks <= 30 else super().outcome(sale, buyer, response)
+
+
+def test_buyers_ask_again_after_an_error_and_what_they_were_not_told_is_no_phantom(
+    guarded: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rush_buyers, "PAUSE", 0.01)
+    result = rush(Fails(guarded), guarded)
+    assert result.exit_code == 2, "nobody was told of an order"
+    [played] = result.rounds
+    assert (played.repeats, played.sold) == (30, 5)
+    assert judged(result)["P4"] == judged(result)["P6"] == "pass"
+
+
+class SaysSoldOut(StockOnly):
+    """Tells refusals for want of stock from others."""
+
+    def outcome(self, sale: str, buyer: str, response: Response) -> Outcome:
+        outcome = super().outcome(sale, buyer, response)
+        return Refused(SOLD_OUT) if isinstance(outcome, Refused) else outcome
+
+
+class SaysSoldOutTooEarly(SaysSoldOut):
+    """Opens a unit more than it says that it will sell, which nobody gets."""
+
+    def books(self, sale: str) -> Books:
+        books = super().books(sale)
+        return replace(books, total=books.total + 1, available=1)
+
+
+@pytest.mark.parametrize(
+    ("adapter", "verdict"), [(SaysSoldOut, "pass"), (SaysSoldOutTooEarly, "fail")]
+)
+def test_a_shop_that_says_sold_out_is_held_to_it(
+    adapter: type[Adapter], verdict: str, guarded: str
+) -> None:
+    result = rush(adapter(guarded), guarded, shrink=False)
+    assert judged(result)["P7"] == verdict
+    assert judged(result)["P2"] == judged(result)["P8"] == "pass"
+
+
+class TurnsAway(StockOnly):
+    """Turns every second buyer away before the last step."""
+
+    def prepare(self, sale: str, buyer: str, send: Send) -> None:
+        if int(buyer.partition("/")[2]) % 2:
+            raise Declined("no delivery there")
+
+
+def test_a_buyer_may_be_turned_away_before_the_last_step(guarded: str) -> None:
+    result = rush(TurnsAway(guarded), guarded)
+    assert result.verdict == "pass"
+    assert sum(each.code == "no delivery there" for each in result.rounds[0].calls) == 15
+
+
+@pytest.mark.parametrize("name", ["unguarded", "no_such_module:Adapter", "loadtest.shop:Sold"])
+def test_an_adapter_that_is_none_is_refused(name: str) -> None:
+    with pytest.raises(RunImpossible):
+        load(name, "http://127.0.0.1:1")
+
+
+# Paths, headers and settings of this project's own shop.
+OURS = re.compile(
+    r"[\"'/}]/(api|healthz|orders|sales|mails|accounts|admin|metrics|demo)\b"
+    r"|Idempotency-Key|Bearer |SHOP_DEMO|\[\"(pay_before|server_time|starts_at|lines|tokens)\"\]"
+)
+
+
+def test_only_the_adapters_name_paths_headers_and_fields_of_a_shop() -> None:
+    package = Path(shops.__file__).parent.parent
+    outside = [
+        path
+        for path in package.rglob("*.*")
+        if path.suffix in (".py", ".js", ".html", ".sql")
+        and path.relative_to(package).parts[0] not in ("shops", "tests")
+    ]
+    assert len(outside) > 100
+    assert [path for path in outside if OURS.search(path.read_text())] == []

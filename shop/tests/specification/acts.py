@@ -1,0 +1,196 @@
+"""What an act of a story is, and what acts pick from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial, wraps
+from itertools import count
+from typing import Any, TypeVar, cast
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine
+
+from shop.payments.models import Payment as PaymentRow
+from shop.specification.money import Payment, Refund
+from shop.specification.order import AWAITING, Order
+from shop.specification.sale import Sale
+from shop.tests.specification import rest
+from shop.tests.specification.doors import Doors
+from shop.tests.specification.operator import Operator
+from shop.tests.specification.world import Person, TooLate, World
+
+PEOPLE = st.sampled_from(["Ann", "Bob"])
+NUMBER = st.integers(0, 11)
+SOME = st.sampled_from([1, 1, 1, 2, 2, 3])
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+TIMES = 10
+"""Attempts to tell a story within its seconds."""
+
+
+@dataclass
+class Act:
+    """An act: its arguments, how often it is chosen, what it needs, whether it only looks."""
+
+    arguments: st.SearchStrategy[dict[str, Any]]
+    weight: int
+    needs: str
+    looks: bool
+
+
+ACTS: dict[str, Act] = {}
+"""All acts by their name."""
+
+
+@dataclass
+class News:
+    """What the provider reports: the event, what it is about, and what the model calls it."""
+
+    pk: str
+    kind: str
+    data: dict[str, Any]
+    order: Order
+    about: Payment | Refund
+    news: str
+
+
+def act(
+    weight: int, *, needs: str = "", looks: bool = False, **chosen: Any
+) -> Callable[[Method], Method]:
+    """Make a method an act of a story: it is recorded, and judged when it is done."""
+
+    def decorate(method: Method) -> Method:
+        name = method.__name__
+        ACTS[name] = Act(st.fixed_dictionaries(chosen), weight, needs, looks)
+
+        @wraps(method)
+        def told(self: Acts, **arguments: Any) -> None:
+            if needs and not self.there_is(needs):
+                return
+            self.steps.append((name, arguments))
+            self.certainly(partial(self.happen, method, arguments))
+
+        return cast(Method, told)
+
+    return decorate
+
+
+class Acts(RuleBasedStateMachine):
+    """A story as it is told, with what acts pick from."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps: list[tuple[str, dict[str, Any]]] = []
+        self.sentences: list[str] = []
+        self.over = True  # until it begins
+        self.again = False
+
+    def begin(self, world: World, sales: list[Sale]) -> None:
+        """Begin a story."""
+        self.world, self.model, self.sales = world, world.model, sales
+        self.doors, self.operator = Doors(world), Operator(world)
+        self.keys: dict[str, list[tuple[int, dict[Sale, int], bool]]] = {"Ann": [], "Bob": []}
+        self.numbers = count(1)
+        self.news: list[News] = []
+        self.over = False
+
+    def say(self, sentence: str) -> None:
+        """Tell what happened."""
+        if sentence:
+            self.sentences.append(sentence)
+
+    def told(self) -> str:
+        """Return the story in sentences, and as the steps that a test can replay."""
+        last = self.steps[-1][0].replace("_", " ") if self.steps else ""
+        steps = "\n".join(f"    {step!r}," for step in self.steps)
+        return f"{'; '.join([*self.sentences, last])}.\nTo replay it:\n[\n{steps}\n]"
+
+    def happen(self, method: Any, arguments: dict[str, Any]) -> None:
+        """Let an act happen, and compare what is written then."""
+        self.world.begin()
+        self.say(method(self, **arguments) or "")
+        self.world.end(together=method.__name__ == "the_clock_ends_orders")
+        if not ACTS[method.__name__].looks:
+            rest.check_rows(self.world)
+
+    def quietly(self, name: str, **arguments: Any) -> None:
+        """Let an act happen as a part of another one."""
+        getattr(type(self), name).__wrapped__(self, **arguments)
+
+    def certainly(
+        self, happen: Callable[[], None], then: Callable[[], None] = lambda: None
+    ) -> None:
+        """Let something happen; tell the whole story again if the machine was too busy for it."""
+        try:
+            return happen()
+        except Exception as error:
+            if not isinstance(error, TooLate) and not self.world.is_behind():
+                if not self.over:
+                    self.over = True
+                    error.add_note(self.told())
+                raise
+            if self.again:
+                raise TooLate from error
+        return self._tell_again(then)
+
+    def _tell_again(self, then: Callable[[], None]) -> None:
+        steps, self.again = self.steps, True
+        for _ in range(TIMES):
+            self.steps, self.sentences = [], []
+            try:
+                for name, arguments in steps:
+                    getattr(self, name)(**arguments)
+                then()
+            except TooLate:
+                continue
+            self.again = False
+            return
+        raise TooLate("the machine is too busy to tell a story")
+
+    def there_is(self, what: str) -> bool:
+        """Tell whether there is what an act needs."""
+        found: dict[str, Callable[[], object]] = {
+            "an order": lambda: self.model.orders,
+            "an unpaid order": lambda: any(o.status == AWAITING for o in self.model.orders),
+            "a purchase": lambda: any(self.keys.values()),
+            "a tab": lambda: any(person.tabs for person in self.world.people.values()),
+            "work": self.working,
+            "a due mail": lambda: self.world.mails,
+            "news": lambda: self.news,
+            "a failed refund": lambda: self.refunds("failed"),
+        }
+        return bool(found[what]())
+
+    def order(self, number: int) -> Order:
+        """Return an order; the latest are chosen most often."""
+        orders = self.model.orders
+        return orders[-1 - number % len(orders)]
+
+    def place(self, order: Order) -> int:
+        """Return the number of an order in the story."""
+        return self.model.orders.index(order) + 1
+
+    def person(self, order: Order, *, stranger: bool = False) -> Person:
+        """Return the buyer of an order, or somebody else."""
+        found = [p for name, p in self.world.people.items() if (name != order.buyer) == stranger]
+        return found[0]
+
+    def working(self) -> list[tuple[Order, Payment | Refund]]:
+        """Return what the provider works on."""
+        found: list[tuple[Order, Payment | Refund]] = []
+        for order in self.model.orders:
+            found += [(order, each) for each in order.payments if each.there == "working"]
+            found += [(order, each) for each in order.refunds if each.there == "working"]
+        return found
+
+    def refunds(self, state: str) -> list[tuple[Order, Refund]]:
+        """Return the refunds in a state."""
+        return [(o, each) for o in self.model.orders for each in o.refunds if each.state == state]
+
+    def payment_row(self, order: Order, payment: Payment) -> PaymentRow:
+        """Return the row of a payment."""
+        rows = PaymentRow.objects.filter(order=self.world.orders[order]).order_by("pk")
+        return rows[order.payments.index(payment)]

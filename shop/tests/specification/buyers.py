@@ -1,0 +1,198 @@
+"""Acts of buyers: by the API, and by pages that may be old."""
+
+from __future__ import annotations
+
+from django.test import override_settings
+from hypothesis import strategies as st
+
+from inventory import failpoints
+from shop.checkout.rate_limit import limiter
+from shop.specification.order import Part
+from shop.specification.sale import Refused, Sale
+from shop.tests.specification import shown
+from shop.tests.specification.acts import NUMBER, PEOPLE, SOME, Acts, act
+from shop.tests.specification.page import forms
+from shop.tests.specification.world import Crash, Person, Tab, key_of
+
+CALLS = {"payment": "pays", "cancel": "cancels", "refund": "returns"}
+ODD = st.sampled_from([1] * 8 + [2] * 6 + [3, 4, 0, 1001])
+TYPED = st.sampled_from([None, None, None, 1, 2, 3, 0, 1001])
+POINTS = (failpoints.LOCKED, failpoints.BEFORE_COMMIT, failpoints.AFTER_COMMIT)
+
+
+class BuyersActs(Acts):
+    """What Ann and Bob do."""
+
+    @act(3, who=PEOPLE, sale=NUMBER, units=ODD, again=st.booleans())
+    def buys(self, who: str, sale: int, units: int, again: bool) -> str:
+        """Buy in one sale; again means: with the key of the last purchase."""
+        chosen = self.sales[sale % 3]
+        return self._buy(who, {chosen: units}, again=again and sale > 8, cart=False)
+
+    @act(3, who=PEOPLE, units=st.tuples(SOME, SOME, st.integers(0, 3)), again=st.booleans())
+    def buys_a_cart(self, who: str, units: tuple[int, int, int], again: bool) -> str:
+        """Buy several lines, all or nothing."""
+        first, second, third = self.sales
+        wanted = {first: units[0], second: units[1]}
+        if units[2] > 1:
+            wanted = {first: units[0], third: units[1]} if units[2] == 2 else {third: 1, **wanted}
+        return self._buy(who, wanted, again=again and units[0] > 1, cart=True)
+
+    @act(1, needs="a purchase", who=PEOPLE)
+    def repeats_the_purchase(self, who: str) -> str:
+        """Send the last purchase again: the same key, the same body."""
+        if not self.keys[who]:
+            return ""
+        key, wanted, cart = self.keys[who][-1]
+        self.doors.buy_by_api(self.world.people[who], key, wanted, cart=cart)
+        return f"{who} sends the purchase again"
+
+    @act(1, needs="a purchase", who=PEOPLE)
+    def hurries(self, who: str) -> str:
+        """Send the last purchase three times in a second, where one is allowed and a spare one."""
+        if not self.keys[who]:
+            return ""
+        with override_settings(SHOP_RATE_LIMIT=1):
+            limiter.cache_clear()
+            for _ in range(2):
+                self.repeats_the_purchase.__wrapped__(self, who)  # type: ignore[attr-defined]
+            key, wanted, cart = self.keys[who][-1]
+            refused = Refused("rate_limited")
+            person = self.world.people[who]
+            self.doors.buy_by_api(person, key, wanted, cart=cart, expected=refused)
+            for where in ("/cart/", f"/sales/{self.world.rows[self.sales[0]].pk}/"):
+                self.doors.send_in_vain(person, where, 429)
+        limiter.cache_clear()
+        return f"{who} sends the purchase three times in a hurry"
+
+    def _buy(self, who: str, wanted: dict[Sale, int], *, again: bool, cart: bool) -> str:
+        known = self.keys[who][-1][1] if self.keys[who] else {}
+        # A larger cart may be refused for its other lines before its key is looked at.
+        again = again and bool(known) and (len(wanted) == 1 or len(known) > 1)
+        key = self.keys[who][-1][0] if again else next(self.numbers)
+        if not again:
+            self.keys[who].append((key, wanted, cart))
+        what = " and ".join(f"{n} of {sale.name}" for sale, n in wanted.items())
+        self.doors.buy_by_api(self.world.people[who], key, wanted, cart=cart)
+        return f"{who} buys {what}{' under the last key' if again else ''}"
+
+    @act(
+        1,
+        point=st.sampled_from(POINTS),
+        who=PEOPLE,
+        sale=NUMBER,
+        units=SOME,
+        cart=st.booleans(),
+    )
+    def the_process_ends_during_a_purchase(
+        self, point: str, who: str, sale: int, units: int, cart: bool
+    ) -> str:
+        """End the process at a failpoint; the purchase was done or not, and a repeat tells."""
+
+        def hook(name: str) -> None:
+            if name == point:
+                raise Crash
+
+        failpoints.arm(hook)
+        try:
+            said = self._buy(who, {self.sales[sale % 3]: units}, again=False, cart=cart)
+        finally:
+            failpoints._hooks.remove(hook)
+        return f"{said}, and the process ends {point}"
+
+    @act(
+        6,
+        needs="an order",
+        order=NUMBER,
+        what=st.sampled_from(["payment", "payment", "payment", "cancel", "refund", "refund"]),
+        stranger=NUMBER,
+    )
+    def changes(self, order: int, what: str, stranger: int) -> str:
+        """Pay, cancel or return a whole order; rarely another's."""
+        chosen = self.order(order)
+        person = self.person(chosen, stranger=stranger == 11)
+        self.doors.change_by_api(person, chosen, what, None)
+        return f"{person.name} {CALLS[what]} order {self.place(chosen)}"
+
+    @act(
+        5,
+        needs="an order",
+        order=NUMBER,
+        what=st.sampled_from(["cancel", "refund"]),
+        units=SOME,
+        line=NUMBER,
+        key=st.integers(0, 7),
+    )
+    def changes_a_part(self, order: int, what: str, units: int, line: int, key: int) -> str:
+        """Cancel or return a part, under one of a few keys: some come again."""
+        chosen = self.order(order)
+        sale = None if line == 11 else self.sales[line % 3]
+        if line < 9:
+            sale = chosen.lines[line % len(chosen.lines)].sale
+        part = Part(units, key_of(10**6 + (key if key < 3 else next(self.numbers))), sale)
+        person = self.person(chosen)
+        self.doors.change_by_api(person, chosen, what, part)
+        some = f"{units} of {sale.name if sale else 'the only line'}"
+        return f"{person.name} {CALLS[what]} {some} of order {self.place(chosen)}"
+
+    @act(1, needs="an order", looks=True, who=PEOPLE, order=NUMBER)
+    def looks(self, who: str, order: int) -> None:
+        """Look by the API at what the other doors did."""
+        person = self.world.people[who]
+        self.doors.look_by_api(person, self.order(order))
+        self.doors.look_at_sale(person, self.sales[order % 3])
+
+    # --- the pages --------------------------------------------------------------------------
+
+    @act(8, who=PEOPLE, where=NUMBER, form=NUMBER, units=TYPED, times=st.sampled_from([1, 1, 2]))
+    def uses_a_page(self, who: str, where: int, form: int, units: int | None, times: int) -> str:
+        """Open a page, and send one of its forms, perhaps with a double click."""
+        person = self.world.people[who]
+        self._visit(person, where)
+        return self._send(person, person.tabs[-1], form, units, times)
+
+    @act(2, looks=True, who=PEOPLE, where=NUMBER)
+    def visits(self, who: str, where: int) -> None:
+        """Open a page, which stays open in a tab."""
+        self._visit(self.world.people[who], where)
+
+    def _visit(self, person: Person, where: int) -> None:
+        mine = self.model.of(person.name)
+        if mine and where > 6:
+            shown.check_order_page(person, mine[-1 - where % len(mine)], self.world)
+        elif where < 4:
+            shown.check_sale_page(person, self.sales[where % 3], self.world)
+        elif where == 4:
+            shown.check_home(person, self.world)
+        elif where == 5:
+            shown.check_orders(person, self.world)
+        else:
+            shown.check_cart(person, self.world)
+
+    @act(2, needs="a tab", who=PEOPLE, tab=NUMBER, form=NUMBER, units=TYPED)
+    def sends_an_old_form(self, who: str, tab: int, form: int, units: int | None) -> str:
+        """Send a form of any tab: the back button, a page of before."""
+        person = self.world.people[who]
+        if not person.tabs:
+            return ""
+        return self._send(person, person.tabs[-1 - tab % len(person.tabs)], form, units, 1)
+
+    def _send(self, person: Person, tab: Tab, form: int, units: int | None, times: int) -> str:
+        found = forms(tab.page, tab.where)
+        if not found:
+            return ""
+        chosen = found[-1 - form % len(found)]
+        for _ in range(times):
+            said = self.doors.send(person, tab, chosen, units)
+        return f"{person.name} sends {said}{' twice' if times > 1 else ''} from {tab.where}"
+
+    @act(1, who=PEOPLE, rarely=NUMBER)
+    def signs_in_again(self, who: str, rarely: int) -> str:
+        """Sign out and in again: the cart is gone, and older pages are no longer valid."""
+        if rarely < 8:
+            return ""
+        person = self.world.people[who]
+        person.browser.logout()
+        person.sign_in()
+        self.model.carts.pop(who, None)
+        return f"{who} signs out and in again"

@@ -1,0 +1,268 @@
+"""The doors that buyers come through: the API and the pages, judged by the model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from shop.refusals import PROBLEMS
+from shop.specification.order import Order, Part
+from shop.specification.sale import Refused, Sale
+from shop.tests.specification import shown
+from shop.tests.specification.page import Form, forms, read
+from shop.tests.specification.world import Crash, Person, Tab, World, key_of, status_of
+
+T = TypeVar("T")
+FIGURES = ("available", "left", "may_come_back")
+CHANGES = {"payment": "pay", "cancel": "cancel", "refund": "refund"}
+
+
+def asked(act: Callable[[], T]) -> T | Refused:
+    """Return what the model says, also if it refuses."""
+    try:
+        return act()
+    except Refused as refused:
+        return refused
+
+
+class Doors:
+    """Acts of buyers, each through one door."""
+
+    def __init__(self, world: World) -> None:
+        self.world, self.model = world, world.model
+
+    # --- the API ----------------------------------------------------------------------------
+
+    def refused(self, expected: Refused, said: Any, status: int, *, cart: bool) -> None:
+        """Compare a refusal of the API."""
+        code = said.get("code", f"none: it was answered {status}")
+        assert code in {expected.code, expected.or_else} - {""}, (code, expected.code)
+        assert status == status_of(code)
+        about = expected.about if cart else None
+        assert said.get("sale") == (about and self.world.rows[about].pk)
+        if code == expected.code:
+            for name in FIGURES:
+                assert said.get(name, 0) == expected.figures.get(name, 0), name
+
+    def buy_by_api(
+        self,
+        person: Person,
+        key: int,
+        wanted: Mapping[Sale, int],
+        *,
+        cart: bool,
+        expected: Refused | None = None,
+    ) -> None:
+        """Buy by a call, which must be refused if `expected` is given."""
+        lines = [{"sale": self.world.rows[s].pk, "quantity": n} for s, n in wanted.items()]
+        path = "orders"
+        body: Any = {"lines": lines}
+        if not cart:
+            path, body = f"sales/{lines[0]['sale']}/orders", {"quantity": lines[0]["quantity"]}
+        try:
+            answer = person.api.call("POST", path, body, idempotency_key=key_of(key))
+        except Crash:
+            return self._after_a_crash(person, key, wanted, cart=cart)
+        said = asked(lambda: self.model.buy(person.name, key_of(key), wanted, cart=cart))
+        said = expected or said
+        if isinstance(said, Refused):
+            return self.refused(said, answer.json(), answer.status_code, cart=cart)
+        order, replayed = said
+        assert answer.status_code == (200 if replayed else 201), answer.content
+        self.world.learn(order, answer.json()["id"])
+        return self.same_document(order, answer.json())
+
+    def _after_a_crash(
+        self, person: Person, key: int, wanted: Mapping[Sale, int], *, cart: bool
+    ) -> None:
+        """Let the model do what was done: all of it, or nothing."""
+        from shop.orders.models import Order as Row
+
+        known = [self.world.orders[order] for order in self.model.of(person.name)]
+        new = Row.objects.filter(buyer=person.api.user).exclude(pk__in=known)
+        if (row := new.first()) is not None:
+            order, _ = self.model.buy(person.name, key_of(key), wanted, cart=cart)
+            self.world.learn(order, row.pk)
+
+    def same_document(self, order: Order, said: dict[str, Any]) -> None:
+        """Compare an order as the API shows it."""
+        deadline, created = said.pop("pay_before"), said.pop("created")
+        assert self.world.second(deadline) == order.pay_before
+        assert self.world.second(created) <= self.model.now
+        assert said == self.world.document(order)
+
+    def look_by_api(self, person: Person, order: Order) -> None:
+        """Look at an order by a call; another's is not found."""
+        answer = person.api.get(f"orders/{self.world.orders[order]}")
+        if order.buyer != person.name:
+            assert answer.json()["code"] == "not_found"
+        else:
+            self.same_document(order, answer.json())
+
+    def look_at_sale(self, person: Person, sale: Sale) -> None:
+        """Look at a sale by a call."""
+        row, now = self.world.rows[sale], self.model.now
+        said = person.api.get(f"sales/{row.pk}").json()
+        times = [self.world.second(said.pop(f"{n}_at")) for n in ("starts", "ends")]
+        assert times == [sale.opens, sale.closes]
+        assert self.world.second(said.pop("server_time")) == now
+        status = sale.status(now)
+        assert said == {
+            "id": row.pk,
+            "item": row.item_id,
+            "limit": sale.limit,
+            "status": status,
+            "price": {"amount": sale.price, "currency": sale.currency},
+            "available": sale.available,
+            "may_come_back": status == "sold_out" and self.model.may_come_back(sale),
+        }
+
+    def change_by_api(self, person: Person, order: Order, what: str, part: Part | None) -> None:
+        """Pay, cancel or return by a call."""
+        body, sent = None, {}
+        if part is not None:
+            body = {"quantity": part.units}
+            if part.sale is not None:
+                body["sale"] = self.world.rows[part.sale].pk
+            sent["idempotency_key"] = str(part.key)
+        path = f"orders/{self.world.orders[order]}/{what}"
+        try:
+            answer = person.api.call("POST", path, body, **sent)
+        except Crash:
+            asked(lambda: self._change(person, order, what, part))
+            return
+        expected = asked(lambda: self._change(person, order, what, part))
+        if isinstance(expected, Refused):
+            self.refused(expected, answer.json(), answer.status_code, cart=False)
+        else:
+            assert answer.status_code == 200, answer.content
+            self.same_document(order, answer.json())
+
+    def _change(self, person: Person, order: Order, what: str, part: Part | None) -> None:
+        if order.buyer != person.name:
+            raise Refused("not_found")
+        if what == "payment":
+            self.model.pay(order)
+        elif what == "refund":
+            self.model.refund(order, part)
+        elif part is not None:
+            order.cancel_part(part)
+        else:
+            order.cancel()
+
+    # --- the pages --------------------------------------------------------------------------
+
+    def send(self, person: Person, tab: Tab, form: Form, units: int | None) -> str:
+        """Send a form of a page that may be an old one; return what it was."""
+        values = dict(form.values)
+        if units is not None and "quantity" in values:
+            values["quantity"] = str(units)
+        try:
+            answer = person.browser.post(form.action, values)
+        except Crash:
+            answer = None
+        if tab.session != person.session:
+            assert answer is not None
+            assert answer.status_code == 403, "the form of an earlier session was taken"
+            return "a form of before, in vain"
+        kind, _, number = form.action.strip("/").partition("/")
+        if kind == "sales":
+            return self._bought(person, answer, int(number), values)
+        if kind == "cart" and number:
+            return self._put_into_cart(person, answer, int(number), int(values["quantity"]))
+        if kind == "cart":
+            return self._checked_out(person, answer, values)
+        return self._changed(person, tab, answer, form.action, values)
+
+    def send_in_vain(self, person: Person, where: str, status: int) -> None:
+        """Send a page's form to buy, which must be refused."""
+        found = [form for form in forms(person.visit(where), where) if "key" in form.values]
+        for form in found:
+            assert person.browser.post(form.action, form.values).status_code == status
+
+    def _sale(self, number: int) -> Sale:
+        [sale] = [sale for sale, row in self.world.rows.items() if row.pk == number]
+        return sale
+
+    def _bought(self, person: Person, answer: Any, number: int, values: dict[str, str]) -> str:
+        sale, units, key = self._sale(number), int(values["quantity"]), values["key"]
+        expected = asked(lambda: self.model.buy(person.name, key, {sale: units}))
+        if isinstance(expected, Refused):
+            again = self._refused_page(answer, expected)
+            [kept, *_] = forms(again, "")
+            reused = expected.code == "idempotency_key_reused"
+            assert (kept.values["key"] == key) != reused
+            if sale.limit > 1:
+                assert kept.values["quantity"] == str(units if 1 <= units <= 1000 else 1)
+        else:
+            self._led_to_order(answer, expected[0])
+        return f"{units} of {sale.name}"
+
+    def _refused_page(self, answer: Any, expected: Refused) -> Any:
+        page = read(answer.content.decode())
+        codes = [code for code in (expected.code, expected.or_else) if code]
+        assert answer.status_code in {status_of(code) for code in codes}, answer.status_code
+        notice = page.one("p", css="notice").text
+        if expected.figures.get("may_come_back"):
+            assert "Some orders are still unpaid" in notice
+        elif expected.code != "idempotency_key_reused":
+            assert any(notice.startswith(str(PROBLEMS[code].title)) for code in codes), notice
+        return page
+
+    def _led_to_order(self, answer: Any, order: Order) -> None:
+        found = re.fullmatch(r"/orders/(\d+)/", answer.headers.get("Location", ""))
+        assert found, (answer.status_code, answer.content[:200])
+        self.world.learn(order, int(found[1]))
+
+    def _put_into_cart(self, person: Person, answer: Any, number: int, units: int) -> str:
+        sale = self._sale(number)
+        expected = asked(lambda: self.model.put_into_cart(person.name, sale, units))
+        assert answer.headers["Location"] == "/cart/"
+        self._notice(person, person.visit("/cart/"), expected)
+        shown.check_cart(person, self.world)
+        return f"{units} of {sale.name} into the cart"
+
+    def _notice(self, person: Person, page: Any, expected: object) -> None:
+        notices = [p.text for p in page.all("p", css="error")]
+        if not isinstance(expected, Refused):
+            assert notices == []
+        elif expected.code == "outcome_unknown":
+            assert "has not answered yet" in notices[0]
+        else:
+            codes = [code for code in (expected.code, expected.or_else) if code]
+            [notice] = notices
+            if codes != ["idempotency_key_reused"]:
+                assert notice in [str(PROBLEMS[code].title) for code in codes]
+
+    def _checked_out(self, person: Person, answer: Any, values: dict[str, str]) -> str:
+        expected = asked(lambda: self.model.check_out(person.name, values["key"]))
+        if isinstance(expected, Refused):
+            page = self._refused_page(answer, expected)
+            refused = [tr.attributes["data-line"] for tr in page.all("tr", css="refused")]
+            about = expected.about
+            assert refused == ([str(self.world.rows[about].pk)] if about else [])
+            shown.check_cart(person, self.world, page)
+        elif expected is None:
+            assert answer.headers["Location"] == "/cart/"
+        else:
+            self._led_to_order(answer, expected)
+        return "the cart"
+
+    def _changed(
+        self, person: Person, tab: Tab, answer: Any, action: str, values: dict[str, str]
+    ) -> str:
+        order, what = tab.order, action.strip("/").split("/")[-1]
+        assert order is not None
+        part = None
+        if "quantity" in values:
+            part = Part(int(values["quantity"]), values["key"], self._sale(int(values["sale"])))
+        if part is not None and part.units < 1:
+            expected: object = Refused("invalid_quantity")
+        else:
+            expected = asked(lambda: self._change(person, order, what, part))
+        if answer is not None:
+            assert answer.headers["Location"] == f"/orders/{self.world.orders[order]}/"
+            self._notice(person, shown.check_order_page(person, order, self.world), expected)
+        some = f"{part.units} of {part.sale.name} of " if part and part.sale else ""
+        return f"{what} of {some}order {self.model.orders.index(order) + 1}"

@@ -1,0 +1,59 @@
+"""The shop against its specification, through every door, in stories that Hypothesis invents."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, cast
+
+import pytest
+from hypothesis import HealthCheck
+from hypothesis import settings as profile
+from hypothesis.stateful import run_state_machine_as_test
+
+from shop.audit import money
+from shop.background import tasks
+from shop.payments.provider import provider
+from shop.tests.specification import rest
+from shop.tests.specification.found import FOUND, Steps
+from shop.tests.specification.story import Story
+from shop.tests.specification.world import Psp
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(0)]
+
+STORIES = int(os.environ.get("STORIES", "30"))
+
+
+@pytest.fixture(autouse=True)
+def a_provider_whose_mood_a_story_decides(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings.PAYMENT_PROVIDER = "shop.tests.specification.world.Psp"
+    monkeypatch.setattr(money, "ledger_lines", lambda: rest.ledger(cast(Psp, provider())))
+    monkeypatch.setattr(tasks, "_ask_for", lambda task: None)
+
+
+def play(stories: int) -> None:
+    """Tell that many stories; one that fails is told in its shortest form, in sentences."""
+    run_state_machine_as_test(
+        Story,
+        settings=profile(
+            max_examples=stories,
+            stateful_step_count=30,
+            deadline=None,
+            derandomize=True,
+            database=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+
+
+@pytest.mark.parametrize("steps", FOUND.values(), ids=FOUND)
+def test_a_story_that_once_ended_badly_ends_well(steps: Steps) -> None:
+    Story().replay(steps)
+
+
+def test_shop_and_specification_tell_the_same_story_whoever_acts_in_whatever_order() -> None:
+    play(STORIES)
+
+
+@pytest.mark.nightly
+def test_shop_and_specification_tell_many_more_stories_alike() -> None:
+    play(10 * STORIES)

@@ -1,0 +1,337 @@
+"""The real shop of a story, beside its model: who is there, what the time is, and what is written.
+
+The clock is moved by moving what the database has, so that a story can reach a deadline to the
+second: times are whole seconds of the story, and what an act takes of real time is taken back.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime, timedelta
+from io import StringIO
+from typing import Any
+from uuid import UUID, uuid4
+
+from django.core.cache import cache
+from django.core.management import call_command
+from django.db import connection
+from django.test import Client
+
+from inventory.metrics import metrics
+from shop.background import expiry
+from shop.catalogue.models import Product
+from shop.catalogue.models import Sale as SaleRow
+from shop.catalogue.sale_cache import sale_cache
+from shop.catalogue.sales import database_time, open_sale
+from shop.catalogue.stock_cache import stock_cache
+from shop.checkout.availability_cache import availability_cache
+from shop.conftest import Buyer
+from shop.orders.models import Order as Row
+from shop.payments.provider import PaymentDeclined, PaymentUnknown, ProviderRefund
+from shop.specification.order import AWAITING, Order
+from shop.specification.sale import Sale
+from shop.specification.shop import Shop
+from shop.specification.told import figure
+from shop.tests.provider import FakeProvider
+from shop.tests.quick import delete_all
+from shop.tests.specification.page import Node, read
+
+FOREVER = 10**9
+
+TIMES = {
+    "shop_sale": {"starts_at": False, "ends_at": False},
+    "shop_order": {"created": True, "pay_before": False},
+    "shop_payment": {"created": True, "not_before": False},
+    "shop_refund": {"created": True, "not_before": False},
+    "inventory_reservation": {"deadline": False},
+    "inventory_outboxmessage": {"created": True, "not_before": True},
+}
+"""The times of each table, and whether they are never later than when they were written."""
+
+STATUS = {
+    **dict.fromkeys(("idempotency_key_missing", "malformed"), 400),
+    **dict.fromkeys(("not_started", "paused"), 403),
+    "unauthorized": 401,
+    "not_found": 404,
+    "ended": 410,
+    "rate_limited": 429,
+    **dict.fromkeys(("sold_out", "limit_reached", "payment_declined"), 409),
+    **dict.fromkeys(("invalid_quantity", "invalid_cart", "idempotency_key_reused"), 422),
+    **dict.fromkeys(("busy", "outcome_unknown", "not_yet"), 503),
+}
+
+
+def status_of(code: str) -> int:
+    """Return the HTTP status of a refusal."""
+    return 409 if code.startswith("order_") else STATUS[code]
+
+
+class TooLate(Exception):
+    """An act took a second of real time: what a second decides is not certain."""
+
+
+class Crash(BaseException):
+    """The process ends here."""
+
+
+class Psp(FakeProvider):
+    """A provider whose mood a story decides."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.be("answers")
+
+    def be(self, mood: str, dies: type[BaseException] = PaymentUnknown) -> None:
+        """Change the mood; a mood that loses answers ends the process instead, if `dies`."""
+        self.slow, self.declines = mood == "works", mood == "declines"
+        self.before = self.after = lambda call: None
+
+        def lose(call: str) -> None:
+            if mood == "silent" or call in ("capture", "refund"):
+                raise dies(call)
+
+        if mood in ("silent", "mute"):
+            setattr(self, "before" if mood == "silent" else "after", lose)
+
+    def finish_payment(self, pk: str, news: str) -> dict[str, Any]:
+        """Let a payment end; return what the news say."""
+        if news == "captured":
+            self._take(self.intents[pk])
+        else:
+            self.intents[pk] = replace(self.intents[pk], status=news)  # type: ignore[arg-type]
+        return asdict(self.intents[pk])
+
+    def finish_refund(self, number: str, news: str) -> dict[str, Any]:
+        """Let a refund end; return what the news say."""
+        refund = self.on_the_way.pop(number)
+        if news == "succeeded":
+            return asdict(self._give(refund))
+        return asdict(replace(refund, status=news))  # type: ignore[arg-type]
+
+    def _refund(self, pk: str, amount: int) -> ProviderRefund:
+        if self.declines:
+            raise PaymentDeclined("refused")
+        return super()._refund(pk, amount)
+
+
+@dataclass
+class Tab:
+    """A page that a browser still shows."""
+
+    where: str
+    page: Node
+    session: int
+    order: Order | None = None
+
+
+@dataclass(eq=False)
+class Person:
+    """A buyer with a token, a browser, and the pages that it still shows."""
+
+    name: str
+    api: Buyer
+    browser: Client = field(default_factory=lambda: Client(enforce_csrf_checks=True))
+    tabs: list[Tab] = field(default_factory=list)
+    session: int = 0
+
+    def sign_in(self) -> None:
+        """Sign in; what older pages carry to prove where they come from is no longer valid."""
+        self.browser.force_login(self.api.user)
+        self.session += 1
+
+    def visit(self, where: str, order: Order | None = None) -> Node:
+        """Open a page, which stays in a tab."""
+        answer = self.browser.get(where)
+        assert answer.status_code == 200, (where, answer.status_code, answer.headers)
+        page = read(answer.content.decode())
+        self.tabs = [*self.tabs[-5:], Tab(where, page, self.session, order)]
+        return page
+
+
+class World:
+    """The shop and its model.
+
+    Args:
+        sales: of the model; each is opened in the shop.
+        provider: the shop's.
+    """
+
+    def __init__(self, sales: list[Sale], provider: Psp) -> None:
+        delete_all()
+        self.model, self.provider = Shop(sales), provider
+        self.story: list[str] = []
+        self.queued: set[Order] = set()
+        self.outbox: list[int] = []
+        self.mails: dict[tuple[Order, str], int] = {}
+        self.seen = 0
+        self.orders: dict[Order, int] = {}
+        self.rows = {sale: self._open(sale) for sale in sales}
+        self.epoch = database_time()
+        for sale, row in self.rows.items():
+            SaleRow.objects.filter(pk=row.pk).update(
+                starts_at=self.at(sale.opens), ends_at=self.at(sale.closes)
+            )
+        names = ("Ann", "Bob")
+        self.people = {
+            name: Person(name, Buyer(f"{name.lower()}-{uuid4().hex[:8]}")) for name in names
+        }
+        for person in self.people.values():
+            person.sign_in()
+        self.counted = self._events()
+        self.forget()
+
+    def _open(self, sale: Sale) -> Any:
+        if sale.name == "Phone":
+            return self._open_by_command(sale)
+        product = Product.objects.create(
+            name=sale.name, slug=uuid4().hex, list_price=sale.list_price, currency=sale.currency
+        )
+        return open_sale(
+            stock=sale.total,
+            price=sale.price,
+            limit=sale.limit,
+            currency=sale.currency,
+            product=product,
+            hold=timedelta(seconds=sale.hold),
+            restock_cancelled=sale.resells_cancelled,
+            restock_returned=sale.resells_returned,
+        )
+
+    def _open_by_command(self, sale: Sale) -> Any:
+        out, price = StringIO(), figure(sale.price, sale.currency, grouped=False)
+        call_command(
+            *("create_sale", "--json", f"--stock={sale.total}", f"--limit={sale.limit}"),
+            *(f"--price={price}", f"--hold={sale.hold}", f"--starts-in={sale.opens + 7}"),
+            stdout=out,
+        )
+        said = json.loads(out.getvalue())
+        row = SaleRow.objects.get(pk=said["sale"])
+        assert said["item"] == row.item_id
+        starts_in = (row.starts_at - database_time()).total_seconds()
+        assert 0 < starts_in - sale.opens <= 7
+        return row
+
+    # --- the time ---------------------------------------------------------------------------
+
+    def at(self, second: int) -> datetime:
+        """Return a second of the story as the database's time."""
+        return self.epoch + timedelta(seconds=second)
+
+    def second(self, when: str | datetime) -> int:
+        """Return the second of the story that a time of the database is in."""
+        found = datetime.fromisoformat(when) if isinstance(when, str) else when
+        return int((found - self.epoch).total_seconds() // 1)
+
+    def begin(self) -> None:
+        """Take back the real time that went by, and forget what processes remember."""
+        self._move(database_time() - self.at(self.model.now), written=self.model.now)
+        self.forget()
+
+    def is_behind(self) -> bool:
+        """Tell whether an act took a second: then what a second decides is not certain."""
+        return database_time() - self.at(self.model.now) >= timedelta(seconds=1)
+
+    def pass_time(self, seconds: int) -> None:
+        """Let time go by."""
+        self._move(timedelta(seconds=-seconds), written=self.model.now)
+        self.model.now += seconds
+        for order in self.queued:
+            left = max(order.pay_before - self.model.now, 0)
+            expiry.queue().enqueue([str(self.orders[order])], left, reschedule=True)
+
+    def _move(self, by: timedelta, *, written: int) -> None:
+        """Move all times, each to the beginning of its second; rows were written by now."""
+        old, self.epoch = self.epoch, self.epoch + by
+        begins = f"timestamptz '{self.epoch.isoformat()}'"
+        second = f"floor(extract(epoch FROM {{}} - timestamptz '{old.isoformat()}'))"
+        first = f"make_interval(secs => least({second}, {{}})::float8)"
+        statements = [
+            f"UPDATE {table} SET "
+            + ", ".join(
+                f"{name} = {begins} + {first.format(name, written if is_past else FOREVER)}"
+                for name, is_past in names.items()
+            )
+            for table, names in TIMES.items()
+        ]
+        with connection.cursor() as cursor:
+            cursor.execute("; ".join(statements))
+
+    def forget(self) -> None:
+        """Forget what a process may remember of the shop for a second."""
+        for remembered in (sale_cache, stock_cache, availability_cache):
+            remembered.cache_clear()
+        cache.clear()
+
+    # --- what is there ----------------------------------------------------------------------
+
+    def row(self, order: Order) -> Row:
+        """Return an order's row."""
+        return Row.objects.with_lines().get(pk=self.orders[order])
+
+    def learn(self, order: Order, pk: int) -> None:
+        """Learn the number of an order, or check that it is the one."""
+        assert pk not in self.orders.values() or self.orders.get(order) == pk, "another's order"
+        assert self.orders.setdefault(order, pk) == pk, "a second order"
+
+    def document(self, order: Order) -> dict[str, Any]:
+        """Return an order as the API must show it."""
+
+        def money(amount: int) -> dict[str, Any]:
+            return {"amount": amount, "currency": order.currency}
+
+        lines = [
+            {
+                "sale": self.rows[line.sale].pk,
+                "quantity": line.quantity,
+                "returned": line.quantity - order.live(line),
+                "amount": money(line.price * line.quantity),
+            }
+            for line in order.lines
+        ]
+        return {
+            "id": self.orders[order],
+            "sale": lines[0]["sale"] if len(lines) == 1 else None,
+            "quantity": sum(line.quantity for line in order.lines),
+            "amount": money(order.amount),
+            "status": order.status,
+            "refunded": money(order.refunded),
+            "lines": lines,
+        }
+
+    def _events(self) -> dict[str, int]:
+        counters = metrics.snapshot()["counters"]
+        return {key[1]: value for key, value in counters if key[0] == "order_events"}
+
+    def events_since(self) -> dict[str, int]:
+        """Return how many lines of histories the metrics have counted in this story."""
+        now = self._events()
+        counted = {kind: count - self.counted.get(kind, 0) for kind, count in now.items()}
+        return {kind: count for kind, count in counted.items() if count}
+
+    def end(self, *, together: bool = False) -> None:
+        """Count the messages of an act; what the clock does to several orders is one."""
+        news = sum(len(order.news) for order in self.model.orders)
+        fresh = max(news - self.seen, 0)
+        self.outbox += [self.model.now] * (min(fresh, 1) if together else fresh)
+        self.seen = news
+
+    def deliver(self) -> None:
+        """Follow up orders in the model, as the outbox does."""
+        for order in self.model.orders:
+            if "opened" in order.news and order.shown(self.model.now) == AWAITING:
+                self.queued.add(order)
+        self.model.follow_up()
+        for order in self.model.orders:
+            for kind, sent in order.mails.items():
+                if not sent:
+                    self.mails.setdefault((order, kind), self.model.now)
+            if order.status not in (AWAITING, "expired"):
+                self.queued.discard(order)
+        self.outbox.clear()
+        self.seen = 0
+
+
+def key_of(number: int) -> str:
+    """Return a buyer's key by its number."""
+    return str(UUID(int=number))
