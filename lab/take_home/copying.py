@@ -49,7 +49,8 @@ STAYING_SETTINGS = re.compile(
     r"""(?mx)
     ^\[\[tool\.mypy\.overrides\]\]\nmodule\ =\ "lab\..*\n.*\n\n  # an override for one module
     | ^"(?:examples|loadtest|course|lab)/.*\n  # a line about its files
-    | (?:,\ )?"(?:lab|loadtest|course|forks|guarded)(?:\.[\w.*]+)?"  # an item of a list
+    | "(?:lab|loadtest|course|forks|guarded)(?:\.[\w.*]+)?",\   # an item of a list
+    | ,\ "(?:lab|loadtest|course|forks|guarded)(?:\.[\w.*]+)?"  # its last item
     """
 )
 

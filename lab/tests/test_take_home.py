@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,15 @@ def test_it_speaks_of_nothing_that_stays_here(acme):
             text = path.read_text(encoding="utf-8", errors="replace")
             said += [f"{path}: {found[0]}" for found in STAYS_HERE.finditer(text)]
     assert said == []
+
+
+def test_its_tools_look_at_its_own_folders(acme):
+    tool = tomllib.loads((acme / "pyproject.toml").read_text())["tool"]
+    ours = {"development", "inventory", "locking", "serving", "shop"}
+    assert set(tool["ruff"]["lint"]["isort"]["known-first-party"]) == ours
+    assert set(tool["pytest"]["ini_options"]["testpaths"]) == ours
+    assert set(tool["mypy"]["files"]) == ours | {"manage.py"}
+    assert tool["django-stubs"]["django_settings_module"] == "development.settings"
 
 
 def test_its_documents_and_its_makefile_lead_nowhere_else(acme):
