@@ -61,7 +61,7 @@ class Held:
         self._in_vain: weakref.WeakSet[Any] = weakref.WeakSet()
         self._blocks: list[_Block] = []
 
-    def add(self, caller: object | None, lease: LeaseState) -> None:
+    def add(self, caller: object | None, lease: Any) -> None:
         """Record a granted lease; a `caller` of None: a task that did nothing but acquire it."""
         if caller is None:
             mine: _Owned | None = self._for_anyone
