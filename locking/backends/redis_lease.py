@@ -90,7 +90,8 @@ class RedisLeaseState(LeaseState):
         return bool(self._remote.renewed) and self._max_until == inf
 
     def _end(self) -> None:
-        self.drop()
+        if self._handed_on:  # otherwise its release has stopped it before
+            self.drop()
         _LEASES.pop(self.holder, None)
         super()._end()
 
