@@ -185,12 +185,13 @@ class Mailbox:
 
     def _rouse(self) -> None:
         if self._ringing is None or self._ringing.done():
-            self._ringing = asyncio.create_task(self._ring_once())
+            self._ringing = asyncio.create_task(self._ring_until_all_are_popped())
 
-    async def _ring_once(self) -> None:
-        # If the bell is lost, the new waiter is listened for after `LISTEN` seconds.
+    async def _ring_until_all_are_popped(self) -> None:
+        # If the bell is lost, new waiters are listened for after `LISTEN` seconds.
         with contextlib.suppress(Exception):
-            await self._transport.ring(self._bell)
+            while self._popping and not self._boxes.keys() <= self._popping:
+                await self._transport.ring(self._bell)
 
     async def _listen(self, limit: float) -> None:
         try:
