@@ -17,7 +17,7 @@ from locking.base import (
     LockUnsupported,
 )
 from locking.exclusive import exclusively, run_exclusively
-from locking.ordered import acquire_all
+from locking.ordered import acquire_all, acquire_all_async
 
 __all__ = [
     "AsyncLock",
@@ -32,6 +32,7 @@ __all__ = [
     "LockUnavailable",
     "LockUnsupported",
     "acquire_all",
+    "acquire_all_async",
     "exclusively",
     "run_exclusively",
 ]

@@ -14,7 +14,8 @@ from collections.abc import Coroutine
 from types import FrameType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from locking.leases import Held, Lease, LeaseState, LostEvent
+from locking.held import Held
+from locking.leases import Lease, LeaseState, LostEvent
 from locking.terms import (
     NO_HOOKS,
     SYSTEM_CLOCK,

@@ -8,11 +8,13 @@ waits for no other in it (Havender, "Avoiding deadlock in multitasking systems",
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from typing import Any
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from typing import Any, Generic, TypeVar
 
-from locking.base import SYSTEM_CLOCK, Clock, Lease, Lock
+from locking.base import SYSTEM_CLOCK, AsyncLock, Clock, Handle, Lease, Lock
+
+H = TypeVar("H", bound=Handle)
 
 
 @contextmanager
@@ -29,24 +31,54 @@ def acquire_all(
     be acquired; none is held then.  Leaving the block releases all in reverse order and raises
     `LockLost` if one was lost, unless the body raised.
     """
-    handles = list(locks)
-    chosen: dict[tuple[str, ...], Lock] = {}
-    for lock in sorted(handles, key=lambda handle: handle.strength):
-        chosen[_identity(lock)] = lock
-    names = Counter(lock.name for lock in chosen.values())
-    deadline = None if timeout is None else clock.monotonic() + timeout
-    leases: dict[Any, Lease] = {}
+    plan = _Plan(locks, timeout, clock)
     with ExitStack() as stack:
-        for identity in sorted(chosen):
-            lock = chosen[identity]
-            left = None if deadline is None else max(0.0, deadline - clock.monotonic())
-            lease = stack.enter_context(lock.acquire(left))
-            if names[lock.name] == 1:
-                leases[lock.name] = lease
-            else:
-                leases |= {each: lease for each in handles if _identity(each) == identity}
-        yield leases
+        for lock in plan.order:
+            plan.note(lock, stack.enter_context(lock.acquire(plan.left())))
+        yield plan.leases
 
 
-def _identity(lock: Lock) -> tuple[str, ...]:
+@asynccontextmanager
+async def acquire_all_async(
+    locks: Iterable[AsyncLock], timeout: float | None = None, *, clock: Clock = SYSTEM_CLOCK
+) -> AsyncIterator[Mapping[Any, Any]]:
+    """The asyncio version of `acquire_all`."""
+    plan = _Plan(locks, timeout, clock)
+    async with AsyncExitStack() as stack:
+        for lock in plan.order:
+            lease = await lock.acquire(plan.left())
+            plan.note(lock, await stack.enter_async_context(lease))
+        yield plan.leases
+
+
+class _Plan(Generic[H]):
+    """Which of several handles to acquire, in which order, and the leases got so far."""
+
+    def __init__(self, locks: Iterable[H], timeout: float | None, clock: Clock) -> None:
+        self._handles = list(locks)
+        chosen: dict[tuple[str, ...], H] = {}
+        for lock in sorted(self._handles, key=lambda handle: handle.strength):
+            chosen[_identity(lock)] = lock
+        self.order = [chosen[identity] for identity in sorted(chosen)]
+        self._names = Counter(lock.name for lock in self.order)
+        self._clock = clock
+        self._deadline = None if timeout is None else clock.monotonic() + timeout
+        self.leases: dict[Any, Any] = {}
+
+    def left(self) -> float | None:
+        """Return the seconds left for the next one."""
+        if self._deadline is None:
+            return None
+        return max(0.0, self._deadline - self._clock.monotonic())
+
+    def note(self, lock: H, lease: Any) -> None:
+        """Record the lease of one of `order`."""
+        if self._names[lock.name] == 1:
+            self.leases[lock.name] = lease
+            return
+        identity = _identity(lock)
+        self.leases |= {each: lease for each in self._handles if _identity(each) == identity}
+
+
+def _identity(lock: Handle) -> tuple[str, ...]:
     return lock.name, lock.kind or type(lock).__qualname__, lock.server_address()

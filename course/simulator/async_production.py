@@ -103,13 +103,16 @@ class AsyncClient:
                 simulation.fails(name, problem)
                 self._client.gave_up(faults)
             else:
-                await self._hold(lease)
+                await self._hold(lease, lock)
 
-    async def _hold(self, lease: AsyncRedisLease) -> None:
+    async def _hold(self, lease: AsyncRedisLease, lock: AsyncRedisLock) -> None:
         holder, simulation = self._holder, self._simulation
         attempt = holder.enters(lease)
         try:
             await asyncio.sleep(holder.work)
+            if holder.hands_on:
+                ident = lease.hand_on()
+                holder.follows(attempt, lease := await lock.resume(ident))
             if holder.extension:
                 await lease.extend(holder.extension)
                 await asyncio.sleep(holder.work)
@@ -121,6 +124,8 @@ class AsyncClient:
             self._loop.check_alive()
             simulation.note(holder.name, f"stops: {problem!r}")
         simulation.monitor.leaves(holder.name)
+        if lease.released:
+            return  # as in `Holder.hold`
         over = None if holder.checks is None else holder.checks.releases(attempt, lease)
         holder.ended(lease, over, await self._release(lease))
 

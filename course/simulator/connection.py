@@ -48,6 +48,7 @@ class SimulatedConnection:
         self._interrupt = interrupt
         self._generation = server.generation
         self._closed = False
+        self._lost = False
         self._inbox: list[tuple[int, Any]] = []
         self._delay = 0  # of the present answer
         self._popping: tuple[Any, ...] = ()
@@ -88,7 +89,8 @@ class SimulatedConnection:
         if effect is Act.DELAY_REQUEST:
             world.record(Kind.FAULT, "its next request is delayed", who=self.process.name)
             world.sleep(DELAY / MICROSECONDS)
-        if effect is Act.LOSE_REQUEST or self.process.name in server.cut_off:
+        if effect is Act.LOSE_REQUEST or self.process.name in server.cut_off or self._lost:
+            self._lost = True  # a stream delivers nothing after what it has lost
             what = (*(str(word) for word in shown), "never arrives")
             world.record(Kind.FAULT, what, who=self.process.name, server=server.name)
             return

@@ -149,6 +149,7 @@ def clients(
             extension=dice.choice((0.0, 0.0, 2.0, 6.0)),
             writes=role.writes,
             checks=checks,
+            hands_on=Random(f"hands on {seed} {name}").random() < HANDED_ON,
         )
         after, rounds = dice.choice((0.0, 0.0, 0.01, 1.0)), dice.choice((1, 1, 2))
         client = production.Client(server, holder, role.name, lease, timeout, rounds)
@@ -171,6 +172,9 @@ VISITOR = "Visitor"
 
 LEASES = (production.LEASE, production.LEASE, 4.0)
 """Seconds; different ones, so that a short lease can spoil a long one."""
+
+HANDED_ON = 0.2
+"""The share of clients that hand their leases on and resume them by their ids."""
 
 OPERATED = 0.2
 """The share of runs in which an operator revokes the lock."""

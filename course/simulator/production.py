@@ -112,7 +112,8 @@ class Holder:
     """What a client does with a lease, from acquire to release.
 
     It works for `work` seconds, extends the lease to `extension` seconds and works on, unless that
-    is 0, checks its lease, writes with the lease's fencing token, and releases.
+    is 0, checks its lease, writes with the lease's fencing token, and releases.  With `hands_on`,
+    it hands the lease on after its work and resumes it by its id.
     """
 
     simulation: Simulation
@@ -121,13 +122,17 @@ class Holder:
     extension: float = 0.0
     writes: bool = True
     checks: LeaseChecks | None = None
+    hands_on: bool = False
 
-    def hold(self, lease: RedisLease) -> None:
-        """Run the holder."""
+    def hold(self, lease: RedisLease, lock: RedisLock | None = None) -> None:
+        """Run the holder; `lock` is another handle of it, if it may resume by that."""
         attempt = self.enters(lease)
         simulation, name = self.simulation, self.name
         try:
             simulation.work(name, self.work)
+            if self.hands_on and lock is not None:
+                ident = lease.hand_on()
+                self.follows(attempt, lease := lock.resume(ident))
             if self.extension:
                 lease.extend(self.extension)
                 simulation.work(name, self.work)
@@ -137,6 +142,8 @@ class Holder:
         except (LockError, Interrupted) as problem:
             simulation.note(name, f"stops: {problem!r}")
         simulation.monitor.leaves(name)
+        if lease.released:
+            return  # handed on, and it is not known whether it was resumed: the lease will end
         over = None if self.checks is None else self.checks.releases(attempt, lease)
         self.ended(lease, over, _release(lease))
 
@@ -150,6 +157,11 @@ class Holder:
         if self.checks is not None:
             self.checks.entered(attempt, lease)
         return attempt
+
+    def follows(self, attempt: Attempt, lease: RedisLeaseState) -> None:
+        """Tell the monitor that the holder goes on by a lease that it has resumed."""
+        attempt.holder, attempt.remaining = lease.holder.encode(), lease.remaining
+        attempt.believes = lambda: lease.remaining() > 0
 
     def ended(
         self,
@@ -188,7 +200,7 @@ class Client:
             faults = self.asks()
             lease = simulation.attempt(name, lambda: lock.acquire(self.timeout))
             if lease is not None:
-                self.holder.hold(lease)
+                self.holder.hold(lease, lock)
             else:
                 self.gave_up(faults)
 

@@ -47,7 +47,11 @@ class Deadline:
         return self._clock.monotonic() - self.began
 
     def pause(self, longest: float) -> None:
-        """Sleep a jittered, growing time of at most `longest` seconds, not past the deadline.
+        """Sleep for `next_pause`."""
+        self._clock.sleep(self.next_pause(longest))
+
+    def next_pause(self, longest: float) -> float:
+        """Return a jittered, growing time of at most `longest` seconds, not past the deadline.
 
         Raises `LockTimeout` if no time is left, so the last try happens *at* the deadline.  The
         jitter (half to all of the pause) keeps clients that failed together from retrying
@@ -56,8 +60,9 @@ class Deadline:
         left = self.left()
         if left <= 0:
             raise LockTimeout(f"not free within {self.elapsed():.3f} s")
-        self._clock.sleep(min(left, random.uniform(self._pause / 2, self._pause)))
+        pause = min(left, random.uniform(self._pause / 2, self._pause))
         self._pause = min(longest, self._pause * 2)
+        return pause
 
 
 class WaitingLock(Lock):
@@ -68,11 +73,16 @@ class WaitingLock(Lock):
         name: str,
         *,
         owner: str | None = None,
+        timeout: float | None = None,
         hooks: Hooks = NO_HOOKS,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """Make a handle of the lock `name`; `owner` is the name that others see for its holder."""
+        """Make a handle of the lock `name`; `owner` is the name that others see for its holder.
+
+        `timeout` is that of every acquire without one, in seconds.
+        """
         self.name = name
+        self.timeout = time_limit(timeout, True)
         self.owner_name = owner or default_owner()
         self.hooks = hooks
         self.clock = clock
@@ -80,16 +90,20 @@ class WaitingLock(Lock):
 
     def acquire(self, timeout: float | None = None, *, blocking: bool = True) -> Lease:
         """See `Lock.acquire`."""
+        if timeout is None and blocking:
+            timeout = self.timeout
         deadline = Deadline(time_limit(timeout, blocking), self.clock)
-        acquired = False
+        acquired, thread = False, threading.current_thread()
         try:
             lease = self._acquire(deadline)
             acquired = True
-            self._held.add(threading.current_thread(), lease)
+            self._held.add(thread, lease)
             return lease
         except LockTimeout as error:
             raise LockTimeout(f"lock {self.name!r}: {error}") from error
         finally:
+            if not acquired:
+                self._held.failed(thread)
             self.hooks.waited(self.name, deadline.elapsed(), acquired)
 
     @abstractmethod

@@ -18,11 +18,11 @@ from __future__ import annotations
 
 import sys
 import threading
-from inspect import isgenerator
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from redis.exceptions import RedisError
 
+from locking.backends._driving import drive
 from locking.backends.redis_core import RedisHandle, RedisLockSettings
 from locking.backends.redis_lease import RedisLeaseState
 from locking.backends.redis_protocol import Script
@@ -45,28 +45,7 @@ class BlockingRemote(Remote):
 
     def perform(self, steps: Steps[T]) -> T:
         """Execute the steps; return their result."""
-        try:
-            return self._perform(steps)
-        except BaseException as error:
-            if isgenerator(steps) and steps.gi_frame is None:
-                raise
-            return self._perform(steps, error)  # it was interrupted between two steps
-
-    def _perform(self, steps: Steps[T], error: BaseException | None = None) -> T:
-        try:
-            step = next(steps) if error is None else steps.throw(error)
-            while True:
-                try:
-                    result = self._execute(step)
-                except BaseException as problem:  # noqa: BLE001 - the steps decide what to do
-                    step = steps.throw(problem)
-                else:
-                    step = steps.send(result)
-        except StopIteration as done:
-            value: T = done.value
-            return value
-        finally:
-            error = None
+        return drive(self._execute, steps)
 
     def _execute(self, step: Any) -> Any:
         if type(step) is Ask:
@@ -101,7 +80,8 @@ class RedisLease(RedisLeaseState, Lease):
 
     def release(self) -> None:
         """Release the lock, at the last of as many releases as there were acquires."""
-        self._remote.perform(self.releasing())
+        if self._count_release():
+            super().release()
 
     def extend(self, seconds: float) -> None:
         """Set the lease to expire `seconds` from now, and to be renewed for as long; as `Lease`."""
@@ -126,10 +106,12 @@ class RedisLease(RedisLeaseState, Lease):
         return self.acquirer() not in threading.enumerate()
 
     def _release(self) -> bool:
-        raise NotImplementedError  # `release` and `extend` are steps
+        held: bool = self._remote.perform(self._sending_release())
+        return held
 
     def _extend(self, seconds: float) -> bool:
-        raise NotImplementedError
+        held: bool = self._remote.perform(self._sending_extension(seconds))
+        return held
 
 
 class BlockingLockSettings(RedisLockSettings, total=False):

@@ -10,10 +10,10 @@ import contextlib
 import logging
 import sys
 import weakref
-from collections.abc import Coroutine
 from math import inf
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
+from locking.backends._driving import acquires_alone, drive_async, in_background
 from locking.backends.redis_core import RedisHandle, RedisLockSettings
 from locking.backends.redis_lease import RedisLeaseState
 from locking.backends.redis_protocol import Script
@@ -26,16 +26,6 @@ T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
-_BACKGROUND: set[asyncio.Task[Any]] = set()
-"""Renewals, and what cancelled tasks still have to send; asyncio itself keeps tasks weakly."""
-
-
-def _in_background(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-    task = asyncio.create_task(work)
-    _BACKGROUND.add(task)
-    task.add_done_callback(_BACKGROUND.discard)
-    return task
-
 
 class AsyncRemote(Remote):
     """A lock on its server, for asyncio."""
@@ -43,33 +33,8 @@ class AsyncRemote(Remote):
     __slots__ = ()
 
     async def perform(self, steps: Steps[T]) -> T:
-        """Execute the steps; return their result.
-
-        What they still do after a cancellation is not interrupted by another one.
-        """
-        try:
-            step = next(steps)
-        except StopIteration as done:
-            value: T = done.value
-            return value
-        return await self._perform(steps, step)
-
-    async def _perform(self, steps: Steps[T], step: Any) -> T:
-        try:
-            while True:
-                try:
-                    result = await self._execute(step)
-                except asyncio.CancelledError as cancelled:
-                    step = steps.throw(cancelled)
-                    break
-                except Exception as problem:  # noqa: BLE001 - the steps decide what to do
-                    step = steps.throw(problem)
-                else:
-                    step = steps.send(result)
-        except StopIteration as done:
-            value: T = done.value
-            return value
-        return await asyncio.shield(_in_background(self._perform(steps, step)))
+        """Execute the steps; return their result."""
+        return await drive_async(self._execute, steps)
 
     async def _execute(self, step: Any) -> Any:
         if type(step) is Ask:
@@ -208,9 +173,7 @@ class AsyncRedisLock(RedisHandle, AsyncLock):
         if held is not None:
             return held
         task = asyncio.current_task()
-        # A task that does nothing else, as those of `asyncio.wait_for` and `gather`, acquires for
-        # whoever awaits it.
-        alone = getattr(task and task.get_coro(), "cr_code", None) is sys._getframe().f_code
+        alone = acquires_alone(task, sys._getframe().f_code)
         lease = AsyncRedisLease(self, self.new_holder(), None if alone else task)
         granted: AsyncRedisLease = await self.remote.perform(self._acquiring(lease, task, timeout))
         return granted
@@ -252,7 +215,7 @@ class AsyncRedisLock(RedisHandle, AsyncLock):
 
 def _renew(reference: weakref.ref[AsyncRedisLease]) -> None:
     if (lease := reference()) is not None:
-        _in_background(_renew_and_go_on(lease))
+        in_background(_renew_and_go_on(lease))
 
 
 async def _renew_and_go_on(lease: AsyncRedisLease) -> None:

@@ -90,7 +90,8 @@ class RedisLeaseState(LeaseState):
         return bool(self._remote.renewed) and self._max_until == inf
 
     def _end(self) -> None:
-        self.drop()
+        if self._handed_on:  # otherwise its release has stopped it before
+            self.drop()
         _LEASES.pop(self.holder, None)
         super()._end()
 
@@ -186,13 +187,18 @@ class RedisLeaseState(LeaseState):
         self._deadline = min(self._deadline, deadline)  # the server may shorten it before we know
         self._extensions += 1
         try:
-            answer = yield from remote.ask(remote.scripts.renew, self.holder, ms(seconds), "1")
-            self._note_extension(answer != 0, deadline)
+            self._note_extension((yield from self._sending_extension(seconds)), deadline)
         finally:
             self._extensions += 1
         self._seconds = seconds
         if remote.renewed:
             self.keep(self.clock.monotonic() + seconds / 3)
+
+    def _sending_extension(self, seconds: float) -> Steps[bool]:
+        """Extend on the server; return whether we still held the lock."""
+        remote = self._remote
+        answer = yield from remote.ask(remote.scripts.renew, self.holder, ms(seconds), "1")
+        return bool(answer != 0)
 
     # -- release
 

@@ -30,11 +30,15 @@ class Line:
         self._response_error = response_error
         self._awaited: deque[asyncio.Future[Any]] = deque()
         self._sending = asyncio.Lock()
-        self.is_open = True
-        """Whether it takes further commands."""
+        self._retired = False
         self._reader = asyncio.create_task(self._read())
         # It reads as long as the loop runs, also if the loop ends without cancelling its tasks.
         self._reader._log_destroy_pending = False  # type: ignore[attr-defined]
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it takes further commands."""
+        return not self._retired and bool(self._connection.is_connected)
 
     async def ask(self, commands: list[bytes], limit: float) -> list[Any]:
         """Send the commands in one request; return their answers, or the error of the last one.
@@ -50,9 +54,9 @@ class Line:
             try:
                 await self._connection.send_packed_command(commands, check_health=False)
             except BaseException:
-                self.retire()  # perhaps they were sent
-                for each in awaited:
-                    each.cancel()
+                # What was not sent yet must not be sent after what the caller does next.
+                self._retired = True
+                await self._connection.disconnect(nowait=True)
                 raise
         try:
             async with asyncio.timeout(limit):
@@ -61,8 +65,9 @@ class Line:
             self.retire()  # the others wait for their own time
             raise TimeoutError(f"no answer within {limit:.3f} s") from error
         finally:
-            for each in awaited:
-                each.cancel()
+            with contextlib.suppress(RuntimeError):  # the loop may be closed
+                for each in awaited:
+                    each.cancel()
 
     async def _read(self) -> None:
         problem: Exception | None = None
@@ -85,7 +90,7 @@ class Line:
         except Exception as error:  # noqa: BLE001 - it is raised in those who wait
             problem = error
         finally:
-            self.is_open = False
+            self._retired = True
             reason = f"{problem}" if problem is not None else "the connection was closed"
             with contextlib.suppress(OSError, RuntimeError):  # the loop may be closed
                 for each in self._awaited:
@@ -96,13 +101,13 @@ class Line:
 
     def retire(self) -> None:
         """Take no further command; close when the last answer has come."""
-        self.is_open = False
+        self._retired = True
         if all(each.done() for each in self._awaited):
             self._reader.cancel()
 
     async def close(self) -> None:
         """Close it; whoever waits for an answer gets a `ConnectionError`."""
-        self.is_open = False
+        self._retired = True
         self._reader.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._reader
@@ -180,12 +185,13 @@ class Mailbox:
 
     def _rouse(self) -> None:
         if self._ringing is None or self._ringing.done():
-            self._ringing = asyncio.create_task(self._ring_once())
+            self._ringing = asyncio.create_task(self._ring_until_all_are_popped())
 
-    async def _ring_once(self) -> None:
-        # If the bell is lost, the new waiter is listened for after `LISTEN` seconds.
+    async def _ring_until_all_are_popped(self) -> None:
+        # If the bell is lost, new waiters are listened for after `LISTEN` seconds.
         with contextlib.suppress(Exception):
-            await self._transport.ring(self._bell)
+            while self._popping and not self._boxes.keys() <= self._popping:
+                await self._transport.ring(self._bell)
 
     async def _listen(self, limit: float) -> None:
         try:

@@ -104,12 +104,15 @@ class AsyncNodeTransport:
     ) -> Any:
         """Run the script by its hash, or in full if the server does not know it."""
         tail = (str(len(keys)), *keys, *args)
+        # WAIT holds up the commands behind it. A slow renewal must not hold up a release, which
+        # could not tell a loss from a repetition then.
+        use = "replicas" if wait else "renewals" if script.name.endswith("renew") else ""
         try:
-            return await self._ask(("EVALSHA", script.sha, *tail), wait, patience)
+            return await self._ask(use, ("EVALSHA", script.sha, *tail), wait, patience)
         except NoScriptError as unknown:
             # The error and a frame of redis-py refer to each other, and so to our caller's lease.
             unknown.__traceback__ = None
-            return await self._ask(("EVAL", script.source, *tail), wait, patience)
+            return await self._ask(use, ("EVAL", script.source, *tail), wait, patience)
 
     async def pop(self, key: str, seconds: float, patience: float | None = None) -> bytes | None:
         """Wait at most `seconds` for an element of the list, as others of this loop for theirs."""
@@ -139,17 +142,19 @@ class AsyncNodeTransport:
             its = self._loops[loop] = _Loop()
         return its
 
-    async def _ask(self, words: tuple[str, ...], wait: Wait, patience: float | None) -> Any:
+    async def _ask(
+        self, use: str, words: tuple[str, ...], wait: Wait, patience: float | None
+    ) -> Any:
         task = asyncio.current_task()
         assert task is not None
         cancellations = task.cancelling()
         limit = self.timeout if patience is None else min(self.timeout, patience)
         commands = [encode_command(*words)]
-        if wait:  # on a connection of its own: it holds up the commands behind it
+        if wait:
             commands.append(encode_command("WAIT", *map(str, wait)))
             limit += wait[1] / 1000
         try:
-            line = await self._line("replicas" if wait else "", patience)
+            line = await self._line(use, patience)
             answers = await line.ask(commands, limit)
         except self._error as error:
             if is_foreign(error):

@@ -192,7 +192,7 @@ def resume_in_child(endpoint: str, ident: str, answers) -> None:
 
 
 def test_another_process_resumes_a_lease_with_its_token(valkey: Redis, valkey_server: Valkey):
-    lock = RedisLock(valkey, "phone", lease=5)
+    lock = RedisLock(valkey, "phone", lease=60)
     with lock as lease:
         ident, answers = lease.hand_on(), PROCESSES.SimpleQueue()
         with pytest.raises(LockLost, match="handed on"):

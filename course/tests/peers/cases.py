@@ -199,18 +199,18 @@ CASES = (
     Case(
         "acquire the same handle again",
         again,
-        "acquired",
+        "LockTimeout",
         "False",
         "AlreadyAcquired",
-        "reentrant, as `threading.RLock`: the same lease, released as often",
+        "reentrance is chosen: `reentrant=True`, with an owner",
     ),
     Case(
         "another thread releases by the same handle",
         another_thread_releases,
-        "LockNotHeld",
+        "done",
         "AttributeError",
         "done",
-        "a lease belongs to its thread, which renewal watches; pass the lease on to release it",
+        "a lease is whoever's who has it or its handle",
     ),
     Case(
         "no lease is given",

@@ -1,0 +1,134 @@
+"""Any blocking lock for asyncio: its calls run in threads.
+
+For the backends whose clients have no asyncio of their own.  Each waiting task occupies a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any, Self, TypeVar
+
+from locking.backends._driving import acquires_alone
+from locking.base import AsyncLock, Held, Lease, Lock, LockError
+
+T = TypeVar("T")
+
+
+class ThreadLease:
+    """The asyncio version of another lease; its attributes are that one's."""
+
+    def __init__(self, lease: Lease) -> None:
+        self.inner = lease
+        self._home: Callable[[], list[Any] | None] = lambda: None  # `Held` sets it
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    async def release(self) -> None:
+        """See `Lease.release`; goes on in the background if it is cancelled."""
+        try:
+            await in_thread(self.inner.release)
+        finally:
+            home = self._home()
+            if self.inner.released and home is not None:
+                with contextlib.suppress(ValueError):
+                    home.remove(self)
+
+    async def extend(self, seconds: float) -> None:
+        """See `Lease.extend`."""
+        await in_thread(lambda: self.inner.extend(seconds))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        try:
+            await self.release()
+        except LockError as problem:
+            if error is None:
+                raise
+            error.add_note(f"and then {type(problem).__name__}: {problem}")
+
+
+class ThreadLock(AsyncLock):
+    """An asyncio lock of which another handle, of any backend, does the work."""
+
+    def __init__(self, lock: Lock) -> None:
+        """Make the asyncio version of `lock`."""
+        self.inner = lock
+        self.name, self.strength = lock.name, lock.strength
+        self.kind = lock.kind or type(lock).__qualname__
+        self._held = Held()
+
+    def server_address(self) -> str:
+        """See `Handle.server_address`."""
+        return self.inner.server_address()
+
+    async def acquire(self, timeout: float | None = None, *, blocking: bool = True) -> ThreadLease:
+        """See `Lock.acquire`; what a cancelled call acquires is released."""
+        task = asyncio.current_task()
+        alone = acquires_alone(task, sys._getframe().f_code)
+        lease = await in_thread(
+            lambda: self.inner.acquire(timeout, blocking=blocking), undo=lambda late: late.release()
+        )
+        got = ThreadLease(lease)
+        self._held.add(None if alone else task, got)
+        return got
+
+    async def locked(self) -> bool:
+        """See `Lock.locked`."""
+        return await in_thread(self.inner.locked)
+
+    async def owner(self) -> str | None:
+        """See `Lock.owner`."""
+        return await in_thread(self.inner.owner)
+
+    async def waiters(self) -> int:
+        """See `Lock.waiters`."""
+        return await in_thread(self.inner.waiters)
+
+    async def force_release(self, reason: str) -> bool:
+        """See `Lock.force_release`."""
+        return await in_thread(lambda: self.inner.force_release(reason))
+
+
+async def in_thread(call: Callable[[], T], undo: Callable[[T], None] | None = None) -> T:
+    """Run a blocking call in a thread of its own, so that waiters do not use up a pool.
+
+    A cancelled caller does not wait for it; `undo` then gets its result.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+
+    def tell(result: Any, error: BaseException | None) -> None:
+        if done.cancelled():
+            if error is None and undo is not None:
+                threading.Thread(target=_quietly, args=(undo, result), daemon=True).start()
+        elif error is not None:
+            done.set_exception(error)
+        else:
+            done.set_result(result)
+
+    def run() -> None:
+        result, error = None, None
+        try:
+            result = call()
+        except BaseException as problem:  # noqa: BLE001 - it is raised again in the task
+            error = problem
+        try:
+            loop.call_soon_threadsafe(tell, result, error)
+        except RuntimeError:  # the loop has been closed
+            if error is None and undo is not None:
+                _quietly(undo, result)
+
+    threading.Thread(target=run, name="lock", daemon=True).start()
+    return await done
+
+
+def _quietly(undo: Callable[[Any], None], result: Any) -> None:
+    with contextlib.suppress(LockError):
+        undo(result)

@@ -1,0 +1,135 @@
+"""The tasks of a loop share connections, however many wait, give up or are cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+import redis.asyncio
+from redis import Redis
+
+from locking import Lease, LockTimeout
+from locking.backends.redis import RedisLock
+from locking.backends.redis_async import AsyncRedisLock
+from locking.backends.redis_line import LISTEN
+from locking.redis_client import connect_async
+from locking.tests.servers import Valkey
+
+NAME = "shares"
+
+
+def run(server: Valkey, scenario):
+    async def main():
+        async with connect_async(server.endpoint, client_name=NAME) as client:
+            return await asyncio.wait_for(scenario(client), 90)
+
+    return asyncio.run(main())
+
+
+def connections(watcher: Redis) -> int:
+    return sum(each["name"] == NAME for each in watcher.client_list())
+
+
+async def until_waiting(lock: AsyncRedisLock, count: int) -> None:
+    while await lock.waiters() < count:
+        await asyncio.sleep(0.02)
+
+
+def test_hundreds_of_waiting_tasks_take_few_connections(valkey: Redis, valkey_server: Valkey):
+    async def scenario(client: redis.asyncio.Redis) -> None:
+        lock, entered = AsyncRedisLock(client, "phone"), list[int]()
+
+        async def enter() -> None:
+            async with await AsyncRedisLock(client, "phone").acquire(timeout=80) as lease:
+                entered.append(lease.token or 0)
+
+        async with lock:
+            tasks = [asyncio.create_task(enter()) for _ in range(300)]
+            await until_waiting(lock, 300)
+            assert connections(valkey) <= 4
+        await asyncio.gather(*tasks)
+        assert len(entered) == 300
+        assert entered == sorted(set(entered))
+
+    run(valkey_server, scenario)
+
+
+def test_giving_up_and_cancelling_close_no_connections(valkey: Redis, valkey_server: Valkey):
+    async def scenario(client: redis.asyncio.Redis) -> None:
+        lock = AsyncRedisLock(client, "phone")
+        await lock.acquire()
+
+        async def give_up() -> None:
+            with pytest.raises(LockTimeout):
+                await AsyncRedisLock(client, "phone").acquire(timeout=0.1)
+
+        async def is_cancelled() -> None:
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(AsyncRedisLock(client, "phone").acquire(), 0.1)
+
+        await asyncio.gather(give_up(), is_cancelled())
+        before = valkey.info("stats")["total_connections_received"]
+        for _ in range(5):
+            await asyncio.gather(*(give_up() for _ in range(20)), *(is_cancelled() for _ in "123"))
+        assert valkey.info("stats")["total_connections_received"] == before
+        assert await lock.waiters() == 0
+        await lock.release()
+
+    run(valkey_server, scenario)
+
+
+def test_a_waiter_that_joins_others_is_woken_at_once(valkey: Redis, valkey_server: Valkey):
+    """Its list is not among those that are popped already: a bell ends that pop."""
+
+    async def scenario(client: redis.asyncio.Redis) -> None:
+        other, lock = AsyncRedisLock(client, "other"), AsyncRedisLock(client, "phone")
+        async with other:
+            waiting = asyncio.create_task(AsyncRedisLock(client, "other").acquire())
+            await until_waiting(other, 1)
+            for _ in range(20):
+                lease = await lock.acquire()
+                heir = asyncio.create_task(AsyncRedisLock(client, "phone").acquire())
+                await until_waiting(lock, 1)
+                await lease.release()
+                await (await heir).release()
+        await (await waiting).release()
+
+    began = time.monotonic()
+    run(valkey_server, scenario)
+    # Without the bell, each of the twenty would wait for the slice of its own.
+    assert valkey.info("commandstats")["cmdstat_blpop"]["calls"] >= 20
+    assert time.monotonic() - began < 20 * LISTEN
+
+
+def test_a_revoked_grant_that_was_read_before_the_answer_grants_nothing(
+    valkey: Redis, valkey_server: Valkey
+):
+    async def scenario(client: redis.asyncio.Redis) -> None:
+        holder = RedisLock(valkey, "phone").acquire()
+        heir = AsyncRedisLock(client, "phone")
+        transport = heir.transport
+        revoked: list[bytes] = []
+        others: list[Lease] = []
+
+        class Revoking:
+            def __getattr__(self, name):
+                return getattr(transport, name)
+
+            async def pop(self, key, seconds, patience=None):
+                if others:
+                    return revoked.pop() if revoked else await transport.pop(key, seconds, patience)
+                holder.release()
+                message = await transport.pop(key, seconds, patience)
+                RedisLock(valkey, "phone").force_release("the test wants it")
+                others.append(RedisLock(valkey, "phone").acquire(timeout=0))
+                revoked.append(message)
+                return None  # the slice is over, and it asks; the message is read after the answer
+
+        heir.transport = Revoking()
+        with pytest.raises(LockTimeout):
+            await heir.acquire(timeout=1)
+        others[0].check()
+        others[0].release()
+
+    run(valkey_server, scenario)
