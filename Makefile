@@ -41,7 +41,7 @@ test: $(VENV)/.dev  ## install the environment and run the tests (ARGS=--long: a
 prove: $(VENV)/.run  ## run a sale under load and judge it
 	@$(BIN)/python manage.py prove $(ARGS)
 
-prove-shop: $(VENV)/.run  ## install a real shop, rush and judge it: SHOP=oscar (docs/shops.md)
+prove-shop: $(VENV)/.run  ## install, rush and judge a real shop (docs/shops.md)
 	@$(BIN)/python manage.py prove_shop $(SHOP) $(ARGS)
 
 duel: $(VENV)/.run  ## let two strategies sell to the same buyers
@@ -78,10 +78,10 @@ audit: $(VENV)/.ci  ## look for secrets and for known vulnerabilities
 site: $(VENV)/.ci  ## build the documentation's site, which the demo serves
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-take-home:  ## copy the shop into a repository of its own: DEST=../acme NAME="Acme Tickets"
+take-home:  ## copy the shop into a repository of its own: DEST= NAME=
 	@$(PYTHON) -m lab.take_home "$(DEST)" "$(NAME)"
 
-packages: $(VENV)/.dev  ## build the packages of locking, inventory and loadtest into dist/
+packages: $(VENV)/.dev  ## build the three packages into dist/
 	@rm -rf dist
 	@for name in locking inventory loadtest; do $(BIN)/uv build -q packaging/$$name -o dist || exit; done
 

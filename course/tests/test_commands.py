@@ -107,11 +107,11 @@ def test_a_seed_always_gives_the_same_schedule():
 
 
 def test_a_read_write_lock_is_searched_by_its_name_and_shown_with_its_roles(capsys):
-    words = ["--lock", "redis-rw", "--schedules", "40", "--seed", "50"]
+    words = ["--lock", "redis-rw", "--schedules", "40", "--seed", "120"]
     assert search(*words, "--processes", "1") == 0
     out = capsys.readouterr().out
     assert "shared_acquire.lua w-" in out
-    assert "--lock redis-rw --schedules 1 --seed 68" in out
+    assert "--lock redis-rw --schedules 1 --seed 152" in out
 
 
 @pytest.mark.long

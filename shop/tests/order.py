@@ -9,8 +9,8 @@ import pytest
 
 
 def is_long(item: pytest.Item) -> bool:
-    """Whether a test has the mark `long`."""
-    return item.get_closest_marker("long") is not None
+    """Whether a test has the mark `long` or `nightly`."""
+    return any(item.get_closest_marker(mark) for mark in ("long", "nightly"))
 
 
 def long_first(items: Sequence[pytest.Item], workers: int) -> list[pytest.Item]:

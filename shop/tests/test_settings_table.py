@@ -33,6 +33,7 @@ TABLE = {
     **dict.fromkeys(("SHOP_CURRENCY", "LOG_FORMAT", "LOG_LEVEL"), ("one of several", REFUSED)),
     **dict.fromkeys(("OTEL_TRACES_EXPORTER",), ("one of several", REFUSED)),
     **dict.fromkeys(("PUBLIC_URL", "SHOP_BIND", "PGOPTIONS"), ("as the operator wants", TAKEN)),
+    **dict.fromkeys(("SHOP_NAME",), ("as the operator wants", TAKEN)),
     **dict.fromkeys(("CSRF_TRUSTED_ORIGINS", "METRICS_FOLDER"), ("as the operator wants", TAKEN)),
     **dict.fromkeys(("EMAIL_HOST", "EMAIL_HOST_USER"), ("as the operator wants", TAKEN)),
     **dict.fromkeys(("EMAIL_HOST_PASSWORD",), ("as the operator wants", TAKEN)),
