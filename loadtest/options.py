@@ -9,6 +9,10 @@ from loadtest.scenarios import MIXES
 # In place of a sale's id: a fresh one for every run.
 FRESH = "new"
 
+# The form's users, and how many of them start per second: several for each unit of a fresh sale,
+# all there within seconds.
+USERS, SPAWN_RATE = 500, 100
+
 
 def add_options(parser: Any, strategies: list[str], faults: list[str]) -> None:
     """Add the options of this project to Locust's.
@@ -16,6 +20,8 @@ def add_options(parser: Any, strategies: list[str], faults: list[str]) -> None:
     `strategies` are those of the shop, as far as they are known yet; `faults` those that it can
     have, which is none unless `--target` says where it is.
     """
+
+    parser.set_defaults(num_users=USERS, spawn_rate=SPAWN_RATE)
 
     def add(name: str, meaning: str, **more: Any) -> None:
         variable = f"LOADTEST_{name.upper().replace('-', '_')}"

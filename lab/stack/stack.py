@@ -238,8 +238,8 @@ class Stack:
             "locust": (
                 *("locust", "-f", "loadtest/locustfile.py", "--host", self.url),
                 *("--web-host", "127.0.0.1", "--web-port", str(self.locust_port)),
-                # Initial values of the page's form. A run ends by itself and is then judged.
-                *("--users", "500", "--spawn-rate", "100", "--until-done"),
+                # A run ends by itself and is then judged.
+                "--until-done",
                 *("--runs", str(environment.data_folder() / "loadtest")),
                 # The demo writes here what the page's faults act on.
                 *("--target", str(self.supervisor.folder / TARGET)),

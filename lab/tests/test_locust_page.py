@@ -110,6 +110,13 @@ def test_naive_chosen_in_the_form_is_seen_to_oversell_and_a_reset_opens_a_fresh_
         start(page, address, "naive")
         expect(cell(page, "Strategy")).to_have_text("naive")
         expect(cell(page, "Oversold")).to_have_text(re.compile(r"[1-9]\d*"))
+        # Red before the run ends, with the property and the purchases that show it.
+        expect(bar(page)).to_have_class("fail")
+        expect(bar(page)).to_contain_text("P1 no oversell")
+        tab = page.get_by_role("tab", name="Correctness")
+        expect(tab).to_have_attribute("data-verdict", "fail")
+        first = page.get_by_role("row").filter(has_text="→ 201 order").first
+        expect(first).to_contain_text("order: 1 of sale")
         expect(bar(page).get_by_role("button")).to_be_disabled()
         assert verdict(page) == "BROKEN"
         report = page.frame_locator("#report")

@@ -10,6 +10,7 @@ from loadtest.checker.evidence import FaultLogError
 from loadtest.checker.judge import ENOUGH, judge
 from loadtest.checker.properties import PROPERTIES, Need, not_judged
 from loadtest.checker.snapshot import SnapshotError
+from loadtest.checker.so_far import Broken, Step, judge_so_far
 from loadtest.checker.verdict import FAIL, PASS, UNKNOWN, Aftermath, Finding, Rate, Verdict
 from loadtest.history import HistoryError
 
@@ -20,13 +21,16 @@ __all__ = [
     "PROPERTIES",
     "UNKNOWN",
     "Aftermath",
+    "Broken",
     "FaultLogError",
     "Finding",
     "HistoryError",
     "Need",
     "Rate",
     "SnapshotError",
+    "Step",
     "Verdict",
     "judge",
+    "judge_so_far",
     "not_judged",
 ]

@@ -14,16 +14,19 @@ import pytest
 
 from loadtest.checker import snapshot
 from loadtest.faults import FAULTS, Target
+from loadtest.history import Recorder
 from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
 from loadtest.shops.unguarded import Adapter, Server
 from loadtest.tally import Tally
 from loadtest.ui import faults, runs, tab
 from loadtest.ui.conclusion import conclusion
 from loadtest.ui.judge import main as judge
+from loadtest.ui.live import LiveJudge
 from loadtest.ui.plan import Plan
 from loadtest.ui.referee import Referee
 from loadtest.ui.run import IDLE, JUDGED, RUNNING, PageRun
 from loadtest.ui.rush_run import Rush
+from loadtest.ui.so_far import Asked
 
 FIGURES: dict[str, Any] = {
     "sale": 1,
@@ -86,10 +89,44 @@ def test_the_tab_never_shows_a_boolean_and_keeps_its_order() -> None:
     assert shown(run, Tally())["Verdict"] == "PASS"
 
 
-def test_an_oversold_sale_fails_at_once_and_an_unused_one_does_not_pass() -> None:
-    run = a_run()
-    run.phase, run.figures = RUNNING, {**FIGURES, "oversold": 3}
+def promises_two_orders(folder: Path) -> Path:
+    """A history in which one key was answered with two orders."""
+    recorder = Recorder(folder / "h.jsonl")
+    for number in (1, 2):
+        call = f"c{number}"
+        recorder.invoke(call, "order", client="c", buyer="b7", sale="1", key="k", quantity=1)
+        recorder.complete(call, "order", status=201, order=f"{number}")
+    recorder.close()
+    return recorder.path
+
+
+def test_a_property_that_breaks_during_the_run_fails_it_at_once_with_its_history(
+    tmp_path: Path,
+) -> None:
+    folder = runs.Runs(tmp_path / "runs").new()
+    run = PageRun(a_plan(), DemoShop(("127.0.0.1", 1)), folder, RUNNING, FIGURES)
+    assert (tab.outcome(run), shown(run, Tally())["Verdict"]) == ("", "running")
+    asked = Asked([str(promises_two_orders(tmp_path))], [], faults=False)
+    live = run.live = LiveJudge(folder, lambda: asked)
+    live.look()
     assert (tab.outcome(run), shown(run, Tally())["Verdict"]) == ("fail", "FAIL")
+    meanings = [row["meaning"] for row in tab.rows(run, Tally())[1:4]]
+    assert meanings == [
+        "key k was answered with order 1 and with order 2",
+        "order: 1 of sale 1, key k → 201 order 1",
+        "order: 1 of sale 1, key k → 201 order 2",
+    ]
+    # A history that cannot be read at this moment takes nothing back.
+    (tmp_path / "h.jsonl").write_text("no history\n")
+    live.look()
+    assert [each.id for each in tab.broken(run)] == ["P5"]
+    # Without a verdict in the end, nothing was shown to be broken.
+    run.phase, run.verdict = JUDGED, {"verdict": "unknown"}
+    assert tab.broken(run) == []
+
+
+def test_an_unused_sale_is_not_said_to_be_right() -> None:
+    run = a_run()
     run.figures = {**FIGURES, "purchases": 0}
     [row] = [row for row in tab.rows(run, Tally()) if row["what"] == "Oversold"]
     assert (tab.outcome(run), row["meaning"]) == ("", "no purchase yet")
@@ -142,6 +179,19 @@ def test_snapshots_of_a_long_run_are_thinned_out(tmp_path: Path, monkeypatch: An
     assert max(b - a for a, b in itertools.pairwise(taken)) <= 32
 
 
+def test_the_first_snapshot_with_wrong_books_is_never_thinned_out(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(runs, "MAX_SNAPSHOTS", 8)
+    folder = runs.Runs(tmp_path).new()
+    oversold = {**FIGURES, "total": 6, "available": -2, "ledger_sum": -2}
+    for moment in range(1, 101):
+        folder.look({43: oversold, 44: {**FIGURES, "ledger_sum": 9}}.get(moment, FIGURES), moment)
+    taken = [snapshot.read(path)[0].taken_at for path in folder.during()]
+    assert {43, 44} < set(taken)
+    assert len(taken) <= 10
+
+
 def test_a_shop_that_does_not_answer_makes_the_verdict_unknown(tmp_path: Path) -> None:
     referee = Referee(runs.Runs(tmp_path), list)
     folder = referee.begin(a_plan(), DemoShop(("127.0.0.1", 1)))
@@ -180,7 +230,8 @@ def test_a_fault_is_offered_only_where_its_target_is_known(tmp_path: Path) -> No
 
 def test_the_processes_beside_the_page_are_free_of_gevent() -> None:
     """Under which one that waits for its input would do nothing else."""
-    code = "import loadtest.ui.breaker, loadtest.ui.judge, sys; sys.exit('gevent' in sys.modules)"
+    beside = ", ".join(f"loadtest.ui.{each}" for each in ("breaker", "judge", "so_far"))
+    code = f"import {beside}, sys; sys.exit('gevent' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

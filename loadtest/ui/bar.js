@@ -18,6 +18,7 @@
       border: 1px solid #685d62; border-radius: 8px; padding: .2rem .7rem; font: inherit;
       text-decoration: none; cursor: pointer; }
     #correctness-bar button:disabled { opacity: .5; cursor: default; }
+    [role=tab][data-verdict=fail] { background: #7a1024; color: #f4edf0 !important; }
     body { padding-bottom: 4rem; }
   </style><span data-text></span><b></b><a href="./correctness">Verdict and report</a>
   <button type="button">Reset the sale</button>`;
@@ -30,7 +31,9 @@
   function describe(state) {
     if (state.problem) return `The run could not start: ${state.problem}`;
     if (state.phase === "none") return empty;
-    return `Sale ${state.sale} · ${state.strategy} · ${state.held + state.sold} of ${state.total}`
+    const [broken] = state.broken;
+    return (broken ? `${broken.id} ${broken.name}: ${broken.reason} · ` : "")
+      + `Sale ${state.sale} · ${state.strategy} · ${state.held + state.sold} of ${state.total}`
       + ` sold or held · oversold ${state.oversold}`
       + (state.done ? " · The work is done: stop the run to get the verdict." : "");
   }
@@ -42,6 +45,9 @@
     badge.textContent = state.problem ? "not started" : state.verdict ?? "";
     badge.className = failed;
     bar.className = failed === "fail" ? "fail" : "";
+    const tab = [...document.querySelectorAll("[role=tab]")]
+      .find((each) => each.textContent === "Correctness");
+    if (tab) tab.dataset.verdict = failed;
     button.textContent = state.phase === "none" ? "Open a sale" : "Reset the sale";
     button.disabled = state.phase === "running";
     button.title = "Opens a fresh sale with the strategy and the stock of the last run";

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from flask import Flask, Response, jsonify, request, send_file
 from locust.web import WebUI
+from msgspec import to_builtins
 
 from loadtest.address import RunImpossible
 from loadtest.shops.flash_sale.demo import ShopRefused
@@ -74,6 +75,7 @@ def state(referee: Referee) -> dict[str, Any]:
         "strategy": tab.strategy(run),
         "verdict": tab.verdict(run),
         "outcome": tab.outcome(run),
+        "broken": [to_builtins(each) for each in tab.broken(run)],
         "done": run.phase == RUNNING and tab.all_finished(run, referee.tally),
         "reason": run.reason,
         "run": run.number,

@@ -41,7 +41,7 @@ class Referee:
     def begin(self, plan: Plan, shop: DemoShop) -> RunFolder:
         """Follow a run from now on; return the folder for its history."""
         folder = self.runs.new()
-        self.run = PageRun(plan, shop, folder)
+        self.run = PageRun(plan, shop, folder, recorded=self._histories)
         self.run.open()
         gevent.spawn(self.run.conduct)
         return folder
@@ -56,7 +56,10 @@ class Referee:
         run = self.run
         if run is None or run.folder is None or run.phase != RUNNING:
             return
-        run.end_load([each.history for each in self._tallies() if each.history], processes)
+        run.end_load(self._histories(), processes)
+
+    def _histories(self) -> list[str]:
+        return [each.history for each in self._tallies() if each.history]
 
     def shown(self, plan: Plan, shop: DemoShop) -> None:
         """Show a sale without purchases. Raises `ShopRefused`."""

@@ -6,12 +6,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from gevent.event import Event
 
+from loadtest.checker import Broken
 from loadtest.checker.snapshot import Terms
 from loadtest.conduct import Conductor
 from loadtest.roles import TIMED
@@ -24,8 +25,10 @@ from loadtest.steps import (
     refills_of,
 )
 from loadtest.ui.faults import FaultRun
+from loadtest.ui.live import LiveJudge
 from loadtest.ui.plan import Plan
 from loadtest.ui.runs import RunFolder
+from loadtest.ui.so_far import Asked
 
 # Minimum seconds between looks at the shop. A slower look makes the pause as long, so that looking
 # does not become a load.
@@ -47,6 +50,7 @@ class PageRun(Conductor):
         folder: of the run's files; None for a sale that is only shown.
         phase: the current step.
         figures: of the sale, at the last look.
+        live: judges what is certain before the end; None for a sale that is only shown.
         before: counters of the shop's processes when the run began.
         verdict: None until there is one.
         reason: why there is no verdict.
@@ -62,7 +66,9 @@ class PageRun(Conductor):
         folder: RunFolder | None,
         phase: str = RUNNING,
         figures: dict[str, Any] | None = None,
+        recorded: Callable[[], list[str]] = list,
     ) -> None:
+        """`recorded` names the histories of the load-generating processes, as far as known."""
         self.chosen, self.shop, self.folder, self.phase = chosen, shop, folder, phase
         if folder is not None:
             self.files = folder
@@ -70,6 +76,8 @@ class PageRun(Conductor):
         self.before: dict[str, float] = self.figures.get("counters", {})
         self.verdict: dict[str, Any] | None = None
         self.reason = ""
+        self.live = LiveJudge(folder, self._so_far) if folder is not None else None
+        self._recorded = recorded
         self._units = 0
         self._processes = 1
         self._histories: list[str] = []
@@ -89,6 +97,11 @@ class PageRun(Conductor):
     def outcome(self) -> str:
         """pass, fail or unknown; until then, the phase."""
         return str(self.verdict["verdict"]) if self.verdict else self.phase
+
+    @property
+    def broken(self) -> list[Broken]:
+        """The properties that are known to be broken before the verdict."""
+        return self.live.broken if self.live else []
 
     def counted(self, name: str) -> float:
         """Return a counter of the shop's processes since the run began."""
@@ -163,12 +176,15 @@ class PageRun(Conductor):
             self.reason = self.reason or self._fault_run.stop()
 
     def watch(self) -> None:
-        """Watch the shop until the load has ended."""
-        while self.phase == RUNNING:
-            began = time.monotonic()
-            if self._look() and self.phase == RUNNING:
-                self._restock()
-            self._load_ended.wait(max(LOOK, time.monotonic() - began))
+        """Watch the shop, and judge what is certain already, until the load has ended."""
+        # Where it is known that there will be no verdict, nothing is broken either.
+        live = self.live if not self.reason else None
+        with live.following() if live else nullcontext():
+            while self.phase == RUNNING:
+                began = time.monotonic()
+                if self._look() and self.phase == RUNNING:
+                    self._restock()
+                self._load_ended.wait(max(LOOK, time.monotonic() - began))
 
     def repeats(self) -> tuple[tuple[str, int], int]:
         """The shop's address, and the run's seed."""
@@ -231,6 +247,11 @@ class PageRun(Conductor):
     def histories(self) -> list[str]:
         """The histories of load-generating processes that are on this machine."""
         return [path for path in self._histories if Path(path).exists()]
+
+    def _so_far(self) -> Asked:
+        described = self.chosen.describe(self._units, mails=True)
+        here = [path for path in self._recorded() if Path(path).exists()]
+        return Asked(here, list(described["not_judged"]), bool(self.chosen.faults))
 
     def _refills(self) -> Restocks | None:
         """The restocks of a sale that need not last."""

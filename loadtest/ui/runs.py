@@ -24,18 +24,26 @@ class RunFolder(RunFiles):
         self.number = int(path.name)
         self._taken = 0
         self._every = 1
+        # The first snapshot of each way in which the books were wrong: the verdict needs it.
+        self._wrong: dict[tuple[bool, bool], Path] = {}
 
     def look(self, figures: dict[str, Any], at: int) -> None:
         """Store the figures of a moment (ns of the monotonic clock) as a snapshot, thinning out."""
         self._taken += 1
-        if self._taken % self._every:
-            return
         names = ("total", "available", "held", "confirmed", "ledger_sum", "fence")
         item = Item(str(figures["item"]), **{name: figures[name] for name in names})
-        write(self.path / f"during-{self._taken:06}.snapshot", Header(at), [item])
+        path = self.path / f"during-{self._taken:06}.snapshot"
+        wrong = _wrong(item)
+        is_new = any(wrong) and wrong not in self._wrong
+        if is_new:
+            self._wrong[wrong] = path
+        elif self._taken % self._every:
+            return
+        write(path, Header(at), [item])
         if len(kept := self.during()) > MAX_SNAPSHOTS:
-            for path in kept[::2]:
-                path.unlink()
+            for old in kept[::2]:
+                if old not in self._wrong.values():
+                    old.unlink()
             self._every *= 2
 
     def describe(self, description: dict[str, Any]) -> None:
@@ -54,6 +62,13 @@ class RunFolder(RunFiles):
         except (FileNotFoundError, ValueError):
             return None
         return found
+
+
+def _wrong(item: Item) -> tuple[bool, bool]:
+    """Whether more was sold than there is (P1), and whether the sums do not fit (P2)."""
+    live = item.held + item.confirmed
+    oversold = item.available < 0 or live > item.total
+    return oversold, item.available + live != item.total or item.ledger_sum != item.available
 
 
 class Runs:

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from loadtest.checker import FAIL, PROPERTIES, UNKNOWN
+from loadtest.checker import FAIL, PROPERTIES, UNKNOWN, Broken
 from loadtest.finished import Report
 from loadtest.report import Story
 from loadtest.rush import RushResult, rush_shop
@@ -61,6 +61,8 @@ class RushRun:
         self.figures: dict[str, Any] = {}
         self.verdict: dict[str, Any] | None = None
         self.reason = ""
+        # Each round is judged when it is over, which is soon.
+        self.broken: list[Broken] = []
         self.number = folder.number
         self._shop = shop
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from loadtest.checker import FAIL, Broken
 from loadtest.tally import Tally
 from loadtest.ui.run import IDLE, JUDGED, JUDGING_NOW, RUNNING, SETTLING, PageRun
 from loadtest.ui.rush_run import RushRun
@@ -38,7 +39,12 @@ def outcome(run: PageRun | RushRun) -> str:
     """Return pass, fail or unknown, as soon as it is certain; empty until then."""
     if run.phase == JUDGED:
         return run.outcome
-    return "fail" if run.figures.get("oversold", 0) else ""
+    return FAIL if run.broken else ""
+
+
+def broken(run: PageRun | RushRun) -> list[Broken]:
+    """Return what is broken, unless there turned out to be no verdict."""
+    return run.broken if outcome(run) == FAIL else []
 
 
 def verdict(run: PageRun | RushRun) -> str:
@@ -61,6 +67,7 @@ def _rows(run: PageRun | RushRun | None, tally: Tally) -> list[dict[str, str]]:
     meaning = "units that do not exist" if oversold else "nothing so far"
     return [
         _row("Verdict", verdict(run), run.reason or "see the bar below for the report"),
+        *_broken(run),
         _row("Sale", run.chosen.sale, f"{run.chosen.mix} buyers, {run.chosen.loop}"),
         _row("Strategy", strategy(run), f"{figures.get('processes', 0)} web processes sell"),
         _row("Oversold", oversold, meaning if purchases else "no purchase yet"),
@@ -77,6 +84,21 @@ def _rows(run: PageRun | RushRun | None, tally: Tally) -> list[dict[str, str]]:
         _row("Follow-ups owed", figures.get("owed", 0), "orders whose confirmation is not sent"),
         *_combining(run),
     ]
+
+
+def _broken(run: PageRun | RushRun) -> list[dict[str, str]]:
+    """What is broken, the first with its history."""
+    rows = []
+    for number, each in enumerate(broken(run)):
+        rows.append(_row("Broken", f"{each.id} {each.name}", each.reason))
+        if not number and each.before:
+            rows.append(_row("", "before", f"{each.before:,} purchases were accepted"))
+        rows += [
+            _row(step.at, step.buyer, f"{step.asked} → {step.answered}")
+            for step in each.history
+            if not number
+        ]
+    return rows
 
 
 def all_finished(run: PageRun | RushRun, tally: Tally) -> bool:

@@ -60,7 +60,8 @@
       download.href = `${address}&download`;
     }
     part("phase").textContent = state.problem ? "The run could not start"
-      : state.outcome === "fail" ? `FAIL: oversold by ${state.oversold}` : phases[state.phase];
+      : state.broken?.length ? `FAIL: ${state.broken[0].id} ${state.broken[0].name}`
+      : phases[state.phase];
     part("reason").textContent = state.problem || (state.reason ?? "");
     part("rows").replaceChildren(...state.rows.map((row) => {
       const line = document.createElement("tr");
@@ -69,7 +70,30 @@
       }
       return line;
     }));
+    prove(state.broken ?? []);
     reset.disabled = state.phase === "running";
+  }
+
+  // Of each broken property, the smallest history that shows it.
+  function prove(broken) {
+    const cells = (line, kind, texts) => line.append(...texts.map((text) =>
+      Object.assign(document.createElement(kind), { textContent: text })));
+    part("broken").replaceChildren(...broken.map((each) => {
+      const section = document.createElement("section");
+      cells(section, "h2", [`${each.id} ${each.name}`]);
+      cells(section, "p", [each.reason + (each.before
+        ? `. Before these, ${each.before} purchases were accepted.` : "")]);
+      const scroll = document.createElement("div");
+      scroll.className = "scroll";
+      const table = scroll.appendChild(document.createElement("table"));
+      cells(table.createTHead().insertRow(), "th", ["When", "Buyer", "Asked", "Answered"]);
+      const body = table.createTBody();
+      for (const { at, buyer, asked, answered } of each.history) {
+        cells(body.insertRow(), "td", [at, buyer, asked, answered]);
+      }
+      if (each.history.length) section.append(scroll);
+      return section;
+    }));
   }
 
   // As high as its content, so that the page scrolls and not the frame.

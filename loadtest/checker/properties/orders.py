@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 from loadtest.checker.evidence import Evidence
-from loadtest.checker.properties.property import Property
+from loadtest.checker.properties.property import Problem, Property, texts
 from loadtest.checker.verdict import Finding
 from loadtest.shop import Level
 
@@ -113,7 +114,53 @@ class NoDuplicate(Property):
 
     def _judge(self, evidence: Evidence) -> Finding:
         replays = evidence.value("SELECT coalesce(sum(oks - 1), 0) FROM purchase WHERE oks > 1")
-        return self.judged(_duplicates(evidence), f"{replays} repeated answers, all the same")
+        problems = chain(texts(self.so_far(evidence)), _duplicates(evidence))
+        return self.judged(problems, f"{replays} repeated answers, all the same")
+
+    def so_far(self, evidence: Evidence) -> Iterator[Problem]:
+        """Answers to a key that contradict each other.
+
+        Whether a key was refused for another purchase is not sure before all of its are known.
+        """
+        yield from _answered_twice(evidence)
+        yield from _refused_after(evidence, "call.code <> 'idempotency_key_reused'")
+
+
+def _answered_twice(evidence: Evidence) -> Iterator[Problem]:
+    for key, one, other, first, second in evidence.rows(
+        """
+        SELECT purchase.key, purchase.order_id, other_order_id,
+            min(call.rowid) FILTER (WHERE call.order_id = purchase.order_id),
+            min(call.rowid) FILTER (WHERE call.order_id = other_order_id)
+        FROM purchase JOIN call ON call.key = purchase.key AND op = 'order' AND call.outcome = 'ok'
+        WHERE purchase.order_id <> other_order_id GROUP BY purchase.key
+        """
+    ):
+        text = f"key {key} was answered with order {one} and with order {other}"
+        yield Problem(text, (first, second))
+
+
+def _refused_after(evidence: Evidence, those: str) -> Iterator[Problem]:
+    """A confirmation is final: the same purchase, sent again, is answered with the same order."""
+    for key, order, code, first, refused in evidence.rows(
+        f"""
+        SELECT call.key, purchase.order_id, call.code, min(promise.rowid), call.rowid
+        FROM call JOIN purchase ON purchase.key = call.key
+        JOIN call AS promise ON promise.key = call.key AND promise.op = 'order'
+            AND promise.outcome = 'ok' AND promise."end" = purchase.answered
+        WHERE call.op = 'order' AND call.outcome = 'fail'
+            AND call.status IN (403, 404, 409, 410, 422) AND call.start > purchase.answered
+            AND {those}
+        GROUP BY call.rowid
+        """
+    ):
+        text = f"key {key} was refused ({code}) after it had been answered with order {order}"
+        yield Problem(text, (first, refused))
+
+
+# A key that was used for one purchase only.
+_NOT_REUSED = """call.code = 'idempotency_key_reused'
+    AND call.quantity = purchase.quantity AND call.sale = purchase.sale"""
 
 
 def _duplicates(evidence: Evidence) -> Iterator[str]:
@@ -130,10 +177,6 @@ def _duplicates(evidence: Evidence) -> Iterator[str]:
         """
     ):
         yield f"reservation {reservation} has {number} orders"
-    for key, one, other in evidence.rows(
-        "SELECT key, order_id, other_order_id FROM purchase WHERE order_id <> other_order_id"
-    ):
-        yield f"key {key} was answered with order {one} and with order {other}"
     for key, promised, found in evidence.rows(
         """
         SELECT purchase.key, purchase.order_id, o.id FROM purchase
@@ -141,18 +184,7 @@ def _duplicates(evidence: Evidence) -> Iterator[str]:
         """
     ):
         yield f"key {key} was answered with order {promised} and has order {found}"
-    # A confirmation is final: the same purchase, sent again, is answered with the same order.
-    for key, order, code in evidence.rows(
-        """
-        SELECT call.key, purchase.order_id, call.code
-        FROM call JOIN purchase ON purchase.key = call.key
-        WHERE call.op = 'order' AND call.outcome = 'fail'
-            AND call.status IN (403, 404, 409, 410, 422) AND call.start > purchase.answered
-            AND NOT (call.code = 'idempotency_key_reused'
-                     AND (call.quantity <> purchase.quantity OR call.sale <> purchase.sale))
-        """
-    ):
-        yield f"key {key} was refused ({code}) after it had been answered with order {order}"
+    yield from texts(_refused_after(evidence, _NOT_REUSED))
     for order, op, quantity, asked, found in _parts(evidence, "outcome <> 'fail'"):
         if found > asked:
             yield (

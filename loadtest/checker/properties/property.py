@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from enum import StrEnum
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from loadtest.checker.evidence import Evidence
 from loadtest.checker.verdict import FAIL, PASS, UNKNOWN, Finding
@@ -27,6 +27,25 @@ class Need(StrEnum):
     WALKERS = "no buyer of this mix has a sale to themselves"
     BILLS = "no cart changes while it is being ordered"
     MAILS = "the mails are not received here"
+
+
+class Problem(NamedTuple):
+    """What breaks a property for good, and what shows it.
+
+    Attributes:
+        text: the evidence.
+        calls: rows of the history that show it, as few as possible.
+        beyond: where the books show it and no call does, the item, and how many units there are.
+    """
+
+    text: str
+    calls: tuple[int, ...] = ()
+    beyond: tuple[str, int] | None = None
+
+
+def texts(problems: Iterable[Problem]) -> Iterator[str]:
+    """The evidence of problems."""
+    return (each.text for each in problems)
 
 
 class Property(ABC):
@@ -52,6 +71,14 @@ class Property(ABC):
     def judge(self, evidence: Evidence) -> Finding:
         """Judge the run; unknown without a final read."""
         return self._judge(evidence) if evidence.is_final else self.unknown("no final snapshot")
+
+    def so_far(self, evidence: Evidence) -> Iterator[Problem]:
+        """What breaks it while the run goes on, whatever follows; nothing if only the end tells.
+
+        A call without an answer is unknown here, and no later call or snapshot may take a problem
+        back: the verdict finds it again.
+        """
+        yield from ()
 
     @abstractmethod
     def _judge(self, evidence: Evidence) -> Finding: ...

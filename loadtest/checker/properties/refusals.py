@@ -12,10 +12,10 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from itertools import accumulate
+from itertools import accumulate, chain
 
 from loadtest.checker.evidence import Evidence
-from loadtest.checker.properties.property import Need, Property
+from loadtest.checker.properties.property import Need, Problem, Property, texts
 from loadtest.checker.verdict import Finding
 from loadtest.shop import Level
 
@@ -131,46 +131,59 @@ class RealTimeOrder(Property):
     def _judge(self, evidence: Evidence) -> Finding:
         reads = evidence.value("SELECT count(*) FROM call WHERE op = 'read'")
         good = f"nobody was served after a refusal without a return; {reads} orders read"
-        return self.judged(_out_of_order(evidence), good)
+        return self.judged(chain(_served(evidence), texts(self.so_far(evidence))), good)
+
+    def so_far(self, evidence: Evidence) -> Iterator[Problem]:
+        """Orders that buyers did not find, or saw go back.
+
+        Who was rightly served after a refusal tells only the end: units may have come back.
+        """
+        yield from _not_readable(evidence)
+        yield from _gone_back(evidence)
 
 
-def _out_of_order(evidence: Evidence) -> Iterator[str]:
+def _served(evidence: Evidence) -> Iterator[str]:
     for (item,) in list(evidence.rows("SELECT item FROM opening")):
         yield from _served_after_sold_out(evidence, item)
-    for order, answered, start in evidence.rows(
+
+
+def _not_readable(evidence: Evidence) -> Iterator[Problem]:
+    for order, answered, start, promised, read in evidence.rows(
         """
-        SELECT purchase.order_id, purchase.answered, call.start FROM call
-        JOIN purchase ON purchase.order_id = call.order_id
-        WHERE call.op = 'read' AND call.status = 404 AND call.start > purchase.answered
-            AND call.buyer = purchase.buyer
+        SELECT call.order_id, min(promise."end"), call.start, promise.rowid, call.rowid FROM call
+        JOIN call AS promise ON promise.order_id = call.order_id AND promise.buyer = call.buyer
+            AND promise.op = 'order' AND promise.outcome = 'ok' AND promise."end" < call.start
+        WHERE call.op = 'read' AND call.status = 404 GROUP BY call.rowid
         """
     ):
-        yield f"order {order} was promised at {answered} and not found at {start}"
-    yield from _gone_back(evidence)
+        text = f"order {order} was promised at {answered} and not found at {start}"
+        yield Problem(text, (promised, read))
 
 
-def _gone_back(evidence: Evidence) -> Iterator[str]:
+def _gone_back(evidence: Evidence) -> Iterator[Problem]:
     """Orders only go forward: who has been told of a step is not told of an earlier one later.
 
     A refusal tells of a status too (`order_paid`); past its deadline an order may be called expired
     before it is, so that says nothing.
     """
-    for order, status, start, after, told in evidence.rows(
+    for order, status, start, after, told, earlier, later in evidence.rows(
         f"""
         WITH rank (status, number) AS (VALUES {_RANKS}),
         seen AS (
-            SELECT order_id, rank.status, number, start, "end" FROM call
+            SELECT call.rowid AS row, order_id, rank.status, number, start, "end" FROM call
             JOIN rank ON rank.status = iif(outcome = 'ok', shown_status, substr(code, 7))
             WHERE outcome = 'ok' OR (code LIKE 'order~_%' ESCAPE '~' AND code <> 'order_expired')
         ),
-        first AS (SELECT order_id, status, number, min("end") AS told FROM seen
+        first AS (SELECT row, order_id, status, number, min("end") AS told FROM seen
             GROUP BY order_id, number)
-        SELECT seen.order_id, seen.status, seen.start, first.status, told FROM seen
+        SELECT seen.order_id, seen.status, seen.start, first.status, told, first.row,
+            seen.row FROM seen
         JOIN first ON first.order_id = seen.order_id AND first.number > seen.number
             AND told < seen.start
         """
     ):
-        yield f"order {order} was told to be {status} at {start}, after {after} at {told}"
+        text = f"order {order} was told to be {status} at {start}, after {after} at {told}"
+        yield Problem(text, (earlier, later))
 
 
 def _served_after_sold_out(evidence: Evidence, item: str) -> Iterator[str]:

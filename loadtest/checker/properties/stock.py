@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 from loadtest.checker.evidence import Evidence
-from loadtest.checker.properties.property import Property
+from loadtest.checker.properties.property import Problem, Property, texts
 from loadtest.checker.verdict import Finding
 from loadtest.shop import Level
 
@@ -22,10 +23,15 @@ class NoOversell(Property):
         snapshots = evidence.value("SELECT count(DISTINCT snapshot) FROM item")
         if not snapshots:
             return self.unknown("no snapshot shows an item")
-        return self.judged(_oversold(evidence), f"{snapshots} snapshots, nothing oversold in any")
+        good = f"{snapshots} snapshots, nothing oversold in any"
+        return self.judged(texts(self.so_far(evidence)), good)
+
+    def so_far(self, evidence: Evidence) -> Iterator[Problem]:
+        """What any snapshot shows."""
+        yield from _oversold(evidence)
 
 
-def _oversold(evidence: Evidence) -> Iterator[str]:
+def _oversold(evidence: Evidence) -> Iterator[Problem]:
     for number, item, total, available, live in evidence.rows(
         """
         SELECT snapshot, id, total, available, max(held + confirmed, coalesce(
@@ -36,9 +42,10 @@ def _oversold(evidence: Evidence) -> Iterator[str]:
     ):
         where = f"during the run (snapshot {number})" if number else "at the end"
         if live > total:
-            yield f"item {item}, {where}: {live} sold or held of {total}, {live - total} too many"
+            text = f"item {item}, {where}: {live} sold or held of {total}, {live - total} too many"
         else:
-            yield f"item {item}, {where}: {available} available"
+            text = f"item {item}, {where}: {available} available"
+        yield Problem(text, beyond=(item, total))
 
 
 class Conservation(Property):
@@ -53,20 +60,30 @@ class Conservation(Property):
         items = evidence.value("SELECT count(*) FROM item WHERE snapshot = 0")
         if not items:
             return self.unknown("the final snapshot shows no item")
-        return self.judged(_unbalanced(evidence), "the books balance in every snapshot")
+        problems = chain(texts(self.so_far(evidence)), _unexplained(evidence))
+        return self.judged(problems, "the books balance in every snapshot")
+
+    def so_far(self, evidence: Evidence) -> Iterator[Problem]:
+        """Sums that do not fit in any snapshot."""
+        yield from _unbalanced(evidence)
 
 
-def _unbalanced(evidence: Evidence) -> Iterator[str]:
+def _unbalanced(evidence: Evidence) -> Iterator[Problem]:
     for number, item, total, available, held, confirmed, ledger in evidence.rows(
         """
         SELECT snapshot, id, total, available, held, confirmed, ledger_sum FROM item
         WHERE available + held + confirmed <> total OR ledger_sum <> available ORDER BY snapshot
         """
     ):
-        yield (
+        yield Problem(
             f"item {item}, snapshot {number}: {available} available + {held} held + {confirmed} "
-            f"confirmed, of {total}; the ledger says {ledger}"
+            f"confirmed, of {total}; the ledger says {ledger}",
+            beyond=(item, total),
         )
+
+
+def _unexplained(evidence: Evidence) -> Iterator[str]:
+    """Sums that reservations, movements and events do not explain."""
     for item, state, said, found in evidence.rows(
         """
         WITH sums AS (SELECT id, 'held' AS state, held AS said FROM item WHERE snapshot = 0

@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 from loadtest.checker.evidence import Evidence
 from loadtest.checker.properties.moment import moment
-from loadtest.checker.properties.property import Need, Property
+from loadtest.checker.properties.property import Need, Problem, Property, texts
 from loadtest.checker.verdict import Finding
 from loadtest.shop import Level
 
@@ -56,32 +57,38 @@ class TrueAnswers(Property):
 
     def _judge(self, evidence: Evidence) -> Finding:
         refusals = evidence.value("SELECT count(*) FROM call WHERE outcome = 'fail' AND code <> ''")
-        return self.judged(_untrue(evidence), f"{refusals} refusals, none of them untrue")
+        problems = chain(texts(self.so_far(evidence)), _untrue(evidence))
+        return self.judged(problems, f"{refusals} refusals, none of them untrue")
+
+    def so_far(self, evidence: Evidence) -> Iterator[Problem]:
+        """What answers alone show to be wrong."""
+        yield from _server_errors(evidence)
+        yield from _refused_and_opened(evidence)
+        yield from _not_found(evidence)
+        yield from _invalid_and_granted(evidence)
+        yield from _stock_shown(evidence)
 
 
 def _untrue(evidence: Evidence) -> Iterator[str]:
-    yield from _server_errors(evidence)
-    yield from _refused_and_opened(evidence)
+    """What the books show to be wrong, or only the whole history."""
     yield from _opened_before(evidence)
     yield from _limit_not_reached(evidence)
     yield from _not_closed(evidence)
     yield from _declined_and_captured(evidence)
     yield from _never_in_that_state(evidence)
-    yield from _not_found(evidence)
     yield from _key_not_reused(evidence)
-    yield from _invalid_and_granted(evidence)
     yield from _sale_shown(evidence)
 
 
-def _server_errors(evidence: Evidence) -> Iterator[str]:
+def _server_errors(evidence: Evidence) -> Iterator[Problem]:
     """Where nothing was broken, no request ends in an error: it tells nobody what became of it.
 
     Nor is a purchase unknown: only a commit without an answer is. A refusal told as an error
     (503 sold_out) is wrong at any time: clients would ask again.
     """
-    for op, sale, order, status, code in evidence.rows(
+    for row, op, sale, order, status, code in evidence.rows(
         f"""
-        SELECT op, sale, order_id, status, code FROM call
+        SELECT rowid, op, sale, order_id, status, code FROM call
         WHERE status >= 500 AND code NOT IN {_UNKNOWN} AND (
             code NOT IN ('', 'internal_error') OR (NOT ? AND (status = 500 OR op NOT IN {_PAGES})))
             OR code = 'outcome_unknown' AND op = 'order' AND NOT ?
@@ -90,10 +97,11 @@ def _server_errors(evidence: Evidence) -> Iterator[str]:
         evidence.has_faults,
     ):
         about = f"order {order}" if order else f"sale {sale}"
-        yield f"a request ({op}) about {about} was answered {status} {code}".rstrip()
+        text = f"a request ({op}) about {about} was answered {status} {code}".rstrip()
+        yield Problem(text, (row,))
 
 
-def _refused_and_opened(evidence: Evidence) -> Iterator[str]:
+def _refused_and_opened(evidence: Evidence) -> Iterator[Problem]:
     """A key's first good answer repeats an order (200), and all requests before it were refused.
 
     Under faults a request may find the order that it has opened itself, when the reply to its
@@ -101,7 +109,7 @@ def _refused_and_opened(evidence: Evidence) -> Iterator[str]:
     """
     if evidence.has_faults:
         return
-    for key, order, times, codes in evidence.rows(
+    for key, order, times, codes, answered, refused in evidence.rows(
         """
         WITH first AS (
             SELECT call.rowid AS number, call.key, call.order_id, call."end" FROM purchase
@@ -109,15 +117,17 @@ def _refused_and_opened(evidence: Evidence) -> Iterator[str]:
                 AND call."end" = purchase.answered AND call.status = 200
             WHERE purchase.attempts > 1
         )
-        SELECT first.key, first.order_id, count(*), group_concat(DISTINCT other.code) FROM first
+        SELECT first.key, first.order_id, count(*), group_concat(DISTINCT other.code),
+            first.number, group_concat(other.rowid) FROM first
         JOIN call AS other ON other.key = first.key AND other.op = 'order'
             AND other.rowid <> first.number AND other.start < first."end"
         GROUP BY first.number HAVING sum(other.outcome <> 'fail') = 0
         """
     ):
-        yield (
+        yield Problem(
             f"key {key} was refused {times} times ({codes}), and then answered with order "
-            f"{order} as if with one that was there"
+            f"{order} as if with one that was there",
+            (*map(int, refused.split(",")), answered),
         )
 
 
@@ -223,16 +233,18 @@ def _never_in_that_state(evidence: Evidence) -> Iterator[str]:
         yield f"a {op} of order {order} was refused ({code}), which it was not; it is {status}"
 
 
-def _not_found(evidence: Evidence) -> Iterator[str]:
-    for op, order, answered in evidence.rows(
+def _not_found(evidence: Evidence) -> Iterator[Problem]:
+    for op, order, answered, promised, refused in evidence.rows(
         """
-        SELECT op, call.order_id, answered FROM call
-        JOIN purchase ON purchase.order_id = call.order_id AND purchase.buyer = call.buyer
-        WHERE op IN ('page', 'payment', 'cancel', 'refund') AND call.status = 404
-            AND call.start > answered
+        SELECT call.op, call.order_id, min(promise."end"), promise.rowid, call.rowid FROM call
+        JOIN call AS promise ON promise.order_id = call.order_id AND promise.buyer = call.buyer
+            AND promise.op = 'order' AND promise.outcome = 'ok' AND promise."end" < call.start
+        WHERE call.op IN ('page', 'payment', 'cancel', 'refund') AND call.status = 404
+        GROUP BY call.rowid
         """
     ):
-        yield f"order {order} was promised at {answered} and not found by its buyer's {op}"
+        text = f"order {order} was promised at {answered} and not found by its buyer's {op}"
+        yield Problem(text, (promised, refused))
 
 
 def _key_not_reused(evidence: Evidence) -> Iterator[str]:
@@ -247,34 +259,37 @@ def _key_not_reused(evidence: Evidence) -> Iterator[str]:
         yield f"key {key} was refused as used for another purchase, and was used for one only"
 
 
-def _invalid_and_granted(evidence: Evidence) -> Iterator[str]:
+def _invalid_and_granted(evidence: Evidence) -> Iterator[Problem]:
     """An overload or the sale's end may be told first; a server error is judged elsewhere.
 
     To a stranger only an overload: whoever is told that a sale has sold out was taken for a buyer.
     """
-    for buyer, op, must, status, code in evidence.rows(
+    for row, buyer, op, must, status, code in evidence.rows(
         f"""
-        SELECT buyer, op, must, status, code FROM call WHERE must > 0
+        SELECT rowid, buyer, op, must, status, code FROM call WHERE must > 0
         AND outcome <> 'info' AND status NOT IN (must, 0, 429) AND code <> 'busy'
         AND (must = 401 OR code NOT IN {_TOLD_FIRST})
         """
     ):
-        yield (
-            f"an invalid request of {buyer} ({op}) was answered {status} {code}".rstrip()
-            + f", and not {must}"
-        )
+        text = f"an invalid request of {buyer} ({op}) was answered {status} {code}".rstrip()
+        yield Problem(f"{text}, and not {must}", (row,))
 
 
-def _sale_shown(evidence: Evidence) -> Iterator[str]:
-    """Sold out means that no units are available; open, that some are; both, that it is open."""
-    for sale, status, available in evidence.rows(
+def _stock_shown(evidence: Evidence) -> Iterator[Problem]:
+    """Sold out means that no units are available; open, that some are."""
+    for row, sale, status, available in evidence.rows(
         """
-        SELECT sale, shown_status, available FROM call
+        SELECT rowid, sale, shown_status, available FROM call
         WHERE op = 'look' AND outcome = 'ok' AND available IS NOT NULL
         AND shown_status = iif(available > 0, 'sold_out', 'open')
         """
     ):
-        yield f"sale {sale} was shown as {status} with {available} units available"
+        text = f"sale {sale} was shown as {status} with {available} units available"
+        yield Problem(text, (row,))
+
+
+def _sale_shown(evidence: Evidence) -> Iterator[str]:
+    """Open and sold out mean that the sale is open."""
     for sale, status, start, end in evidence.rows(
         f"""
         SELECT sale, said, since_then, until_then FROM {_SAID}

@@ -1,0 +1,170 @@
+"""What is broken already while a run goes on, each with the smallest history that shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from msgspec import Struct
+
+from loadtest.checker.evidence import FINAL, Evidence
+from loadtest.checker.properties import PROPERTIES
+from loadtest.checker.properties.property import SHOWN, Problem
+from loadtest.history import NEVER, OK
+
+# Purchases shown before the first one too many, at most.
+BEFORE = 5
+
+# Properties that ask for these are judged at the end.
+_NOTHING_ASKED: dict[str, Any] = {
+    "enough": {},
+    "recovery_seconds": 0,
+    "settled_seconds": 0,
+    "expiry_seconds": 0,
+    "refund_seconds": 0,
+}
+
+
+class Step(Struct, frozen=True):
+    """A call: when, in ms since the run's first one, by whom, and what was asked and answered."""
+
+    at: str
+    buyer: str
+    asked: str
+    answered: str
+
+
+class Broken(Struct, frozen=True):
+    """A property that the verdict will find broken, whatever follows.
+
+    Attributes:
+        id, name: of the property.
+        reason: the evidence.
+        before: purchases that were accepted before the history.
+        history: the calls that show it, as few as possible.
+    """
+
+    id: str
+    name: str
+    reason: str
+    before: int
+    history: list[Step]
+
+
+class _Accepted(NamedTuple):
+    row: int
+    start: int
+    end: int
+    units: int
+
+
+def judge_so_far(
+    histories: Sequence[str | Path],
+    during: Sequence[str | Path],
+    *,
+    not_judged: Collection[str] = (),
+    faults: bool = False,
+) -> list[Broken]:
+    """Judge an unfinished run by what no later call or snapshot can mend.
+
+    Args:
+        histories: of its buyers, which may still be written.
+        during: the snapshots taken so far.
+        not_judged: properties that the run says nothing about.
+        faults: whether faults are injected.
+
+    Raises:
+        HistoryError, SnapshotError, OSError: as `judge`.
+    """
+    with Evidence(**_NOTHING_ASKED) as evidence:
+        # A fault is logged when it is over.
+        evidence.has_faults = faults
+        evidence.load_history([Path(path) for path in histories])
+        for number, path in enumerate(during, start=FINAL + 1):
+            evidence.load_snapshot(Path(path), number)
+        evidence.derive()
+        found = []
+        for each in PROPERTIES.values():
+            if each.id in not_judged:
+                continue
+            problems = islice(each.so_far(evidence), SHOWN)
+            if (least := min(problems, key=lambda p: len(p.calls), default=None)) is not None:
+                rows, before = _shown_by(evidence, least)
+                history = _steps(evidence, rows)
+                found.append(Broken(each.id, each.name, least.text, before, history))
+        return found
+
+
+def _shown_by(evidence: Evidence, problem: Problem) -> tuple[Sequence[int], int]:
+    """The calls that show a problem, and how many purchases were accepted before them."""
+    if problem.beyond is None:
+        return problem.calls, 0
+    item, there_are = problem.beyond
+    accepted = [_Accepted(*row) for row in evidence.rows(_ACCEPTED, item)]
+    if not accepted:
+        return (), 0
+    beyond = next((n for n, each in enumerate(accepted) if each.units > there_are), -1)
+    last = beyond % len(accepted)
+    # Those that were under way at the same time, or at least the one before.
+    first = next(n for n, each in enumerate(accepted) if each.end >= accepted[last].start)
+    first = max(0, last - BEFORE, min(first, last - 1))
+    return [each.row for each in accepted[first : last + 1]], first
+
+
+# Each key's first confirmation, and the units that had been promised by then.
+_ACCEPTED = """
+    SELECT call.rowid, call.start, call."end",
+           sum(call.quantity) OVER (ORDER BY call."end", call.rowid)
+    FROM call JOIN (
+        SELECT min(promise.rowid) AS first FROM purchase
+        JOIN call AS promise ON promise.key = purchase.key AND promise.op = 'order'
+            AND promise.outcome = 'ok' AND promise."end" = purchase.answered
+        GROUP BY purchase.key
+    ) ON first = call.rowid
+    WHERE call.item = ? ORDER BY call."end", call.rowid
+"""
+
+
+def _steps(evidence: Evidence, rows: Sequence[int]) -> list[Step]:
+    """Calls by the time of their answers."""
+    marks = ", ".join("?" * len(rows))
+    return [
+        _step(*row)
+        for row in evidence.rows(
+            f"""
+            SELECT start - (SELECT min(start) FROM call), "end" - (SELECT min(start) FROM call),
+                   "end" = {NEVER}, buyer, op, quantity, sale, order_id, key, outcome, status, code,
+                   shown_status, available
+            FROM call WHERE rowid IN ({marks}) ORDER BY "end", start
+            """,
+            *rows,
+        )
+    ]
+
+
+def _step(
+    start: int,
+    end: int,
+    unanswered: bool,
+    buyer: str,
+    op: str,
+    quantity: int,
+    sale: str | None,
+    order: str | None,
+    key: str,
+    outcome: str,
+    status: int,
+    code: str,
+    shown: str,
+    available: int | None,
+) -> Step:
+    about = f"order {order}" if order and op != "order" else f"sale {sale}" if sale else ""
+    units = f"{quantity} of " if quantity else ""
+    asked = f"{op}: {units}{about}" + (f", key {key}" if key else "")
+    told = f"order {order}" if outcome == OK and op == "order" else code
+    words = (str(status or ""), told, shown, "" if available is None else f"{available} available")
+    answered = "nothing yet" if unanswered else " ".join(each for each in words if each)
+    until = "" if unanswered else f"{end / 1e6:,.1f}"
+    return Step(f"{start / 1e6:,.1f} – {until} ms", buyer, asked, answered)

@@ -1,0 +1,144 @@
+"""What is judged while a run goes on: all that is certain, and nothing that the verdict unsays."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from loadtest.checker import FAIL, Broken, judge, judge_so_far
+from loadtest.checker import snapshot as s
+from loadtest.history import INVOKE
+from loadtest.tests import planted_answers, planted_stock
+from loadtest.tests.busy_run import busy_run
+from loadtest.tests.simulated_run import Simulation
+from loadtest.tests.simulated_world import ITEM, World
+from loadtest.tests.test_checker import sold_out_run
+
+LIVE = ("P1", "P2", "P5", "P8", "P20")
+PLANTS = planted_stock.PLANTS | planted_answers.PLANTS
+
+
+def so_far(world: World, *, faults: bool = False) -> dict[str, Broken]:
+    with TemporaryDirectory() as folder:
+        files = world.write(Path(folder))
+        found = judge_so_far(files["histories"], files["during"], faults=faults)
+    return {each.id: each for each in found}
+
+
+def failed(world: World) -> set[str]:
+    """Which of them the verdict finds broken at the end."""
+    with TemporaryDirectory() as folder:
+        verdict = judge(**world.write(Path(folder)), properties=LIVE)
+    return {each.id for each in verdict.properties if each.verdict == FAIL}
+
+
+def cuts(world: World) -> list[World]:
+    """The run as it looked after each record of its history."""
+    lines = sorted(world.lines, key=lambda line: (line.time, line.values["event"] != INVOKE))
+    return [
+        replace(
+            world,
+            lines=lines[:number],
+            during=[each for each in world.during if each[0] <= lines[number - 1].time],
+        )
+        for number in range(1, len(lines) + 1)
+    ]
+
+
+def small_run(seed: int) -> World:
+    """A run with lost answers, repeats, restocks and orders that end, of some hundred records."""
+    return Simulation(Random(seed), stock=6, limit=2, clients=8, trouble=0.2).run()
+
+
+@pytest.mark.parametrize("seed", [2, 3, 11])
+def test_a_correct_run_is_at_no_record_taken_for_broken(seed: int) -> None:
+    world = small_run(seed)
+    assert len(world.answers("ok")) > 3
+    assert world.answers("fail")
+    assert [so_far(each) for each in cuts(world)] == [{}] * len(world.lines)
+
+
+@pytest.mark.parametrize(
+    ("plant", "answers"),
+    [
+        ("P5: two answers for a key", ["200 order o1", "200 order o99"]),
+        ("P5: repeated key refused", ["200 order o1", "409 limit_reached"]),
+        ("P8: promised order not readable", ["200 order o1", "404"]),
+        ("P8: paid and awaiting again", ["200 paid", "200 awaiting_payment"]),
+        ("P20: busy after the commit", ["503 busy", "200 order"]),
+        ("P20: promised order not found by its payment", ["201 order", "404 not_found"]),
+        ("P20: server error without a fault", ["500 internal_error"]),
+        ("P20: open with nothing available", ["200 open 0 available"]),
+        ("P20: invalid request granted", ["201"]),
+    ],
+)
+def test_a_planted_violation_is_seen_with_the_calls_that_show_it(
+    plant: str, answers: list[str]
+) -> None:
+    world = busy_run(1)
+    PLANTS[plant](world)
+    identity = plant.partition(":")[0]
+    broken = so_far(world)[identity]
+    assert len(broken.history) == len(answers)
+    for step, answer in zip(broken.history, answers, strict=True):
+        assert step.answered.startswith(answer)
+    assert identity in failed(world)
+
+
+def test_an_oversell_in_a_snapshot_is_shown_by_the_purchases_around_the_first_too_many() -> None:
+    world = World(end=100)
+    # Two units: the third promise is one too many, and the second was under way with it.
+    for start, end in ((1, 2), (3, 9), (8, 10), (11, 12)):
+        world.call(start, end, "order", 201, order=f"o{start}", quantity=1)
+    assert so_far(world) == {}
+    world.during.append((13, [s.Item(ITEM, 2, 0, 4, 0, 0)]))
+    found = so_far(world)
+    assert sorted(found) == ["P1", "P2"]
+    assert "4 sold or held of 2, 2 too many" in found["P1"].reason
+    assert found["P1"].before == 1
+    assert [each.answered for each in found["P1"].history] == ["201 order o3", "201 order o8"]
+    assert found["P1"].history[0].at == "2,000.0 – 8,000.0 ms"
+    assert found["P1"].history[0].asked.startswith("order: 1 of sale 1, key planted-")
+
+
+def test_before_any_purchase_was_answered_the_books_alone_show_an_oversell() -> None:
+    world = World(during=[(13, [s.Item(ITEM, 2, -1, 3, 0, -1)])], end=100)
+    world.call(1, 20, "order", 201, order="o1")
+    del world.lines[-1]
+    assert [(each.before, each.history) for each in so_far(world).values()] == [(0, [])]
+
+
+@pytest.mark.parametrize("plant", PLANTS)
+def test_what_is_broken_so_far_is_broken_in_the_verdict(plant: str) -> None:
+    world = sold_out_run(7) if plant in planted_stock.PLANTS else busy_run(5)
+    PLANTS[plant](world)
+    assert set(so_far(world)) <= failed(world)
+
+
+@pytest.mark.parametrize(
+    "plant", [each for each in planted_stock.PLANTS if each[:3] in ("P5:", "P8:")]
+)
+def test_what_is_broken_at_any_record_is_broken_in_the_verdict(plant: str) -> None:
+    world = sold_out_run(7)
+    PLANTS[plant](world)
+    assert set().union(*(so_far(each) for each in cuts(world))) <= failed(world)
+
+
+def test_a_server_error_is_no_failure_while_faults_are_injected() -> None:
+    world = busy_run(1)
+    world.later("page", 500, "internal_error", key="", order="o1")
+    assert set(so_far(world)) == {"P20"}
+    world = busy_run(1)
+    world.later("page", 502, "", key="", order="o1")
+    assert so_far(world, faults=True) == {}
+
+
+def test_a_property_that_the_run_says_nothing_about_is_not_asked(tmp_path: Path) -> None:
+    world = busy_run(1)
+    PLANTS["P20: sold out told as an error"](world)
+    files = world.write(tmp_path)
+    assert judge_so_far(files["histories"], files["during"], not_judged=["P20"]) == []
