@@ -25,7 +25,7 @@ DOCUMENTS = sorted((PROJECT / "docs").glob("*.md"))
 OF_ANOTHER_PROJECT = {"adopting.md", "changing.md", "take-home.md"}
 """Pages whose commands test_adopting.py and test_take_home.py execute, in other projects."""
 # Parsed by other programs: pip, pytest, ruff and the shell.
-NOT_OURS = {"test", "lint", "types", "lock", "clean", "help", "packages"}
+NOT_OURS = {"test", "lint", "types", "lock", "clean", "help", "packages", "take-home"}
 
 
 def bare_python(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -81,12 +81,11 @@ def test_a_documented_command_is_understood(line):
     while re.match(r"[A-Z_]+=", words[0]):
         words.pop(0)
     if words[0] == "make":
-        target, arguments = words[1], [word for word in words[2:] if word.startswith("ARGS=")]
+        target, given = words[1], dict(word.split("=", 1) for word in words[2:])
         assert target in targets()
         if target not in NOT_OURS:
-            understand(
-                target.replace("-", "_"), shlex.split("".join(arguments).removeprefix("ARGS="))
-            )
+            shop = [given["SHOP"]] if "SHOP" in given else []
+            understand(target.replace("-", "_"), shop + shlex.split(given.get("ARGS", "")))
     elif words[1] == "-m":
         assert words[0] == ".venv/bin/python", "another Python lacks the packages"
         assert find_spec(words[2]) is not None
