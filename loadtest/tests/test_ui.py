@@ -252,6 +252,24 @@ def test_a_run_is_repeated_by_the_command_that_its_report_names() -> None:
     json.dumps(described)
 
 
+def test_the_form_can_be_started_as_it_is_and_sells_out() -> None:
+    code = """
+import json
+from locust.argument_parser import get_empty_argument_parser, setup_parser_arguments
+from loadtest.options import add_options
+parser = get_empty_argument_parser()
+setup_parser_arguments(parser)
+add_options(parser, [], [])
+print(json.dumps(vars(parser.parse_args([])), default=str))
+"""
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    form = json.loads(done.stdout)
+    assert form["num_users"] > form["stock"] * form["limit"]
+    assert form["num_users"] / form["spawn_rate"] <= 10
+    assert (form["sale"], form["mix"], form["strategy"]) == ("new", "rush", "combining")
+
+
 def test_a_rush_is_followed_on_the_page_from_its_start_to_its_verdict(tmp_path: Path) -> None:
     referee = Referee(runs.Runs(tmp_path / "runs"), list)
     with Server(0, tmp_path) as server:
