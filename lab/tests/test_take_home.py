@@ -6,10 +6,12 @@ import os
 import re
 import subprocess
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from development.private import private_folder
 from lab.environment import PROJECT
 from lab.take_home import copying, pinned
 from lab.take_home.repository import NotTaken, take
@@ -38,10 +40,12 @@ wheel-house==4.0 ; python_version < '3.12'
 
 
 @pytest.fixture
-def acme(tmp_path: Path) -> Path:
-    folder = tmp_path / "acme"
-    take(folder, ACME)
-    return folder
+def acme() -> Iterator[Path]:
+    # Each start of pytest closes its temporary folders to others, PostgreSQL's system user among
+    # them, whose programs are in the virtual environment there.
+    with private_folder() as folder:
+        take(folder / "acme", ACME)
+        yield folder / "acme"
 
 
 def run(folder: Path, script: str, seconds: float = 60) -> str:
