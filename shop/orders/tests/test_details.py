@@ -35,6 +35,8 @@ def note(transactional_db: None, monkeypatch: pytest.MonkeyPatch):
         name=models.CharField(max_length=500, db_default=""),
         note=models.TextField("a note", blank=True, db_default=""),
     ):
+        for name in Order.DETAILS:  # those that a team has already
+            monkeypatch.delitem(creation.ORDER, name)
         for name, expression in named.items():
             monkeypatch.setitem(creation.ORDER, name, expression)
         monkeypatch.setattr(Order, "DETAILS", (*named,))
