@@ -62,7 +62,7 @@ def run(folder: Path, script: str, seconds: float = 60) -> str:
         for what in ("NAME", "EMAIL")
     }
     done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", script],
+        ["sh", "-euc", script],
         cwd=folder,
         env=present | author,
         capture_output=True,
