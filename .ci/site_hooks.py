@@ -17,7 +17,8 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 
 PROJECT = Path(__file__).resolve().parent.parent
-OUTSIDE = re.compile(r"\[([^\]]*)\]\(\.\./((?:course|lab|shop|serving|inventory|locking)/[^)]*)\)")
+FOLDERS = "course|development|examples|inventory|lab|loadtest|locking|serving|shop"
+OUTSIDE = re.compile(rf"\[([^\]]*)\]\(\.\./((?:{FOLDERS})/[^)]*)\)")
 INLINE = re.compile(r"<(script|style)>(.*?)</\1>", re.DOTALL)
 
 
