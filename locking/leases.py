@@ -305,3 +305,24 @@ class Lease(LeaseState, ABC):
             if error is None:
                 raise
             error.add_note(f"and then {type(problem).__name__}: {problem}")
+
+
+class AsyncBlock(ABC):
+    """The `async with` of an asyncio lease, which ends as the block of a `Lease` does."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    async def release(self) -> None:
+        """See `Lease.release`."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        try:
+            await self.release()
+        except LockError as problem:
+            if error is None:
+                raise
+            error.add_note(f"and then {type(problem).__name__}: {problem}")

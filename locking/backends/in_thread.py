@@ -10,15 +10,16 @@ import contextlib
 import sys
 import threading
 from collections.abc import Callable
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from locking.backends._driving import acquires_alone
 from locking.base import AsyncLock, Held, Lease, Lock, LockError
+from locking.leases import AsyncBlock
 
 T = TypeVar("T")
 
 
-class ThreadLease:
+class ThreadLease(AsyncBlock):
     """The asyncio version of another lease; its attributes are that one's."""
 
     def __init__(self, lease: Lease) -> None:
@@ -41,17 +42,6 @@ class ThreadLease:
     async def extend(self, seconds: float) -> None:
         """See `Lease.extend`."""
         await in_thread(lambda: self.inner.extend(seconds))
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        try:
-            await self.release()
-        except LockError as problem:
-            if error is None:
-                raise
-            error.add_note(f"and then {type(problem).__name__}: {problem}")
 
 
 class ThreadLock(AsyncLock):

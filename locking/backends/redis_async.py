@@ -11,7 +11,7 @@ import logging
 import sys
 import weakref
 from math import inf
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from locking.backends._driving import acquires_alone, drive_async, in_background
 from locking.backends.redis_core import RedisHandle, RedisLockSettings
@@ -19,7 +19,8 @@ from locking.backends.redis_lease import RedisLeaseState
 from locking.backends.redis_protocol import Script
 from locking.backends.redis_steps import Ask, Pop, Remote, Steps
 from locking.backends.redis_transport_async import async_transport_for
-from locking.base import AsyncLock, LockError
+from locking.base import AsyncLock
+from locking.leases import AsyncBlock
 from locking.renewal import MAX_SLEEP, Renewal
 
 T = TypeVar("T")
@@ -49,7 +50,7 @@ class AsyncRemote(Remote):
         self.transport.forget(wake_list)
 
 
-class AsyncRedisLease(RedisLeaseState):
+class AsyncRedisLease(RedisLeaseState, AsyncBlock):
     """A granted `AsyncRedisLock`; the asyncio version of `RedisLease`."""
 
     __slots__ = ("_ended", "_renewal")
@@ -123,17 +124,6 @@ class AsyncRedisLease(RedisLeaseState):
     def _acquirer_ended(self) -> bool:
         task = self.acquirer()
         return task is None or bool(task.done())
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        try:
-            await self.release()
-        except LockError as problem:
-            if error is None:
-                raise
-            error.add_note(f"and then {type(problem).__name__}: {problem}")
 
 
 class AsyncRedisLock(RedisHandle, AsyncLock):

@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
 
 import redis
 import redis.asyncio
@@ -37,10 +37,10 @@ from locking.base import (
     Hooks,
     Lease,
     LeaseState,
-    LockError,
     LockTimeout,
     time_limit,
 )
+from locking.leases import AsyncBlock
 
 __all__ = ["AsyncRedLock", "AsyncRedLockLease", "RedLock", "RedLockLease", "redlock_clients"]
 
@@ -106,7 +106,7 @@ class RedLock(WaitingLock):
         return self.servers.perform(self.servers.evicting(reason), self.clock)
 
 
-class AsyncRedLockLease(_State):
+class AsyncRedLockLease(_State, AsyncBlock):
     """A lease of an `AsyncRedLock`."""
 
     __slots__ = ()
@@ -127,17 +127,6 @@ class AsyncRedLockLease(_State):
         self._deadline = min(self._deadline, deadline)
         steps = self._servers.extending(self._value, seconds)
         self._note_extension(await self._servers.perform_async(steps), deadline)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        try:
-            await self.release()
-        except LockError as problem:
-            if error is None:
-                raise
-            error.add_note(f"and then {type(problem).__name__}: {problem}")
 
 
 class AsyncRedLock(AsyncLock):
