@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -22,9 +23,10 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(600), pytest.mark.django_db]
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("oscar")
     requirements = EXAMPLE / "requirements.txt"
+    uv = Path(sys.executable).with_name("uv")
     for command in (
-        ["uv", "venv", "-q", folder],
-        ["uv", "pip", "install", "-q", "--python", folder, "-r", requirements],
+        [uv, "venv", "-q", folder],
+        [uv, "pip", "install", "-q", "--python", folder, "-r", requirements],
     ):
         subprocess.run([str(each) for each in command], check=True)
     return folder / "bin" / "python"

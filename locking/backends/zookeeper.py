@@ -34,7 +34,7 @@ from kazoo.exceptions import (
 )
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.connection import ConnectionHandler
-from kazoo.protocol.states import Callback, KazooState
+from kazoo.protocol.states import Callback, KazooState, KeeperState
 
 from locking.backends._waiting import Deadline, WaitingLock
 from locking.base import Capabilities, Lease, LockTimeout, LockUnavailable, LockUnsupported
@@ -172,10 +172,13 @@ class ZooKeeperLock(WaitingLock):
                     self.owner_name.encode(),
                     ephemeral=True,
                     sequence=True,
-                    makepath=True,
                     include_data=True,
                 )
                 return path.rpartition("/")[2], stat.czxid
+            except NoNodeError:
+                # Not with kazoo's `makepath`: its last request of several would come after ours
+                # that looks for the node of a waiter who has given up.
+                self._ask(self.client.ensure_path_async, self.path)
             except DROPPED as error:
                 for node in self._queue():
                     if node.startswith(ticket):
@@ -227,9 +230,9 @@ class ZooKeeperLock(WaitingLock):
             self.client.handler.spawn(self._leave_later, ticket)
 
     def _leave_later(self, ticket: str) -> None:
-        # The node disappears with its session; if the session recovers, delete the node.
-        session = self.client.client_id
-        while session is not None and self.client.client_id == session:
+        # The node disappears with its session. If the session recovers, it may even be created
+        # then: kazoo keeps the request until it is connected again, and ours after it.
+        while self.client.client_state != KeeperState.CLOSED:
             try:
                 self._remove(ticket)
             except (LockUnavailable, KazooException):

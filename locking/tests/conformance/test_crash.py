@@ -109,6 +109,19 @@ def test_without_a_server_the_lock_is_unavailable_at_once(lock: Lock) -> None:
     assert time.monotonic() - began < 40
 
 
+def test_a_wish_that_no_server_heard_is_not_granted_later(
+    deployment: Deployment, lock: Lock, client: MakeClient
+) -> None:
+    lock.acquire(0).release()  # connected, so that the client goes on trying
+    deployment.down()
+    try:
+        with pytest.raises(LockUnavailable):
+            lock.acquire(timeout=60)
+    finally:
+        deployment.up()
+    when_up(client().call, "acquire", 10)
+
+
 @pytest.mark.timeout(300)
 def test_a_release_that_no_server_hears_can_be_repeated(
     deployment: Deployment, client: MakeClient
