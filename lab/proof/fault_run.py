@@ -10,11 +10,11 @@ from dataclasses import replace
 
 from lab.proof.ending import ending
 from lab.proof.plan import Plan
-from lab.proof.restock import Restocker
+from lab.proof.restock import DatabaseShelf
 from loadtest.faults import Chaos, Fault, Injected, Target, find
 from loadtest.faults.postgres_hosts import SETTLED
 from loadtest.roles import MAIN
-from loadtest.steps import RunFiles
+from loadtest.steps import Restocks, RunFiles
 from shop.catalogue.models import Sale
 
 LOOK = 0.5
@@ -36,7 +36,7 @@ class FaultRun:
     def __init__(self, plan: Plan, target: Target | None, files: RunFiles) -> None:
         self._plan, self._target, self._files = plan, target, files
         self._chaos: Chaos | None = None
-        self._restockers: list[Restocker] = []
+        self._restocks: list[Restocks] = []
         self.unsettled = ""
 
     @contextmanager
@@ -45,12 +45,11 @@ class FaultRun:
         plan = self._plan
         with ExitStack() as cleanup:
             for role, (units, most) in plan.restocks.items():
-                restocker = Restocker(
-                    sales[role], units, self._files.path, tells=plan.restock_tells, most=most
-                )
-                restocker.start()
-                cleanup.push(self._ending(restocker.stop, restocker.abandon))
-                self._restockers.append(restocker)
+                shelf = DatabaseShelf(sales[role], tells=plan.restock_tells)
+                restocks = Restocks(shelf, units, self._files.path, most=most)
+                restocks.start()
+                cleanup.push(self._ending(restocks.stop, restocks.abandon))
+                self._restocks.append(restocks)
             if plan.faults and self._target is not None:
                 target = replace(self._target, sale=sales[MAIN].pk)
                 target.write(self._files.path / "target.json")
@@ -87,14 +86,14 @@ class FaultRun:
     def look(self) -> Fault | None:
         """The fault of this moment; keeps the sales stocked while it needs a shop that sells."""
         fault = self._chaos.current if self._chaos else None
-        for restocker in self._restockers:
-            restocker.plenty = fault is not None and fault.wants_stock
+        for restocks in self._restocks:
+            restocks.plenty = fault is not None and fault.wants_stock
         return fault
 
     @property
     def restocked(self) -> int:
         """The number of restocks so far."""
-        return sum(each.times for each in self._restockers)
+        return sum(each.times for each in self._restocks)
 
     @property
     def injected(self) -> list[Injected]:

@@ -74,7 +74,7 @@ def rush_shop(
                     say(summary(played))
             if shrink:
                 result.smallest = _smallest(shop, result.rounds, folders, say)
-        except (CannotJudge, RunImpossible) as error:
+        except (CannotJudge, RunImpossible, OSError) as error:  # such as a folder in use
             result.reason = str(error)
     return result
 

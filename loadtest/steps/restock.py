@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 from loadtest.history import Recorder
 
@@ -14,63 +15,97 @@ EMPTY = 1.5
 # back, and with how much of its stock: who is refused then is refused on an old hint.
 REFILLS, REFILL = 2, 0.25
 
+LOOK = 0.5
+"""Seconds between two looks at the stock."""
+
+PLENTY_LOOK = 0.1
+"""Seconds between two looks while the sale must not run out."""
+
 
 def refills_of(mix: str, stock: int) -> tuple[int, int] | None:
     """The units and the number of restocks of a main sale that need not last; None: it has none."""
     return (max(1, round(stock * REFILL)), REFILLS) if mix == "all" else None
 
 
+class Shelf(Protocol):
+    """One item's stock, as a run reaches it; `add` may raise `errors` although it has added."""
+
+    sale: str
+    item: str
+    errors: tuple[type[Exception], ...]
+
+    def left(self) -> int | None:
+        """Return the units available; None if the shop does not say."""
+        ...
+
+    def add(self, units: int) -> None:
+        """Add units."""
+        ...
+
+    def close(self) -> None:
+        """Release what the thread that looked has opened."""
+        ...
+
+
 class Restocks:
-    """Adds units to an item that has been empty for a while; each time is an operation.
+    """Restocks an item that has been empty for a while, from a thread; each time is an operation.
+
+    Args:
+        shelf: what is restocked.
+        units: each time.
+        folder: for the history.
+        most: how often, at most.
 
     Attributes:
         times: restocks so far.
         path: of the history.
+        plenty: whether to restock at once, while a fault needs a shop that sells.
     """
 
-    def __init__(
-        self,
-        sale: str,
-        units: int,
-        folder: Path,
-        add: Callable[[], None],
-        errors: tuple[type[Exception], ...],
-        *,
-        most: int | None = None,
-    ) -> None:
-        """`add` adds the units and may raise `errors`, after which they may have been added.
-
-        `most` is how often this is done at most.
-        """
-        self.times = 0
-        self._name = f"restocks-{sale}"
-        self._sale, self._units, self._add, self._errors = sale, units, add, errors
+    def __init__(self, shelf: Shelf, units: int, folder: Path, *, most: int | None = None) -> None:
+        self.times, self.plenty = 0, False
+        self._shelf, self._units, self._most = shelf, units, most
+        self._name = f"restocks-{shelf.sale}"
         self._calls = 0
-        self._most = most
         self._empty_since: float | None = None
         self._recorder = Recorder(folder / f"{self._name}.jsonl")
         self.path = self._recorder.path
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
 
-    def look(self, item: str, available: int | None, *, at_once: bool = False) -> None:
-        """Restock if the item has been empty long enough, or is empty and it is to be `at_once`.
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
 
-        `available` is None if the shop does not say.
-        """
+    def stop(self) -> None:
+        """Wait for the last restock to finish, and close the history."""
+        self._end.set()
+        self._thread.join()
+        self._recorder.close()
+
+    def abandon(self) -> None:
+        """End without waiting: the shop is being removed."""
+        self._end.set()
+
+    def _run(self) -> None:
+        try:
+            while not self._end.wait(PLENTY_LOOK if self.plenty else LOOK):
+                self._look()
+        finally:
+            self._shelf.close()
+
+    def _look(self) -> None:
         now = time.monotonic()
-        if available != 0 or self._calls == self._most:
+        if self._shelf.left() != 0 or self._calls == self._most:
             self._empty_since = None
             return
         if self._empty_since is None:
             self._empty_since = now
-        if at_once or now - self._empty_since >= EMPTY:
-            self._restock(item)
+        if self.plenty or now - self._empty_since >= EMPTY:
+            self._restock()
             self._empty_since = None
 
-    def close(self) -> None:
-        """Close the history."""
-        self._recorder.close()
-
-    def _restock(self, item: str) -> None:
+    def _restock(self) -> None:
         self._calls += 1
         call = f"{self._name}#{self._calls}"
         self._recorder.invoke(
@@ -78,15 +113,15 @@ class Restocks:
             "restock",
             client=self._name,
             buyer=self._name,
-            sale=self._sale,
-            item=item,
+            sale=self._shelf.sale,
+            item=self._shelf.item,
             quantity=self._units,
         )
         status, code = 200, ""
         try:
-            self._add()
+            self._shelf.add(self._units)
             self.times += 1
-        except self._errors as error:
+        except self._shelf.errors as error:
             # The units may have been added: unknown, as for any other client.
             status, code = 0, f"{type(error).__name__}: {error}"
         self._recorder.complete(call, "restock", status=status, code=code)

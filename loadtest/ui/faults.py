@@ -1,15 +1,12 @@
-"""A fault run started from the page: the faults, and restocking to keep the shop selling."""
+"""The faults of a run that is started from the page."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 from loadtest.faults import FAULTS, Target, left_out
-from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
-from loadtest.steps import Restocks, RunFiles
 
 NONE, ALL = "none", "all"
 
@@ -29,53 +26,34 @@ def offered(target: str) -> list[str]:
     return [NONE, ALL, *(name for name in FAULTS if name not in lacking)]
 
 
-class FaultRun:
-    """Injects faults during one run, from a separate process, and restocks its sale.
+class Breaker:
+    """Injects faults during one run, from a separate process.
 
     Args:
         faults: their names.
         target: file that describes what they act on.
-        shop, sale, units: where to restock a sold-out item, and by how many units.
+        sale: what they may aim at.
         seed: repeats the draw of the faults.
-        files: of the run, for the fault log and the history of restocks.
+        log: of what was injected.
     """
 
-    def __init__(
-        self,
-        *,
-        faults: tuple[str, ...],
-        target: str,
-        shop: DemoShop,
-        sale: str,
-        units: int,
-        seed: int,
-        files: RunFiles,
-    ) -> None:
-        self._restocks = Restocks(
-            sale, units, files.path, lambda: shop.restock(sale, units), (ShopRefused,)
-        )
-        self.history = str(self._restocks.path)
-        self._breaker = subprocess.Popen(
+    def __init__(self, faults: tuple[str, ...], target: str, sale: str, seed: int, log: Path):
+        self._process = subprocess.Popen(
             [
                 *(sys.executable, "-m", "loadtest.ui.breaker", target, sale, str(seed)),
-                *(str(files.faults), *faults),
+                *(str(log), *faults),
             ],
             cwd=Path(__file__).resolve().parents[2],
             stdin=subprocess.PIPE,
         )
 
-    def look(self, figures: dict[str, Any]) -> None:
-        """Restock the item when it has been sold out for a while."""
-        self._restocks.look(str(figures["item"]), figures["available"])
-
     def stop(self) -> str:
         """Heal the last fault; return the error, empty on success."""
-        assert self._breaker.stdin is not None
-        self._restocks.close()
-        self._breaker.stdin.close()
+        assert self._process.stdin is not None
+        self._process.stdin.close()
         try:
-            code = self._breaker.wait(_HEALING)
+            code = self._process.wait(_HEALING)
         except subprocess.TimeoutExpired:
-            self._breaker.kill()
+            self._process.kill()
             return f"the last fault was not healed within {_HEALING} s"
         return f"the faults ended with an error ({code})" if code else ""

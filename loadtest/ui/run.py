@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from loadtest.steps import (
     opening_of,
     refills_of,
 )
-from loadtest.ui.faults import FaultRun
+from loadtest.ui.faults import Breaker
 from loadtest.ui.live import LiveJudge
 from loadtest.ui.plan import Plan
 from loadtest.ui.runs import RunFolder
@@ -49,7 +49,8 @@ class PageRun(Conductor):
         shop: its API.
         folder: of the run's files; None for a sale that is only shown.
         phase: the current step.
-        figures: of the sale, at the last look.
+        figures: of the sale, at the last look that was answered.
+        answers: whether the last look was answered.
         live: judges what is certain before the end; None for a sale that is only shown.
         before: counters of the shop's processes when the run began.
         verdict: None until there is one.
@@ -74,6 +75,7 @@ class PageRun(Conductor):
             self.files = folder
         self.figures: dict[str, Any] = figures or {}
         self.before: dict[str, float] = self.figures.get("counters", {})
+        self.answers = True
         self.verdict: dict[str, Any] | None = None
         self.reason = ""
         self.live = LiveJudge(folder, self._so_far) if folder is not None else None
@@ -81,7 +83,6 @@ class PageRun(Conductor):
         self._units = 0
         self._processes = 1
         self._histories: list[str] = []
-        self._fault_run: FaultRun | None = None
         self._restocks: Restocks | None = None
         self._mails_elsewhere = False
         self._terms: dict[str, Terms] = {}
@@ -152,28 +153,24 @@ class PageRun(Conductor):
 
     @contextmanager
     def faults(self) -> Iterator[None]:
-        """Inject the chosen faults until the load has ended, or only restock."""
-        if not self.chosen.faults or self.folder is None:
-            self._restocks = self._refills()
-            try:
-                yield
-            finally:
-                if self._restocks is not None:
-                    self._restocks.close()
-            return
-        self._fault_run = FaultRun(
-            faults=self.chosen.faults,
-            target=self.chosen.target,
-            shop=self.shop,
-            sale=self.chosen.sale,
-            units=self._units,
-            seed=self.chosen.seed,
-            files=self.folder,
-        )
-        try:
+        """Inject the chosen faults until the load has ended; restock what has to last."""
+        chosen = self.chosen
+        lasting = (self._units, None) if chosen.faults else refills_of(chosen.mix, self._units)
+        with ExitStack() as cleanup:
+            if lasting is not None and self.folder is not None and self.figures:
+                units, most = lasting
+                self._restocks = Restocks(_Shelf(self), units, self.folder.path, most=most)
+                self._restocks.start()
+                cleanup.callback(self._restocks.stop)
+            if chosen.faults and self.folder is not None:
+                breaker = Breaker(
+                    *(chosen.faults, chosen.target, chosen.sale, chosen.seed, self.folder.faults)
+                )
+                cleanup.callback(self._heal, breaker)
             yield
-        finally:
-            self.reason = self.reason or self._fault_run.stop()
+
+    def _heal(self, breaker: Breaker) -> None:
+        self.reason = breaker.stop() or self.reason
 
     def watch(self) -> None:
         """Watch the shop, and judge what is certain already, until the load has ended."""
@@ -182,8 +179,7 @@ class PageRun(Conductor):
         with live.following() if live else nullcontext():
             while self.phase == RUNNING:
                 began = time.monotonic()
-                if self._look() and self.phase == RUNNING:
-                    self._restock()
+                self._look()
                 self._load_ended.wait(max(LOOK, time.monotonic() - began))
 
     def repeats(self) -> tuple[tuple[str, int], int]:
@@ -218,8 +214,6 @@ class PageRun(Conductor):
             )
         if self.folder.again.exists():
             here.append(str(self.folder.again))
-        if self._fault_run is not None:
-            here.append(self._fault_run.history)
         if self._restocks is not None:
             here.append(str(self._restocks.path))
         self.phase = JUDGING_NOW
@@ -238,7 +232,9 @@ class PageRun(Conductor):
         """Read the figures once; return whether the shop answered."""
         try:
             self.figures = self.shop.figures(self.chosen.sale)
+            self.answers = True
         except ShopRefused:
+            self.answers = False
             return False
         if self.phase == RUNNING and self.folder is not None:
             self.folder.look(self.figures, time.monotonic_ns())
@@ -252,24 +248,6 @@ class PageRun(Conductor):
         described = self.chosen.describe(self._units, mails=True)
         here = [path for path in self._recorded() if Path(path).exists()]
         return Asked(here, list(described["not_judged"]), bool(self.chosen.faults))
-
-    def _refills(self) -> Restocks | None:
-        """The restocks of a sale that need not last."""
-        refills = refills_of(self.chosen.mix, self._units)
-        if refills is None or self.folder is None:
-            return None
-        (units, most), sale = refills, self.chosen.sale
-        return Restocks(
-            *(sale, units, self.folder.path, lambda: self.shop.restock(sale, units)),
-            (ShopRefused,),
-            most=most,
-        )
-
-    def _restock(self) -> None:
-        if self._fault_run is not None:
-            self._fault_run.look(self.figures)
-        elif self._restocks is not None:
-            self._restocks.look(str(self.figures["item"]), self.figures["available"])
 
     def books(self, since: float) -> Books | None:
         """Look at the sale's figures and what is pending."""
@@ -305,3 +283,23 @@ class PageRun(Conductor):
             "verdict": "unknown",
             "reason": f"the judge did not finish: {problem[0]}",
         }
+
+
+class _Shelf:
+    """The sale's item, by the figures that the run looks at."""
+
+    errors: tuple[type[Exception], ...] = (ShopRefused,)
+
+    def __init__(self, run: PageRun) -> None:
+        self._run, self.sale, self.item = run, run.chosen.sale, str(run.figures["item"])
+
+    def left(self) -> int | None:
+        """Return the units available; None while the shop does not answer."""
+        return int(self._run.figures["available"]) if self._run.answers else None
+
+    def add(self, units: int) -> None:
+        """Add units."""
+        self._run.shop.restock(self.sale, units)
+
+    def close(self) -> None:
+        """Nothing is open."""

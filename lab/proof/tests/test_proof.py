@@ -10,13 +10,14 @@ from django.db import transaction
 from inventory.models import Item
 from lab.models import UnenforcedItem
 from lab.proof import controls
-from lab.proof.restock import Restocker
+from lab.proof.restock import DatabaseShelf
 from lab.proof.run_statistics import run_statistics
 from lab.proof.sabotage import SABOTAGE
 from lab.proof.tally import Tally
 from loadtest.faults import FAULTS, Injected
 from loadtest.history import Recorder, operations
 from loadtest.scenarios import MIXES
+from loadtest.steps import Restocks
 from shop.catalogue.models import Sale
 from shop.tests.processes import wait_for
 
@@ -81,12 +82,12 @@ def test_an_empty_shelf_is_filled_and_the_history_tells(sale: Sale, tmp_path: Pa
     with transaction.atomic():
         Item.objects.filter(pk=sale.item_id).update(available=0)
         UnenforcedItem.add(sale.item_id)
-    restocker = Restocker(sale, 5, tmp_path)
-    restocker.start()
-    wait_for(lambda: restocker.times == 1)
-    restocker.stop()
+    restocks = Restocks(DatabaseShelf(sale), 5, tmp_path)
+    restocks.start()
+    wait_for(lambda: restocks.times == 1)
+    restocks.stop()
     assert Item.objects.get(pk=sale.item_id).available == 5
-    [told] = operations(restocker.path)
+    [told] = operations(restocks.path)
     assert (told.op, told.outcome, told.quantity) == ("restock", "ok", 5)
     assert told.item == str(sale.item_id)
 

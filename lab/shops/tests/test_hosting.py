@@ -17,7 +17,7 @@ from lab import environment
 from lab.shops import hosting
 from loadtest.shops.setup import Setup
 
-REAL = {"oscar": 1, "pretix": 0, "vendure": 1}
+REAL = {"evershop": 1, "medusa": 1, "oscar": 1, "pretix": 0, "vendure": 1}
 """Exit codes of the shops that need packages of their own."""
 
 

@@ -21,6 +21,9 @@ NAMES = sorted(path.parent.name for path in FOLDER.glob("*/adapter.py"))
 DEAD = "http://127.0.0.1:9"
 NO_QUOTA = 'There is not enough quota available on quota "Ticket" to perform the operation.'
 
+NO_STOCK = "Not enough stock available"
+NOT_VALID = "Order validation failed: Cart has errors"
+
 
 def adapter(name: str) -> Any:
     return import_module(f"loadtest.shops.{name}.adapter").Adapter(DEAD)
@@ -52,6 +55,12 @@ def payment(**said: str) -> Response:
         ("vendure", payment(code="K1", state="PaymentSettled"), Sold("K1")),
         ("vendure", payment(message="too few"), Refused("too few")),
         ("vendure", Response(500, {}, b"{}"), Unknown("500 b'{}'")),
+        ("medusa", answer(200, {"type": "order", "order": {"id": "o1"}}), Sold("o1")),
+        ("medusa", answer(400, {"message": f"{NO_STOCK} for item i"}), Refused(NO_STOCK)),
+        ("medusa", answer(409, {}), Unknown("409 b'{}'")),
+        ("evershop", answer(200, {"data": {"order_id": 7}}), Sold("7")),
+        ("evershop", answer(500, {"error": {"message": NOT_VALID}}), Refused(NOT_VALID)),
+        ("evershop", answer(500, {}), Unknown("500 b'{}'")),
     ],
 )
 def test_an_answer_is_sold_refused_or_unknown(name: str, response: Response, outcome: Outcome):
@@ -68,6 +77,18 @@ def test_a_buyer_whom_vendure_stops_before_the_payment_is_declined():
     refusal = answer(200, {"data": {"last": {"__typename": "OrderStateTransitionError"}}})
     with pytest.raises(Declined, match="OrderStateTransitionError"):
         adapter("vendure").prepare("1", "token", lambda _: refusal)
+
+
+@pytest.mark.parametrize(
+    ("name", "refusal"),
+    [
+        ("medusa", answer(400, {"message": "no cart"})),
+        ("evershop", answer(400, {"error": {"message": "no cart"}})),
+    ],
+)
+def test_a_buyer_whose_step_is_not_taken_is_declined(name: str, refusal: Response):
+    with pytest.raises(Declined, match="no cart"):
+        adapter(name).prepare("1", "cart", lambda _: refusal)
 
 
 def test_an_owner_call_without_an_answer_names_the_address():

@@ -1,0 +1,1 @@
+"""EverShop, as a shop to be judged."""

@@ -1,0 +1,1 @@
+"""Medusa, as a shop to be judged."""
