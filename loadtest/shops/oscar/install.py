@@ -3,6 +3,7 @@
 from loadtest.shops.setup import Setup
 
 GUNICORN = ("{bin}/gunicorn", "--no-control-socket", "-b", "127.0.0.1:{port}", "-w", "{workers}")
+GUARD = "{repository}/examples/oscar:{repository}"
 
 SETUP = Setup(
     python=(
@@ -10,9 +11,10 @@ SETUP = Setup(
         "django-oscar-api==3.3.0",
         "gunicorn==27.0.1",
         "psycopg[binary]==3.3.9",
+        "redis==8.1.0",  # for the row that guards the stock
     ),
     steps=(
-        ("{python}", "manage.py", "migrate", "-v0"),
+        ("env", "GUARDED=1", f"PYTHONPATH={GUARD}", "{python}", "manage.py", "migrate", "-v0"),
         ("{python}", "manage.py", "shell", "-v0", "-c", "import seed"),
     ),
     serve={"web": (*GUNICORN, "--timeout", "60", "wsgi")},
@@ -23,6 +25,8 @@ SETUP = Setup(
         "DB_PASSWORD": "{db_password}",
         "DB_HOST": "{db_host}",
         "DB_PORT": "{db_port}",
+        "REDIS_URL": "{redis}",
         "SECRET_KEY": "{secret}",
     },
+    rows={"guarded": {"GUARDED": "1", "PYTHONPATH": GUARD}},
 )

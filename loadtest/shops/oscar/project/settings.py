@@ -111,3 +111,16 @@ OSCAR_INITIAL_ORDER_STATUS = "Pending"
 OSCAR_INITIAL_LINE_STATUS = "Pending"
 OSCAR_ALLOW_ANON_CHECKOUT = True  # the buyers have no accounts
 OSCARAPI_BLOCK_ADMIN_API_ACCESS = False  # the sale is opened over it
+
+if os.environ.get("GUARDED"):  # by examples/oscar: forks of two apps, and `inventory`
+    FORKS = {
+        "oscar.apps.order.apps.OrderConfig": "forks.order.apps.OrderConfig",
+        "oscar.apps.partner.apps.PartnerConfig": "forks.partner.apps.PartnerConfig",
+    }
+    INSTALLED_APPS = [*(FORKS.get(app, app) for app in INSTALLED_APPS), "inventory", "guarded"]
+    MIGRATION_MODULES = {
+        "order": "oscar.apps.order.migrations",
+        "partner": "oscar.apps.partner.migrations",
+    }
+    DATABASES["default"] |= {"ENGINE": "inventory.postgresql", "OPTIONS": {"commit_within": 5}}
+    REDIS_URL = os.environ["REDIS_URL"]
