@@ -23,7 +23,7 @@ from shop.payments.provider import PaymentUnknown
 
 def repair() -> Iterator[str]:
     """Repair; yield one sentence per action."""
-    yield f"released {orders.expire()} reservations past their deadline"
+    yield f"expired {orders.expire()} orders past their deadline"
     yield from _ask_about_pending()
     yield from _ask_about_disputed()
     yield from _wake()

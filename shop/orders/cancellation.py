@@ -93,7 +93,7 @@ def expire(seconds: float = math.inf) -> int:
         seconds: start no further transaction after this long.
 
     Returns:
-        The number of expired reservations.
+        The number of expired orders.
     """
     total = 0
     end = time.monotonic() + seconds

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from shop.specification.order import AWAITING, Order
+from shop.specification.sale import Sale
 from shop.specification.shop import Shop
 
 DECIMALS = {"CNY": 2, "EUR": 2, "JPY": 0, "KWD": 3}
@@ -26,25 +27,32 @@ def mail_figures(order: Order) -> list[str]:
     return [figure(amount, order.currency) for amount in amounts]
 
 
-def waiting(shop: Shop, since: int, what: str) -> int:
-    """Count the payments or the refunds that have no answer since that second."""
-    found = [each for order in shop.orders for each in getattr(order, what)]
-    return sum(each.state == "pending" and each.begun <= since for each in found)
+def waiting(shop: Shop, what: str, sale: Sale | None = None) -> list[int]:
+    """Return since when each payment or refund has had no answer; perhaps of a sale's orders."""
+    orders = [o for o in shop.orders if sale in (None, *(line.sale for line in o.lines))]
+    found = [each for order in orders for each in getattr(order, what)]
+    return [each.begun for each in found if each.state == "pending"]
 
 
-def held(shop: Shop, since: int) -> int:
-    """Count the lines that are held although their deadline passed at that second."""
-    late = [o for o in shop.orders if o.status == AWAITING and o.pay_before <= since]
-    return sum(line.kept > 0 for order in late for line in order.lines)
+def held(shop: Shop, sale: Sale | None = None) -> list[int]:
+    """Return the deadlines that have passed of all lines that are held; perhaps of a sale."""
+    late = [o for o in shop.orders if o.status == AWAITING and o.pay_before <= shop.now]
+    lines = [(o, line) for o in late for line in o.lines if line.kept and sale in (None, line.sale)]
+    return [order.pay_before for order, _ in lines]
 
 
-def overdue(shop: Shop) -> Iterator[str]:
-    """Say what the audit reports as overdue, besides messages."""
-    failed = sum(each.state == "failed" for order in shop.orders for each in order.refunds)
-    counts = {
-        "reservations are held past their deadline": held(shop, shop.now - HOLDS),
-        "payments have been pending for too long": waiting(shop, shop.now - MONEY, "payments"),
-        "refunds have been pending for too long": waiting(shop, shop.now - MONEY, "refunds"),
-        "refunds were refused by the provider": failed,
+def overdue(shop: Shop, sale: Sale | None = None) -> Iterator[str]:
+    """Say what the audit, perhaps of one sale, reports as overdue, besides messages."""
+    orders = [o for o in shop.orders if sale in (None, *(line.sale for line in o.lines))]
+    found = {
+        "reservations are held past their deadline": (held(shop, sale), HOLDS),
+        "payments have been pending for too long": (waiting(shop, "payments", sale), MONEY),
+        "refunds have been pending for too long": (waiting(shop, "refunds", sale), MONEY),
+        "refunds were refused by the provider": (
+            [r.begun for order in orders for r in order.refunds if r.state == "failed"],
+            0,
+        ),
     }
-    yield from (f"{count} {sentence}" for sentence, count in counts.items() if count)
+    for sentence, (times, most) in found.items():
+        if count := sum(since <= shop.now - most for since in times):
+            yield f"{count} {sentence}"

@@ -153,7 +153,7 @@ def test_what_is_late_is_said_and_repaired(monkeypatch):
     ]
     done = list(repair())
     assert done[:3] == [
-        "released 1 reservations past their deadline",
+        "expired 1 orders past their deadline",
         "asked the provider about 1 payments and refunds; 0 are still pending",
         "made 1 messages due that were put off or dead",
     ]

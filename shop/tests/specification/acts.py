@@ -86,6 +86,7 @@ class Acts(RuleBasedStateMachine):
         self.steps: list[tuple[str, dict[str, Any]]] = []
         self.sentences: list[str] = []
         self.over = True  # until it begins
+        self.sent: list[str] = []  # mails that went out before a crash
         self.again = False
 
     def begin(self, world: World, sales: list[Sale]) -> None:
@@ -144,8 +145,10 @@ class Acts(RuleBasedStateMachine):
                 for name, arguments in steps:
                     getattr(self, name)(**arguments)
                 then()
-            except TooLate:
-                continue
+            except Exception as error:
+                if isinstance(error, TooLate) or self.world.is_behind():
+                    continue
+                raise
             self.again = False
             return
         raise TooLate("the machine is too busy to tell a story")
@@ -158,6 +161,7 @@ class Acts(RuleBasedStateMachine):
             "a purchase": lambda: any(self.keys.values()),
             "a tab": lambda: any(person.tabs for person in self.world.people.values()),
             "work": self.working,
+            "a decided payment": self.decided,
             "a due mail": lambda: self.world.mails,
             "news": lambda: self.news,
             "a failed refund": lambda: self.refunds("failed"),
@@ -185,6 +189,11 @@ class Acts(RuleBasedStateMachine):
             found += [(order, each) for each in order.payments if each.there == "working"]
             found += [(order, each) for each in order.refunds if each.there == "working"]
         return found
+
+    def decided(self) -> list[tuple[Order, Payment]]:
+        """Return the payments that the provider has taken or refused after it worked on them."""
+        found = [(order, each) for order in self.model.orders for each in order.payments]
+        return [(o, p) for o, p in found if p.there in ("captured", "failed", "cancelled")]
 
     def refunds(self, state: str) -> list[tuple[Order, Refund]]:
         """Return the refunds in a state."""

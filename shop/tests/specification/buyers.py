@@ -11,7 +11,7 @@ from shop.specification.order import Part
 from shop.specification.sale import Refused, Sale
 from shop.tests.specification import shown
 from shop.tests.specification.acts import NUMBER, PEOPLE, SOME, Acts, act
-from shop.tests.specification.page import forms
+from shop.tests.specification.page import Form, forms
 from shop.tests.specification.world import Crash, Person, Tab, key_of
 
 CALLS = {"payment": "pays", "cancel": "cancels", "refund": "returns"}
@@ -141,6 +141,55 @@ class BuyersActs(Acts):
         person = self.world.people[who]
         self.doors.look_by_api(person, self.order(order))
         self.doors.look_at_sale(person, self.sales[order % 3])
+
+    @act(1, needs="an order", looks=True, order=NUMBER, sale=NUMBER, visitor=st.booleans())
+    def others_look(self, order: int, sale: int, visitor: bool) -> None:
+        """Let a visitor look around, or another buyer look at an order: it is not theirs."""
+        chosen, world = self.order(order), self.world
+        self.doors.visit_in_vain(
+            world.visitor if visitor else self.person(chosen, stranger=True), chosen
+        )
+        if visitor:
+            shown.check_home(world.visitor, world)
+            shown.check_sale_page(world.visitor, self.sales[sale % 3], world)
+            shown.check_cart(world.visitor, world)
+
+    @act(1, looks=True, who=PEOPLE, chinese=st.booleans())
+    def reads(self, who: str, chinese: bool) -> str:
+        """Choose a language, for all that follows."""
+        self.world.people[who].read_in(chinese=chinese)
+        return f"{who} reads {'Chinese' if chinese else 'English'}"
+
+    @act(
+        3,
+        who=PEOPLE,
+        units=st.tuples(st.integers(0, 2), SOME, st.integers(0, 1)),
+        times=st.sampled_from([1, 1, 2]),
+    )
+    def fills_the_cart_and_checks_out(
+        self, who: str, units: tuple[int, int, int], times: int
+    ) -> str:
+        """Put sales into the cart by their pages, set the units on its page, and buy it."""
+        person, world = self.world.people[who], self.world
+        said = []
+        for sale, wanted in zip(self.sales, units, strict=True):
+            found = self._form(
+                person, f"/sales/{world.rows[sale].pk}/", f"/cart/{world.rows[sale].pk}/"
+            )
+            if wanted and found is not None:
+                self.doors.send(person, person.tabs[-1], found, None)
+                found = self._form(person, "/cart/", found.action)
+                if found is not None:
+                    said.append(self.doors.send(person, person.tabs[-1], found, wanted))
+        checkout = self._form(person, "/cart/", "/cart/")
+        for _ in range(times):
+            if checkout:
+                self.doors.send(person, person.tabs[-1], checkout, None)
+        return f"{who} puts {', '.join(said)} and checks out {times} times"
+
+    def _form(self, person: Person, where: str, action: str) -> Form | None:
+        found = [form for form in forms(person.visit(where), where) if form.action == action]
+        return found[0] if found else None
 
     # --- the pages --------------------------------------------------------------------------
 

@@ -6,10 +6,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from shop.refusals import PROBLEMS
 from shop.specification.order import Order, Part
 from shop.specification.sale import Refused, Sale
-from shop.tests.specification import shown
+from shop.tests.specification import shown, words
 from shop.tests.specification.page import Form, forms, read
 from shop.tests.specification.world import Crash, Person, Tab, World, key_of, status_of
 
@@ -34,11 +33,16 @@ class Doors:
 
     # --- the API ----------------------------------------------------------------------------
 
-    def refused(self, expected: Refused, said: Any, status: int, *, cart: bool) -> None:
+    def refused(self, expected: Refused, answer: Any, *, cart: bool) -> None:
         """Compare a refusal of the API."""
+        said, status = answer.json(), answer.status_code
         code = said.get("code", f"none: it was answered {status}")
         assert code in {expected.code, expected.or_else} - {""}, (code, expected.code)
-        assert status == status_of(code)
+        assert status == said["status"] == status_of(code)
+        assert ("Retry-After" in answer.headers) == (status in (429, 503))
+        assert answer.headers["Content-Type"] == "application/problem+json"
+        if code in words.REFUSED and code not in ("idempotency_key_reused", "outcome_unknown"):
+            assert said["title"] == words.REFUSED[code]
         about = expected.about if cart else None
         assert said.get("sale") == (about and self.world.rows[about].pk)
         if code == expected.code:
@@ -61,13 +65,13 @@ class Doors:
         if not cart:
             path, body = f"sales/{lines[0]['sale']}/orders", {"quantity": lines[0]["quantity"]}
         try:
-            answer = person.api.call("POST", path, body, idempotency_key=key_of(key))
+            answer = person.buyer.call("POST", path, body, idempotency_key=key_of(key))
         except Crash:
             return self._after_a_crash(person, key, wanted, cart=cart)
         said = asked(lambda: self.model.buy(person.name, key_of(key), wanted, cart=cart))
         said = expected or said
         if isinstance(said, Refused):
-            return self.refused(said, answer.json(), answer.status_code, cart=cart)
+            return self.refused(said, answer, cart=cart)
         order, replayed = said
         assert answer.status_code == (200 if replayed else 201), answer.content
         self.world.learn(order, answer.json()["id"])
@@ -80,7 +84,7 @@ class Doors:
         from shop.orders.models import Order as Row
 
         known = [self.world.orders[order] for order in self.model.of(person.name)]
-        new = Row.objects.filter(buyer=person.api.user).exclude(pk__in=known)
+        new = Row.objects.filter(buyer=person.buyer.user).exclude(pk__in=known)
         if (row := new.first()) is not None:
             order, _ = self.model.buy(person.name, key_of(key), wanted, cart=cart)
             self.world.learn(order, row.pk)
@@ -98,7 +102,7 @@ class Doors:
 
     def look_by_api(self, person: Person, order: Order) -> None:
         """Look at an order by a call; another's is not found."""
-        answer = person.api.get(f"orders/{self.world.orders[order]}")
+        answer = person.buyer.get(f"orders/{self.world.orders[order]}")
         if order.buyer != person.name:
             assert answer.json()["code"] == "not_found"
         else:
@@ -107,7 +111,7 @@ class Doors:
     def look_at_sale(self, person: Person, sale: Sale) -> None:
         """Look at a sale by a call."""
         row, now = self.world.rows[sale], self.model.now
-        said = person.api.get(f"sales/{row.pk}").json()
+        said = person.buyer.get(f"sales/{row.pk}").json()
         times = [self.world.second(said.pop(f"{n}_at")) for n in ("starts", "ends")]
         assert times == [sale.opens, sale.closes]
         assert self.world.second(said.pop("server_time")) == now
@@ -132,13 +136,13 @@ class Doors:
             sent["idempotency_key"] = str(part.key)
         path = f"orders/{self.world.orders[order]}/{what}"
         try:
-            answer = person.api.call("POST", path, body, **sent)
+            answer = person.buyer.call("POST", path, body, **sent)
         except Crash:
             asked(lambda: self._change(person, order, what, part))
             return
         expected = asked(lambda: self._change(person, order, what, part))
         if isinstance(expected, Refused):
-            self.refused(expected, answer.json(), answer.status_code, cart=False)
+            self.refused(expected, answer, cart=False)
         else:
             assert answer.status_code == 200, answer.content
             self.same_document(order, answer.json())
@@ -185,6 +189,24 @@ class Doors:
         for form in found:
             assert person.browser.post(form.action, form.values).status_code == status
 
+    def visit_in_vain(self, person: Person, order: Order) -> None:
+        """Look at another's order and send its forms: a visitor is to sign in, others find none."""
+        where = f"/orders/{self.world.orders[order]}/"
+        answers = [person.browser.get(where)]
+        token = person.browser.cookies["csrftoken"].value if self._has_token(person) else ""
+        for what in CHANGES:
+            sent = {"csrfmiddlewaretoken": token}
+            answers.append(person.browser.post(f"{where}{what}/", sent))
+        for answer in answers:
+            if person.visits_only:
+                assert answer.headers["Location"].startswith("/sign-in/?next="), answer.status_code
+            else:
+                assert answer.status_code == 404, answer.status_code
+
+    def _has_token(self, person: Person) -> bool:
+        person.visit("/")
+        return "csrftoken" in person.browser.cookies
+
     def _sale(self, number: int) -> Sale:
         [sale] = [sale for sale, row in self.world.rows.items() if row.pk == number]
         return sale
@@ -193,7 +215,7 @@ class Doors:
         sale, units, key = self._sale(number), int(values["quantity"]), values["key"]
         expected = asked(lambda: self.model.buy(person.name, key, {sale: units}))
         if isinstance(expected, Refused):
-            again = self._refused_page(answer, expected)
+            again = self._refused_page(person, answer, expected)
             [kept, *_] = forms(again, "")
             reused = expected.code == "idempotency_key_reused"
             assert (kept.values["key"] == key) != reused
@@ -203,15 +225,17 @@ class Doors:
             self._led_to_order(answer, expected[0])
         return f"{units} of {sale.name}"
 
-    def _refused_page(self, answer: Any, expected: Refused) -> Any:
+    def _refused_page(self, person: Person, answer: Any, expected: Refused) -> Any:
         page = read(answer.content.decode())
         codes = [code for code in (expected.code, expected.or_else) if code]
         assert answer.status_code in {status_of(code) for code in codes}, answer.status_code
-        notice = page.one("p", css="notice").text
+        texts = [words.REFUSED[code] for code in codes]
         if expected.figures.get("may_come_back"):
-            assert "Some orders are still unpaid" in notice
-        elif expected.code != "idempotency_key_reused":
-            assert any(notice.startswith(str(PROBLEMS[code].title)) for code in codes), notice
+            texts = [words.MAY_COME_BACK]
+        notice = page.one("p", css="notice").text
+        assert any(notice.startswith(person.says(text)) for text in texts), notice
+        if expected.about and (named := page.one("p", css="notice").all("strong")):
+            assert [n.text for n in named] in ([], [person.says(expected.about.name)])
         return page
 
     def _led_to_order(self, answer: Any, order: Order) -> None:
@@ -228,21 +252,20 @@ class Doors:
         return f"{units} of {sale.name} into the cart"
 
     def _notice(self, person: Person, page: Any, expected: object) -> None:
-        notices = [p.text for p in page.all("p", css="error")]
-        if not isinstance(expected, Refused):
-            assert notices == []
-        elif expected.code == "outcome_unknown":
-            assert "has not answered yet" in notices[0]
-        else:
+        codes = []
+        if isinstance(expected, Refused):
             codes = [code for code in (expected.code, expected.or_else) if code]
-            [notice] = notices
-            if codes != ["idempotency_key_reused"]:
-                assert notice in [str(PROBLEMS[code].title) for code in codes]
+        notices = [p.text for p in page.all("p", css="error")]
+        assert len(notices) == bool(codes), notices
+        for notice in notices:
+            assert notice in [person.says(words.REFUSED[code]) for code in codes]
 
     def _checked_out(self, person: Person, answer: Any, values: dict[str, str]) -> str:
         expected = asked(lambda: self.model.check_out(person.name, values["key"]))
         if isinstance(expected, Refused):
-            page = self._refused_page(answer, expected)
+            page = self._refused_page(person, answer, expected)
+            kept = [form.values["key"] for form in forms(page, "") if "key" in form.values]
+            assert (kept == [values["key"]]) != (expected.code == "idempotency_key_reused")
             refused = [tr.attributes["data-line"] for tr in page.all("tr", css="refused")]
             about = expected.about
             assert refused == ([str(self.world.rows[about].pk)] if about else [])
@@ -251,6 +274,7 @@ class Doors:
             assert answer.headers["Location"] == "/cart/"
         else:
             self._led_to_order(answer, expected)
+            shown.check_cart(person, self.world)
         return "the cart"
 
     def _changed(

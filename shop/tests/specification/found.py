@@ -53,7 +53,7 @@ FOUND: dict[str, Steps] = {
         ("time_passes", {"towards": 2, "edge": 0}),
         ("the_operator_looks", {"order": 0}),
         ("the_shop_follows_up", {"times": 1}),
-        ("mails_are_given_up", {}),
+        ("mails_are_given_up", {"by": "an operator"}),
         ("time_passes", {"towards": 2, "edge": 0}),
         ("the_operator_looks", {"order": 0}),
     ],

@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
+import re
+from collections import Counter
+from contextlib import redirect_stdout, suppress
 from io import StringIO
 from typing import Any
 
 from django.core.management import call_command
-from django.test import Client
+from django.db import connection
 from django.urls import reverse
 
-from shop.accounts.models import User
 from shop.payments.models import Refund as RefundRow
 from shop.specification.money import Refund
 from shop.specification.order import FULFILLED, PAID, Order
 from shop.specification.sale import Sale
-from shop.specification.told import figure
+from shop.specification.told import figure, overdue
 from shop.tests.specification.doors import asked
 from shop.tests.specification.page import Node, forms, read, rows
 from shop.tests.specification.world import World
+
+REASONS = {
+    "returned": "the buyer returned it",
+    "too_late": "paid after the order had ended",
+    "too_much": "more was paid than was still ordered",
+}
+SILENT = "payments against the provider's ledger: ledger"
+FIELDS = {"restock_cancelled": "resells_cancelled", "restock_returned": "resells_returned"}
 
 
 class Operator:
@@ -27,8 +36,8 @@ class Operator:
 
     def __init__(self, world: World) -> None:
         self.world, self.model = world, world.model
-        self.browser = Client()
-        self.browser.force_login(User.objects.create_superuser("operator", password="!"))
+        self.browser = world.staff
+        self.log: list[str] = []  # what the admin must have noted of acts
 
     def page(self, name: str, *arguments: Any) -> Node:
         """Open a page of the admin."""
@@ -55,6 +64,7 @@ class Operator:
         changed = int(sale.paused != paused)
         said = self.does("shop_sale", "pause" if paused else "resume", self.world.rows[sale].pk)
         assert said == f"{changed} sales are {'paused' if paused else 'resumed'}."
+        self.log += ["Paused." if paused else "Resumed."] * changed
         sale.paused = paused
 
     def hand_over(self, order: Order) -> None:
@@ -64,12 +74,16 @@ class Operator:
         done = before in (PAID, FULFILLED)
         said = self.does("shop_order", "fulfil", pk)
         assert said == f"Order {pk} is {'handed over' if done else before}."
+        self.log += ["Handed over."] * done
 
     def retry(self, order: Order, refund: Refund) -> None:
         """Ask again for a refund that the provider refused."""
         row = self.refunds()[order.refunds.index(refund), self.world.orders[order]]
         asked(lambda: self.model.retry(order, refund))
-        assert self.does("shop_refund", "retry", row.pk) == f"Refund {row.pk} is {refund.state}."
+        others = [each.pk for each in self.refunds().values() if each.state != "failed"]
+        said = self.does("shop_refund", "retry", row.pk, *others)
+        assert said == f"Refund {row.pk} is {refund.state}."
+        self.log.append("Requested again.")
 
     def restock(self, sale: Sale, units: int, *, twice: bool) -> None:
         """Add units by the form, perhaps by sending it twice."""
@@ -81,7 +95,9 @@ class Operator:
         ]
         values = {**form.values, "units": str(units)}
         sale.restock(units)
-        assert self.sends(where, values) == f"Added {units} units: {sale.available} are available."
+        added = f"Added {units} units: {sale.available} are available."
+        assert self.sends(where, values) == added
+        self.log.append(added)
         if twice:
             assert self.sends(where, values).startswith("Nothing was added")
 
@@ -94,21 +110,20 @@ class Operator:
         assert form.values["price"] == figure(sale.price, sale.currency, grouped=False)
         values = dict(form.values)
         for name, value in change.items():
-            setattr(
-                sale,
-                {
-                    "restock_cancelled": "resells_cancelled",
-                    "restock_returned": "resells_returned",
-                }.get(name, name),
-                value,
-            )
+            setattr(sale, FIELDS.get(name, name), value)
             if isinstance(value, bool):
                 values.pop(name, None)
                 values |= {name: "on"} if value else {}
             elif name == "price":
                 values[name] = figure(value, sale.currency, grouped=False)
-            else:
+            elif name == "hold":
                 values[name] = f"00:{value // 60:02}:{value % 60:02}"
+            elif name == "limit":
+                values[name] = str(value)
+            else:
+                when = self.world.at(value).replace(microsecond=0)
+                values |= {"ends_at_0": f"{when:%Y-%m-%d}", "ends_at_1": f"{when:%H:%M:%S}"}
+                sale.closes = self.world.second(when)
         assert "was changed successfully" in self.sends(where, values)
 
     # --- what the admin shows ---------------------------------------------------------------
@@ -125,39 +140,79 @@ class Operator:
         """Compare the lists of sales, stock, orders and refunds."""
         now = self.model.now
         newest = list(reversed(self.world.rows.items()))
-        assert [
-            (row["product"], row["status"], row["stock"], row["sold_at"], row["limit"])
-            for row in rows(self.page("shop_sale_changelist"))
-        ] == [
+        shown = ("product", "status", "stock", "sold_at", "limit", "window")
+        assert self._listed("shop_sale", *shown) == [
             (
                 sale.name,
                 sale.status(now),
                 f"{sale.available} of {sale.total}",
                 self._plain(sale.price, sale.currency),
                 str(sale.limit),
+                self._window(sale),
             )
             for sale, _ in newest
         ]
-        assert [
-            (row["name"], row["available"], row["reserved"], row["total"])
-            for row in rows(self.page("inventory_item_changelist"))
-        ] == [
-            (s.name, str(s.available), str(s.total - s.available), str(s.total)) for s, _ in newest
+        items = ("name", "available", "reserved", "total", "balanced")
+        assert self._listed("inventory_item", *items) == [
+            (s.name, str(s.available), str(s.total - s.available), str(s.total), "True")
+            for s, _ in newest
         ]
+        assert sorted(self._listed("shop_product", "name", "listed_at")) == [
+            (
+                sale.name,
+                self._plain(sale.list_price, sale.currency if sale.name == "Gamma" else "CNY"),
+            )
+            for sale in self.model.sales
+            if sale.name != "Phone"
+        ] + [("Phone", "1999.00 CNY")]
+        noted = [text for (text,) in self._listed("admin_logentry", "change_message")]
+        # A form's own changes are noted as JSON.
+        assert [text for text in noted if not text.startswith("[")] == self.log[::-1]
         if self.model.orders:
             self._check_orders()
         if found := self.refunds():
-            listed = rows(self.page("shop_refund_changelist"))
             wanted = []
             for (place, pk), row in found.items():
                 [order] = [each for each, number in self.world.orders.items() if number == pk]
                 refund = order.refunds[place]
                 money = self._plain(refund.amount, order.currency)
-                wanted.append((str(row.pk), str(pk), money, refund.state))
-            state = {"pending": "pending", "done": "done", "failed": "failed"}
-            assert sorted(
-                (r["id"], r["order"], r["money"], state[r["state"]]) for r in listed
-            ) == sorted(wanted)
+                reason = REASONS[refund.reason]
+                wanted.append((str(row.pk), str(pk), money, reason, refund.state))
+            owed = self._listed("shop_refund", "id", "order", "money", "reason", "state")
+            assert sorted(owed) == sorted(wanted)
+
+    def check_waiting(self, dead: int) -> None:
+        """Compare the list of messages: what waits, and what was given up."""
+        page = self.page("inventory_outboxmessage_changelist")
+        waits = len(self.world.outbox) + len(self.world.mails) - dead
+        assert page.one("p", css="figures").text.startswith(
+            f"{waits} waiting · 0 put off · {dead} dead"
+        )
+        if waits + dead:
+            states = Counter(row["state"] for row in rows(page))
+            assert (states["waiting"], states["dead"]) == (waits, dead)
+
+    def check_alerts(self, late: list[str]) -> None:
+        """Compare the list of alerts: those that are open come first."""
+        if listed := self._listed("shop_alert", "text", "gone"):
+            assert sorted(text for text, gone in listed[: len(late)] if gone == "False") == late
+            assert {gone for _, gone in listed[len(late) :]} <= {"True"}
+        else:
+            assert not late
+
+    def _listed(self, model: str, *columns: str) -> list[tuple[str, ...]]:
+        """Return some columns of a list in the admin."""
+        page = self.page(f"{model}_changelist")
+        if not list(page.all("table", id="result_list")):
+            return []
+        return [tuple(row[name] for name in columns) for row in rows(page)]
+
+    def _window(self, sale: Sale) -> str:
+        opens, closes = self.world.at(sale.opens), self.world.at(sale.closes)
+        end = f"{closes:%H:%M}"
+        if opens.date() != closes.date():
+            end = f"{closes.day} {closes:%b} {end}"
+        return f"{opens.day} {opens:%b %H:%M} to {end}"
 
     def _plain(self, amount: int, currency: str) -> str:
         return f"{figure(amount, currency, grouped=False)} {currency}"
@@ -167,7 +222,7 @@ class Operator:
         wanted = []
         for order in reversed(self.model.orders):
             what = ", ".join(f"{line.quantity} × {line.sale.name}" for line in order.lines)
-            buyer = self.world.people[order.buyer].api.user.username
+            buyer = self.world.people[order.buyer].buyer.user.username
             money = self._plain(order.amount, order.currency)
             wanted.append((what, buyer, money, order.status.replace("_", " ")))
         assert [(r["what"], r["buyer"], r["money"], r["status"]) for r in listed] == wanted
@@ -229,22 +284,55 @@ class Operator:
         found: dict[str, Any] = json.loads(out.getvalue())
         return found
 
-    def check_audit(self) -> None:
-        """Compare the audit's books."""
+    def check_audit(self, late: list[str]) -> None:
+        """Compare the audit's books, of all sales and of one, in both of its forms."""
+        books = [self._book(sale) for sale in self.model.sales]
+        unchecked = [SILENT] * (self.model.mood == "silent")
         found = self.audit()
-        assert found["problems"] + found["unchecked"] == []
-        assert found["balanced"] is True
-        for book, sale in zip(found["items"], self.world.rows, strict=True):
-            held, confirmed = self._units(sale)
-            assert book == {
-                "item": self.world.rows[sale].item_id,
-                "total": sale.total,
-                "available": sale.available,
-                "held": held,
-                "confirmed": confirmed,
-                "ledger": sale.available,
-                "oversold": 0,
-            }
+        assert found["problems"] == found["repaired"] == []
+        assert (found["balanced"], found["items"], found["overdue"]) == (True, books, late)
+        assert found["unchecked"] == unchecked
+        for book, sale in zip(books, self.model.sales, strict=True):
+            one = self.audit(f"--sale={self.world.rows[sale].pk}")
+            assert (one["items"], one["problems"]) == ([book], [])
+            assert one["overdue"] == list(overdue(self.model, sale))
+        with redirect_stdout(StringIO()) as printed:
+            call_command("audit")
+        written = printed.getvalue()
+        for book in books:
+            assert re.search(r"\s+".join(map(str, book.values())), written), written
+        assert [line[2:] for line in written.splitlines() if line.startswith("! ")] == late
+        assert ("not checked" in written) == bool(unchecked)
+        assert "The books balance." in written
+
+    def _book(self, sale: Sale) -> dict[str, int]:
+        held, confirmed = self._units(sale)
+        return {
+            "item": self.world.rows[sale].item_id,
+            "total": sale.total,
+            "available": sale.available,
+            "held": held,
+            "confirmed": confirmed,
+            "ledger": sale.available,
+            "oversold": 0,
+        }
+
+    def restore(self) -> int:
+        """Skip numbers, as after a restore of the database; return how many."""
+        skipped, out, before = 1_000, StringIO(), self._numbers()
+        call_command("after_restore", f"--skip={skipped}", stdout=out)
+        after = self._numbers()
+        assert after == {name: last + skipped for name, last in before.items()}
+        assert out.getvalue().startswith(f"{len(after)} sequences continue {skipped} ids later")
+        return skipped
+
+    def _numbers(self) -> dict[str, int]:
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT sequencename, COALESCE(last_value, start_value) FROM pg_sequences "
+                "WHERE schemaname = current_schema()"
+            )
+            return dict(cursor.fetchall())
 
     def _units(self, sale: Sale) -> tuple[int, int]:
         lines = [

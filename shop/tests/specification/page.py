@@ -114,10 +114,15 @@ def rows(page: Node) -> list[dict[str, str]]:
         cells = [*row.all("th"), *row.all("td")]
         found.append(
             {
-                name.removeprefix("field-"): cell.text
+                name.removeprefix("field-"): cell.text or _sign(cell)
                 for cell in cells
                 for name in cell.attributes.get("class", "").split()
                 if name.startswith("field-")
             }
         )
     return found
+
+
+def _sign(cell: Node) -> str:
+    """Return what the sign in a cell without a text means: True or False."""
+    return "".join(image.attributes.get("alt", "") for image in cell.all("img"))

@@ -13,23 +13,15 @@ from inventory.models import BuyerQuota, Item
 from shop.audit.models import Alert
 from shop.background import tasks
 from shop.operating import health
-from shop.operating.metrics.state import pending
+from shop.operating.metrics.state import families
 from shop.orders.models import Order as Row
 from shop.payments.http_provider import LedgerLine
 from shop.specification.order import Order
 from shop.specification.told import FOLLOW_UPS, LAG, held, mail_figures, overdue, waiting
-from shop.tests.specification import shown
+from shop.tests.specification import shown, words
 from shop.tests.specification.operator import Operator
 from shop.tests.specification.page import read
 from shop.tests.specification.world import Psp, World
-
-SUBJECTS = {
-    "confirmation": "Reserved for you: {contents}",
-    "paid": "Order {number} is paid",
-    "expired": "Order {number} has expired",
-    "refunded": "Order {number} has been refunded",
-    "money_owed": "We are refunding your payment for order {number}",
-}
 
 
 def check_rows(world: World) -> None:
@@ -38,7 +30,7 @@ def check_rows(world: World) -> None:
     assert stock == {row.item_id: (sale.available, sale.total) for sale, row in world.rows.items()}
     used = {(q.scope, q.buyer): q.used for q in BuyerQuota.objects.filter(used__gt=0)}
     assert used == {
-        (row.pk, world.people[name].api.user.pk): units
+        (row.pk, world.people[name].buyer.user.pk): units
         for sale, row in world.rows.items()
         for name, units in sale.used.items()
         if units
@@ -53,7 +45,7 @@ def check_rows(world: World) -> None:
 
 
 def _check_row(world: World, order: Order, row: Any) -> None:
-    assert row.buyer_id == world.people[order.buyer].api.user.pk
+    assert row.buyer_id == world.people[order.buyer].buyer.user.pk
     assert (row.status, row.amount, row.refunded) == (order.status, order.amount, order.refunded)
     assert (row.currency, world.second(row.pay_before)) == (order.currency, order.pay_before)
     assert [(line.quantity, line.amount, line.live) for line in row.lines.all()] == [
@@ -71,13 +63,14 @@ def _check_row(world: World, order: Order, row: Any) -> None:
         (r.state, r.amount, r.reason) for r in order.refunds
     ]
     taken = [p.amount for p in order.payments if p.there == "captured"]
-    assert world.provider.captures[row.pk] == taken
+    assert sorted(world.provider.captures[row.pk]) == sorted(taken)
     given = sum(r.amount for r in order.refunds if r.there == "done")
     assert sum(world.provider.refunds[row.pk]) == given
 
 
 def ledger(provider: Psp) -> Iterator[LedgerLine]:
     """Yield the provider's ledger as it would come over HTTP."""
+    provider.before("ledger")
     for intent in provider.intents.values():
         about = (intent.order, intent.id)
         if intent.status == "captured":
@@ -88,30 +81,56 @@ def ledger(provider: Psp) -> Iterator[LedgerLine]:
 
 def check_watching(world: World, operator: Operator, *, dead: int = 0) -> None:
     """Compare what operators watch: metrics, the audit, its alerts, and health."""
-    operator.check_audit()
     model = world.model
-    found = pending()
-    counted = {each.kind: each.waiting for each in found}
-    assert {each.kind: each.dead for each in found if each.dead} == ({"mail": dead} if dead else {})
-    assert counted.pop("alert") >= 0
-    assert counted == {
-        "outbox": len(world.outbox),
-        "mail": len(world.mails) - dead,
-        "expiry": held(model, model.now),
-        "payment": waiting(model, model.now, "payments"),
-        "refund": waiting(model, model.now, "refunds"),
-    }
-    assert world.events_since() == Counter(e.kind for order in model.orders for e in order.timeline)
+    world.provider.be(model.mood)
     late = [*overdue(model), *late_messages(world, dead)]
-    assert operator.audit()["overdue"] == late
-    assert tasks.audit() == len(late)
+    operator.check_audit(late)
+    before = set(Alert.objects.filter(closed=None).values_list("text", flat=True))
+    count = tasks.audit()
     said = sorted(Alert.objects.filter(closed=None).values_list("text", flat=True))
-    assert said == sorted(late)
+    if model.mood == "silent":
+        # What could not be compared closes no alert; one that is found again has new figures.
+        assert set(late) <= set(said)
+        assert count == len(said) >= len(before)
+    else:
+        assert (count, said) == (len(late), sorted(late))
+        operator.check_alerts(sorted(late))
+    operator.check_waiting(dead)
+    _check_metrics(world, dead, len(said))
     lag = max((model.now - since for since in world.outbox), default=0)
     health._last.clear()
     answer = operator.browser.get("/readyz").json()
     assert answer["status"] == ("degraded" if lag >= LAG else "ready"), (answer, lag)
+    assert set(answer["servers"].values()) == {"ok"}
     assert int(answer["outbox_lag_seconds"]) == lag
+
+
+def _check_metrics(world: World, dead: int, alerts: int) -> None:
+    model, now = world.model, world.model.now
+    mails = [] if dead else list(world.mails.values())
+    since = {
+        "outbox": world.outbox,
+        "mail": mails,
+        "expiry": held(model),
+        "payment": waiting(model, "payments"),
+        "refund": waiting(model, "refunds"),
+    }
+    found = {
+        family.name: {sample.labels.get("kind"): sample.value for sample in family.samples}
+        for family in families()
+        if family.name.startswith("shop_owed")
+    }
+    waits = {kind: len(each) for kind, each in since.items()} | {"alert": alerts}
+    assert found["shop_owed"] == waits
+    assert found["shop_owed_dead"] == {kind: dead * (kind == "mail") for kind in waits}
+    for kind, each in since.items():
+        assert int(found["shop_owed_seconds"][kind]) == max((now - s for s in each), default=0)
+    assert world.counted("order_events") == Counter(
+        event.kind for order in model.orders for event in order.timeline
+    )
+    assert world.counted("mails")["sent"] == sum(
+        sent for order in model.orders for sent in order.mails.values()
+    )
 
 
 def late_messages(world: World, dead: int) -> Iterator[str]:
@@ -130,6 +149,11 @@ def check_mails(world: World) -> None:
     mail.outbox = []
     while tasks.send_mails():
         pass
+    check_sent(world)
+
+
+def check_sent(world: World) -> None:
+    """Compare the mails that were sent with those that were owed."""
     sent = {}
     for each in mail.outbox:
         kind, _, number = each.extra_headers["Message-ID"].strip("<>").partition(".")
@@ -149,17 +173,34 @@ def check_mails(world: World) -> None:
 
 
 def _check_mail(world: World, written: Any, kind: str, order: Order) -> None:
-    user, number = world.people[order.buyer].api.user, world.orders[order]
-    assert written.to == [f"{user.username}@localhost"]
-    contents = ", ".join(f"{line.quantity} × {line.sale.name}" for line in order.lines)
-    assert written.subject.startswith(SUBJECTS[kind].format(number=number, contents=contents))
-    [(html, _)] = written.alternatives
+    user, number = world.people[order.buyer].buyer.user, world.orders[order]
+    assert written.to == [user.email or f"{user.username}@localhost"]
     deadline = f"{world.at(order.pay_before):%Y-%m-%d %H:%M} UTC"
+    texts = [
+        [
+            words.said(
+                text,
+                chinese=chinese,
+                number=number,
+                deadline=deadline,
+                contents=", ".join(
+                    f"{line.quantity} × {words.said(line.sale.name, chinese=chinese)}"
+                    for line in order.lines
+                ),
+            )
+            for text in words.MAILS[kind]
+        ]
+        for chinese in (False, True)
+    ]
+    assert written.subject == " / ".join(heading for heading, _ in texts)
+    [(html, _)] = written.alternatives
     lines = [f"{line.quantity} × {line.sale.name}" for line in order.lines]
-    for part in (written.body, read(html).text):
+    for part in (" ".join(written.body.split()), read(html).text):
+        for text in (text for pair in texts for text in pair):
+            assert text in part
         assert shown.amounts(part, order.currency) == mail_figures(order)
         assert (deadline in part) == (kind == "confirmation")
-        said = re.findall(r"\d+ × \w+", part.partition(str(number) + "\n")[2] or part)
+        said = re.findall(r"\d+ × \w+", part)
         assert said[-len(lines) :] == lines
         assert str(number) in part
     link = f"/orders/{number}/"

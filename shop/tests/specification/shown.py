@@ -1,69 +1,34 @@
-"""What people see: every figure and every form of a page is the model's."""
+"""What people see: every figure and every form of a page is the model's, in both languages."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from shop.specification.order import AWAITING, PAID, Event, Order
 from shop.specification.sale import Sale
-from shop.specification.told import figure
+from shop.tests.specification import words
 from shop.tests.specification.page import Node, forms
-from shop.tests.specification.world import Person, World
+from shop.tests.specification.world import Person, World, moment
 
-OFFERED = {
-    "open": "On sale now",
-    "not_started": "Coming soon",
-    "paused": "Paused",
-    "sold_out": "Sold out",
-    "may_come_back": "All reserved, may come back",
-    "ended": "Ended",
-}
-STANDS = {
-    "awaiting_payment": "Awaiting payment",
-    "paid": "Paid",
-    "expired": "Expired",
-    "cancelled": "Cancelled",
-    "fulfilled": "Handed over",
-    "refund_pending": "Refund in progress",
-    "refunded": "Refunded",
-}
-ABOUT = {
-    "awaiting_payment": "reserved. Please pay before the deadline",
-    "paid": "Payment received",
-    "expired": "not paid in time",
-    "cancelled": "You cancelled this order",
-    "fulfilled": "has been handed over",
-    "refund_pending": "Your refund is in progress",
-    "refunded": "your payment has been refunded",
-}
-HISTORY = {
-    "paid": "Paid",
-    "paid_late": "Paid after the deadline; the items were still available",
-    "fulfilled": "Handed over",
-    "expired": "Not paid in time",
-    "cancelled": "Cancelled",
-    "returned": "Returned",
-    "refunded": "Refund complete",
-    "payment_failed": "Payment failed; you were not charged",
-    "part_cancelled": "Partly cancelled",
-    "part_returned": "Partly returned",
-    "money_owed": "Paid too late or too much; the excess will be refunded",
-    "money_back": "Money refunded",
-    "refund_failed": "The refund failed; we are looking into it",
-}
-SYMBOLS = {"CNY": "CN¥", "EUR": "€", "JPY": "¥", "KWD": "KWD"}
 SHELVES = {"open": "on_now", "paused": "on_now", "not_started": "coming_up"}
-
-
-def money(amount: int, currency: str) -> str:
-    """Return an amount as an English page shows it."""
-    return SYMBOLS[currency] + figure(amount, currency)
 
 
 def facts(page: Node) -> list[tuple[str, str]]:
     """Return the facts of a page, in their order."""
     pairs = list(page.all("dl", css="facts"))
     return [(div.one("dt").text, div.one("dd").text) for dl in pairs for div in dl.all("div")]
+
+
+def seconds(node: Node, world: World) -> list[int]:
+    """Return the times that are shown, as seconds of the story; their text says the same."""
+    found = []
+    for time in node.all("time"):
+        when = moment(time.attributes["datetime"])
+        if when.minute:  # which a time in English leaves out
+            assert f":{when.minute:02}" in time.text
+        found.append(world.second(when))
+    return found
 
 
 def badge(sale: Sale, world: World) -> str:
@@ -73,59 +38,66 @@ def badge(sale: Sale, world: World) -> str:
     return "may_come_back" if coming else status
 
 
-def check_offer(node: Node, sale: Sale, world: World) -> None:
+def check_offer(node: Node, person: Person, sale: Sale, world: World) -> None:
     """Compare what a card or a page says of a sale."""
-    shown, status = badge(sale, world), sale.status(world.model.now)
+    shown, status, said = badge(sale, world), sale.status(world.model.now), person.says
     assert node.attributes["data-status"] == status
     assert ("data-may-come-back" in node.attributes) == (shown == "may_come_back")
-    assert node.one("p", data_badge="").text == OFFERED[shown]
-    assert node.one("span", data_left="").text == f"{sale.available} of {sale.total} left"
+    assert node.one("p", data_badge="").text == said(words.SALE[shown])
+    names = [h.text for tag in ("h1", "h3") for h in node.all(tag)]
+    assert names == [said(sale.name)]
+    left = said("{} of {} left", sale.available, sale.total)
+    assert node.one("span", data_left="").text == left
     meter = node.one("meter").attributes
     assert (meter["value"], meter["max"]) == (str(sale.available), str(sale.total))
-    price = f"Sale price {money(sale.price, sale.currency)}"
+    price = f"{said('Sale price')} {person.money(sale.price, sale.currency)}"
     if (percent := (sale.list_price - sale.price) * 100 // max(sale.list_price, 1)) > 0:
-        price += f" List price {money(sale.list_price, sale.currency)} {percent}% off"
+        price += f" {said('List price')} {person.money(sale.list_price, sale.currency)} "
+        price += said("{}% off", percent)
     assert node.one("p", css="price").text == price
     [line] = node.all("p", data_countdown_line="")
     assert ("hidden" in line.attributes) == (status in ("sold_out", "ended"))
-    words = "Starts in" if status == "not_started" else "Ends in"
-    assert line.one("span").text == words
-    ends = sale.opens if status == "not_started" else sale.closes
-    assert world.second(line.one("time").attributes["datetime"]) == ends
+    assert line.one("span").text == said("Starts in" if status == "not_started" else "Ends in")
+    assert seconds(line, world) == [sale.opens if status == "not_started" else sale.closes]
 
 
 def check_home(person: Person, world: World) -> None:
-    """Compare the home page."""
-    found = {}
-    for shelf in person.visit("/").all("section"):
-        for card in shelf.all("article"):
-            found[card.attributes["data-sale"]] = shelf.attributes["aria-labelledby"]
-            [sale] = [
-                s for s, row in world.rows.items() if card.attributes["data-sale"] == str(row.pk)
-            ]
-            check_offer(card, sale, world)
-    wanted = {
-        str(row.pk): SHELVES.get(sale.status(world.model.now), "over")
-        for sale, row in world.rows.items()
-    }
+    """Compare the home page: its shelves, and what stands on each, in order."""
+    now, found = world.model.now, {}
+    page = person.visit("/")
+    for shelf in page.all("section"):
+        name = shelf.attributes["aria-labelledby"]
+        assert shelf.one("h2").text == person.says(words.SHELVES[name])
+        found[name] = [card.attributes["data-sale"] for card in shelf.all("article")]
+    latest = sorted(world.rows.items(), key=lambda each: (-each[0].opens, -each[1].pk))
+    # What is gone comes last, and before it what is sold out; the next to open comes first.
+    latest.sort(key=lambda each: 2 * (now >= each[0].closes) or (each[0].available == 0))
+    wanted: dict[str, list[str]] = {}
+    for sale, row in latest:
+        wanted.setdefault(SHELVES.get(sale.status(now), "over"), []).append(str(row.pk))
+    wanted.get("coming_up", []).reverse()
     assert found == wanted
+    for sale, row in latest:
+        [card] = page.all("article", data_sale=str(row.pk))
+        check_offer(card, person, sale, world)
+        assert {a.attributes["href"] for a in card.all("a")} == {f"/sales/{row.pk}/"}
 
 
 def check_sale_page(person: Person, sale: Sale, world: World) -> None:
     """Compare a sale's page and its forms."""
-    row = world.rows[sale]
+    row, said = world.rows[sale], person.says
     where = f"/sales/{row.pk}/"
     page = person.visit(where)
     status = sale.status(world.model.now)
-    check_offer(page.one("article"), sale, world)
+    check_offer(page.one("article"), person, sale, world)
     minutes = max(sale.hold // 60, 1)
     told = dict(facts(page))
-    assert told["Limit per buyer"] == str(sale.limit)
-    assert told["Time to pay"] == f"{minutes} minute{'' if minutes == 1 else 's'}"
-    window = [
-        world.second(t.attributes["datetime"]) for t in page.one("dl", css="facts").all("time")
-    ]
-    assert window == [sale.opens, sale.closes]
+    assert told[said("Limit per buyer")] == str(sale.limit)
+    assert told[said("Time to pay")] == said("{} minute" + "s" * (minutes > 1), minutes)
+    assert seconds(page.one("dl", css="facts"), world) == [sale.opens, sale.closes]
+    if person.visits_only:
+        _check_invitation(page, person, where, status)
+        return
     buy, *to_cart = forms(page, where)
     assert buy.values.keys() == {"csrfmiddlewaretoken", "key", "quantity"}
     assert buy.values["quantity"] == "1"
@@ -135,7 +107,7 @@ def check_sale_page(person: Person, sale: Sale, world: World) -> None:
         status in ("open", "not_started")
     )
     mine = [
-        (f"Order {world.orders[order]}", STANDS[order.status])
+        (said("Order {}", world.orders[order]), said(words.ORDER[order.status]))
         for order in reversed(world.model.of(person.name))
         if any(line.sale is sale for line in order.lines)
     ][:10]
@@ -143,19 +115,28 @@ def check_sale_page(person: Person, sale: Sale, world: World) -> None:
     assert [(li.one("a").text, li.one("span").text) for li in listed] == mine
 
 
+def _check_invitation(page: Node, person: Person, where: str, status: str) -> None:
+    assert not list(page.all("section", css="mine"))
+    assert not [form for form in forms(page, where) if "key" in form.values]
+    invites = [(a.text, a.attributes["href"]) for p in page.all("p", css="buy") for a in p.all("a")]
+    wanted = (person.says("Sign in to buy"), f"/sign-in/?next={where}")
+    assert invites == [wanted] * (status not in ("ended", "sold_out"))
+
+
 def check_cart(person: Person, world: World, page: Node | None = None) -> None:
     """Compare the cart's page."""
-    page = page or person.visit("/cart/")
+    page, said = page or person.visit("/cart/"), person.says
     cart = world.model.carts.get(person.name, {})
-    [link] = page.one("nav", aria_label="Main navigation").all("a", href="/cart/")
-    assert link.text == (f"Cart ({len(cart)})" if cart else "Cart")
+    [link] = page.one("header").all("a", href="/cart/")
+    assert link.text == said("Cart") + (f" ({len(cart)})" if cart else "")
     lines = [
         (
             str(row.pk),
-            OFFERED[sale.status(world.model.now)],
+            said(sale.name),
+            said(words.SALE[sale.status(world.model.now)]),
             str(cart[sale]),
             str(sale.limit),
-            money(cart[sale] * sale.price, sale.currency),
+            person.money(cart[sale] * sale.price, sale.currency),
         )
         for sale, row in world.rows.items()
         if sale in cart
@@ -163,121 +144,135 @@ def check_cart(person: Person, world: World, page: Node | None = None) -> None:
     found = []
     for tr in page.all("tr", data_line=None):
         box = tr.one("input", type="number").attributes
-        amount = next(tr.all("td", css="number")).text
         found.append(
             (
                 tr.attributes["data-line"],
+                tr.one("th").text,
                 tr.one("span", css="badge").text,
                 box["value"],
                 box["max"],
-                amount,
+                next(tr.all("td", css="number")).text,
             )
         )
     assert found == lines
+    assert (said("Your cart is empty.") in page.text) == (not cart)
     if cart:
         total = sum(sale.price * units for sale, units in cart.items())
-        written = money(total, next(iter(cart)).currency)
+        written = person.money(total, next(iter(cart)).currency)
         assert page.one("tfoot").one("strong").text == written
-        assert page.one("button", data_checkout="").text == f"Buy all for {written}"
+        if not person.visits_only:
+            assert page.one("button", data_checkout="").text == said("Buy all for {}", written)
 
 
 def check_orders(person: Person, world: World) -> None:
     """Compare the list of a buyer's orders."""
-    page = person.visit("/orders/")
+    page, said = person.visit("/orders/"), person.says
     found = []
     for tr in (row for body in page.all("tbody") for row in body.all("tr")):
         what, _, amount, status = [td.text for td in tr.all("td")]
-        found.append((tr.one("th").text, what, amount, status))
+        assert all(second <= world.model.now for second in seconds(tr, world))
+        link = tr.one("th").one("a")
+        found.append((link.text, link.attributes["href"], what, amount, status))
     wanted = [
         (
-            str(world.orders[order]),
-            _contents(order),
-            money(order.amount, order.currency),
-            STANDS[order.status],
+            str(pk := world.orders[order]),
+            f"/orders/{pk}/",
+            _contents(person, order),
+            person.money(order.amount, order.currency),
+            said(words.ORDER[order.status]),
         )
         for order in reversed(world.model.of(person.name))
     ]
     assert found == wanted[:20]
 
 
-def _contents(order: Order) -> str:
+def _contents(person: Person, order: Order) -> str:
     many = [f" × {line.quantity}" if line.quantity > 1 else "" for line in order.lines]
-    return "".join(line.sale.name + text for line, text in zip(order.lines, many, strict=True))
+    names = [person.says(line.sale.name) for line in order.lines]
+    return "".join(name + text for name, text in zip(names, many, strict=True))
 
 
 def check_order_page(person: Person, order: Order, world: World) -> Node:
     """Compare an order's page: its figures, its history, and what it offers."""
-    pk, now = world.orders[order], world.model.now
+    pk, said = world.orders[order], person.says
     where = f"/orders/{pk}/"
     page = person.visit(where, order)
-    status = order.shown(now)
-    assert page.one("p", css="badge").text == STANDS[status]
-    assert ABOUT[status] in page.one("div", css="order-head").text
+    status = order.shown(world.model.now)
+    head = page.one("div", css="order-head")
+    assert (head.one("h1").text, head.one("p", css="badge").text) == (
+        said("Order {}", pk),
+        said(words.ORDER[status]),
+    )
+    assert said(words.ABOUT[status]) in head.text
     pending = any(payment.state == "pending" for payment in order.payments)
     assert len(list(page.all("p", data_waiting=""))) == (status == AWAITING and pending)
-    told = facts(page)
-    times = {name for name, _ in told} >= {"Ordered on", "Pay before"}
-    assert times
-    wanted = []
-    for line in order.lines:
-        live = order.live(line)
-        gone = f", of which {line.quantity - live} returned" if 0 < live < line.quantity else ""
-        wanted += [("Product", line.sale.name), ("Quantity", f"{line.quantity}{gone}")]
-    wanted.append(("Amount", money(order.amount, order.currency)))
-    if order.refunded:
-        wanted.append(("Amount refunded", money(order.refunded, order.currency)))
-    assert told[:-2] == wanted
-    deadline = list(page.one("dl", css="facts").all("time"))[-1]
-    assert world.second(deadline.attributes["datetime"]) == order.pay_before
-    history = [
-        (li.attributes["data-event"], li.one("span").text) for li in page.all("li", data_event=None)
-    ]
-    assert history == [(event.kind, _line(event, order.currency)) for event in order.timeline]
-    assert _offered(page, where) == _offers(order, status, pk, world)
+    assert [name for name, _ in facts(page)[-2:]] == [said("Ordered on"), said("Pay before")]
+    assert facts(page)[:-2] == list(_facts(person, order))
+    assert seconds(page.one("dl", css="facts"), world) == [world.opened[order], order.pay_before]
+    for left in page.all("p", css="countdown"):
+        assert seconds(left, world) == [order.pay_before]
+    history = page.one("section", css="timeline")
+    assert [
+        (li.attributes["data-event"], li.one("span").text)
+        for li in history.all("li", data_event=None)
+    ] == [(event.kind, _line(event, person, order.currency)) for event in order.timeline]
+    row = world.row(order)  # lines of the history cannot be moved in time
+    times = [row.created, *row.events.values_list("created", flat=True)]
+    assert [moment(time.attributes["datetime"]) for time in history.all("time")] == times
+    assert list(_offered(page, where)) == list(_offers(person, order, status, world))
     return page
 
 
-def _line(event: Event, currency: str) -> str:
-    text = HISTORY[event.kind]
+def _facts(person: Person, order: Order) -> Iterator[tuple[str, str]]:
+    said = person.says
+    for line in order.lines:
+        live, units = order.live(line), str(line.quantity)
+        if 0 < live < line.quantity:
+            units = said("{}, of which {} returned", units, line.quantity - live)
+        yield said("Product"), said(line.sale.name)
+        yield said("Quantity"), units
+    yield said("Amount"), person.money(order.amount, order.currency)
+    if order.refunded:
+        yield said("Amount refunded"), person.money(order.refunded, order.currency)
+
+
+def _line(event: Event, person: Person, currency: str) -> str:
+    text = person.says(words.HISTORY[event.kind])
     if event.quantity and event.sale:
-        text += f" · {event.quantity} × {event.sale.name}"
-    return text + (f" · {money(event.amount, currency)}" if event.amount else "")
+        text += f" · {event.quantity} × {person.says(event.sale.name)}"
+    return text + (f" · {person.money(event.amount, currency)}" if event.amount else "")
 
 
-Offered = list[tuple[str, str, str, str]]
+Offered = Iterator[tuple[str, str, str, str]]
 
 
 def _offered(page: Node, where: str) -> Offered:
-    found: Offered = []
     for form in forms(page, where):
         assert "csrfmiddlewaretoken" in form.values
         sale, most = form.values.get("sale", ""), form.limits.get("quantity", ("", ""))[1]
         if sale:
             assert (form.values["quantity"], bool(form.values["key"])) == ("1", True)
-        found.append((form.action, form.button, sale, most))
-    return found
+        yield form.action, form.button, sale, most
 
 
-def _offers(order: Order, status: str, pk: int, world: World) -> Offered:
+def _offers(person: Person, order: Order, status: str, world: World) -> Offered:
     if status not in (AWAITING, PAID):
-        return []
-    end, words, some = ("cancel", "Cancel order", "Cancel some")
-    offers: Offered = []
+        return
+    where, said = f"/orders/{world.orders[order]}", person.says
+    end, words_, some = "cancel", "Cancel order", "Cancel some"
     if status == AWAITING:
-        offers.append(
-            (f"/orders/{pk}/payment/", f"Pay {money(order.amount, order.currency)}", "", "")
-        )
+        amount = person.money(order.amount, order.currency)
+        yield f"{where}/payment/", said("Pay {}", amount), "", ""
     else:
-        end, words, some = ("refund", "Return for a refund", "Return some")
-    offers.append((f"/orders/{pk}/{end}/", words, "", ""))
+        end, words_, some = "refund", "Return for a refund", "Return some"
+    yield f"{where}/{end}/", said(words_), "", ""
     for line in order.lines:
         if order.live(line) > 1 or (order.live(line) and len(order.lines) > 1):
             sale = str(world.rows[line.sale].pk)
-            offers.append((f"/orders/{pk}/{end}/", some, sale, str(order.live(line))))
-    return offers
+            yield f"{where}/{end}/", said(some), sale, str(order.live(line))
 
 
 def amounts(text: str, currency: str) -> list[str]:
     """Return the amounts in a text, without their currency's symbol."""
-    symbol = re.escape(SYMBOLS[currency].strip())
+    symbol = re.escape(words.SYMBOLS[currency].strip())
     return [found[1] for found in re.finditer(rf"{symbol}\s?([\d.,]*\d)", text)]

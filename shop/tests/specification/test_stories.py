@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 import os
-from typing import Any, cast
 
 import pytest
 from hypothesis import HealthCheck
 from hypothesis import settings as profile
 from hypothesis.stateful import run_state_machine_as_test
 
-from shop.audit import money
-from shop.background import tasks
-from shop.payments.provider import provider
-from shop.tests.specification import rest
 from shop.tests.specification.found import FOUND, Steps
 from shop.tests.specification.story import Story
-from shop.tests.specification.world import Psp
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(0)]
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.timeout(0),
+    pytest.mark.usefixtures("moody_provider"),
+]
 
 STORIES = int(os.environ.get("STORIES", "30"))
-
-
-@pytest.fixture(autouse=True)
-def a_provider_whose_mood_a_story_decides(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings.PAYMENT_PROVIDER = "shop.tests.specification.world.Psp"
-    monkeypatch.setattr(money, "ledger_lines", lambda: rest.ledger(cast(Psp, provider())))
-    monkeypatch.setattr(tasks, "_ask_for", lambda task: None)
 
 
 def play(stories: int) -> None:

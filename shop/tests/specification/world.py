@@ -6,24 +6,22 @@ second: times are whole seconds of the story, and what an act takes of real time
 
 from __future__ import annotations
 
-import json
+from collections import Counter
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
-from io import StringIO
 from typing import Any
 from uuid import UUID, uuid4
 
 from django.core.cache import cache
-from django.core.management import call_command
 from django.db import connection
 from django.test import Client
 
 from inventory.metrics import metrics
+from shop.accounts.models import User
 from shop.background import expiry
-from shop.catalogue.models import Product
 from shop.catalogue.models import Sale as SaleRow
 from shop.catalogue.sale_cache import sale_cache
-from shop.catalogue.sales import database_time, open_sale
+from shop.catalogue.sales import database_time
 from shop.catalogue.stock_cache import stock_cache
 from shop.checkout.availability_cache import availability_cache
 from shop.conftest import Buyer
@@ -32,9 +30,9 @@ from shop.payments.provider import PaymentDeclined, PaymentUnknown, ProviderRefu
 from shop.specification.order import AWAITING, Order
 from shop.specification.sale import Sale
 from shop.specification.shop import Shop
-from shop.specification.told import figure
 from shop.tests.provider import FakeProvider
 from shop.tests.quick import delete_all
+from shop.tests.specification import opening, words
 from shop.tests.specification.page import Node, read
 
 FOREVER = 10**9
@@ -65,6 +63,11 @@ STATUS = {
 def status_of(code: str) -> int:
     """Return the HTTP status of a refusal."""
     return 409 if code.startswith("order_") else STATUS[code]
+
+
+def moment(when: str | datetime) -> datetime:
+    """Return a time that is written in JSON or in a page."""
+    return datetime.fromisoformat(when) if isinstance(when, str) else when
 
 
 class TooLate(Exception):
@@ -130,20 +133,50 @@ class Person:
     """A buyer with a token, a browser, and the pages that it still shows."""
 
     name: str
-    api: Buyer
+    api: Buyer | None = None
     browser: Client = field(default_factory=lambda: Client(enforce_csrf_checks=True))
     tabs: list[Tab] = field(default_factory=list)
     session: int = 0
+    chinese: bool = False
+
+    @property
+    def buyer(self) -> Buyer:
+        """Return who the API knows."""
+        assert self.api is not None, "a visitor has no account"
+        return self.api
+
+    @property
+    def visits_only(self) -> bool:
+        """Tell whether this is a visitor without an account."""
+        return self.api is None
 
     def sign_in(self) -> None:
         """Sign in; what older pages carry to prove where they come from is no longer valid."""
-        self.browser.force_login(self.api.user)
+        self.browser.force_login(self.buyer.user)
         self.session += 1
+
+    def read_in(self, *, chinese: bool) -> None:
+        """Choose the language by the form of a page."""
+        form = {"language": "zh-hans" if chinese else "en", "next": "/orders/"}
+        self.browser.get("/")  # which gives the form its token
+        form["csrfmiddlewaretoken"] = self.browser.cookies["csrftoken"].value
+        answer = self.browser.post("/language/", form)
+        assert answer.headers["Location"] == "/orders/", answer.status_code
+        self.chinese = chinese
+
+    def says(self, text: str, *figures: object) -> str:
+        """Return a text in the language that this person reads."""
+        return words.said(text, *figures, chinese=self.chinese)
+
+    def money(self, amount: int, currency: str) -> str:
+        """Return an amount as this person reads it."""
+        return words.money(amount, currency, chinese=self.chinese)
 
     def visit(self, where: str, order: Order | None = None) -> Node:
         """Open a page, which stays in a tab."""
         answer = self.browser.get(where)
         assert answer.status_code == 200, (where, answer.status_code, answer.headers)
+        assert answer.headers["Content-Language"] == ("zh-hans" if self.chinese else "en")
         page = read(answer.content.decode())
         self.tabs = [*self.tabs[-5:], Tab(where, page, self.session, order)]
         return page
@@ -164,8 +197,11 @@ class World:
         self.queued: set[Order] = set()
         self.outbox: list[int] = []
         self.mails: dict[tuple[Order, str], int] = {}
-        self.seen = 0
+        self.seen = self.skipped = 0
         self.orders: dict[Order, int] = {}
+        self.opened: dict[Order, int] = {}
+        self.staff = Client()
+        self.staff.force_login(User.objects.create_superuser("operator", password="!"))
         self.rows = {sale: self._open(sale) for sale in sales}
         self.epoch = database_time()
         for sale, row in self.rows.items():
@@ -176,41 +212,22 @@ class World:
         self.people = {
             name: Person(name, Buyer(f"{name.lower()}-{uuid4().hex[:8]}")) for name in names
         }
+        ann = self.people["Ann"].buyer.user
+        ann.email = "ann@example.org"
+        ann.save()
         for person in self.people.values():
             person.sign_in()
-        self.counted = self._events()
+        self.visitor = Person("a visitor", browser=Client(enforce_csrf_checks=True))
+        self._before = {name: self._counters(name) for name in ("order_events", "mails")}
         self.forget()
 
     def _open(self, sale: Sale) -> Any:
+        """Open a sale: by a command, by an operator's forms, or as programs do."""
         if sale.name == "Phone":
-            return self._open_by_command(sale)
-        product = Product.objects.create(
-            name=sale.name, slug=uuid4().hex, list_price=sale.list_price, currency=sale.currency
-        )
-        return open_sale(
-            stock=sale.total,
-            price=sale.price,
-            limit=sale.limit,
-            currency=sale.currency,
-            product=product,
-            hold=timedelta(seconds=sale.hold),
-            restock_cancelled=sale.resells_cancelled,
-            restock_returned=sale.resells_returned,
-        )
-
-    def _open_by_command(self, sale: Sale) -> Any:
-        out, price = StringIO(), figure(sale.price, sale.currency, grouped=False)
-        call_command(
-            *("create_sale", "--json", f"--stock={sale.total}", f"--limit={sale.limit}"),
-            *(f"--price={price}", f"--hold={sale.hold}", f"--starts-in={sale.opens + 7}"),
-            stdout=out,
-        )
-        said = json.loads(out.getvalue())
-        row = SaleRow.objects.get(pk=said["sale"])
-        assert said["item"] == row.item_id
-        starts_in = (row.starts_at - database_time()).total_seconds()
-        assert 0 < starts_in - sale.opens <= 7
-        return row
+            return opening.by_command(sale)
+        if sale.name == "Gamma":
+            return opening.by_forms(sale, self.staff)
+        return opening.by_a_program(sale)
 
     # --- the time ---------------------------------------------------------------------------
 
@@ -220,8 +237,7 @@ class World:
 
     def second(self, when: str | datetime) -> int:
         """Return the second of the story that a time of the database is in."""
-        found = datetime.fromisoformat(when) if isinstance(when, str) else when
-        return int((found - self.epoch).total_seconds() // 1)
+        return int((moment(when) - self.epoch).total_seconds() // 1)
 
     def begin(self) -> None:
         """Take back the real time that went by, and forget what processes remember."""
@@ -271,8 +287,14 @@ class World:
 
     def learn(self, order: Order, pk: int) -> None:
         """Learn the number of an order, or check that it is the one."""
+        assert order in self.orders or pk > self.skipped, "a number that a lost order may have had"
         assert pk not in self.orders.values() or self.orders.get(order) == pk, "another's order"
         assert self.orders.setdefault(order, pk) == pk, "a second order"
+        self.opened.setdefault(order, self.model.now)
+
+    def skip_numbers(self, count: int) -> None:
+        """Skip numbers, as after the restore of a database: some orders may have been lost."""
+        self.skipped = max(self.orders.values(), default=0) + count
 
     def document(self, order: Order) -> dict[str, Any]:
         """Return an order as the API must show it."""
@@ -299,15 +321,13 @@ class World:
             "lines": lines,
         }
 
-    def _events(self) -> dict[str, int]:
+    def _counters(self, name: str) -> Counter[str]:
         counters = metrics.snapshot()["counters"]
-        return {key[1]: value for key, value in counters if key[0] == "order_events"}
+        return Counter({key[1]: value for key, value in counters if key[0] == name})
 
-    def events_since(self) -> dict[str, int]:
-        """Return how many lines of histories the metrics have counted in this story."""
-        now = self._events()
-        counted = {kind: count - self.counted.get(kind, 0) for kind, count in now.items()}
-        return {kind: count for kind, count in counted.items() if count}
+    def counted(self, name: str) -> Counter[str]:
+        """Return what the metrics have counted in this story, by label."""
+        return self._counters(name) - self._before[name]
 
     def end(self, *, together: bool = False) -> None:
         """Count the messages of an act; what the clock does to several orders is one."""

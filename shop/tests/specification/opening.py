@@ -1,0 +1,95 @@
+"""Three ways to open a sale: by a command, by the operator's forms, and as a program does."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from io import StringIO
+from typing import Any
+from uuid import uuid4
+
+from django.core.management import call_command
+from django.test import Client
+from django.urls import reverse
+
+from inventory.models import Item
+from shop.catalogue.models import Product
+from shop.catalogue.models import Sale as SaleRow
+from shop.catalogue.sales import database_time, open_sale
+from shop.specification.sale import Sale
+from shop.specification.told import figure
+from shop.tests.specification import words
+
+
+def by_command(sale: Sale) -> SaleRow:
+    """Open a sale of the phone by `create_sale`."""
+    out, price = StringIO(), figure(sale.price, sale.currency, grouped=False)
+    call_command(
+        *("create_sale", "--json", f"--stock={sale.total}", f"--limit={sale.limit}"),
+        *(f"--price={price}", f"--hold={sale.hold}", f"--starts-in={sale.opens + 7}"),
+        stdout=out,
+    )
+    said = json.loads(out.getvalue())
+    row = SaleRow.objects.get(pk=said["sale"])
+    assert said["item"] == row.item_id
+    starts_in = (row.starts_at - database_time()).total_seconds()
+    assert 0 < starts_in - sale.opens <= 7
+    return row
+
+
+def by_forms(sale: Sale, staff: Client) -> SaleRow:
+    """Open a sale by the forms of the admin: the product, its stock, and the sale."""
+    product = {
+        "name": sale.name,
+        "name_zh": words.CHINESE[sale.name],
+        "slug": uuid4().hex,
+        "list_price": figure(sale.list_price, sale.currency, grouped=False),
+        "currency": sale.currency,
+    }
+    _add(staff, "shop_product", product)
+    _add(staff, "inventory_item", {"name": sale.name, "units": sale.total})
+    item = Item.objects.latest("pk")
+    begins = database_time()
+    rules = {
+        "restock_cancelled": sale.resells_cancelled,
+        "restock_returned": sale.resells_returned,
+    }
+    form: dict[str, Any] = {
+        "product": Product.objects.get(slug=product["slug"]).pk,
+        "item": item.pk,
+        "price": figure(sale.price, sale.currency, grouped=False),
+        "currency": sale.currency,
+        "limit": sale.limit,
+        "hold": f"00:{sale.hold // 60:02}:{sale.hold % 60:02}",
+        **{name: "on" for name, value in rules.items() if value},
+    }
+    for name, when in (("starts_at", begins), ("ends_at", begins + timedelta(days=1))):
+        form |= {f"{name}_0": f"{when:%Y-%m-%d}", f"{name}_1": f"{when:%H:%M:%S}"}
+    _add(staff, "shop_sale", form)
+    return SaleRow.objects.get(item=item)
+
+
+def _add(staff: Client, model: str, form: dict[str, Any]) -> None:
+    answer = staff.post(reverse(f"admin:{model}_add"), form, follow=True)
+    assert "was added successfully" in answer.content.decode()
+
+
+def by_a_program(sale: Sale) -> SaleRow:
+    """Open a sale by the function that programs call."""
+    product = Product.objects.create(
+        name=sale.name,
+        name_zh=words.CHINESE[sale.name],
+        slug=uuid4().hex,
+        list_price=sale.list_price,
+        currency=sale.currency,
+    )
+    return open_sale(
+        stock=sale.total,
+        price=sale.price,
+        limit=sale.limit,
+        currency=sale.currency,
+        product=product,
+        hold=timedelta(seconds=sale.hold),
+        restock_cancelled=sale.resells_cancelled,
+        restock_returned=sale.resells_returned,
+    )
