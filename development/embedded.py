@@ -35,7 +35,7 @@ READY_SECONDS = 60  # PostgreSQL may have to recover from a crash first
 class ServerUrls:
     """The servers' URLs, named after their environment variables.
 
-    `psp` is the payment provider's database; by default, a database on the shop's server.
+    `psp` is the file of the demo's payment provider; empty: the stack chooses one.
     """
 
     database: str
@@ -46,11 +46,16 @@ class ServerUrls:
     @classmethod
     def of_environment(cls) -> Self:
         """Return the servers that this process uses."""
-        return cls(*map(environment.text, ("DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL")))
+        return cls(
+            environment.text("DATABASE_URL"),
+            environment.text("REDIS_URL"),
+            environment.text("CELERY_BROKER_URL"),
+            os.environ.get("PSP_DATABASE", ""),
+        )
 
     def as_environment(self) -> dict[str, str]:
         """Return them by the names of their environment variables."""
-        own = {"PSP_DATABASE_URL": self.psp} if self.psp else {}
+        own = {"PSP_DATABASE": self.psp} if self.psp else {}
         return {
             "DATABASE_URL": self.database,
             "REDIS_URL": self.redis,
@@ -116,7 +121,7 @@ class EmbeddedServers:
             database=postgres.url(self.folder, ports["postgres"]),
             redis=valkey.url(self.folder, ports["valkey"], valkey.LOCKS),
             broker=valkey.url(self.folder, ports["valkey"], valkey.BROKER),
-            psp=postgres.url(self.folder, ports["postgres"], postgres.PSP_DATABASE),
+            psp=str(self.folder / "psp.sqlite3"),
         )
 
     def _bring_up(self) -> None:
@@ -139,7 +144,7 @@ class EmbeddedServers:
             name = server.__name__.rpartition(".")[2]
             ready = partial(server.answers, self.folder, ports[name])
             self.supervisor.wait_until(name, ready, READY_SECONDS)
-        postgres.create_databases(self.folder, ports["postgres"])
+        postgres.create_database(self.folder, ports["postgres"])
 
     def _ports(self) -> dict[str, int]:
         path = self.folder / "ports.json"

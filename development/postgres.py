@@ -24,7 +24,6 @@ from development.supervisor import Program
 from development.system_errors import disk_full
 
 USER = DATABASE = "shop"
-PSP_DATABASE = "psp"
 SYSTEM_USER = "embedded_postgres"  # PostgreSQL refuses to run as root
 DEFAULT_PORT = 54329
 
@@ -84,12 +83,12 @@ def answers(folder: Path, port: int) -> bool:
         return False
 
 
-def create_databases(folder: Path, port: int) -> None:
-    """Create the shop's and the payment provider's databases if they are missing."""
+def create_database(folder: Path, port: int) -> None:
+    """Create the shop's database if it is missing."""
     with psycopg.connect(url(folder, port, "postgres"), autocommit=True) as connection:
         known = {name for (name,) in connection.execute("SELECT datname FROM pg_database")}
-        for name in {DATABASE, PSP_DATABASE} - known:
-            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        if DATABASE not in known:
+            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE)))
 
 
 def programs() -> Path:

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# The accounts of the shop and of the demo's payment provider; no one of them is a superuser.
+# The accounts of the shop; neither is a superuser.
 #   shop_owner  owns the database `shop`; only migrations use it
 #   shop        reads and writes rows; it cannot change tables, triggers or constraints
-#   psp         owns the provider's database, where a password is given for it
 # Runs when the volume is empty; safe to repeat, which also sets the passwords again and gives what
 # an older version of this file gave to `shop` to `shop_owner`:
 #   docker compose exec postgres bash /docker-entrypoint-initdb.d/accounts.sh
@@ -52,9 +51,3 @@ ALTER DEFAULT PRIVILEGES FOR ROLE shop_owner IN SCHEMA public
 ALTER DEFAULT PRIVILEGES FOR ROLE shop_owner IN SCHEMA public
     GRANT SELECT, USAGE ON SEQUENCES TO shop;
 SQL
-
-provider=$(secret PSP_DB_PASSWORD)
-if [ -n "$provider" ]; then
-    role psp "$provider"
-    database psp psp
-fi

@@ -1,4 +1,4 @@
-"""A simulated payment provider with its own process, database and ledger.
+"""A simulated payment provider: one process with its own books in SQLite.
 
 The shop imports nothing from here; of the shop, this imports only the code that reads the
 environment. They talk over HTTP. `behaviour.py` configures its faults.

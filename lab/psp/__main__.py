@@ -1,78 +1,78 @@
-"""`python -m lab.psp --bind 127.0.0.1:8790`: prepare the provider's database and serve."""
+"""`python -m lab.psp --bind 127.0.0.1:8790`: serve."""
 
-from __future__ import annotations
+# ruff: noqa: E402
+from gevent import monkey
 
-import os
-import sys
-import time
+monkey.patch_all()  # before anything else is imported
+
+import logging
+from argparse import ArgumentParser
 from typing import Any
-from urllib.parse import urlsplit
 
-import django
-import psycopg
-from django.conf import settings
-from django.core.exceptions import ImproperlyConfigured
-from django.core.management import call_command
-from psycopg import sql
+import msgspec
+from gevent.pywsgi import WSGIHandler, WSGIServer
 
-from lab.psp.settings import DATABASE_URL
+from development.folder import kept_secret
+from lab import environment
+from lab.psp.api import Api
+from lab.psp.behaviour import Behaviour
+from lab.psp.books import Books
+from lab.psp.webhooks import Sender
 
-STARTUP_TIMEOUT = 30
-"""Seconds that the database may take to start."""
+
+class Handler(WSGIHandler):
+    """Tells the application its socket, so that it can lose an answer."""
+
+    def get_environ(self) -> dict[str, Any]:
+        """Return the request's variables."""
+        return {**super().get_environ(), "psp.socket": self.socket}
+
+    def start_response(self, status: str, headers: list[tuple[str, str]], *more: Any) -> Any:
+        """Begin the answer; a client that asked for the end of its connection is told of it."""
+        closing = [("Connection", "close")] if self.close_connection else []
+        return super().start_response(status, [*headers, *closing], *more)
+
+
+def secret(name: str, *, demo: bool) -> str:
+    """Return a secret of the environment, in the demo one of its own.
+
+    Raises:
+        SystemExit: it is missing.
+    """
+    value = environment.text(name)
+    if not value and not demo:
+        raise SystemExit(f"error: Not in demo mode, so this must be set: {name}.")
+    return value or kept_secret(name.lower().replace("_", "-"))
+
+
+def default_behaviour() -> Behaviour:
+    """Return the behaviour that the environment configures.
+
+    Raises:
+        SystemExit: it cannot be parsed.
+    """
+    try:
+        fields = msgspec.json.decode(environment.text("PSP_BEHAVIOUR") or "{}")
+        webhook_url = environment.text("PSP_WEBHOOK_URL")
+        return msgspec.convert({"webhook_url": webhook_url, **fields}, Behaviour)
+    except (ValueError, TypeError) as error:
+        raise SystemExit(f"error: PSP_BEHAVIOUR: {error}") from error
 
 
 def main() -> None:
-    """Prepare the database, then become gunicorn; further arguments are gunicorn's.
-
-    Raises:
-        SystemExit: a secret is missing, or the database does not answer.
-    """
-    # The provider's own, even if the environment names the shop's.
-    os.environ["DJANGO_SETTINGS_MODULE"] = "lab.psp.settings"
-    django.setup()
-    try:
-        _refuse_unsafe_start()
-        _prepare_database()
-    except (ImproperlyConfigured, psycopg.Error) as error:
-        raise SystemExit(f"error: {error}") from error
-    command = ["gunicorn", "-c", "python:lab.psp.gunicorn_settings", *sys.argv[1:], "lab.psp.wsgi"]
-    os.execv(sys.executable, [sys.executable, "-m", *command])
-
-
-def _refuse_unsafe_start() -> None:
-    from lab.psp import behaviour
-
-    missing = [name for name in ("PSP_KEY", "PSP_WEBHOOK_SECRET") if not getattr(settings, name)]
-    if missing:
-        raise ImproperlyConfigured(f"Not in demo mode, so these must be set: {', '.join(missing)}.")
-    behaviour.default()
-
-
-def _prepare_database() -> None:
-    """Create the database and its tables if they are missing; one process at a time does."""
-    name = urlsplit(DATABASE_URL).path.removeprefix("/")
-    with _server() as server:
-        server.execute("SELECT pg_advisory_lock(hashtext('psp'))")
-        known = server.execute("SELECT 1 FROM pg_database WHERE datname = %s", [name])
-        if known.fetchone() is None:
-            server.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
-        call_command("migrate", verbosity=0, interactive=False)
-
-
-def _server() -> psycopg.Connection[tuple[Any, ...]]:
-    """Connect to the server's own database; wait for a server that is starting."""
-    deadline = time.monotonic() + STARTUP_TIMEOUT
-    while True:
-        try:
-            return psycopg.connect(_beside(DATABASE_URL, "postgres"), autocommit=True)
-        except psycopg.OperationalError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.2)
-
-
-def _beside(url: str, database: str) -> str:
-    return urlsplit(url)._replace(path=f"/{database}").geturl()
+    """Serve until the process is stopped."""
+    parser = ArgumentParser(prog="lab.psp")
+    parser.add_argument("--bind", required=True, metavar="HOST:PORT")
+    bind = parser.parse_args().bind
+    logging.basicConfig(
+        level=logging.WARNING, format="{asctime} {levelname} {name}: {message}", style="{"
+    )
+    demo = environment.switch("SHOP_DEMO")
+    books = Books(environment.text("PSP_DATABASE") or ":memory:", default_behaviour())
+    Sender(books, secret("PSP_WEBHOOK_SECRET", demo=demo)).start()
+    api = Api(books, secret("PSP_KEY", demo=demo), demo=demo)
+    # Refusals such as 402 are outcomes, so nothing logs requests.
+    WSGIServer(bind, api, backlog=4096, log=None, handler_class=Handler).serve_forever()
 
 
 if __name__ == "__main__":

@@ -7,13 +7,8 @@ the same orders and the same seed has the same faults.
 from __future__ import annotations
 
 import hashlib
-from typing import Any
 
 import msgspec
-from django.conf import settings
-from django.core.exceptions import ImproperlyConfigured
-
-from lab.psp.models import FaultConfiguration
 
 
 class Behaviour(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -49,44 +44,3 @@ class Behaviour(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Return a number in [0, 1) that is always the same for the same input."""
         text = "/".join(map(str, (self.seed, *what)))
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6]) / 2**48
-
-
-_current: list[Behaviour] = []
-
-
-def current() -> Behaviour:
-    """Return the current behaviour."""
-    if not _current:  # only one process serves, so this cache is authoritative
-        row = FaultConfiguration.objects.filter(pk=1).first()
-        _current[:] = [_with(row.settings if row else {})]
-    return _current[0]
-
-
-def change(values: dict[str, Any]) -> Behaviour:
-    """Change the behaviour; fields that are not given return to their defaults.
-
-    Raises:
-        ValueError: a field is unknown or of the wrong type.
-    """
-    behaviour = _with(values)
-    # Defaults are not stored: the shop's address may change at a restart.
-    FaultConfiguration.objects.update_or_create(pk=1, defaults={"settings": values})
-    _current[:] = [behaviour]
-    return behaviour
-
-
-def default() -> Behaviour:
-    """Return the behaviour that the environment configures.
-
-    Raises:
-        ImproperlyConfigured: it cannot be parsed.
-    """
-    try:
-        values = msgspec.json.decode(settings.PSP_BEHAVIOUR or "{}")
-        return msgspec.convert({"webhook_url": settings.PSP_WEBHOOK_URL, **values}, Behaviour)
-    except (ValueError, TypeError) as error:
-        raise ImproperlyConfigured(f"PSP_BEHAVIOUR: {error}") from error
-
-
-def _with(values: dict[str, Any]) -> Behaviour:
-    return msgspec.convert({**msgspec.structs.asdict(default()), **values}, Behaviour)

@@ -8,6 +8,7 @@ with private_folder() as folder, Stack(folder / "shop", urls) as stack:
 
 from __future__ import annotations
 
+import hashlib
 import os
 import socket
 import sys
@@ -20,7 +21,7 @@ from typing import Self
 import urllib3
 
 from development.embedded import ServerUrls
-from development.folder import kept_secret
+from development.folder import kept_secret, make_folder
 from development.ports import next_free, release
 from development.signals import shielded
 from development.supervisor import Program, Supervisor
@@ -131,6 +132,12 @@ class Stack:
         """Where the mail server keeps what it takes."""
         return Path(self.extra.get("SHOP_DATA") or environment.data_folder()) / "mail"
 
+    def _psp_database(self) -> str:
+        """Return the provider's file: one per database, because both know the same orders."""
+        data = Path(self.extra.get("SHOP_DATA") or environment.data_folder())
+        name = hashlib.sha256(self.urls.database.encode()).hexdigest()[:16]
+        return self.urls.psp or str(make_folder(data / "psp") / name)
+
     def start(self, *names: str) -> None:
         """Start the processes `names` (of `ALL`) and return when all of them serve.
 
@@ -146,6 +153,7 @@ class Stack:
             "SHOP_PORT": str(self.port),
             "METRICS_FOLDER": str(self.supervisor.folder / "metrics"),
             "PSP_URL": self.psp_url,
+            "PSP_DATABASE": self._psp_database(),
             "PSP_WEBHOOK_URL": f"{self.url}/api/v1/webhooks/psp",
             # Passed explicitly, because the processes may have another data folder.
             "PSP_KEY": environment.text("PSP_KEY") or kept_secret("psp-key"),

@@ -75,7 +75,7 @@ forbidden_modules =
 
 REPLACED = {
     "pyproject.toml": [
-        ("lab.mypy_settings", "development.settings"),
+        ("lab.settings", "development.settings"),
         (': reference, load test and template."', '."'),
         (', "locust.*"', ""),
     ],

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
-from urllib.parse import urlsplit
-from uuid import uuid4
 
-import psutil
-import psycopg
 import urllib3
 
 from development.ports import next_free, release
 from lab import environment
+from lab.psp.books import SCHEMA
 from lab.stack.stack import serves
 from shop.tests.processes import wait_for
 
@@ -26,18 +25,38 @@ KEY, SECRET = "sk_test", "whsec_test"
 
 
 class Psp:
-    """A running provider.
+    """A running provider, with its file at `file`."""
 
-    Attributes:
-        url: its address.
-        database: URL of its own database.
-        process: gunicorn's master.
-    """
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self._port = next_free(18790)
+        self.url = f"http://127.0.0.1:{self._port}"
+        self._start()
 
-    def __init__(self, url: str, database: str, process: subprocess.Popen[bytes]) -> None:
-        self.url = url
-        self.database = database
-        self.process = process
+    def _start(self) -> None:
+        variables = {
+            **os.environ,
+            "PSP_DATABASE": str(self.file),
+            "PSP_KEY": KEY,
+            "PSP_WEBHOOK_SECRET": SECRET,
+            "SHOP_DEMO": "1",
+        }
+        command = [sys.executable, "-m", "lab.psp", "--bind", f"127.0.0.1:{self._port}"]
+        self._process = subprocess.Popen(command, cwd=environment.PROJECT, env=variables)
+        wait_for(lambda: serves(f"{self.url}/healthz") or self._process.poll() is not None)
+        assert self._process.poll() is None, "the payment provider does not start"
+
+    def kill(self) -> None:
+        """`kill -9` it, and start it again."""
+        self._process.kill()
+        self._process.wait()
+        self._start()
+
+    def stop(self) -> None:
+        """End it."""
+        self._process.terminate()
+        self._process.wait(30)
+        release(self._port)
 
     def behave(self, **how: Any) -> None:
         """Configure its behaviour (see lab/psp/behaviour.py); by default, no faults."""
@@ -62,55 +81,33 @@ class Psp:
         return [(line["order"], line["operation"], line["amount"]) for line in wanted]
 
     def sql(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
-        """Run a statement in its database; return its rows, if any."""
-        with psycopg.connect(self.database, autocommit=True) as connection:
-            cursor = connection.execute(statement.encode(), values)
-            return cursor.fetchall() if cursor.description else []
+        """Run a statement in its file; return its rows, if any."""
+        with closing(sqlite3.connect(self.file, isolation_level=None)) as connection:
+            connection.execute("PRAGMA foreign_keys = ON")
+            return connection.execute(statement, values).fetchall()
 
     def quiet(self) -> bool:
         """Whether the shop has accepted all webhooks."""
-        return not self.sql("SELECT 1 FROM psp_event WHERE remaining > 0 LIMIT 1")
-
-    def kill_worker(self) -> None:
-        """`kill -9` its worker; gunicorn starts another."""
-        for worker in psutil.Process(self.process.pid).children():
-            worker.kill()
+        return not self.sql("SELECT 1 FROM event WHERE remaining > 0 LIMIT 1")
 
     def forget(self) -> None:
         """Reset behaviour and data: order ids repeat in other tests."""
-        wait_for(lambda: serves(f"{self.url}/healthz"))
         self.behave()
-        # Bypass the trigger that makes the ledger append-only.
-        with psycopg.connect(self.database) as connection:
-            connection.execute("SET session_replication_role = replica")
-            for table in ("event", "idempotencykey", "ledgerline", "refund", "intent"):
-                connection.execute(f"DELETE FROM psp_{table}".encode())
+        # Around the triggers that make the ledger append-only.
+        with closing(sqlite3.connect(self.file, isolation_level=None)) as connection:
+            for trigger in ("ledger_is_not_changed", "ledger_is_not_shortened"):
+                connection.execute(f"DROP TRIGGER {trigger}")
+            for table in ("event", "request", "ledger", "refund", "intent"):
+                connection.execute(f"DELETE FROM {table}")
+            connection.executescript(SCHEMA)
 
 
 @contextmanager
 def running_psp() -> Iterator[Psp]:
-    """Start a provider with its own database on the tests' server."""
-    shops = os.environ["DATABASE_URL"]
-    name = f"psp_{uuid4().hex[:12]}"
-    database = urlsplit(shops)._replace(path=f"/{name}").geturl()
-    port = next_free(18790)
-    variables = {
-        **os.environ,
-        "PSP_DATABASE_URL": database,
-        "PSP_KEY": KEY,
-        "PSP_WEBHOOK_SECRET": SECRET,
-        "SHOP_DEMO": "1",
-    }
-    command = [sys.executable, "-m", "lab.psp", "--bind", f"127.0.0.1:{port}"]
-    process = subprocess.Popen(command, cwd=environment.PROJECT, env=variables)
-    try:
-        url = f"http://127.0.0.1:{port}"
-        wait_for(lambda: serves(f"{url}/healthz") or process.poll() is not None)
-        assert process.poll() is None, "the payment provider does not start"
-        release(port)
-        yield Psp(url, database, process)
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(30)
-        with psycopg.connect(shops, autocommit=True) as connection:
-            connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)".encode())
+    """Start a provider with a file of its own."""
+    with TemporaryDirectory() as folder:
+        psp = Psp(Path(folder, "books"))
+        try:
+            yield psp
+        finally:
+            psp.stop()

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import psycopg
 import pytest
-from psycopg.errors import InsufficientPrivilege, OperationalError
+from psycopg.errors import InsufficientPrivilege
 
 from development import postgres
 from development.embedded import ServerUrls, private_servers
@@ -23,7 +23,6 @@ SCRIPT = environment.PROJECT / "docker/postgres/accounts.sh"
 PASSWORDS = {
     "SHOP_OWNER_DB_PASSWORD": "o" * 8,
     "SHOP_DB_PASSWORD": "s" * 8,
-    "PSP_DB_PASSWORD": "p" * 8,
 }
 
 
@@ -135,15 +134,6 @@ def test_the_shops_account_deactivates_users_which_revokes_their_tokens(server: 
 def test_the_shops_account_cannot_get_round_the_guard(server: Server, statement: str) -> None:
     with psycopg.connect(server.shop) as connection, pytest.raises(InsufficientPrivilege):
         connection.execute(statement)
-
-
-def test_shop_and_provider_cannot_enter_each_others_databases(server: Server) -> None:
-    for account, password, database in (
-        ("shop", PASSWORDS["SHOP_DB_PASSWORD"], "psp"),
-        ("psp", PASSWORDS["PSP_DB_PASSWORD"], "shop"),
-    ):
-        with pytest.raises(OperationalError, match="permission denied for database"):
-            psycopg.connect(server.url(account, password, database))
 
 
 def test_a_volume_on_which_the_shop_owned_its_tables_is_converted(server: Server) -> None:

@@ -118,13 +118,12 @@ def test_the_web_service_serves_and_passes_its_own_health_check(production, tmp_
             assert answer.stdout == str(status), host
 
 
-def test_the_payment_provider_serves_makes_its_database_and_takes_no_orders_to_misbehave(
-    production, tmp_path
-):
+def test_the_payment_provider_serves_and_takes_no_orders_to_misbehave(production, tmp_path):
     port = next_free(18790)
     arguments = [part.replace("0.0.0.0:9000", f"127.0.0.1:{port}") for part in command("psp")]
     check = SERVICES["psp"]["healthcheck"]["test"][3].replace("9000", str(port))
-    with running(arguments, production, tmp_path / "log"):
+    variables = {**production, "PSP_DATABASE": str(tmp_path / "books")}
+    with running(arguments, variables, tmp_path / "log"):
         wait_for(lambda: run([sys.executable, "-c", check], production).returncode == 0)
         key = f"Authorization: Bearer {production['PSP_KEY']}"
         for path, status in (("ledger", "200"), ("behaviour", "404")):
@@ -254,7 +253,7 @@ def test_the_pools_of_three_replicas_and_an_update_fit_the_servers_connections()
         for name in ("celery", "celery-expiry")
         for words in [command(name)]
     )
-    others = sum(pool(name) for name in ("beat", "migrate", "exporter", "psp", "seed"))
+    others = sum(pool(name) for name in ("beat", "migrate", "exporter", "seed"))
     kept_for_the_superuser = 3
     assert web + celery + others <= int(allowed) - kept_for_the_superuser
 
@@ -269,12 +268,11 @@ def test_nginx_looks_replicas_up_while_it_runs_and_no_other_service_listens_on_t
     }
 
 
-def test_migrations_shop_and_provider_have_an_account_each():
+def test_migrations_and_the_shop_have_an_account_each():
     assert SERVICES["migrate"]["environment"]["DATABASE_URL"].startswith("postgresql://shop_owner:")
     shop = COMPOSE["x-shop-environment"]["DATABASE_URL"]
     assert shop.startswith("postgresql://shop:${SHOP_DB_PASSWORD")
-    provider = SERVICES["psp"]["environment"]["PSP_DATABASE_URL"]
-    assert provider.startswith("postgresql://psp:${PSP_DB_PASSWORD")
+    assert "postgres" not in SERVICES["psp"].get("depends_on", {})
     assert "POSTGRES_USER" not in SERVICES["postgres"]["environment"]
 
 
@@ -288,7 +286,7 @@ def test_new_env_fills_in_every_secret_and_leaves_a_file_that_is_there_alone(tmp
     empty = {name for name in SECRETS if not values[name]}
     assert empty == ({"PSP_URL"} if not arguments else set())
     made = [value for value in values.values() if re.fullmatch("[0-9a-f]{64}", value)]
-    assert len(made) == len(set(made)) == 9
+    assert len(made) == len(set(made)) == 8
     assert (tmp_path / ".env").stat().st_mode & 0o077 == 0
     assert run([script], variables).returncode != 0
     assert (tmp_path / ".env").read_text() == written

@@ -67,8 +67,8 @@ def test_ports_stay_claimed_while_their_servers_may_restart(urls, folder):
 
 def test_a_killed_gunicorn_master_and_a_killed_worker_come_back(urls, folder):
     with Stack(folder, urls) as stack:
-        stack.start("psp", "web", "celery")
-        for name in ("psp", "web", "celery"):
+        stack.start("web", "celery")
+        for name in ("web", "celery"):
             master = psutil.Process(stack.supervisor.state(name).pid)
             wait_for(master.children)
             worker = master.children()[0]

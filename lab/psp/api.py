@@ -1,0 +1,179 @@
+"""The provider's API and page, as a WSGI application."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import re
+import socket
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from http import HTTPStatus
+from typing import Annotated, Any, TypeVar
+from urllib.parse import parse_qs
+
+import msgspec
+from msgspec import Meta, Struct
+from msgspec.structs import asdict
+
+from lab.psp.books import Answer, Books, NoSuchIntent, refusal
+from lab.psp.page import page
+
+MAX_KEY = 255
+BODY = "psp.body"
+
+Positive = Annotated[int, Meta(ge=1, le=2**63 - 1)]
+T = TypeVar("T")
+Environ = dict[str, Any]
+Body = Iterable[bytes]
+
+
+class NewIntent(Struct):
+    """A payment to create."""
+
+    order: Positive
+    amount: Positive
+    currency: Annotated[str, Meta(pattern="^[A-Z]{3}$", max_length=3)]
+
+
+class NewRefund(Struct):
+    """A refund to make."""
+
+    intent: str
+    amount: Positive
+
+
+class Bad(Exception):
+    """An invalid request; `answer` says why."""
+
+    def __init__(self, status: int, code: str) -> None:
+        super().__init__(code)
+        self.answer = refusal(status, code)
+
+
+class Api:
+    """The application.
+
+    Args:
+        books: of the provider.
+        key: with which the shop authenticates.
+        demo: whether there is a page, and whether the behaviour may change.
+    """
+
+    def __init__(self, books: Books, key: str, *, demo: bool) -> None:
+        self._books, self._key, self._demo = books, key, demo
+        self._calls: tuple[tuple[str, dict[str, Callable[..., Answer | Body]]], ...] = (
+            ("payment_intents", {"GET": self._intents, "POST": self._create}),
+            ("payment_intents/([^/]+)/capture", {"POST": self._capture}),
+            ("payment_intents/([^/]+)/cancel", {"POST": self._cancel}),
+            ("refunds", {"POST": self._refund}),
+            ("ledger", {"GET": self._ledger}),
+            ("behaviour", {"GET": self._behaviour, "POST": self._behave}),
+        )
+
+    def __call__(self, environ: Environ, start_response: Callable[..., object]) -> Body:
+        """Answer a request."""
+        path = environ["PATH_INFO"]
+        kind, status, body = "application/json", 200, b""
+        if path == "/healthz":
+            kind, body = "text/plain", b"ok\n"
+        elif path == "/" and self._demo:
+            kind, body = "text/html; charset=utf-8", page(self._books).encode()
+        else:
+            answer = self._answer(environ, path.removeprefix("/v1/"))
+            if not isinstance(answer, tuple):
+                start_response("200 OK", [("Content-Type", "application/jsonl")])
+                return answer
+            status, document = answer
+            body = json.dumps(document).encode()
+        headers = [("Content-Type", kind), ("Content-Length", str(len(body)))]
+        start_response(f"{status} {HTTPStatus(status).phrase}", headers)
+        return [body]
+
+    def _answer(self, environ: Environ, path: str) -> Answer | Body:
+        try:
+            found = ((re.fullmatch(pattern, path), calls) for pattern, calls in self._calls)
+            match, calls = next(((match, calls) for match, calls in found if match), (None, {}))
+            if match is None:
+                raise Bad(404, "not_found")
+            if (call := calls.get(environ["REQUEST_METHOD"])) is None:
+                raise Bad(405, "method_not_allowed")
+            sent = environ.get("HTTP_AUTHORIZATION", "")
+            if not hmac.compare_digest(sent.encode(), f"Bearer {self._key}".encode()):
+                raise Bad(401, "unauthorized")
+            environ[BODY] = environ["wsgi.input"].read()
+            if delay := self._books.behaviour.delay:
+                time.sleep(delay / 1000)
+            return call(environ, *match.groups())
+        except NoSuchIntent:
+            return refusal(404, "no_such_intent")
+        except Bad as bad:
+            return bad.answer
+
+    def _intents(self, environ: Environ) -> Answer:
+        [order] = parse_qs(environ["QUERY_STRING"]).get("order", [""])
+        if not order.isdecimal() or int(order) >= 2**63:
+            raise Bad(400, "invalid_order")
+        return 200, {"data": self._books.intents_of(int(order))}
+
+    def _create(self, environ: Environ) -> Answer:
+        new = decoded(environ, NewIntent)
+        return self._once(environ, lambda: self._books.create(new.order, new.amount, new.currency))
+
+    def _capture(self, environ: Environ, intent: str) -> Answer:
+        return self._once(environ, lambda: self._books.capture(intent))
+
+    def _cancel(self, environ: Environ, intent: str) -> Answer:
+        return self._once(environ, lambda: self._books.cancel(intent))
+
+    def _refund(self, environ: Environ) -> Answer:
+        new = decoded(environ, NewRefund)
+        return self._once(environ, lambda: self._books.refund(new.intent, new.amount))
+
+    def _ledger(self, environ: Environ) -> Iterator[bytes]:
+        """Stream all movements, one JSON object per line, and their number on the last line."""
+        lines = self._books.ledger()
+        for line in lines:
+            yield json.dumps(dict(line)).encode() + b"\n"
+        yield json.dumps({"lines": len(lines)}).encode() + b"\n"
+
+    def _behaviour(self, environ: Environ) -> Answer:
+        if not self._demo:
+            raise Bad(404, "not_found")
+        return 200, asdict(self._books.behaviour)
+
+    def _behave(self, environ: Environ) -> Answer:
+        if not self._demo:
+            raise Bad(404, "not_found")
+        try:
+            fields = decoded(environ, dict[str, Any])
+            return 200, asdict(self._books.behave(fields))
+        except ValueError as error:
+            raise Bad(400, str(error)) from None
+
+    def _once(self, environ: Environ, effect: Callable[[], Answer]) -> Answer:
+        """Execute a request once per idempotency key; repeats get the first answer forever."""
+        key = environ.get("HTTP_IDEMPOTENCY_KEY", "")
+        if not 0 < len(key) <= MAX_KEY:
+            raise Bad(400, "idempotency_key_missing")
+        asked = hashlib.sha256(f"{environ['PATH_INFO']}\n".encode() + environ[BODY]).hexdigest()
+        answer, first = self._books.once(key, asked, effect)
+        now = self._books.behaviour
+        if first and now.strikes(now.lost, "lost", key):
+            with suppress(OSError):  # cut the connection, so that the answer is lost
+                environ["psp.socket"].shutdown(socket.SHUT_RDWR)
+        return answer
+
+
+def decoded(environ: Environ, kind: type[T]) -> T:
+    """Parse a request's JSON body.
+
+    Raises:
+        Bad: it does not match `kind`.
+    """
+    try:
+        return msgspec.json.decode(environ[BODY] or b"{}", type=kind)
+    except (ValueError, RecursionError) as error:
+        raise Bad(400, f"malformed: {error}") from None

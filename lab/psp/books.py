@@ -1,0 +1,284 @@
+"""The provider's operations: create, capture, cancel, refund, and the events they cause.
+
+One transaction each. One process serves, and no other greenlet runs during a transaction: the
+second of two concurrent requests sees the result of the first.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+
+from lab.psp.behaviour import Behaviour
+
+Answer = tuple[int, dict[str, Any]]
+"""HTTP status and document."""
+
+SCHEMA = Path(__file__).with_name("schema.sql").read_text(encoding="utf-8")
+
+AT_ONCE = 64
+"""Maximum number of events claimed at once, and of captures and refunds settled."""
+
+# The first pause exceeds the time of a send. A real provider pauses for up to hours; in a
+# demonstration, people wait for the recovery after a fault.
+CLAIM = """
+UPDATE event SET attempts = attempts + 1, due = ? + min(0.25 * (1 << min(attempts, 10)), 5)
+WHERE id IN (SELECT id FROM event WHERE remaining > 0 AND due <= ? ORDER BY due LIMIT ?)
+RETURNING id, body
+"""
+
+
+class NoSuchIntent(Exception):
+    """No payment has this id."""
+
+
+class Books:
+    """Payments, refunds, the ledger and events in an SQLite file; `:memory:` for none.
+
+    Args:
+        file: path.
+        default: the behaviour until `behave` changes it.
+    """
+
+    def __init__(self, file: str, default: Behaviour) -> None:
+        self._default = msgspec.structs.asdict(default)
+        self._database = sqlite3.connect(file, isolation_level=None)
+        self._database.row_factory = sqlite3.Row
+        # After a crash of the machine the last transactions may be missing; never after a kill.
+        self._database.executescript(
+            f"PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON;"
+            f"{SCHEMA}"
+        )
+        row = self._one("SELECT fields FROM behaviour")
+        self.behaviour = self._with(json.loads(row["fields"]) if row else {})
+
+    def behave(self, fields: dict[str, Any]) -> Behaviour:
+        """Change the behaviour; fields that are not given return to their defaults.
+
+        Raises:
+            ValueError: a field is unknown or of the wrong type.
+        """
+        self.behaviour = self._with(fields)
+        # Defaults are not stored: the shop's address may change at a restart.
+        self._run("INSERT OR REPLACE INTO behaviour VALUES (1, ?)", json.dumps(fields))
+        return self.behaviour
+
+    def once(self, key: str, asked: str, effect: Callable[[], Answer]) -> tuple[Answer, bool]:
+        """Execute a request once per key; return its answer, and whether it was executed now.
+
+        Key, effect and answer are one transaction.
+        """
+        with self._transaction():
+            earlier = self._one("SELECT * FROM request WHERE key = ?", key)
+            if earlier is None:
+                status, document = effect()
+                values = (key, asked, status, json.dumps(document))
+                self._run("INSERT INTO request VALUES (?, ?, ?, ?)", *values)
+                return (status, document), True
+        if earlier["asked"] != asked:
+            return refusal(422, "idempotency_key_reused"), False
+        return (earlier["status"], json.loads(earlier["document"])), False
+
+    def create(self, order: int, amount: int, currency: str) -> Answer:
+        """Create a payment."""
+        pk = f"pi_{uuid4().hex}"
+        self._run(
+            'INSERT INTO intent (id, "order", amount, currency, created) VALUES (?, ?, ?, ?, ?)',
+            *(pk, order, amount, currency, time.time()),
+        )
+        return 200, intent_document(self._intent(pk))
+
+    def capture(self, intent_id: str) -> Answer:
+        """Take the money. A captured payment is never captured again, under any key.
+
+        Raises:
+            NoSuchIntent: no payment has this id.
+        """
+        intent = self._intent(intent_id)
+        if intent["status"] == "requires_capture":
+            if processing := self.behaviour.processing:
+                self._set_status("intent", intent_id, "processing")
+                due = time.time() + processing / 1000
+                self._run("UPDATE intent SET due = ? WHERE id = ?", due, intent_id)
+            else:
+                self._take(intent)
+            intent = self._intent(intent_id)
+        if intent["status"] == "failed":
+            return refusal(402, "card_declined")
+        if intent["status"] == "cancelled":
+            return refusal(409, "intent_cancelled")
+        return 200, intent_document(intent)
+
+    def cancel(self, intent_id: str) -> Answer:
+        """Cancel a payment for good, unless it is captured or processing.
+
+        Raises:
+            NoSuchIntent: no payment has this id.
+        """
+        intent = self._intent(intent_id)
+        if intent["status"] in {"captured", "processing"}:
+            return refusal(409, f"intent_{intent['status']}")
+        if intent["status"] == "requires_capture":
+            self._set_status("intent", intent_id, "cancelled")
+            intent = self._intent(intent_id)
+            self._emit("payment_intent.cancelled", intent["order"], intent_document(intent))
+        return 200, intent_document(intent)
+
+    def refund(self, intent_id: str, amount: int) -> Answer:
+        """Refund money, in total at most the captured amount, pending refunds included.
+
+        Raises:
+            NoSuchIntent: no payment has this id.
+        """
+        intent = self._intent(intent_id)
+        promised = self._one(
+            "SELECT total(amount) AS all_ FROM refund WHERE intent = ? AND status <> 'failed'",
+            intent_id,
+        )
+        assert promised is not None
+        if amount > intent["captured"] - promised["all_"]:
+            return refusal(409, "refund_exceeds_capture")
+        processing = self.behaviour.processing
+        pk, due = f"re_{uuid4().hex}", time.time() + processing / 1000
+        self._run("INSERT INTO refund VALUES (?, ?, ?, 'pending', ?)", pk, intent_id, amount, due)
+        if not processing:
+            self._give_back(self._refund(pk))
+        return 200, refund_document(self._refund(pk))
+
+    def settle(self) -> None:
+        """Decide due captures and refunds."""
+        due = "SELECT * FROM {} WHERE status = '{}' AND due <= ? ORDER BY due LIMIT ?"
+        with self._transaction():
+            limits = (time.time(), AT_ONCE)
+            for intent in self._run(due.format("intent", "processing"), *limits):
+                self._take(intent)
+            for given in self._run(due.format("refund", "pending"), *limits):
+                self._give_back(given)
+
+    def claim_events(self) -> list[tuple[str, str]]:
+        """Return ids and bodies of due events; each is due again after a pause, until `sent`."""
+        now = time.time()
+        return [(row["id"], row["body"]) for row in self._run(CLAIM, now, now, AT_ONCE)]
+
+    def sent(self, event: str) -> None:
+        """Record that the shop has accepted a copy of an event."""
+        self._run("UPDATE event SET remaining = remaining - 1 WHERE id = ?", event)
+
+    def intents_of(self, order: int) -> list[dict[str, Any]]:
+        """Return the payments of an order, oldest first."""
+        found = self._run('SELECT * FROM intent WHERE "order" = ? ORDER BY created, rowid', order)
+        return [intent_document(row) for row in found]
+
+    def ledger(self) -> list[sqlite3.Row]:
+        """Return all movements, oldest first."""
+        return self._run(
+            'SELECT ledger.id, "order", intent, operation, ledger.amount, currency '
+            "FROM ledger JOIN intent ON intent.id = intent ORDER BY ledger.id"
+        )
+
+    def totals(self) -> tuple[list[sqlite3.Row], list[sqlite3.Row]]:
+        """Return the sums by currency and by status."""
+        sums = "SELECT currency, sum(captured) AS captured, sum(refunded) AS refunded FROM intent"
+        states = "SELECT status, count(*) AS payments FROM intent GROUP BY status"
+        return self._run(f"{sums} GROUP BY currency ORDER BY currency"), self._run(states)
+
+    def latest(self, number: int) -> list[sqlite3.Row]:
+        """Return the latest payments, the newest first."""
+        return self._run("SELECT * FROM intent ORDER BY created DESC, rowid DESC LIMIT ?", number)
+
+    def _with(self, fields: dict[str, Any]) -> Behaviour:
+        return msgspec.convert({**self._default, **fields}, Behaviour)
+
+    def _take(self, intent: sqlite3.Row) -> None:
+        """Capture the payment, or fail it as the behaviour demands."""
+        now, pk, order = self.behaviour, intent["id"], intent["order"]
+        # Each attempt to pay an order draws anew.
+        attempt = len(self.intents_of(order)) if now.decline else 0
+        if now.strikes(now.decline, "decline", order, attempt):
+            self._set_status("intent", pk, "failed")
+        else:
+            line = "INSERT INTO ledger (intent, operation, amount) VALUES (?, 'capture', ?)"
+            self._run(line, pk, intent["amount"])
+        intent = self._intent(pk)
+        self._emit(f"payment_intent.{intent['status']}", order, intent_document(intent))
+
+    def _give_back(self, given: sqlite3.Row) -> None:
+        """Refund the money, or fail the refund as the behaviour demands."""
+        now, pk, intent = self.behaviour, given["id"], self._intent(given["intent"])
+        attempts = self._run("SELECT id FROM refund WHERE intent = ?", intent["id"])
+        if now.strikes(now.bounce, "bounce", intent["order"], len(attempts)):
+            self._set_status("refund", pk, "failed")
+        else:
+            line = (
+                "INSERT INTO ledger (intent, refund, operation, amount) VALUES (?, ?, 'refund', ?)"
+            )
+            self._run(line, intent["id"], pk, given["amount"])
+            self._set_status("refund", pk, "succeeded")
+        given = self._refund(pk)
+        self._emit(f"refund.{given['status']}", intent["order"], refund_document(given))
+
+    def _emit(self, kind: str, order: int, document: dict[str, Any]) -> None:
+        """Add an event in this transaction."""
+        now = self.behaviour
+        if not now.webhook_url:
+            return
+        pk, at = f"evt_{uuid4().hex}", time.time()
+        body = json.dumps({"id": pk, "type": kind, "created": int(at), "data": document})
+        due = at + now.shuffle * now.draw("shuffle", order, kind) / 1000
+        self._run("INSERT INTO event VALUES (?, ?, ?, 0, ?)", pk, body, max(now.copies, 1), due)
+
+    def _intent(self, pk: str) -> sqlite3.Row:
+        row = self._one("SELECT * FROM intent WHERE id = ?", pk)
+        if row is None:
+            raise NoSuchIntent(pk)
+        return row
+
+    def _refund(self, pk: str) -> sqlite3.Row:
+        row = self._one("SELECT * FROM refund WHERE id = ?", pk)
+        assert row is not None
+        return row
+
+    def _set_status(self, table: str, pk: str, status: str) -> None:
+        self._run(f"UPDATE {table} SET status = ? WHERE id = ?", status, pk)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._database.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._database.execute("ROLLBACK")
+            raise
+        self._database.execute("COMMIT")
+
+    def _run(self, statement: str, *values: object) -> list[sqlite3.Row]:
+        return self._database.execute(statement, values).fetchall()
+
+    def _one(self, statement: str, *values: object) -> sqlite3.Row | None:
+        rows = self._run(statement, *values)
+        return rows[0] if rows else None
+
+
+def intent_document(intent: sqlite3.Row) -> dict[str, Any]:
+    """Return a payment as in the API."""
+    names = ("id", "order", "amount", "currency", "status", "refunded")
+    return {"object": "payment_intent", **{name: intent[name] for name in names}}
+
+
+def refund_document(given: sqlite3.Row) -> dict[str, Any]:
+    """Return a refund as in the API."""
+    names = ("id", "intent", "amount", "status")
+    return {"object": "refund", **{name: given[name] for name in names}}
+
+
+def refusal(status: int, code: str) -> Answer:
+    """Return a definite refusal."""
+    return status, {"error": {"code": code}}
