@@ -17,14 +17,14 @@ class LabConfig(AppConfig):
         """
         from lab import strategies
         from lab.demo import task_log
-        from lab.proof import failpoints, sabotage
+        from lab.proof import sabotage
         from lab.room import recorder
         from lab.strategies.unguarded_combining import UnguardedCombining
 
         if not settings.LAB_GUARD:
             strategies.CLASSES[UnguardedCombining.name] = UnguardedCombining
         task_log.watch()
-        failpoints.obey(settings.LAB_FAILPOINTS)
+        sabotage.obey(settings.LAB_FAILPOINTS)
         sabotage.commit(settings.LAB_SABOTAGE)
         if settings.LAB_RECORDING:
             recorder.listen()

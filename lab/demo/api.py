@@ -19,7 +19,7 @@ from inventory import services
 from inventory.models import Reservation
 from lab.demo import schemas
 from lab.demo.buyers import create_synthetic_buyers
-from lab.proof import deliveries, provider_ledger, snapshot, terms
+from lab.proof import final_read, sales, snapshot
 from lab.strategies import CLASSES, DEFAULT
 from lab.strategies.choice import chosen, open_sale
 from shop.accounts.models import User
@@ -167,7 +167,7 @@ def change_terms(request: HttpRequest, sale: int, *, body: schemas.TermsWanted) 
     Without any member, only show the terms.
     """
     try:
-        after = terms.change(_sale(sale).pk, **body.changes())
+        after = sales.change(_sale(sale).pk, **body.changes())
     except ValidationError:
         raise Refusal("invalid_request") from None
     return 200, schemas.Terms(**{**asdict(after), "sale": sale})
@@ -245,7 +245,7 @@ def show_ledger(request: HttpRequest, sale: int, *, query: schemas.Beside) -> Re
     sales = _sales(sale, query)
     orders = Order.objects.filter(lines__sale__in=sales).values_list("pk", flat=True)
     try:
-        lines = provider_ledger.lines(set(orders))
+        lines = final_read.ledger_rows(set(orders))
     except PaymentUnknown:
         raise Refusal("busy") from None
     return StreamingHttpResponse(lines, content_type=JSON_LINES)
@@ -265,8 +265,8 @@ def show_deliveries(request: HttpRequest, sale: int, *, query: schemas.Beside) -
     the shop's mails go elsewhere.
     """
     try:
-        lines = deliveries.lines(_sales(sale, query))
-    except deliveries.NoMailServer:
+        lines = final_read.delivery_lines(_sales(sale, query))
+    except final_read.NoMailServer:
         raise Refusal("not_found") from None
     return StreamingHttpResponse(lines, content_type=JSON_LINES)
 

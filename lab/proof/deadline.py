@@ -1,10 +1,11 @@
-"""The end of a proof that makes no progress."""
+"""The end of a proof that makes no progress, and of parts that were stopped before."""
 
 from __future__ import annotations
 
 import signal
 import threading
 import time
+from collections.abc import Callable
 from types import FrameType
 from typing import Any, Self
 
@@ -70,3 +71,19 @@ class Deadline:
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         raise Stalled(f"no progress within {self._seconds:g} s: {self._step}")
+
+
+def ending(
+    stop: Callable[[], None], abandon: Callable[[], None] = lambda: None
+) -> Callable[..., None]:
+    """Return an exit callback for `ExitStack.push`.
+
+    Args:
+        stop: waits until the thread has finished its work on the shop.
+        abandon: called instead when an exception ends the proof.
+    """
+
+    def end(kind: type[BaseException] | None, *_: object) -> None:
+        (stop if kind is None else abandon)()
+
+    return end

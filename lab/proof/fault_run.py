@@ -8,9 +8,15 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
-from lab.proof.ending import ending
+from django.db import Error, connection, transaction
+from redis.exceptions import RedisError
+
+from inventory import services
+from inventory.models import Item
+from inventory.selling import guard
+from inventory.selling.commit import forget_connection
+from lab.proof.deadline import ending
 from lab.proof.plan import Plan
-from lab.proof.restock import DatabaseShelf
 from loadtest.faults import Chaos, Fault, Injected, Target, find
 from loadtest.faults.postgres_hosts import SETTLED
 from loadtest.roles import MAIN
@@ -134,3 +140,37 @@ class FaultRun:
         if self.unsettled:
             shortcomings.append(f"not recovered at the end: {self.unsettled}")
         return "; ".join(shortcomings)
+
+
+class DatabaseShelf:
+    """A sale's item; `tells` says whether a restock removes the sold-out hint."""
+
+    errors: tuple[type[Exception], ...] = (Error, RedisError)
+
+    def __init__(self, sale: Sale, *, tells: bool = True) -> None:
+        self.sale, self.item = str(sale.pk), str(sale.item_id)
+        self._id, self._tells = sale.item_id, tells
+
+    def left(self) -> int | None:
+        """Return the units available; None if the database does not say."""
+        try:
+            return Item.objects.values_list("available", flat=True).get(pk=self._id)
+        except Error:
+            forget_connection()
+            return None
+
+    def add(self, units: int) -> None:
+        """Add units."""
+        try:
+            if self._tells:
+                services.restock(self._id, units)
+                return
+            with transaction.atomic():
+                guard.restock(self._id, units)
+        except self.errors:
+            forget_connection()
+            raise
+
+    def close(self) -> None:
+        """Close the thread's connection."""
+        connection.close()

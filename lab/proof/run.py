@@ -6,28 +6,26 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 from development.signals import leave_if_asked
-from lab.proof import direct, drain, provider
-from lab.proof.deadline import STALLED, Deadline
-from lab.proof.during import During
-from lab.proof.ending import ending
+from lab.proof import direct, processes
+from lab.proof.deadline import STALLED, Deadline, ending
 from lab.proof.fault_run import FaultRun
 from lab.proof.final_read import read
 from lab.proof.load_profile import LONGEST, Load
 from lab.proof.plan import AFTERWARDS, Plan
-from lab.proof.progress import Progress
-from lab.proof.report import write_report
-from lab.proof.result import Result
-from lab.proof.run_statistics import run_statistics
+from lab.proof.progress import During, Progress, Tally
+from lab.proof.result import Result, run_statistics
 from lab.proof.sales import open_sales
 from lab.proof.server_errors import ServerErrors
-from lab.proof.tally import Tally
 from lab.proof.testbed import Testbed
+from loadtest import steps
 from loadtest.address import address_of
 from loadtest.checker.snapshot import Terms
 from loadtest.conduct import Conductor
 from loadtest.faults import Fault
+from loadtest.report import Story
 from loadtest.roles import MAIN, TIMED
 from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
 from loadtest.steps import Books, Judged, RunFiles, Schedule, judge_run
@@ -100,7 +98,7 @@ class Proof(Conductor):
         ids = {role: opened.sale.pk for role, opened in self._sales.items()}
         if stack is not None:
             # Also where it is to behave: the run before may have had another one.
-            provider.misbehave(stack.psp_url, **plan.provider)
+            processes.misbehave(stack.psp_url, **plan.provider)
         with ExitStack() as cleanup:
             self._load = Load(plan.profile, self._testbed.url, ids, folder)
             cleanup.callback(self._load.stop)
@@ -140,11 +138,11 @@ class Proof(Conductor):
             StackError: a process did not come up again.
         """
         if self._plan.lasts and self._testbed.stack is not None:
-            drain.restart(self._testbed.stack, lambda phase: self._say(phase))
+            processes.restart(self._testbed.stack, lambda phase: self._say(phase))
 
     def books(self, since: float) -> Books | None:
         """Look at what is pending."""
-        books = drain.books(self._ids)
+        books = processes.books(self._ids)
         self._say("waiting for the follow-up", since, books.owed if books else -1)
         return books
 
@@ -198,7 +196,7 @@ class Proof(Conductor):
     def report(self) -> None:
         """Write the report, if one is wanted."""
         if self._report_to is not None:
-            write_report(self._report_to, self._plan, self.result, self.files)
+            _write_report(self._report_to, self._plan, self.result, self.files)
 
     def _scheduled(self) -> Schedule | None:
         """The changes of the sale that has any."""
@@ -245,3 +243,16 @@ class Proof(Conductor):
         injected = len(self._fault_run.injected)
         calls = self._tally.look()
         self._tell(Progress(phase, seconds, owed=owed, calls=calls, injected=injected))
+
+
+def _write_report(path: Path, plan: Plan, result: Result, files: RunFiles) -> None:
+    """Write the report of a proof to `path`."""
+    run = plan.of_run
+    facts: dict[str, Any] = run.facts(str(result.sale))
+    if run.arrivals and result.late is not None:
+        facts["buyers"] += f" ({result.late} late, {result.unstarted} never)"
+    facts["pace"] = result.pace
+    if plan.left_out:
+        facts["left out"] = ", ".join(plan.left_out)
+    story = Story(run.title, run.repeat, facts, result.reason, run.buyers)
+    steps.write_report(path, files, files.histories(), story, result.verdict)

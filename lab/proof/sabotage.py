@@ -1,16 +1,19 @@
-"""Bugs for negative controls: a function or a number, replaced when a process starts.
+"""Faults inside the shop's processes: kills and pauses at failpoints, and bugs for controls.
 
-For what cannot be switched off in the database. `LAB_SABOTAGE` names one; only a negative control
-sets it, and only demo mode reads it.
-"""
+Only a proof orders them, and only demo mode obeys."""
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from importlib import import_module
 from itertools import count
+from pathlib import Path
 from typing import Any
+
+from inventory import failpoints
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,3 +107,34 @@ def commit(name: str) -> None:
     sabotage = SABOTAGE[name]
     module = import_module(sabotage.module)
     setattr(module, sabotage.name, sabotage.bug(getattr(module, sabotage.name)))
+
+
+ORDERS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
+
+
+class FailpointOrders:
+    """Executes the orders found in a folder; a hook for :func:`inventory.failpoints.arm`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._name = f"{folder}/"
+
+    def __call__(self, failpoint: str) -> None:
+        """Execute the order for this failpoint, if there is one."""
+        # A purchase of the demo comes by here as well: a third of the time of opening the file.
+        if not os.path.exists(self._name + failpoint):  # noqa: PTH110
+            return
+        order_file = self._folder / failpoint
+        try:
+            order = order_file.read_text()
+            # A rename succeeds for exactly one of several processes.
+            order_file.rename(f"{order_file}.{os.getpid()}")
+        except FileNotFoundError:
+            return
+        os.kill(os.getpid(), ORDERS[order])
+
+
+def obey(folder: str) -> None:
+    """Arm this process's failpoints with the orders of a folder; do nothing for an empty name."""
+    if folder:
+        failpoints.arm(FailpointOrders(Path(folder)))

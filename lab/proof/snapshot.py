@@ -9,7 +9,7 @@ from typing import Any, LiteralString
 
 from django.db import connection, transaction
 
-from lab.proof import terms
+from lab.proof import sales
 from loadtest.checker import snapshot
 from shop.mails.rendering import Kind
 
@@ -155,7 +155,7 @@ def owed(sales: Sequence[int]) -> int:
 
 def _header() -> snapshot.Header:
     before = time.monotonic_ns()
-    clock = terms.clock()
+    clock = sales.clock()
     # Between the two; no closer bound is known.
     return snapshot.Header((before + time.monotonic_ns()) // 2, FOLLOW_UP, clock)
 

@@ -16,9 +16,9 @@ from msgspec import Meta, Struct
 from development.errors import StackError
 from inventory import services
 from inventory.outcomes import Busy
-from lab.proof import terms
+from lab.proof import sales
 from lab.proof.load_profile import LoadProfile
-from lab.proof.provider import misbehave
+from lab.proof.processes import misbehave
 from lab.room.duels import Duels
 from lab.room.faults import FaultControl
 from lab.room.mixes import MIX_NAMES
@@ -182,7 +182,7 @@ class Actions:
         services.restock(Sale.objects.get(pk=wanted.sale).item_id, wanted.units)
 
     def _pause(self, wanted: Pause) -> None:
-        terms.change(wanted.sale, paused=wanted.paused)
+        sales.change(wanted.sale, paused=wanted.paused)
 
     def _change_strategy(self, wanted: StrategyWanted) -> None:
         choose(Sale.objects.get(pk=wanted.sale), wanted.strategy)

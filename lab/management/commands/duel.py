@@ -21,11 +21,11 @@ from rich.console import Console
 from development.errors import StackError
 from lab.management.commands.prove import EXIT_CODES, at_least_one
 from lab.proof import show, testbed
-from lab.proof.lines import watching
 from lab.proof.load_profile import LoadFailed
 from lab.proof.plan import Plan
 from lab.proof.progress import Progress
 from lab.proof.result import Result
+from lab.proof.show import watching
 from lab.proof.testbed import Testbed
 from lab.room.duel import fight, folders, outcome, plans
 from lab.strategies import CLASSES, DEFAULT

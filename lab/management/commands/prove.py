@@ -23,13 +23,13 @@ from development.errors import StackError
 from development.signals import leave_if_asked
 from lab.bed import description
 from lab.bed.shop import shop_on
-from lab.proof import controls, show, testbed
-from lab.proof.lines import say, step, watching
+from lab.proof import control_run, controls, show, testbed
 from lab.proof.load_profile import LoadFailed, LoadProfile
 from lab.proof.plan import Plan
 from lab.proof.progress import Progress
 from lab.proof.result import Result
 from lab.proof.run import Proof
+from lab.proof.show import say, step, watching
 from lab.proof.testbed import Testbed
 from lab.stack import entry
 from lab.strategies import CLASSES, DEFAULT
@@ -171,7 +171,7 @@ def _control(console: Console, options: dict[str, Any]) -> NoReturn:
     seed = options["seed"] or random.SystemRandom().randrange(1, 2**31)
     every = tuple(control.name for control in controls.CONTROLS)
     names = options["control"] or (controls.QUICK if options["quick"] else every)
-    outcomes: list[controls.Outcome] = []
+    outcomes: list[control_run.Outcome] = []
     try:
         call_command("migrate", verbosity=0)
         with Live(console=console, refresh_per_second=4) as live:
@@ -186,7 +186,7 @@ def _control(console: Console, options: dict[str, Any]) -> NoReturn:
                 last = current
 
             tell(None, None)
-            for outcome in controls.run(names, seed, CONTROL_BUYERS, tell):
+            for outcome in control_run.run(names, seed, CONTROL_BUYERS, tell):
                 outcomes.append(outcome)
                 tell(None, None)
     except (LoadFailed, StackError, OSError) as error:

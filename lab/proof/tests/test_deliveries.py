@@ -11,7 +11,7 @@ import pytest
 from django.core.mail import EmailMessage, get_connection
 from django.db import transaction
 
-from lab.proof import deliveries
+from lab.proof import final_read
 from lab.tests.mail_server import mail_server
 from loadtest.checker import snapshot
 from loadtest.checker.snapshot import Delivery
@@ -43,8 +43,8 @@ def an_order_of(name: str) -> Order:
 
 def delivered(*orders: Order) -> list[Delivery]:
     sales = [line.sale_id for order in orders for line in order.lines.all()]
-    path = Path(deliveries.settings.MAIL_FOLDER) / "deliveries"
-    deliveries.write(path, sales)
+    path = Path(final_read.settings.MAIL_FOLDER) / "deliveries"
+    final_read.write_deliveries(path, sales)
     _, rows = snapshot.read(path)
     return [row for row in rows if isinstance(row, Delivery)]
 
@@ -108,5 +108,5 @@ def test_the_envelope_decides_whom_a_mail_went_to(port: int) -> None:
 
 def test_without_a_folder_of_mails_there_is_nothing_to_judge(settings: Any, tmp_path: Path) -> None:
     settings.MAIL_FOLDER = tmp_path / "nowhere"
-    with pytest.raises(deliveries.NoMailServer):
-        deliveries.write(tmp_path / "deliveries", [a_sale().pk])
+    with pytest.raises(final_read.NoMailServer):
+        final_read.write_deliveries(tmp_path / "deliveries", [a_sale().pk])

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from inventory.models import Item
-from lab.proof.direct_buyers import BUYERS, KEYS, DirectBuyers
+from lab.proof.direct import BUYERS, KEYS, DirectBuyers
 from loadtest.history import OK, Recorder, operations
 from loadtest.roles import LIMITED, MAIN, TIMED
 from shop.accounts import tokens

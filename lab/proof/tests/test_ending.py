@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from lab.proof.lines import Lines, step
 from lab.proof.load_profile import LoadProfile
 from lab.proof.plan import Plan
 from lab.proof.progress import Progress
 from lab.proof.result import Result
+from lab.proof.show import Lines, step
 from loadtest.checker import Verdict
 from loadtest.checker.verdict import Finding
 

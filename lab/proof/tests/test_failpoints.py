@@ -9,12 +9,12 @@ import sys
 from pathlib import Path
 
 from inventory import failpoints
-from lab.proof.failpoints import FailpointOrders
+from lab.proof.sabotage import FailpointOrders
 
 HIT = """
 import sys
 from inventory import failpoints
-from lab.proof.failpoints import obey
+from lab.proof.sabotage import obey
 obey(sys.argv[1])
 for failpoint in sys.argv[2:]:
     failpoints.hit(failpoint)

@@ -10,10 +10,10 @@ from django.db import transaction
 from inventory.models import Item
 from lab.models import UnenforcedItem
 from lab.proof import controls
-from lab.proof.restock import DatabaseShelf
-from lab.proof.run_statistics import run_statistics
+from lab.proof.fault_run import DatabaseShelf
+from lab.proof.progress import Tally
+from lab.proof.result import run_statistics
 from lab.proof.sabotage import SABOTAGE
-from lab.proof.tally import Tally
 from loadtest.faults import FAULTS, Injected
 from loadtest.history import Recorder, operations
 from loadtest.scenarios import MIXES

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from development.errors import StackError
-from lab.proof.provider import misbehave
+from lab.proof.processes import misbehave
 from lab.tests.psp import Psp
 
 pytestmark = pytest.mark.django_db

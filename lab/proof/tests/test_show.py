@@ -8,7 +8,8 @@ import pytest
 from rich.console import Console
 
 from lab.proof import show
-from lab.proof.controls import CONTROLS, Outcome
+from lab.proof.control_run import Outcome
+from lab.proof.controls import CONTROLS
 from lab.proof.load_profile import LoadProfile
 from lab.proof.plan import Plan
 from lab.proof.progress import Progress

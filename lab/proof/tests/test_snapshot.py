@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 from django.db import connection
 
-from lab.proof import snapshot, terms
+from lab.proof import sales, snapshot
 from loadtest.checker import snapshot as rows
 from shop import orders
 from shop.accounts.models import User
@@ -35,9 +35,9 @@ def test_a_snapshot_shows_terms_times_and_the_life_of_an_order(tmp_path: Path) -
     buyer = User.objects.create(username="ann", email="ann@example.com")
     order = an_order(sale, buyer, quantity=5)
     orders.cancel(order, orders.Part(2, uuid4()))
-    before = (time.monotonic_ns(), terms.clock())
+    before = (time.monotonic_ns(), sales.clock())
     snapshot.write(tmp_path / "final", [sale.pk])
-    after = (time.monotonic_ns(), terms.clock())
+    after = (time.monotonic_ns(), sales.clock())
     header, found = rows.read(tmp_path / "final")
     of = {type(row): row for row in found}
 

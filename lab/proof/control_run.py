@@ -12,8 +12,7 @@ from typing import Any
 from django.db import connection
 
 from lab.proof import testbed
-from lab.proof.controls.catalogue import CONTROLS
-from lab.proof.controls.control import Control
+from lab.proof.controls import CONTROLS, Control
 from lab.proof.load_profile import LoadProfile
 from lab.proof.plan import Plan
 from lab.proof.progress import Progress

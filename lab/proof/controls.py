@@ -1,0 +1,342 @@
+"""Negative controls: the same proof with one thing switched off, which must turn its property red.
+
+A checker that has never failed has proved nothing. What is switched off here is a strategy's care,
+a line of defence, a constraint, a promise of the database or a step of the product; in the proof's
+own private database and its own processes only. The first run has everything on and must pass, or
+the others mean nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lab.strategies import DEFAULT
+
+DRAIN = 8.0
+"""Seconds for the follow-up. A healthy shop needs one or two; with the outbox off it never ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """One thing to switch off.
+
+    Attributes:
+        name: for the table.
+        off: what is switched off.
+        reddens: properties of which at least one must fail; none: all must pass.
+        mix: which buyers come.
+        strategy: how the sale is sold.
+        limit: units a buyer may have.
+        units: of stock for each buyer.
+        minutes: as in the plan.
+        faults: as in the plan.
+        tells: whether a restock removes the sold-out hint.
+        drain: seconds for the follow-up.
+        lines: safeguards that are on, as in INVENTORY_FEATURE_FLAGS; empty: all.
+        buyers: at once; 0: as many as were asked for.
+        sabotage: what of the product is replaced, as in ``lab/proof/sabotage.py``; empty: nothing.
+        environment: further variables of its shop, and their values.
+        before: SQL that switches it off.
+        after: SQL that switches it on again.
+    """
+
+    name: str
+    off: str
+    reddens: tuple[str, ...]
+    mix: str = "rush"
+    strategy: str = DEFAULT
+    limit: int = 1
+    units: float = 0.25
+    minutes: float = 0.0
+    faults: tuple[str, ...] = ()
+    tells: bool = True
+    drain: float = DRAIN
+    lines: str = ""
+    buyers: int = 0
+    sabotage: str = ""
+    environment: tuple[tuple[str, str], ...] = ()
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+
+    @property
+    def shop(self) -> tuple[object, ...]:
+        """What its shop is started for; those with the same share one."""
+        return (self.lines, self.sabotage, self.environment, self.faults)
+
+
+def _trigger(when: str, table: str, does: str, condition: str = "true") -> tuple[str, ...]:
+    """SQL that does something to each row before it is written; undone by ``_UNDONE``."""
+    return (
+        f"""CREATE FUNCTION sabotage() RETURNS trigger LANGUAGE plpgsql AS
+            $$BEGIN {does} RETURN NEW; END$$""",
+        f"""CREATE TRIGGER sabotage BEFORE {when} ON {table} FOR EACH ROW WHEN ({condition})
+            EXECUTE FUNCTION sabotage()""",
+    )
+
+
+_UNDONE = ("DROP FUNCTION sabotage CASCADE",)
+
+CONTROLS = (
+    Control("nothing", "nothing", ()),
+    Control("naive", "the care: read, check, write", ("P1", "P2"), strategy="naive"),
+    Control("guard", "the guard and the lock", ("P1", "P2"), lines="admission"),
+    Control(
+        "unique-keys",
+        "the unique keys",
+        ("P5",),
+        mix="doubles",
+        strategy="guard",
+        limit=5,
+        units=1,
+        before=(
+            "ALTER TABLE inventory_reservation DROP CONSTRAINT inventory_reservation_one_per_key",
+            # On a busy machine the second request of a key might always find the first one's.
+            *_trigger("INSERT", "inventory_reservation", "PERFORM pg_sleep(0.1);"),
+        ),
+        after=(
+            *_UNDONE,
+            """ALTER TABLE inventory_reservation
+               ADD CONSTRAINT inventory_reservation_one_per_key UNIQUE (buyer, key)""",
+        ),
+    ),
+    Control(
+        "quota",
+        "the count of what a buyer has",
+        ("P5",),
+        units=3,
+        before=_trigger("INSERT OR UPDATE", "inventory_buyerquota", "NEW.used := 0;"),
+        after=_UNDONE,
+    ),
+    Control(
+        "outbox",
+        "the outbox",
+        ("P10",),
+        before=_trigger("INSERT", "inventory_outboxmessage", "RETURN NULL;"),
+        after=_UNDONE,
+    ),
+    Control(
+        "fence",
+        "the item's memory of the fencing token",
+        ("P9",),
+        before=(
+            "ALTER TABLE inventory_item DISABLE TRIGGER inventory_item_fence",
+            *_trigger("UPDATE", "inventory_item", "NEW.fence := 0;"),
+        ),
+        after=(*_UNDONE, "ALTER TABLE inventory_item ENABLE TRIGGER inventory_item_fence"),
+    ),
+    Control(
+        "release-once",
+        "putting a unit back only once, and the books' check",
+        ("P1", "P2"),
+        mix="payers",
+        before=(
+            "ALTER TABLE inventory_item DROP CONSTRAINT inventory_item_available_within_total",
+            *_trigger(
+                "UPDATE",
+                "inventory_item",
+                """NEW.available := 2 * NEW.available - OLD.available;
+                   INSERT INTO lab_unenforceditem (item_id) VALUES (NEW.id)
+                   ON CONFLICT DO NOTHING;""",
+                "NEW.available > OLD.available AND NEW.total = OLD.total",
+            ),
+        ),
+        after=(
+            *_UNDONE,
+            """ALTER TABLE inventory_item
+               ADD CONSTRAINT inventory_item_available_within_total CHECK (available <= total)""",
+        ),
+    ),
+    Control(
+        "refund",
+        "giving back all of what was paid",
+        ("P11",),
+        mix="refunders",
+        before=_trigger("INSERT", "shop_refund", "NEW.amount := NEW.amount / 2;"),
+        after=_UNDONE,
+    ),
+    Control(
+        "hint",
+        "removing the sold-out hint at a restock",
+        ("P7",),
+        minutes=0.2,
+        tells=False,
+    ),
+    Control(
+        "recovery",
+        "a lease shorter than the buyers' time-outs, while its holder is killed",
+        ("P12",),
+        strategy="redis_lock",
+        sabotage="lease",
+        units=10,
+        faults=("web-killed-before-commit",),
+    ),
+    Control(
+        "connections",
+        "the check of pooled connections, while PostgreSQL is killed",
+        ("P12",),
+        units=10,
+        lines="admission,lock,guard",
+        faults=("postgres-killed",),
+        # A busy shop uses up its dead connections within a second or two; a quiet one fails for
+        # as long as it takes to use each of a full pool once.
+        buyers=1,
+        # Of which purchases have 30.
+        environment=(("DB_POOL_MIN", "80"), ("DB_POOL_SIZE", "80")),
+    ),
+    Control(
+        "durability",
+        "synchronous_commit, while PostgreSQL is killed",
+        ("P3",),
+        units=10,
+        faults=("postgres-killed",),
+        before=(
+            # For the role: the server's command line, which says "on", outranks ALTER SYSTEM.
+            "ALTER ROLE CURRENT_USER SET synchronous_commit = off",
+            "ALTER SYSTEM SET wal_writer_delay = '10s'",
+            "ALTER SYSTEM SET wal_writer_flush_after = '1GB'",
+            "SELECT pg_reload_conf()",
+        ),
+        after=(
+            "ALTER ROLE CURRENT_USER RESET synchronous_commit",
+            "ALTER SYSTEM RESET wal_writer_delay",
+            "ALTER SYSTEM RESET wal_writer_flush_after",
+            "SELECT pg_reload_conf()",
+        ),
+    ),
+    # Orders: their price, their time, their mails, what buyers are told.
+    Control(
+        "price",
+        "the price of the second unit of a line",
+        ("P14",),
+        mix="limits",
+        before=_trigger(
+            "INSERT",
+            "shop_orderline",
+            "NEW.amount := NEW.amount - NEW.amount / NEW.quantity;",
+            "NEW.quantity > 1",
+        ),
+        after=_UNDONE,
+    ),
+    Control(
+        "part",
+        "the last minor unit of what a cancelled part is worth",
+        ("P14",),
+        mix="parts",
+        before=_trigger(
+            "UPDATE", "shop_order", "NEW.amount := NEW.amount + 1;", "NEW.amount < OLD.amount"
+        ),
+        after=_UNDONE,
+    ),
+    Control(
+        "pause",
+        "the pause of a sale",
+        ("P15",),
+        mix="windows",
+        units=12,  # left when the sale is paused and closed, however fast it sells
+        before=_trigger("UPDATE", "shop_sale", "NEW.paused := false;"),
+        after=_UNDONE,
+    ),
+    Control(
+        "window",
+        "the end of a sale",
+        ("P15",),
+        mix="windows",
+        units=12,  # left when the sale is paused and closed, however fast it sells
+        before=_trigger(
+            "UPDATE", "shop_sale", "NEW.ends_at := greatest(NEW.ends_at, OLD.ends_at);"
+        ),
+        after=_UNDONE,
+    ),
+    Control(
+        "hold",
+        "half of the time to pay",
+        ("P16",),
+        mix="holds",
+        before=_trigger(
+            "INSERT",
+            "inventory_reservation",
+            "NEW.deadline := now() + (NEW.deadline - now()) / 2;",
+        ),
+        after=_UNDONE,
+    ),
+    Control(
+        "expiry",
+        "the expiry of orders",
+        ("P16",),
+        mix="holds",
+        # Longer than an order may await its payment.
+        drain=25.0,
+        before=_trigger(
+            "UPDATE",
+            "shop_order",
+            "RAISE EXCEPTION 'nothing expires';",
+            "NEW.status = 'expired'",
+        ),
+        after=_UNDONE,
+    ),
+    Control(
+        "cart",
+        "the second line of a cart",
+        ("P17",),
+        mix="carts",
+        before=_trigger(
+            "INSERT",
+            "shop_orderline",
+            """IF EXISTS (SELECT FROM shop_orderline WHERE order_id = NEW.order_id) THEN
+                   RETURN NULL;
+               END IF;""",
+        ),
+        after=_UNDONE,
+    ),
+    Control(
+        "stranger",
+        "the check whose order it is",
+        ("P18",),
+        mix="peepers",
+        sabotage="stranger",
+    ),
+    Control(
+        "mail",
+        "the mail after a payment, though it is marked as sent",
+        ("P19",),
+        mix="payers",
+        before=_trigger(
+            "INSERT", "inventory_outboxmessage", "NEW.done := now();", "NEW.topic = 'mails.paid'"
+        ),
+        after=_UNDONE,
+    ),
+    Control(
+        "address",
+        "the address of a tenth of the mails",
+        ("P19",),
+        mix="payers",
+        sabotage="address",
+    ),
+    Control(
+        "busy",
+        "the truth of a tenth of the answers: busy, though the order is opened",
+        ("P20",),
+        sabotage="busy",
+    ),
+    Control(
+        "limit",
+        "the limit beyond the first order",
+        ("P20",),
+        mix="limits",
+        before=_trigger("INSERT OR UPDATE", "inventory_buyerquota", "NEW.used := NEW.allowed;"),
+        after=_UNDONE,
+    ),
+    Control(
+        "left",
+        "the number of units that a buyer at the limit may still have: one more",
+        ("P21",),
+        mix="walkers",
+        sabotage="left",
+    ),
+)
+
+QUICK = (
+    *("nothing", "naive", "unique-keys", "outbox", "fence", "refund", "durability"),
+    *("price", "busy"),
+)
+"""Those of the short form: one of each kind."""
