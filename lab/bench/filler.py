@@ -12,9 +12,8 @@ from urllib.parse import urlsplit
 
 import psycopg
 from django.core.management import call_command
+from django.db import DEFAULT_DB_ALIAS, connections
 from psycopg import sql
-
-from lab.bench.database import using
 
 NAME = "bench_filled"
 
@@ -153,3 +152,19 @@ def _size(connection: psycopg.Connection[Any]) -> int:
         [NAME],
     ).fetchone()
     return row[0] if row else 0
+
+
+@contextmanager
+def using(name: str) -> Iterator[None]:
+    """Let Django's queries of this thread go to the database of this name."""
+    usual = connections[DEFAULT_DB_ALIAS]
+    other = usual.copy()
+    # Without the pool, which is one per alias and so connected to the usual database.
+    options = {**other.settings_dict["OPTIONS"], "pool": False}
+    other.settings_dict = {**other.settings_dict, "NAME": name, "OPTIONS": options}
+    connections[DEFAULT_DB_ALIAS] = other
+    try:
+        yield
+    finally:
+        other.close()
+        connections[DEFAULT_DB_ALIAS] = usual

@@ -18,8 +18,7 @@ from django.db import connection
 from development.errors import StackError
 from inventory.audit import audit
 from inventory.models import Item
-from lab.bench.report import Benchmark, Document
-from lab.bench.rounds import interleaved
+from lab.bench.report import Benchmark, Document, interleaved
 from lab.bench.run import purchases
 from lab.bench.targets import BUYERS
 from lab.proof import testbed as testbeds

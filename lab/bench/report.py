@@ -1,4 +1,5 @@
-"""What all benchmarks write: a table on the screen, JSON, a chart, and a part of docs/bench.md."""
+"""What all benchmarks share: rounds of samples, and what they write: a table on the screen, JSON, a
+chart, and a part of docs/bench.md."""
 
 from __future__ import annotations
 
@@ -9,11 +10,11 @@ import re
 import shlex
 import sys
 from argparse import ArgumentParser
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import psutil
 from rich import box
@@ -151,3 +152,32 @@ def _command() -> str:
     """Return the command that repeats this measurement."""
     name, *arguments = sys.argv[1:] or [""]
     return f'make {name.replace("_", "-")} ARGS="{shlex.join(arguments)}"'
+
+
+Case = TypeVar("Case", bound=Hashable)
+Sample = TypeVar("Sample")
+
+
+def interleaved(
+    cases: Sequence[Case],
+    rounds: int,
+    sample: Callable[[Case], Sample],
+    tell: Callable[[str], None],
+) -> dict[Case, list[Sample]]:
+    """Measure every case once per round; return the samples of each.
+
+    Each round begins with another case, so that none always follows the same one.
+
+    Args:
+        cases: what is compared; `str` names one in the progress messages.
+        rounds: samples per case.
+        sample: measures a case once.
+        tell: called with a progress message before each sample.
+    """
+    found: dict[Case, list[Sample]] = {case: [] for case in cases}
+    for number in range(rounds):
+        first = number % len(cases)
+        for case in (*cases[first:], *cases[:first]):
+            tell(f"Round {number + 1} of {rounds}: {case} …")
+            found[case].append(sample(case))
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
@@ -12,11 +13,12 @@ from uuid import uuid4
 
 import psutil
 
-from lab.bench.rounds import interleaved
-from lab.bench.rows import Row, Server
+from lab.bench.report import Benchmark, Document, interleaved
+from lab.bench.rows import RATIOS, Row, Server
 from lab.bench.targets import Target
 from lab.stack.stack import Stack
 from loadtest import bench_client, open_files
+from loadtest.chart import Panel
 
 DRAIN = 15.0
 """Seconds to wait for the last answers; the slowest strategies have long queues."""
@@ -180,3 +182,71 @@ def worker_megabytes(stack: Stack) -> float:
     """Return the memory of the largest web worker, in MB."""
     master = psutil.Process(stack.supervisor.state("web").pid)
     return max((child.memory_info().rss / 1e6 for child in master.children()), default=0.0)
+
+
+HEADS = (
+    *("Row", "Conns", "Per s", "p50 ms", "p99 ms", "Err", "Over", "MB"),
+    *("Web µs", "DB µs", "Redis µs"),
+)
+"""Right answers per second; errors; units oversold; CPU time of each server per right answer."""
+
+
+def table(document: Document) -> Iterator[Sequence[str]]:
+    """Yield the headings and the rows."""
+    yield HEADS
+    for row in document["rows"]:
+        yield (
+            row["name"],
+            str(row["concurrency"]),
+            f"{row['rps']:,.0f}",
+            f"{row['p50_ms']:,.1f}",
+            f"{row['p99_ms']:,.1f}",
+            str(row["errors"]),
+            f"**{row['oversold']}**" if row["oversold"] else "0",
+            f"{row['worker_mb']:.0f}",
+            *(f"{row[name]:,.0f}" for name in ("web_us", "database_us", "redis_us")),
+        )
+
+
+def ratios(measured: Sequence[Measured]) -> dict[str, float]:
+    """Return the compared rates, at the concurrency that all rows have."""
+    rates: dict[str, float] = {}
+    by_concurrency: dict[int, dict[str, float]] = defaultdict(dict)
+    for each in measured:
+        by_concurrency[each.row.concurrency][each.row.name] = each.median("rps")
+    for concurrency, found in by_concurrency.items():
+        for name, other in RATIOS:
+            if found.get(other) and name in found:
+                suffix = "" if concurrency == measured[0].row.concurrency else f"@{concurrency}"
+                rates[f"{name}/{other}{suffix}"] = round(found[name] / found[other], 3)
+    return rates
+
+
+def _notes(document: Document) -> Iterator[str]:
+    if document["ratios"]:
+        found = document["ratios"].items()
+        yield "Ratios: " + ", ".join(f"{name} {value:.2f}" for name, value in found) + "."
+
+
+def _row_name(row: Mapping[str, object]) -> str:
+    return f"{row['name']}, {row['concurrency']}"
+
+
+def _panels(document: Document) -> list[Panel]:
+    rates = [(_row_name(row), float(row["rps"])) for row in document["rows"]]
+    slow = [(_row_name(row), float(row["p99_ms"])) for row in document["rows"]]
+    return [
+        Panel("Right answers", "per second; longer is better", rates, "{:,.0f}".format),
+        Panel("Slowest of 100 (p99)", "ms; shorter is better", slow, "{:,.0f} ms".format),
+    ]
+
+
+def _kinds(document: Document) -> dict[str, str]:
+    kinds = {"combining": "ours", "noop": "limit", "noop_api": "limit"}
+    return {
+        _row_name(row): "bad" if row["oversold"] else kinds.get(row["name"], "bar")
+        for row in document["rows"]
+    }
+
+
+PURCHASES = Benchmark("bench", "Purchases per second", table, _panels, _kinds, _notes)

@@ -10,15 +10,16 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Protocol
 
+import psutil
 from django.db import connection
 
 from development.embedded import ServerUrls
 from development.private import private_folder
 from inventory.audit import audit
 from inventory.models import StockMovement
+from inventory.redis import client
 from lab.bench import filler
-from lab.bench.cpu import CpuClock
-from lab.bench.database import using
+from lab.bench.filler import using
 from lab.bench.peers import common
 from lab.bench.rows import BARE, PEERS, Row, Server
 from lab.demo.buyers import create_synthetic_buyers
@@ -208,3 +209,63 @@ def _peer_tables() -> Iterator[None]:
     finally:
         with connection.cursor() as cursor:
             cursor.execute(drop)
+
+
+@dataclass(frozen=True, slots=True)
+class CpuTime:
+    """CPU time, user and system.
+
+    Attributes:
+        web, database, redis: seconds of the web processes, of PostgreSQL, of Redis.
+    """
+
+    web: float
+    database: float
+    redis: float
+
+    @property
+    def total(self) -> float:
+        """Of all of them."""
+        return self.web + self.database + self.redis
+
+    def per(self, since: CpuTime, answers: int) -> CpuTime:
+        """Return the microseconds per answer since an earlier reading; 0 without answers."""
+        share = 1e6 / answers if answers else 0.0
+        return CpuTime(
+            (self.web - since.web) * share,
+            (self.database - since.database) * share,
+            (self.redis - since.redis) * share,
+        )
+
+
+class CpuClock:
+    """Reads the CPU time of a shop's servers, which must run on this machine.
+
+    Args:
+        stack: with a running web server.
+    """
+
+    def __init__(self, stack: Stack) -> None:
+        self._web = psutil.Process(stack.supervisor.state("web").pid)
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_backend_pid()")
+            self._database = psutil.Process(cursor.fetchone()[0]).parent()
+        self._redis = psutil.Process(client().info("server")["process_id"])
+
+    def read(self) -> CpuTime:
+        """Return the time used so far."""
+        assert self._database is not None
+        return CpuTime(_of_tree(self._web), _of_tree(self._database), _of_tree(self._redis))
+
+
+def _of_tree(parent: psutil.Process) -> float:
+    """Return the seconds of a process and its children, also of those that have ended."""
+    own = parent.cpu_times()
+    seconds = own.user + own.system + own.children_user + own.children_system
+    for child in parent.children(recursive=True):
+        try:
+            times = child.cpu_times()
+        except psutil.NoSuchProcess:
+            continue
+        seconds += times.user + times.system
+    return float(seconds)

@@ -16,9 +16,8 @@ from lab import environment
 from lab.bench.growth import GROWTH
 from lab.bench.judged import STRATEGIES
 from lab.bench.locks.report import LOCKS
-from lab.bench.purchases import PURCHASES
 from lab.bench.rows import rows
-from lab.bench.run import Measured, Sample
+from lab.bench.run import PURCHASES, Measured, Sample
 from lab.management.commands import walk as walk_command
 from lab.proof import soak_summary
 from lab.walk.walk import Walk

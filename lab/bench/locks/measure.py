@@ -23,7 +23,7 @@ import redis.asyncio.connection
 from redis.connection import AbstractConnection
 
 from lab.bench.locks.contenders import CEILING, CONTENDERS, LEASE, AsyncContender
-from lab.bench.rounds import interleaved
+from lab.bench.report import interleaved
 from locking.redis_client import connect
 
 PROCESSES = get_context("forkserver")

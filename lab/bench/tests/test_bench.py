@@ -20,15 +20,13 @@ from development.embedded import ServerUrls
 from inventory.models import BuyerQuota, Item
 from lab import environment
 from lab.bench import filler, growth, judged, report, targets
-from lab.bench.database import using
+from lab.bench.filler import using
 from lab.bench.growth import GROWTH
 from lab.bench.judged import STRATEGIES
 from lab.bench.locks.report import LOCKS
-from lab.bench.purchases import PURCHASES
-from lab.bench.report import Benchmark
-from lab.bench.rounds import interleaved
+from lab.bench.report import Benchmark, interleaved
 from lab.bench.rows import PEERS, Row, Server, peer
-from lab.bench.run import Bench, purchases
+from lab.bench.run import PURCHASES, Bench, purchases
 from lab.stack import entry
 from lab.strategies import CLASSES
 from loadtest import bench_client

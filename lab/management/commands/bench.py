@@ -15,13 +15,12 @@ from rich.console import Console
 
 from development.embedded import ServerUrls
 from development.errors import StackError
-from lab.bench import growth, judged, purchases, report, targets
+from lab.bench import growth, judged, report, run, targets
 from lab.bench.growth import GROWTH
 from lab.bench.judged import STRATEGIES, Scale
-from lab.bench.purchases import PURCHASES
 from lab.bench.rows import Row
 from lab.bench.rows import rows as bench_rows
-from lab.bench.run import Bench, Measured
+from lab.bench.run import PURCHASES, Bench, Measured
 from lab.proof import testbed
 from lab.proof.load_profile import LoadFailed
 from lab.strategies import CLASSES
@@ -96,7 +95,7 @@ def _purchases(options: Mapping[str, Any]) -> dict[str, Any]:
     _refuse_unknown(options["only"], {row.name for row in found})
     wanted = [row for row in found if not options["only"] or row.name in options["only"]]
     measured = _measure(wanted, options)
-    return {"rows": [each.to_json() for each in measured], "ratios": purchases.ratios(measured)}
+    return {"rows": [each.to_json() for each in measured], "ratios": run.ratios(measured)}
 
 
 def _growth(options: Mapping[str, Any]) -> dict[str, Any]:
