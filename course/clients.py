@@ -1,12 +1,30 @@
-"""Clients that several lessons share: of one Redis server, and of the production lock."""
+"""The clients of lessons, the faults, and the checks of a learner's lock, that several share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from course.simulator import production
-from course.simulator.simulation import KEY, Simulation
+from course.simulator.history import MICROSECONDS, Event, Kind, Wrong
+from course.simulator.schedule import Act, FaultModel
+from course.simulator.simulation import KEY, Run, Simulation
+
+
+@dataclass(frozen=True, eq=False)
+class Check:
+    """What is tried with a learner's lock: clients, the faults, and the failures that count.
+
+    `most` bounds the deviations of a schedule, `limit` the schedules.
+    """
+
+    options: Mapping[str, Any]
+    faults: FaultModel
+    wrongs: tuple[Wrong, ...]
+    most: int = 2
+    limit: int = 600
+
 
 TTL = 10  # every lease of the course, in seconds
 
@@ -61,3 +79,72 @@ def production_clients(
     for place, name in enumerate(names):
         holder = production.Holder(simulation, name, (work or {}).get(name, 2.0))
         simulation.start(name, production.Client(server, holder).run, after=gaps[place])
+
+
+NOTHING = FaultModel(frozenset())
+SWITCHES = FaultModel(frozenset({Act.SWITCH}))
+CRASH = FaultModel(frozenset({Act.CRASH}), victims=("A",), most_faults=1)
+CRASH_OR_SWITCH = FaultModel(frozenset({Act.CRASH, Act.SWITCH}), victims=("A",), most_faults=1)
+LONG_PAUSE = FaultModel(frozenset({Act.PAUSE}), seconds=(15.0,), victims=("A",), most_faults=1)
+LOST = FaultModel(frozenset({Act.LOSE_REQUEST, Act.LOSE_REPLY}), most_faults=1)
+
+# Work that outlasts the lease of 10 s, and a write that comes after the next holder's.
+OVERTIME = {"A": 12.0, "B": 4.0}
+LATE_WRITER = {"A": 6.0, "B": 1.0}
+
+ONE_ENTERS = (Wrong.TWO_HOLDERS, Wrong.NOBODY_ENTERS)
+AT_ONCE = Check({"gaps": (0.0, 0.0)}, SWITCHES, ONE_ENTERS, most=3)
+SURVIVES_A_CRASH = Check({"timeout": 15.0, "visitor": True}, CRASH_OR_SWITCH, ONE_ENTERS)
+FAST_CLOCK = Check({"skew": {"B": 15.0}}, NOTHING, (Wrong.TWO_HOLDERS, Wrong.MOVED))
+LATE_RELEASE = Check({"work": OVERTIME}, NOTHING, (Wrong.NOT_THEIRS,))
+OVERTIME_ALONE = Check({"work": OVERTIME}, NOTHING, (Wrong.TWO_HOLDERS, Wrong.NOT_THEIRS))
+# A crashes while it holds the lock; B and C come when its lease has just ended.
+RACE = Check(
+    {"names": "ABC", "gaps": (0.0, 11.0, 11.0), "work": {"C": 0.0}},
+    CRASH_OR_SWITCH,
+    (Wrong.TWO_HOLDERS, Wrong.MOVED, Wrong.ORPHANED),
+)
+
+# Waiters ask once per second; a lock that is free for longer was not released.
+PROMPT = 2.5
+
+
+def _silent(events: list[Event], entered: Mapping[str, int]) -> str:
+    """Return that a client entered and had sent no command; empty if none did."""
+    for who, at in entered.items():
+        if not any(one.who == who and one.server and one.at <= at for one in events):
+            return (
+                f"{who} entered and had not sent a single command: clients are processes of their "
+                "own, often on other machines, and share nothing but the server"
+            )
+    return ""
+
+
+def each_enters(run: Run) -> str:
+    """Return why a lock that nothing disturbs does not let A and B in; empty if it does."""
+    events = run.history
+    entered = {event.who: event.at for event in events if event.kind is Kind.ENTER}
+    if silent := _silent(events, entered):
+        return silent
+    missing = sorted({"A", "B"} - set(entered))
+    if missing:
+        return f"{' and '.join(missing)} never got the lock, though nothing disturbed it"
+    left = [event.at for event in events if event.kind is Kind.LEAVE]
+    late = (max(entered.values()) - min(left, default=0)) / MICROSECONDS
+    if late > PROMPT:
+        return f"the lock was not released: the next client entered {late:.0f} s late"
+    if any(str(event.answer).startswith("refused") for event in events):
+        return "a holder that nothing disturbed had its write refused: tokens must grow"
+    return ""
+
+
+def one_enters(run: Run) -> str:
+    """Return why not exactly one of two clients did the work; empty if so."""
+    entered = {event.who: event.at for event in run.history if event.kind is Kind.ENTER}
+    wrong = "" if len(entered) == 1 else f"{len(entered)} of 2 clients did the work"
+    return _silent(run.history, entered) or wrong
+
+
+def nothing_wrong(run: Run) -> str:
+    """Return what went wrong in a run; empty if nothing."""
+    return "; ".join(f"{one.wrong}: {one.why}" for one in run.violations)

@@ -13,14 +13,14 @@ from typing import Any
 
 import locking.backends.redis
 from course import lessons as package
-from course.clients import production_clients
+from course.clients import Check, production_clients
 from course.simulator import production
 from course.simulator.history import Wrong
 from course.simulator.monitor import Rules
 from course.simulator.redis_client import name_scripts
 from course.simulator.schedule import FaultModel
 from course.simulator.simulation import Experiment, Setup
-from course.text import FILES, Text, read
+from course.text import Text, read
 
 PRODUCTION = "redis"
 """The production lock, as the name of a cure."""
@@ -39,7 +39,8 @@ class Flaw:
 
     `options` are those of the lesson's clients; the clients of the lock that fixes the flaw get
     `cure_options`, or the same.  `wrong` is None if nothing can go wrong.  `cure` is the name of a
-    lesson, `PRODUCTION` or `OWN`.
+    lesson, `PRODUCTION` or `OWN`.  `breaks` is the schedule that triggers the flaw, in words; empty
+    if the clients need none.
     """
 
     slug: str
@@ -48,22 +49,9 @@ class Flaw:
     cure: str
     options: Mapping[str, Any] = field(default_factory=dict)
     cure_options: Mapping[str, Any] | None = None
+    breaks: str = ""
     fair: bool = False
     max_idle: float | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Check:
-    """What is tried with a learner's lock: clients, the faults, and the failures that count.
-
-    `most` bounds the deviations of a schedule, `limit` the schedules.
-    """
-
-    options: Mapping[str, Any]
-    faults: FaultModel
-    wrongs: tuple[Wrong, ...]
-    most: int = 2
-    limit: int = 600
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +92,7 @@ class Lesson:
     @cached_property
     def text(self) -> dict[str, Text]:
         """Its text, by language: "en" and "zh"."""
-        return {language: read(self.folder / name) for language, name in FILES.items()}
+        return read(self.folder / "README.md")
 
     @property
     def title(self) -> str:

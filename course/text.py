@@ -1,4 +1,4 @@
-"""A lesson's text: `README.md` and `README.zh.md` of its folder.
+"""A lesson's text: `README.md` of its folder, in English, then in Chinese.
 
 # The title
 
@@ -26,7 +26,8 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-FILES = {"en": "README.md", "zh": "README.zh.md"}
+CHINESE = "<!-- 中文 -->"
+"""Stands before the Chinese part."""
 
 HEADING = re.compile(r"^(#{1,2}) (?:([a-z-]+): )?(.+)$", re.MULTILINE)
 CHANGE = re.compile(r"\A(?:> ?.*\n?)+")
@@ -52,9 +53,14 @@ class Text:
     hint: str
 
 
-def read(path: Path) -> Text:
-    """Return the text of a file; `ValueError` if it does not have the form."""
-    _, *parts = HEADING.split(path.read_text(encoding="utf-8"))
+def read(path: Path) -> dict[str, Text]:
+    """Return a file's text, "en" and "zh"; `ValueError` if it does not have the form."""
+    english, _, chinese = path.read_text(encoding="utf-8").partition(CHINESE)
+    return {"en": _parse(path, english), "zh": _parse(path, chinese)}
+
+
+def _parse(path: Path, text: str) -> Text:
+    _, *parts = HEADING.split(text)
     pieces = list(zip(parts[1::4], parts[2::4], map(str.strip, parts[3::4]), strict=True))
     if len(pieces) < 3 or any(slug for slug, *_ in (pieces[0], *pieces[-2:])):
         raise ValueError(f"{path}: not a title, flaws, an exercise and a hint")

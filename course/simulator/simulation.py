@@ -16,7 +16,7 @@ from course.simulator.process import Process
 from course.simulator.redis_client import SimulatedRedis
 from course.simulator.redis_server import RedisServer
 from course.simulator.schedule import Act, Deviation, Replay, Scheduler, Step
-from course.simulator.table_client import TableServer
+from course.simulator.table import TableServer
 from course.simulator.virtual import inside_simulation
 from course.simulator.world import World
 from locking.base import LockError

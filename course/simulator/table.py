@@ -1,16 +1,18 @@
-"""A database in memory: small tables with a primary key, row locks and transactions.
-
-It implements the statements that the lessons use, with PostgreSQL's waits at READ COMMITTED: a
-statement that needs a row which an open transaction has inserted, locked or deleted waits for that
-transaction's end and runs again.  The caller implements the wait.
-"""
+"""The table of a database, and the connections to it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from psycopg.errors import UniqueViolation
+
+from course.simulator.history import Kind
+from course.simulator.process import Process, Server, Thread
+from course.simulator.schedule import Act, Deviation
+from course.simulator.world import Stuck, World
 
 INSERT = re.compile(
     r"INSERT INTO (?P<table>\w+) \((?P<columns>[\w, ]+)\) VALUES \([%s, ]+\)"
@@ -156,3 +158,140 @@ KINDS: dict[re.Pattern[str], Callable[..., Result | Busy]] = {
     SELECT: TableModel._select,
     DELETE: TableModel._delete,
 }
+
+
+if TYPE_CHECKING:
+    from course.simulator.monitor import Monitor
+
+
+class TableServer(Server):
+    """A server of the world.  A process's connection and its transaction end with the process."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.name = "postgres"
+        self.model = TableModel()
+        self.monitor: Monitor | None = None
+        self._waiting: list[tuple[Transaction, Thread]] = []
+        self._connections: list[TableConnection] = []
+        world.servers[self.name] = self
+        world.on_fault.append(self._close_with_the_process)
+
+    def connect(self, *, autocommit: bool = True) -> TableConnection:
+        """Return a connection for the running process."""
+        connection = TableConnection(self, self.world.me(), autocommit=autocommit)
+        self._connections.append(connection)
+        return connection
+
+    def preload(self, statement: str, values: tuple[Any, ...]) -> None:
+        """Run a statement before the clients start."""
+        transaction = Transaction()
+        self.model.execute(transaction, statement, values)
+        self.model.commit(transaction)
+
+    def run(self, transaction: Transaction, statement: str, values: tuple[Any, ...]) -> Result:
+        """Run a statement, waiting for other transactions if necessary."""
+        world = self.world
+        first = True
+        while isinstance(answer := self.model.execute(transaction, statement, values), Busy):
+            if first:
+                waits = (*filled_in(statement, values), "…")
+                world.record(Kind.NOTE, waits, who=world.me().name, server=self.name)
+                first = False
+            assert world.running is not None
+            self._waiting.append((answer.transaction, world.running))
+            world.wait(None)
+        return answer
+
+    def ended(self, transaction: Transaction) -> None:
+        """Wake the waiters for the transaction."""
+        for waiting in [pair for pair in self._waiting if pair[0] is transaction]:
+            self._waiting.remove(waiting)
+            self.world.wake(waiting[1])
+
+    def _close_with_the_process(self, deviation: Deviation) -> None:
+        if deviation.act is Act.CRASH:
+            for connection in self._connections:
+                if connection.process.name == deviation.client:
+                    connection.abandon()
+
+    def contents(self) -> list[tuple[Any, Any, int | None]]:
+        """Return the rows, also those that only their transaction sees."""
+        owners = {id(one.transaction): one.process.name for one in self._connections}
+        found: list[tuple[Any, Any, int | None]] = []
+        for row in self.model.rows:
+            key, *values = row.values.values()
+            holder = owners.get(id(row.holder), "") if row.holder is not None else ""
+            state = f"(in a transaction of {holder})" if holder else ""
+            found.append((f"{row.table}: {key}", (*values, state), None))
+        return found
+
+
+class TableConnection:
+    """Has the interface of a psycopg connection: `execute`, `commit`, `rollback`."""
+
+    def __init__(self, server: TableServer, process: Process, *, autocommit: bool) -> None:
+        self.process = process
+        self._server = server
+        self.autocommit = autocommit
+        self.transaction = Transaction()
+
+    def execute(self, statement: str, values: tuple[Any, ...] = ()) -> Result:
+        """Run a statement; `UniqueViolation` as psycopg raises it."""
+        server = self._server
+        words = filled_in(statement, values)
+        self._step(words)
+        try:
+            result = server.run(self.transaction, statement, values)
+        except Duplicate as problem:
+            self._end("rollback")
+            self._record(words, "UniqueViolation")
+            raise UniqueViolation(str(problem)) from problem
+        if self.autocommit:
+            self._end("commit")
+        self._record(words, f"{result.rowcount} row" + ("" if result.rowcount == 1 else "s"))
+        if server.monitor is not None:
+            server.monitor.saw_arrival(self.process)
+        return result
+
+    def commit(self) -> None:
+        """End the transaction."""
+        self._finish("commit")
+
+    def rollback(self) -> None:
+        """Undo the transaction."""
+        self._finish("rollback")
+
+    def _finish(self, how: str) -> None:
+        words = (how.upper(),)
+        self._step(words)
+        self._record(words, "done")
+        self._end(how)
+
+    def _record(self, words: tuple[Any, ...], answer: str) -> None:
+        server = self._server
+        server.world.record(Kind.COMMAND, words, answer, who=self.process.name, server=server.name)
+
+    def abandon(self) -> None:
+        """Break the connection: the server rolls back."""
+        self._end("rollback")
+
+    def _step(self, about: tuple[Any, ...]) -> None:
+        effect = self._server.world.step(about)
+        if effect is not None:
+            raise Stuck(f"the simulated database cannot {effect}")
+
+    def _end(self, how: str) -> None:
+        transaction, self.transaction = self.transaction, Transaction()
+        getattr(self._server.model, how)(transaction)
+        self._server.ended(transaction)
+
+
+def filled_in(statement: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the statement with its values filled in, for display."""
+    first, *rest = statement.split("%s")
+    words: list[Any] = [first.strip()]
+    for value, text in zip(values, rest, strict=True):
+        quoted = f"'{value}'" if isinstance(value, str) else value
+        words += [quoted, text.strip()] if text else [quoted]
+    return tuple(words)

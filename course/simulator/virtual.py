@@ -1,9 +1,4 @@
-"""Stand-ins for `time`, `threading`, `random` and `uuid` that lock code sees in a simulation.
-
-They replace the real modules in a module that says `import time`, for the length of a simulation
-(`inside_simulation`).  Called from a thread that is not simulated, they delegate to the real
-module, so other users of the lock code in the same process are not affected.
-"""
+"""Virtual time and threads in place of Python's, for the modules of the locks."""
 
 from __future__ import annotations
 
@@ -11,18 +6,13 @@ import random as real_random
 import threading as real_threading
 import time as real_time
 import uuid as real_uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from types import ModuleType
 from typing import Any
 
-from course.simulator.virtual_threads import (
-    VirtualCondition,
-    VirtualEvent,
-    VirtualLock,
-    VirtualThread,
-)
+from course.simulator.process import Process, Thread
 from course.simulator.world import World, current
 
 
@@ -109,3 +99,182 @@ def inside_simulation(modules: Iterable[ModuleType]) -> Iterator[None]:
     finally:
         for module, name, value in replaced:
             setattr(module, name, value)
+
+
+class _Waiting:
+    """A queue of waiting simulated threads."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.threads: list[Thread] = []
+
+    def wait(self, timeout: float | None) -> bool:
+        thread = self.world.running
+        assert thread is not None
+        self.threads.append(thread)
+        try:
+            return self.world.wait(timeout)
+        finally:
+            if thread in self.threads:
+                self.threads.remove(thread)
+
+    def wake(self, count: int | None = None) -> None:
+        for thread in self.threads[:count]:
+            self.threads.remove(thread)
+            self.world.wake(thread)
+
+
+class VirtualLock:
+    """Has the interface of `threading.Lock`, or of `threading.RLock` if `reentrant`."""
+
+    def __init__(self, world: World, *, reentrant: bool = False) -> None:
+        self._queue = _Waiting(world)
+        self._reentrant = reentrant
+        self._owner: Thread | None = None
+        self._depth = 0
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        """Acquire the lock; return whether it was acquired."""
+        world = self._queue.world
+        if not world.inside():
+            return True  # the world is ending: no other thread runs
+        me = world.running
+        while self._owner is not None and not (self._reentrant and self._owner is me):
+            if not blocking or not self._queue.wait(None if timeout < 0 else timeout):
+                return False
+        self._owner, self._depth = me, self._depth + 1
+        return True
+
+    def release(self) -> None:
+        """Release the lock; wake the next waiter."""
+        self._depth -= 1
+        if self._depth <= 0:
+            self._owner, self._depth = None, 0
+            self._queue.wake(1)
+
+    def locked(self) -> bool:
+        """Return whether a thread holds it."""
+        return self._owner is not None
+
+    def __enter__(self) -> bool:
+        return self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+class VirtualEvent:
+    """Has the interface of `threading.Event`."""
+
+    def __init__(self, world: World) -> None:
+        self._queue = _Waiting(world)
+        self._set = False
+
+    def is_set(self) -> bool:
+        """Return whether it is set."""
+        return self._set
+
+    def set(self) -> None:
+        """Set it and wake all waiters."""
+        self._set = True
+        self._queue.wake()
+
+    def clear(self) -> None:
+        """Reset it."""
+        self._set = False
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until it is set; return whether it is."""
+        if not self._set:
+            self._queue.wait(timeout)
+        return self._set
+
+
+class VirtualCondition:
+    """Has the interface of `threading.Condition`."""
+
+    def __init__(self, world: World, lock: VirtualLock | None = None) -> None:
+        self._lock = VirtualLock(world, reentrant=True) if lock is None else lock
+        self._queue = _Waiting(world)
+        self.acquire, self.release = self._lock.acquire, self._lock.release
+
+    def __enter__(self) -> bool:
+        return self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Release the lock, wait for a `notify`, reacquire it; return whether notified."""
+        self._lock.release()
+        try:
+            return self._queue.wait(timeout)
+        finally:
+            self._lock.acquire()
+
+    def wait_for(self, predicate: Callable[[], bool], timeout: float | None = None) -> bool:
+        """Wait until the predicate holds; return whether it does."""
+        world = self._queue.world
+        end = None if timeout is None else world.seconds() + timeout
+        while not predicate():
+            left = None if end is None else end - world.seconds()
+            if left is not None and left <= 0:
+                return predicate()
+            self.wait(left)
+        return True
+
+    def notify(self, n: int = 1) -> None:
+        """Wake `n` of the waiters."""
+        self._queue.wake(n)
+
+    def notify_all(self) -> None:
+        """Wake all waiters."""
+        self._queue.wake()
+
+
+class VirtualThread:
+    """Has the interface of `threading.Thread`: another greenlet of the same simulated process."""
+
+    def __init__(
+        self,
+        group: None = None,
+        target: Callable[..., object] | None = None,
+        name: str | None = None,
+        args: Iterable[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        *,
+        daemon: bool | None = None,
+    ) -> None:
+        world = current()
+        assert world is not None
+        self.name = name or "thread"
+        self.daemon = bool(daemon)
+        self.ident: int | None = None
+        self._world = world
+        self._process: Process = world.me()
+        self._run: Callable[[], object] = partial(target or self.run, *args, **(kwargs or {}))
+        self._thread: Thread | None = None
+        self._over = VirtualEvent(world)
+
+    def run(self) -> None:
+        """Run the thread's target; subclasses may override it."""
+
+    def start(self) -> None:
+        """Start it."""
+
+        def body() -> None:
+            try:
+                self._run()
+            finally:
+                self._over.set()
+
+        self._thread = self._world.spawn(self._process, body, daemon=self.daemon)
+        self.ident = id(self._thread)
+
+    def join(self, timeout: float | None = None) -> None:
+        """Wait for its end."""
+        self._over.wait(timeout)
+
+    def is_alive(self) -> bool:
+        """Return whether it has begun and not ended."""
+        return self._thread is not None and not self._thread.done

@@ -12,11 +12,12 @@ import pytest
 from course import docs, lesson, lessons
 from course.judge import judge
 from course.tests.command import lesson as command
+from course.text import CHINESE
 
 PLAN = """
 from functools import partial
 
-from course.checks import AT_ONCE, SWITCHES, each_enters
+from course.clients import AT_ONCE, SWITCHES, each_enters
 from course.clients import redis_clients
 from course.lesson import Flaw, Plan
 from course.lessons.lesson_99_toy_lock.lock import ToyLock
@@ -70,8 +71,10 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     folder = tmp_path / "lesson_99_toy_lock"
     folder.mkdir()
     for name, content in {
-        "__init__.py": PLAN, "lock.py": LOCK, "README.md": TEXT, "README.zh.md": TEXT,
-    }.items():  # fmt: skip
+        "__init__.py": PLAN,
+        "lock.py": LOCK,
+        "README.md": f"{TEXT}\n{CHINESE}\n\n{TEXT}",
+    }.items():
         (folder / name).write_text(content)
     monkeypatch.setattr(lessons, "__path__", [*lessons.__path__, str(tmp_path)])
     forget()

@@ -66,7 +66,7 @@ def test_a_wrong_name_is_a_clear_error(capsys, run, words):
 
 @pytest.mark.long
 def test_a_search_that_finds_nothing_shows_the_fence_at_work(capsys):
-    assert search("--schedules", "500", "--seed", "10000", "--processes", "1") == 0
+    assert search("--schedules", "150", "--seed", "10000", "--processes", "1") == 0
     out = capsys.readouterr().out
     assert "No violation." in out
     assert "refused: " in out
@@ -86,8 +86,8 @@ def test_a_search_that_finds_something_exits_with_1_and_the_seed_repeats_it(caps
 @pytest.mark.long
 def test_a_search_in_several_processes_finds_what_one_process_finds():
     what = Exploration()
-    one = run_chunk(what, 7, 200)
-    several = explore(what, schedules=200, seed=7, processes=2)
+    one = run_chunk(what, 7, 300)
+    several = explore(what, schedules=300, seed=7, processes=2)
     assert (several.schedules, several.steps, several.overlaps, several.refused) == (
         one.schedules,
         one.steps,
@@ -133,12 +133,12 @@ def test_holders_really_share_in_the_simulation(lock):
 def test_after_a_fail_over_a_stale_write_is_still_refused_and_life_goes_on():
     what = Exploration(acts=acts_named(["fail-over", "pause", "crash"]))
     assert Wrong.STALE_WRITE in what.checks
-    tally = run_chunk(what, 0, 800)
+    tally = run_chunk(what, 0, 300)
     assert tally.violations == []
     assert tally.refused > 0
 
 
 @pytest.mark.long
 def test_a_chunk_without_faults_has_no_late_holders():
-    tally = run_chunk(Exploration(acts=frozenset({Act.SWITCH})), 0, 500)
+    tally = run_chunk(Exploration(acts=frozenset({Act.SWITCH})), 0, 150)
     assert (tally.violations, tally.overlaps, tally.refused) == ([], 0, 0)

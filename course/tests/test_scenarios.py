@@ -50,6 +50,7 @@ def test_a_search_always_finds_the_same_schedule_and_it_alone_repeats_the_failur
 @pytest.mark.parametrize("scenario", BREAKABLE, ids=name)
 def test_the_same_schedule_does_not_break_the_lock_that_fixes_it(scenario):
     played = report(scenario)
+    assert ", then ".join(map(str, played.schedule)) == scenario.flaw.breaks
     assert played.as_the_text_says, [str(one) for one in played.mended.violations]
     refusals = [row for row in rows(played.mended.history) if row.answer.startswith("refused")]
     fenced = scenario.flaw.wrong is Wrong.STALE_WRITE and scenario.flaw.cure == PRODUCTION

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from lab import environment
-from lab.bed.server import Place
+from lab.bed.description import Place
 from loadtest.faults.hosts import Host, Server
 from loadtest.faults.web_hosts import PORT as WEB_PORT
 

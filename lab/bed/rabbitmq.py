@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from development.errors import StackError
 from development.folder import kept_secret, write_private
-from lab.bed.server import Place
+from lab.bed.description import Place
 from loadtest.faults.hosts import Host
 from loadtest.faults.rabbitmq_hosts import PROGRAMS, Brokers, node
 

@@ -11,7 +11,7 @@ from contextlib import ExitStack, suppress
 
 from redis import RedisError
 
-from lab.bed.server import Place
+from lab.bed.description import Place
 from loadtest.faults.cluster_hosts import NAME as CLUSTER
 from loadtest.faults.cluster_hosts import Cluster
 from loadtest.faults.hosts import Host

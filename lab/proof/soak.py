@@ -9,22 +9,19 @@ import json
 import shutil
 import subprocess
 import sys
-import threading
 import time
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from development.folder import write_private
 from lab import environment
-from lab.proof import soak_summary
 
-STATE = "state.json"
-ROUNDS = "rounds"
+ROUNDS = "rounds.jsonl"
+"""Finished rounds, a line each. One that was interrupted leaves none, and comes again."""
 
 QUICK = {"rush": 5, "doubles": 2}
 """Mixes that make many operations, and how often each comes; their buyers do not pay."""
@@ -47,6 +44,11 @@ is sold at once: by other strategies than combining, or with payments."""
 GRACE = 360
 """Seconds beyond its minutes after which a round is given up: start, drain and verdict."""
 
+KEPT = ("verdict", "reason", "counts", "operations", "repeat", "left_out")
+"""What is kept of a round's result, besides its properties and faults."""
+
+VERDICTS = ("pass", "fail", "unknown")
+
 
 @dataclass(frozen=True, slots=True)
 class SoakPlan:
@@ -54,175 +56,49 @@ class SoakPlan:
 
     Attributes:
         seed: of everything that is drawn.
-        minutes: of wall time, over all its sessions.
+        minutes: over all its sessions.
         round_minutes: of load in one round.
-        lanes: rounds at a time, each against a shop of its own.
         strategies: to draw from.
     """
 
     seed: int
     minutes: float
     round_minutes: float
-    lanes: int
-    strategies: Sequence[str]
+    strategies: Sequence[str] = STRATEGIES
 
 
-@dataclass(slots=True)
-class State:
-    """What has been done, as it is kept in the folder.
-
-    Attributes:
-        seed: of the soak; a folder has one.
-        seconds: of wall time so far.
-        begun: rounds that were begun.
-        unfinished: numbers of rounds that were interrupted, and come again.
-        rounds: the results, without what is too much to keep.
-    """
-
-    seed: int
-    seconds: float = 0.0
-    begun: int = 0
-    unfinished: list[int] = field(default_factory=list)
-    rounds: list[dict[str, Any]] = field(default_factory=list)
-
-
-class Soak:
-    """Runs rounds until the time is over.
+def soak(
+    folder: Path,
+    plan: SoakPlan,
+    tell: Callable[[str], None],
+    execute: Callable[[list[str], Path, float], str] | None = None,
+) -> dict[str, Any]:
+    """Play rounds until the minutes are over; return the summary.
 
     Args:
-        folder: for the state, the summary, and the evidence of rounds that did not pass.
-        plan: what is to be done. The seed of a folder that has a state already wins.
+        folder: for the rounds, the summary, and the evidence of rounds that did not pass.
+        plan: what is to be done. A folder that has rounds already keeps their seed.
         tell: called with a line for each round that has ended.
+        execute: runs a proof's command.
     """
-
-    def __init__(self, folder: Path, plan: SoakPlan, tell: Callable[[str], None]) -> None:
-        self.folder = folder
-        self._plan = plan
-        self._tell = tell
-        self._lock = threading.Lock()
-        self._running: set[subprocess.Popen[bytes]] = set()
-        self._ends = False
-        self._taken: set[int] = set()
-        (folder / ROUNDS).mkdir(parents=True, exist_ok=True)
-        path = folder / STATE
-        self.state = State(**json.loads(path.read_text())) if path.exists() else State(plan.seed)
-        self._before = self.state.seconds
-        self._begun_at = time.monotonic()
-
-    def run(self) -> dict[str, Any]:
-        """Go on until the minutes are over; the summary."""
-        try:
-            with ThreadPoolExecutor(self._plan.lanes) as lanes:
-                lane = [lanes.submit(self._lane) for _ in range(self._plan.lanes)]
-                try:
-                    for each in lane:
-                        each.result()
-                except BaseException:
-                    self._stop()
-                    raise
-        finally:
-            self._save()
-        return self.summary()
-
-    def summary(self) -> dict[str, Any]:
-        """What all rounds together came to."""
-        return soak_summary.summary(asdict(self.state))
-
-    def _lane(self) -> None:
-        while (number := self._next()) is not None:
-            result = self._play(number)
-            if self._ends:
-                return
-            self._finish(number, result)
-
-    def _next(self) -> int | None:
-        """The number of the next round; None when the time is over."""
-        with self._lock:
-            if self._ends or self._seconds() >= 60 * self._plan.minutes:
-                return None
-            again = [each for each in self.state.unfinished if each not in self._taken]
-            if again:
-                number = again[0]
-            else:
-                self.state.begun = number = self.state.begun + 1
-                self.state.unfinished.append(number)
-            self._taken.add(number)
-            self._save()
-            return number
-
-    def _play(self, number: int) -> dict[str, Any]:
-        """One round, in a process of its own; its result, or why there is none."""
-        folder = self.folder / ROUNDS / f"{number:04}"
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        drawn = draw_round(self.state.seed, number, self._plan.strategies)
-        file = folder / "result.json"
-        command = [
-            *(sys.executable, "manage.py", "prove", "--faults", "all"),
-            *("--minutes", str(self._plan.round_minutes)),
-            *(text for name, value in drawn.items() for text in (f"--{name}", str(value))),
-            *("--json", str(file.resolve()), "--jsonl", str((folder / "run").resolve())),
-        ]
-        began = time.monotonic()
-        reason = self._execute(command, folder / "prove.log")
-        result: dict[str, Any] = {"verdict": "unknown", "reason": reason}
-        with suppress(OSError, ValueError):
-            result = json.loads(file.read_text())
-        return {"round": number, **drawn, **result, "took": round(time.monotonic() - began, 1)}
-
-    def _execute(self, command: list[str], log: Path) -> str:
-        with log.open("wb") as output:
-            process = subprocess.Popen(
-                command,
-                cwd=environment.PROJECT,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                # Ctrl-C is for this command, which then ends its rounds in order.
-                start_new_session=True,
-            )
-            with self._lock:
-                self._running.add(process)
-            try:
-                code = process.wait(60 * self._plan.round_minutes + GRACE)
-            except subprocess.TimeoutExpired:
-                process.terminate()
-                with suppress(subprocess.TimeoutExpired):
-                    process.wait(60)
-                process.kill()
-                process.wait()
-                return "the round did not end"
-            finally:
-                with self._lock:
-                    self._running.discard(process)
-        return f"no result; exit code {code}"
-
-    def _finish(self, number: int, result: dict[str, Any]) -> None:
-        with self._lock:
-            self.state.rounds.append(soak_summary.kept(result))
-            self.state.unfinished.remove(number)
-            self._save()
-            if result["verdict"] == "pass":
-                shutil.rmtree(self.folder / ROUNDS / f"{number:04}")
-            self._tell(soak_summary.line(result, self.summary()))
-
-    def _stop(self) -> None:
-        """Interrupted: the rounds that are on end, and come again next time."""
-        self._ends = True
-        with self._lock:
-            running = list(self._running)
-        for process in running:
-            process.terminate()
-
-    def _save(self) -> None:
-        self.state.seconds = self._seconds()
-        write_private(self.folder / STATE, json.dumps(asdict(self.state), indent=1))
-        summary = self.summary()
-        (self.folder / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
-        (self.folder / "summary.md").write_text(soak_summary.markdown(summary))
-
-    def _seconds(self) -> float:
-        return self._before + time.monotonic() - self._begun_at
+    file = folder / ROUNDS
+    rounds = list(map(json.loads, file.read_text().splitlines())) if file.exists() else []
+    seed = rounds[0]["soak"] if rounds else plan.seed
+    ends = time.monotonic() + 60 * plan.minutes - sum(each["took"] for each in rounds)
+    while time.monotonic() < ends:
+        number = len(rounds) + 1
+        own = folder / f"{number:04}"
+        drawn = draw_round(seed, number, plan.strategies)
+        result = _play(own, drawn, plan.round_minutes, execute or _execute)
+        rounds.append({"soak": seed, "round": number, **drawn, **result})
+        with file.open("a") as lines:
+            lines.write(json.dumps(rounds[-1]) + "\n")
+        if result["verdict"] == "pass":
+            shutil.rmtree(own)
+        (folder / "summary.json").write_text(json.dumps(summary(rounds), indent=2) + "\n")
+        (folder / "summary.md").write_text(markdown(summary(rounds)))
+        tell(line(rounds))
+    return summary(rounds)
 
 
 def draw_round(seed: int, number: int, strategies: Sequence[str]) -> dict[str, Any]:
@@ -240,3 +116,161 @@ def draw_round(seed: int, number: int, strategies: Sequence[str]) -> dict[str, A
         "limit": random.randint(*LIMIT),
         "seed": random.randrange(1, 2**31),
     }
+
+
+def _play(
+    folder: Path,
+    drawn: dict[str, Any],
+    minutes: float,
+    execute: Callable[[list[str], Path, float], str],
+) -> dict[str, Any]:
+    """One round, in a process of its own; its result, or why there is none."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    file = folder / "result.json"
+    command = [
+        *(sys.executable, "manage.py", "prove", "--faults", "all", "--minutes", str(minutes)),
+        *(text for name, value in drawn.items() for text in (f"--{name}", str(value))),
+        *("--json", str(file.resolve()), "--jsonl", str((folder / "run").resolve())),
+    ]
+    began = time.monotonic()
+    reason = execute(command, folder / "prove.log", 60 * minutes + GRACE)
+    found: dict[str, Any] = {"verdict": "unknown", "reason": reason}
+    with suppress(OSError, ValueError):
+        found = json.loads(file.read_text())
+    return {
+        **{name: found[name] for name in KEPT if name in found},
+        "took": round(time.monotonic() - began, 1),
+        "properties": {
+            each["id"]: (each["verdict"], each["detail"]) for each in found.get("properties", ())
+        },
+        "faults": [(each["fault"], each["recovery"]) for each in found.get("faults", ())],
+    }
+
+
+def _execute(command: list[str], log: Path, seconds: float) -> str:
+    with (
+        log.open("wb") as output,
+        subprocess.Popen(
+            command,
+            cwd=environment.PROJECT,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            # Ctrl-C is for this command, which then ends its round in order.
+            start_new_session=True,
+        ) as process,
+    ):
+        try:
+            return f"no result; exit code {process.wait(seconds)}"
+        except subprocess.TimeoutExpired:
+            return "the round did not end"
+        finally:
+            if process.poll() is None:
+                process.terminate()
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(60)
+                process.kill()
+
+
+def summary(rounds: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Add up all rounds of a soak."""
+    counts: Counter[str] = Counter()
+    properties: dict[str, Counter[str]] = defaultdict(Counter)
+    waits: dict[str, list[float | None]] = defaultdict(list)
+    for each in rounds:
+        counts.update(each.get("counts") or {})
+        for name, (verdict, _) in each["properties"].items():
+            properties[name][verdict] += 1
+        for name, recovery in each["faults"]:
+            waits[name].append(recovery)
+    judged = Counter(each["verdict"] for each in rounds)
+    return {
+        "seed": rounds[0]["soak"] if rounds else None,
+        "seconds": round(sum(each["took"] for each in rounds)),
+        "rounds": len(rounds),
+        "operations": sum(each.get("operations", 0) for each in rounds),
+        "faults": sum(len(each["faults"]) for each in rounds),
+        "verdicts": {name: judged[name] for name in VERDICTS},
+        "by_property": {
+            name: {verdict: properties[name][verdict] for verdict in VERDICTS}
+            for name in sorted(properties, key=lambda name: int(name[1:]))
+        },
+        "by_fault": {name: _recoveries(waits[name]) for name in sorted(waits)},
+        "left_out": {k: v for each in rounds for k, v in (each.get("left_out") or {}).items()},
+        "counts": {name: counts[name] for name in ("ok", "fail", "info", "orders", "oversold")},
+        "not_passed": [
+            f"round {each['round']}: {each['verdict']}. {each.get('reason') or ''} {_broken(each)} "
+            f"Again: `{each.get('repeat')}`"
+            for each in rounds
+            if each["verdict"] != "pass"
+        ],
+    }
+
+
+def _recoveries(waits: Sequence[float | None]) -> dict[str, Any]:
+    known = sorted(wait for wait in waits if wait is not None)
+    return {
+        "times": len(waits),
+        "longest": known[-1] if known else None,
+        "median": known[len(known) // 2] if known else None,
+        "never": len(waits) - len(known),
+    }
+
+
+def _broken(result: dict[str, Any]) -> str:
+    found = result["properties"].items()
+    return "; ".join(f"{name} {told[0]}: {told[1]}" for name, told in found if told[0] != "pass")
+
+
+def line(rounds: Sequence[dict[str, Any]]) -> str:
+    """Describe the last round and the soak so far in one line."""
+    last, so_far = rounds[-1], summary(rounds)
+    why = f" ({_broken(last) or last.get('reason', '')})" if last["verdict"] != "pass" else ""
+    return (
+        f"round {last['round']}: {last['verdict'].upper()}{why}, {last['strategy']}/{last['mix']}, "
+        f"{last.get('operations', 0):,} operations, {len(last['faults'])} faults, "
+        f"{last['took']:.0f} s | all: {so_far['operations']:,} operations, "
+        f"{so_far['faults']} faults, {so_far['verdicts']['pass']} of {so_far['rounds']} passed"
+    )
+
+
+def markdown(summary: dict[str, Any]) -> str:
+    """Render the summary as a page."""
+    counts, verdicts = summary["counts"], summary["verdicts"]
+    judged = ", ".join(f"{number} {verdict}" for verdict, number in verdicts.items())
+    answered = ", ".join(
+        f"{counts[name]:,} {shown}"
+        for name, shown in {"ok": "accepted", "fail": "refused", "info": "unknown"}.items()
+    )
+    lines = [
+        f"# Soak with seed {summary['seed']}",
+        "",
+        f"- {summary['rounds']} rounds in {summary['seconds'] / 60:.0f} minutes: {judged}",
+        f"- {summary['operations']:,} operations recorded, {summary['faults']:,} faults injected",
+        f"- {counts['orders']:,} orders; purchases by key: {answered}",
+        f"- oversold: {counts['oversold']}",
+        "",
+        "| fault | injected | longest time to the first ok | median |",
+        "|---|---:|---:|---:|",
+        *(
+            f"| {name} | {each['times']} | {_seconds(each['longest'])} "
+            f"| {_seconds(each['median'])} |"
+            for name, each in summary["by_fault"].items()
+        ),
+        *(f"| {name} | left out: needs {what} | | |" for name, what in summary["left_out"].items()),
+        "",
+        "| property | pass | fail | unknown |",
+        "|---|---:|---:|---:|",
+        *(
+            f"| {name} | {' | '.join(str(each[verdict]) for verdict in VERDICTS)} |"
+            for name, each in summary["by_property"].items()
+        ),
+        "",
+        *(f"- {told}" for told in summary["not_passed"]),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f} s"

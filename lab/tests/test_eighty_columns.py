@@ -19,7 +19,7 @@ from lab.bench.locks.report import LOCKS
 from lab.bench.rows import rows
 from lab.bench.run import PURCHASES, Measured, Sample
 from lab.management.commands import walk as walk_command
-from lab.proof import soak_summary
+from lab.proof import soak
 from lab.walk.walk import Walk
 from loadtest.checker import PROPERTIES
 from loadtest.faults import FAULTS
@@ -106,8 +106,6 @@ def test_the_summary_of_a_soak(width):
         "seed": 7,
         "operations": 1_445_365,
         "faults": 629,
-        "by_strategy": {"combining": 9},
-        "by_mix": {"all": 9},
         "by_fault": {name: {"times": 123, "longest": 123.45, "median": 12.34} for name in FAULTS},
         "left_out": {},
         "by_property": {
@@ -116,5 +114,5 @@ def test_the_summary_of_a_soak(width):
         },
         "not_passed": [],
     }
-    text = screen(width, Markdown(soak_summary.markdown(summary)))
+    text = screen(width, Markdown(soak.markdown(summary)))
     assert_whole(text, width, *FAULTS, *(each.name for each in PROPERTIES.values()), "1,445,365")

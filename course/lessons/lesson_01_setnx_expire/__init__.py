@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from course.checks import AT_ONCE, CRASH, SURVIVES_A_CRASH, each_enters
-from course.clients import redis_clients
+from course.clients import AT_ONCE, CRASH, SURVIVES_A_CRASH, each_enters, redis_clients
 from course.lesson import Flaw, Plan
 from course.lessons.lesson_01_setnx_expire.lock import SetnxExpireLock
 from course.simulator.history import Wrong
@@ -16,6 +15,7 @@ PLAN = Plan(
         Flaw(
             "crash", Wrong.NOBODY_ENTERS, CRASH, "setnx-ttl-repair",
             {"timeout": 15.0, "visitor": True},
+            breaks="before command 2 of A's acquire: crash",
         ),
     ),
     checks=(SURVIVES_A_CRASH, AT_ONCE),

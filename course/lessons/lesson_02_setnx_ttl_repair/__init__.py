@@ -6,9 +6,18 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from course.checks import AT_ONCE, CRASH, ONE_ENTERS, SURVIVES_A_CRASH, SWITCHES, each_enters
-from course.clients import TTL, redis_clients
-from course.lesson import Check, Flaw, Plan
+from course.clients import (
+    AT_ONCE,
+    CRASH,
+    ONE_ENTERS,
+    SURVIVES_A_CRASH,
+    SWITCHES,
+    TTL,
+    Check,
+    each_enters,
+    redis_clients,
+)
+from course.lesson import Flaw, Plan
 from course.lessons.lesson_02_setnx_ttl_repair.lock import TtlRepairLock
 from course.simulator.history import MICROSECONDS, Wrong
 from course.simulator.simulation import KEY, Simulation
@@ -58,14 +67,17 @@ PLAN = Plan(
             "two-repairs", Wrong.TWO_HOLDERS, SWITCHES, "setnx-getset",
             {"gaps": (0.0, 0.0), "left_behind": DEAD_KEY},
             {"gaps": (0.0, 0.0), "left_behind": EXPIRED},
+            breaks="before command 3 of A's acquire: switch B",
         ),
         Flaw(
-            "hasty-repair", Wrong.TWO_HOLDERS, SWITCHES, "lua-setnx-expire", {"gaps": (0.0, 0.0)}
+            "hasty-repair", Wrong.TWO_HOLDERS, SWITCHES, "lua-setnx-expire", {"gaps": (0.0, 0.0)},
+            breaks="before command 2 of A's acquire: switch B",
         ),
         Flaw(
             "point-in-time", Wrong.NOBODY_ENTERS, CRASH, "lua-setnx-expire",
             {"names": "A", "expire": NOW + TTL, "visitor": True},
             {"names": "A", "visitor": True},
+            breaks="before command 1 of A's release: crash",
         ),
     ),
     checks=(

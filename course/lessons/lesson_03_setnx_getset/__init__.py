@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from course.checks import (
+from course.clients import (
     AT_ONCE,
     FAST_CLOCK,
     LATE_RELEASE,
@@ -13,8 +13,8 @@ from course.checks import (
     RACE,
     SWITCHES,
     each_enters,
+    redis_clients,
 )
-from course.clients import redis_clients
 from course.lesson import Flaw, Plan
 from course.lessons.lesson_03_setnx_getset.lock import GetsetLock
 from course.simulator.history import MICROSECONDS, Wrong
@@ -32,6 +32,7 @@ PLAN = Plan(
         Flaw(
             "loser-moves", Wrong.MOVED, SWITCHES, "lua-setnx-expire",
             {"gaps": (0.0, 0.0), "left_behind": EXPIRED}, {"gaps": (0.0, 0.0)},
+            breaks="before command 3 of A's acquire: switch B",
         ),
         Flaw("no-owner", Wrong.NOT_THEIRS, NOTHING, "get-compare-del", {"work": OVERTIME}),
     ),

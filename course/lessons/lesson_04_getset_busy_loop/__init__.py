@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from course.checks import AT_ONCE, FAST_CLOCK, NOTHING, RACE, SWITCHES, each_enters
-from course.clients import redis_clients
+from course.clients import AT_ONCE, FAST_CLOCK, NOTHING, RACE, SWITCHES, each_enters, redis_clients
 from course.lesson import Flaw, Plan
 from course.lessons.lesson_04_getset_busy_loop.lock import BusyLoopLock
 from course.simulator.history import MICROSECONDS, Wrong
@@ -21,6 +20,7 @@ PLAN = Plan(
         Flaw(
             "missing-key", Wrong.ORPHANED, SWITCHES, "lua-setnx-expire",
             {**SHORT, "left_behind": EXPIRED}, SHORT,
+            breaks="before command 3 of A's acquire: switch B",
         ),
         Flaw(
             "fast-clock", Wrong.TWO_HOLDERS, NOTHING, "lua-setnx-expire", {"skew": {"B": 15.0}}

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from course.checks import AT_ONCE, LATE_RELEASE, NOTHING, OVERTIME, each_enters
-from course.clients import redis_clients
+from course.clients import AT_ONCE, LATE_RELEASE, NOTHING, OVERTIME, each_enters, redis_clients
 from course.lesson import Flaw, Plan
 from course.lessons.lesson_06_set_nx_ex.lock import SetNxExLock
 from course.simulator.history import Wrong

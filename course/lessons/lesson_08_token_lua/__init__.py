@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from functools import partial
 
-from course.checks import (
+from course.clients import (
     AT_ONCE,
     NOTHING,
     OVERTIME,
     OVERTIME_ALONE,
     SURVIVES_A_CRASH,
     each_enters,
+    redis_clients,
 )
-from course.clients import redis_clients
 from course.lesson import PRODUCTION, Flaw, Plan
 from course.lessons.lesson_08_token_lua.lock import TokenLuaLock
 from course.simulator.history import Wrong

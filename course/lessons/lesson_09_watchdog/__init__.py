@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from functools import partial
 
-from course.checks import AT_ONCE, LONG_PAUSE, OVERTIME_ALONE, SURVIVES_A_CRASH, each_enters
-from course.clients import redis_clients
-from course.lesson import PRODUCTION, Check, Flaw, Plan
+from course.clients import (
+    AT_ONCE,
+    LONG_PAUSE,
+    OVERTIME_ALONE,
+    SURVIVES_A_CRASH,
+    Check,
+    each_enters,
+    redis_clients,
+)
+from course.lesson import PRODUCTION, Flaw, Plan
 from course.lessons.lesson_09_watchdog.lock import WatchdogLock
 from course.simulator.history import Wrong
 from course.simulator.schedule import Act, FaultModel
@@ -17,13 +24,20 @@ LOST_MESSAGE = FaultModel(frozenset({Act.LOSE_MESSAGE}), victims=("A",), most_fa
 PLAN = Plan(
     partial(redis_clients, kind=WatchdogLock),
     flaws=(
-        Flaw("pause", Wrong.STALE_WRITE, LONG_PAUSE, PRODUCTION, {"writes": True}),
+        Flaw(
+            "pause", Wrong.STALE_WRITE, LONG_PAUSE, PRODUCTION, {"writes": True},
+            breaks="before command 1 of A's work: pause 15 s",
+        ),
         Flaw(
             "fail-over", Wrong.TWO_HOLDERS, FAIL_OVER, "redlock",
             {"work": {"A": 5.0}, "gaps": (0.0, 1.0), "replicated": True},
             {"work": {"A": 5.0}, "gap": 1.0, "writes": False},
+            breaks="before command 1 of B's acquire: fail over redis",
         ),
-        Flaw("lost-message", Wrong.ASLEEP, LOST_MESSAGE, PRODUCTION, max_idle=2.0),
+        Flaw(
+            "lost-message", Wrong.ASLEEP, LOST_MESSAGE, PRODUCTION, max_idle=2.0,
+            breaks="before command 1 of A's release: lose message",
+        ),
     ),
     checks=(
         OVERTIME_ALONE,

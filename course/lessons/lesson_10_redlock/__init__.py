@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from course.checks import LATE_WRITER, LONG_PAUSE, each_enters
-from course.lesson import PRODUCTION, Check, Flaw, Plan
+from course.clients import LATE_WRITER, LONG_PAUSE, Check, each_enters
+from course.lesson import PRODUCTION, Flaw, Plan
 from course.lessons.lesson_10_redlock.lock import RedlockLock
 from course.simulator.history import Wrong
 from course.simulator.schedule import Act, FaultModel
@@ -53,10 +53,14 @@ def clients(
 PLAN = Plan(
     clients,
     flaws=(
-        Flaw("pause", Wrong.STALE_WRITE, LONG_PAUSE, PRODUCTION, {}, {"gaps": (0.0, 4.0)}),
+        Flaw(
+            "pause", Wrong.STALE_WRITE, LONG_PAUSE, PRODUCTION, {}, {"gaps": (0.0, 4.0)},
+            breaks="before command 1 of A's work: pause 15 s",
+        ),
         Flaw(
             "clock-jump", Wrong.STALE_WRITE, CLOCK_JUMP, PRODUCTION,
             CUT_OFF, {"work": LATE_WRITER, "gaps": (0.0, 4.0)},
+            breaks="before command 1 of B's acquire: clock jump redis-3 15 s",
         ),
     ),
     checks=(

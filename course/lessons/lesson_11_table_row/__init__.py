@@ -6,13 +6,12 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from course.checks import CRASH, CRASH_OR_SWITCH, NOTHING, ONE_ENTERS, each_enters
-from course.clients import TTL
-from course.lesson import Check, Flaw, Plan
+from course.clients import CRASH, CRASH_OR_SWITCH, NOTHING, ONE_ENTERS, TTL, Check, each_enters
+from course.lesson import Flaw, Plan
 from course.lessons.lesson_11_table_row.lock import TableRowLock, clean
 from course.simulator.history import Wrong
 from course.simulator.simulation import KEY, Simulation
-from course.simulator.table_client import TableServer
+from course.simulator.table import TableServer
 
 SLOW = {"A": 20.0}
 
@@ -56,7 +55,10 @@ PLAN = Plan(
             "slow-holder", Wrong.TWO_HOLDERS, NOTHING, "row-lock",
             {"work": SLOW, "cleaner": True}, {"work": SLOW},
         ),
-        Flaw("no-cleaner", Wrong.NOBODY_ENTERS, CRASH, "row-lock", {"visitor": True}, {}),
+        Flaw(
+            "no-cleaner", Wrong.NOBODY_ENTERS, CRASH, "row-lock", {"visitor": True}, {},
+            breaks="before command 1 of A's release: crash",
+        ),
     ),
     checks=(
         Check({"work": SLOW, "cleaner": True}, NOTHING, ONE_ENTERS),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from course.checks import CRASH_OR_SWITCH, NOTHING, ONE_ENTERS, each_enters
-from course.lesson import Check, Flaw, Plan
+from course.clients import CRASH_OR_SWITCH, NOTHING, ONE_ENTERS, Check, each_enters
+from course.lesson import Flaw, Plan
 from course.lessons.lesson_12_row_lock.lock import ForUpdateLock
 from course.simulator.history import Wrong
 from course.simulator.simulation import KEY, Simulation

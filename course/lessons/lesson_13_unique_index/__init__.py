@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from course.checks import SWITCHES, one_enters
-from course.lesson import PRODUCTION, Check, Flaw, Plan
+from course.clients import SWITCHES, Check, one_enters
+from course.lesson import PRODUCTION, Flaw, Plan
 from course.lessons.lesson_13_unique_index.lock import UniqueIndexGuard
 from course.simulator.history import Wrong
 from course.simulator.simulation import Simulation

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from course.checks import SWITCHES, each_enters
-from course.lesson import Check, Flaw, Plan
+from course.clients import SWITCHES, Check, each_enters
+from course.lesson import Flaw, Plan
 from course.lessons.lesson_14_memcached_add.lock import MemcachedAddLock
 from course.simulator.history import Wrong
 from course.simulator.memcached_client import SimulatedMemcached
@@ -25,7 +25,15 @@ def clients(simulation: Simulation, *, kind: Callable[..., Any] = MemcachedAddLo
 
 PLAN = Plan(
     clients,
-    flaws=(Flaw("eviction", Wrong.TWO_HOLDERS, EVICTION, "table-row"),),
+    flaws=(
+        Flaw(
+            "eviction",
+            Wrong.TWO_HOLDERS,
+            EVICTION,
+            "table-row",
+            breaks="before command 1 of B's acquire: evict memcached",
+        ),
+    ),
     checks=(Check({}, SWITCHES, (Wrong.TWO_HOLDERS,)),),
     judge=each_enters,
     solution="memcached-add",

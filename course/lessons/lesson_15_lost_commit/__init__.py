@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from course.checks import LOST, nothing_wrong
-from course.lesson import OWN, Check, Flaw, Plan
+from course.clients import LOST, Check, nothing_wrong
+from course.lesson import OWN, Flaw, Plan
 from course.lessons.lesson_15_lost_commit import cure
 from course.lessons.lesson_15_lost_commit.lock import Sale
 from course.shop_model import Connection, Shop
@@ -32,7 +32,15 @@ def clients(simulation: Simulation, *, kind: Callable[..., Any] = Sale) -> None:
 
 PLAN = Plan(
     clients,
-    flaws=(Flaw("lost-answer", Wrong.FALSE_ANSWER, LOST, OWN),),
+    flaws=(
+        Flaw(
+            "lost-answer",
+            Wrong.FALSE_ANSWER,
+            LOST,
+            OWN,
+            breaks="before command 2 of A's run: lose reply",
+        ),
+    ),
     checks=(Check({}, LOST, tuple(Wrong)),),
     judge=nothing_wrong,
     cure=cure.Sale,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from course.checks import LOST, nothing_wrong
-from course.lesson import OWN, Check, Flaw, Plan
+from course.clients import LOST, Check, nothing_wrong
+from course.lesson import OWN, Flaw, Plan
 from course.lessons.lesson_16_retry_without_key import cure
 from course.lessons.lesson_16_retry_without_key.lock import Client
 from course.shop_model import Shop
@@ -47,7 +47,15 @@ def clients(simulation: Simulation, *, kind: Callable[..., Any] = Client) -> Non
 
 PLAN = Plan(
     clients,
-    flaws=(Flaw("lost-answer", Wrong.DOUBLED, LOST, OWN),),
+    flaws=(
+        Flaw(
+            "lost-answer",
+            Wrong.DOUBLED,
+            LOST,
+            OWN,
+            breaks="before command 1 of A's run: lose reply",
+        ),
+    ),
     checks=(Check({}, LOST, tuple(Wrong)),),
     judge=nothing_wrong,
     cure=cure.Client,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from course.checks import CRASH_OR_SWITCH, nothing_wrong
-from course.lesson import OWN, Check, Flaw, Plan
+from course.clients import CRASH_OR_SWITCH, Check, nothing_wrong
+from course.lesson import OWN, Flaw, Plan
 from course.lessons.lesson_17_outbox_too_early import cure
 from course.lessons.lesson_17_outbox_too_early.lock import Notifier
 from course.shop_model import Shop
@@ -63,7 +63,15 @@ def clients(simulation: Simulation, *, kind: Callable[..., Any] = Notifier) -> N
 
 PLAN = Plan(
     clients,
-    flaws=(Flaw("crash", Wrong.FORGOTTEN, CRASH_OR_SWITCH, OWN),),
+    flaws=(
+        Flaw(
+            "crash",
+            Wrong.FORGOTTEN,
+            CRASH_OR_SWITCH,
+            OWN,
+            breaks="before command 3 of A's run: crash",
+        ),
+    ),
     checks=(Check({}, CRASH_OR_SWITCH, tuple(Wrong)),),
     judge=nothing_wrong,
     cure=cure.Notifier,

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from course.checks import SWITCHES, nothing_wrong
-from course.lesson import OWN, Check, Flaw, Plan
+from course.clients import SWITCHES, Check, nothing_wrong
+from course.lesson import OWN, Flaw, Plan
 from course.lessons.lesson_18_oversold_cart import cure
 from course.lessons.lesson_18_oversold_cart.lock import Cart
 from course.shop_model import STOCK, Connection, Shop
@@ -46,7 +46,15 @@ def clients(simulation: Simulation, *, kind: Callable[..., Any] = Cart) -> None:
 
 PLAN = Plan(
     clients,
-    flaws=(Flaw("both-check", Wrong.OVERSOLD, SWITCHES, OWN),),
+    flaws=(
+        Flaw(
+            "both-check",
+            Wrong.OVERSOLD,
+            SWITCHES,
+            OWN,
+            breaks="before command 3 of A's run: switch B",
+        ),
+    ),
     checks=(
         Check({}, SWITCHES, (Wrong.OVERSOLD,)),
         Check({}, SWITCHES, tuple(Wrong), most=3),

@@ -14,9 +14,7 @@ from rich.markdown import Markdown
 
 from development.folder import alone
 from development.signals import end_on_signals
-from lab.management.commands.prove import at_least_one
-from lab.proof import soak_summary
-from lab.proof.soak import STRATEGIES, Soak, SoakPlan
+from lab.proof.soak import STRATEGIES, SoakPlan, markdown, soak
 from lab.strategies import CLASSES
 
 
@@ -42,9 +40,6 @@ class Command(BaseCommand):
             "--round", type=float, default=4.0, metavar="M", help="minutes of a round (4)"
         )
         parser.add_argument(
-            "--lanes", type=at_least_one, default=2, help="concurrent rounds, each with a shop (2)"
-        )
-        parser.add_argument(
             "--strategy",
             action="append",
             choices=list(CLASSES),
@@ -58,7 +53,6 @@ class Command(BaseCommand):
             options["seed"] or random.SystemRandom().randrange(1, 2**31),
             options["minutes"],
             options["round"],
-            options["lanes"],
             options["strategy"] or STRATEGIES,
         )
         folder = options["folder"]
@@ -66,12 +60,8 @@ class Command(BaseCommand):
         with alone(folder / "soak.lock") as free:
             if not free:
                 raise CommandError(f"A soak is running in {folder}.")
-            soak = Soak(folder, plan, lambda line: console.print(line, highlight=False))
-            console.print(
-                f"Soaking for {plan.minutes:g} minutes, {soak.state.seconds / 60:.0f} of them "
-                f"done, seed {soak.state.seed}. Summary: {folder / 'summary.md'}"
-            )
-            summary = soak.run()
-        console.print(Markdown(soak_summary.markdown(summary)))
+            console.print(f"Soaking for {plan.minutes:g} minutes; summary: {folder / 'summary.md'}")
+            summary = soak(folder, plan, lambda line: console.print(line, highlight=False))
+        console.print(Markdown(markdown(summary)))
         verdicts = summary["verdicts"]
         sys.exit(1 if verdicts["fail"] else 2 if verdicts["unknown"] or not verdicts["pass"] else 0)
