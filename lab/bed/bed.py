@@ -16,10 +16,9 @@ from development.folder import make_folder
 from development.private import private_folder
 from lab.bed import description as descriptions
 from lab.bed import postgres, rabbitmq, redis
-from lab.bed.description import SHOP, Description
+from lab.bed.description import SHOP, Description, Place, log_tail
 from lab.bed.network import joined, network
 from lab.bed.operator import Operator, on_duty
-from lab.bed.description import Place, log_tail
 from lab.stack.small_disk import small_disk
 from loadtest.fault_needs import BED, CLOCK, CLUSTER, DISK, PATRONI, RABBITMQ, SENTINEL
 from loadtest.faults.hosts import Host, Hosts

@@ -1,15 +1,16 @@
 """The description of a bed (`beds.toml`): which hosts there are, what runs on each, and where."""
 
 from __future__ import annotations
+
+import os
 import tomllib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
-from typing import Any
-import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from shutil import which
+from typing import Any
+
 from development.errors import StackError
 from development.folder import make_folder
 from loadtest.faults.hosts import Host, Hosts, Server
@@ -21,9 +22,6 @@ NETWORK = IPv4Network("10.77.0.0/24")
 
 FIRST = 10
 """Number of the first host's address."""
-
-LONGEST = 15
-"""Characters of a link's name in Linux; the bridge's end of a link has its host's name."""
 
 SHOP = "shop"
 """The host with the load, the audit, the front, and the shop's processes except its web nodes."""
@@ -46,15 +44,6 @@ class Description:
     hosts: dict[str, list[str]]
     faults: list[str]
     options: dict[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if SHOP not in self.hosts:
-            raise ValueError(f"{self.name}: no host is called {SHOP}")
-        for host in self.hosts:
-            if not host.isalnum() or not host.islower() or len(host) > LONGEST:
-                raise ValueError(f"{self.name}: {host!r} is no name of a host")
-        if FIRST + len(self.hosts) >= NETWORK.num_addresses:
-            raise ValueError(f"{self.name}: too many hosts for {NETWORK}")
 
     def address(self, host: str) -> str:
         """Return a host's address."""

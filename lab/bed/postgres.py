@@ -19,8 +19,8 @@ import psycopg
 from development import postgres
 from development.errors import StackError
 from development.folder import kept_secret, make_folder, write_private
-from lab.bed.fronts import database_front
 from lab.bed.description import Place, program
+from lab.bed.fronts import database_front
 from loadtest.faults.hosts import Host
 from loadtest.faults.postgres_hosts import API_PORT, Agents
 

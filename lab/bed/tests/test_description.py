@@ -9,7 +9,7 @@ import pytest
 from lab import environment
 from lab.bed import description
 from lab.bed.bed import FRONT, KINDS, OF_SHOP
-from lab.bed.description import NETWORK, Description
+from lab.bed.description import NETWORK
 from lab.bed.network import NAME
 from loadtest.faults import BED_FAULTS, FAULTS, find
 from loadtest.faults.hosts import Host, Hosts, Server
@@ -45,22 +45,6 @@ def test_the_page_lists_every_bed_and_every_fault_with_what_is_expected():
         assert f"\n| `{name}` | " in page
     for name, fault in BED_FAULTS.items():
         assert f"\n| `{name}` | {fault.what} | {fault.expected} |\n" in page
-
-
-@pytest.mark.parametrize(
-    "hosts",
-    [
-        {"web1": ["web"]},
-        {"shop": [], "Web": []},
-        {"shop": [], "a-b": []},
-        {"shop": [], "averylonghostname": []},
-        {"shop": [], **{f"h{number}": [] for number in range(300)}},
-    ],
-    ids=["no shop", "upper case", "a dash", "too long for a link", "too many"],
-)
-def test_hosts_that_cannot_be_are_refused(hosts):
-    with pytest.raises(ValueError, match=r"^planted: "):
-        Description("planted", "", hosts, [])
 
 
 def test_a_file_with_an_unknown_word_is_refused(tmp_path, monkeypatch):
