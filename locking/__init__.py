@@ -3,12 +3,12 @@
 The package needs neither Django nor the rest of this repository; copy the folder to reuse it.
 """
 
-from locking.base import (
-    AsyncLock,
+from locking.base import AsyncLock, Lease, Lock
+from locking.exclusive import exclusively, run_exclusively
+from locking.ordered import acquire_all, acquire_all_async
+from locking.terms import (
     Capabilities,
     Hooks,
-    Lease,
-    Lock,
     LockError,
     LockLost,
     LockNotHeld,
@@ -16,8 +16,6 @@ from locking.base import (
     LockUnavailable,
     LockUnsupported,
 )
-from locking.exclusive import exclusively, run_exclusively
-from locking.ordered import acquire_all, acquire_all_async
 
 __all__ = [
     "AsyncLock",

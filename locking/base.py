@@ -1,7 +1,6 @@
-"""The contract of every lock in this package: handles, blocking and for asyncio.
+"""The contract of every lock in this package: handles and leases, blocking and for asyncio.
 
-A handle names a lock; `acquire` returns a lease (`locking.leases`); errors and capabilities are in
-`locking.terms`.
+A handle names a lock; `acquire` returns a lease.  Errors and capabilities are in `locking.terms`.
 """
 
 from __future__ import annotations
@@ -12,46 +11,106 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine
 from types import FrameType
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any, ClassVar, Self
 
-from locking.held import Held
-from locking.leases import Lease, LeaseState, LostEvent
-from locking.terms import (
-    NO_HOOKS,
-    SYSTEM_CLOCK,
-    Capabilities,
-    Clock,
-    Hooks,
-    LockError,
-    LockLost,
-    LockNotHeld,
-    LockTimeout,
-    LockUnavailable,
-    LockUnsupported,
-    time_limit,
-)
+from locking.leases import Held, LeaseState
+from locking.terms import Capabilities, LockError, LockNotHeld, LockUnsupported
 
-__all__ = [
-    "NO_HOOKS",
-    "SYSTEM_CLOCK",
-    "AsyncLease",
-    "AsyncLock",
-    "Capabilities",
-    "Clock",
-    "Held",
-    "Hooks",
-    "Lease",
-    "LeaseState",
-    "Lock",
-    "LockError",
-    "LockLost",
-    "LockNotHeld",
-    "LockTimeout",
-    "LockUnavailable",
-    "LockUnsupported",
-    "LostEvent",
-    "time_limit",
-]
+
+class Lease(LeaseState):
+    """A granted lock: for `remaining()` seconds, no other client holds it.
+
+    A context manager that releases the lock at the end of the block.  Leaving the block of a lost
+    lease raises `LockLost`; if the body raised, its exception propagates instead, with a note.
+
+    A backend implements `_release` and `_extend`; this class keeps the state and raises the errors.
+    """
+
+    __slots__ = ()
+
+    def extend(self, seconds: float) -> None:
+        """Set the lease to expire `seconds` from now; never re-create a lost lease.
+
+        A lease that is renewed keeps this length from then on; `max_hold` still ends it.  Raises
+        `LockLost` if another client may hold the lock, `LockUnavailable` if the server does not
+        answer (the earlier of the two expiries then applies), `LockUnsupported` if a lease does not
+        expire, ValueError for less than 1 ms and for more than the server keeps; the lease is then
+        as before.
+        """
+        self.check()
+        seconds = self._extension(seconds)
+        before, deadline = self._deadline, self.clock.monotonic() + seconds
+        self._deadline = min(before, deadline)  # the server may shorten it before we know
+        try:
+            self._note_extension(self._extend(seconds), deadline)
+        except LockUnsupported:
+            self._deadline = before
+            raise
+
+    def release(self) -> None:
+        """Release the lock; do nothing if it is already released.
+
+        Raises `LockLost` if the lease ended before, `LockUnavailable` if the server does not
+        answer; call `release` again in that case.
+        """
+        if self._released:
+            return
+        self.begin_release()
+        self._note_release(self._release())
+
+    def _release(self) -> bool:
+        """Release on the server; return False if the lease was lost.  Must be repeatable."""
+        raise NotImplementedError
+
+    def _extend(self, seconds: float) -> bool:
+        """Ask the server to expire the lease `seconds` from now; return False if it was lost."""
+        raise LockUnsupported("the lock ends with its connection and cannot be extended")
+
+    @staticmethod
+    def resume(lock: Lock, ident: str) -> Lease:
+        """Take over the lease whose `id` is `ident`, with its token, for as long as `lock`'s.
+
+        Whoever held it has lost it from then on, so that one id never admits two.  Raises
+        `LockLost` if it has ended or was resumed before, `LockUnavailable`, `LockUnsupported`, and
+        ValueError if it is not the id of a lease of this lock.
+        """
+        return lock.resume(ident)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        try:
+            self.release()
+        except LockError as problem:
+            if error is None:
+                raise
+            error.add_note(f"and then {type(problem).__name__}: {problem}")
+
+
+class AsyncLease(ABC):
+    """The asyncio version of `Lease`, with a block that ends as that of a `Lease`."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    async def release(self) -> None:
+        """See `Lease.release`."""
+
+    @abstractmethod
+    async def extend(self, seconds: float) -> None:
+        """See `Lease.extend`."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        try:
+            await self.release()
+        except LockError as problem:
+            if error is None:
+                raise
+            error.add_note(f"and then {type(problem).__name__}: {problem}")
 
 
 class Handle:
@@ -69,16 +128,15 @@ class Handle:
     _address: str = ""
     _held: Held
 
-    if TYPE_CHECKING:
-
-        @staticmethod
-        def _caller() -> object:
-            """Return the calling thread or task."""
-
     def __repr__(self) -> str:
         lease = self._held.live()
         held = f"holds {lease!r}" if lease is not None else "holds no lease"
         return f"<{type(self).__name__} {self.name!r} on {self.server_address()}, {held}>"
+
+    @staticmethod
+    def _caller() -> object:
+        """Return the calling thread or task."""
+        raise NotImplementedError
 
     def _not_held(self) -> LockNotHeld:
         return LockNotHeld(f"{self._caller()!r} holds no lease of {self.name!r} by this handle")
@@ -181,22 +239,6 @@ class Lock(Handle, ABC):
         raise LockUnsupported(f"the leases of a {type(self).__name__} cannot be resumed")
 
 
-class AsyncLease(Protocol):
-    """The asyncio version of `Lease`."""
-
-    async def release(self) -> None:
-        """See `Lease.release`."""
-
-    async def extend(self, seconds: float) -> None:
-        """See `Lease.extend`."""
-
-    async def __aenter__(self) -> Any: ...
-
-    async def __aexit__(
-        self, kind: object, error: BaseException | None, traceback: object
-    ) -> None: ...
-
-
 class AsyncLock(Handle, ABC):
     """The asyncio version of `Lock`; a task takes the place of a thread."""
 
@@ -225,6 +267,27 @@ class AsyncLock(Handle, ABC):
         """Extend the handle's `lease`; raises `LockNotHeld` and what the lease's extend raises."""
         await self.lease.extend(seconds)
 
+    async def owned(self) -> bool:
+        """Return whether this task holds the lock by this handle."""
+        lease = self._held.own(self._caller())
+        return lease is not None and lease.remaining() > 0
+
+    async def locked(self) -> bool:
+        """Return whether any client holds the lock."""
+        return await self.owner() is not None
+
+    async def owner(self) -> str | None:
+        """See `Lock.owner`."""
+        raise LockUnsupported(f"{type(self).__name__} cannot name the holder of a lock")
+
+    async def waiters(self) -> int:
+        """See `Lock.waiters`."""
+        raise LockUnsupported(f"{type(self).__name__} cannot count the waiters")
+
+    async def force_release(self, reason: str) -> bool:
+        """See `Lock.force_release`."""
+        raise LockUnsupported(f"{type(self).__name__} cannot revoke a lock")
+
     # The methods of `async with` are called by the block's frame, but run by the event loop.
 
     def __aenter__(self) -> Coroutine[Any, Any, Any]:
@@ -242,3 +305,12 @@ class AsyncLock(Handle, ABC):
         lease = self._left(frame, error)
         if lease is not None:
             await lease.__aexit__(type(error), error, None)
+
+
+def acquirer_in(code: object) -> asyncio.Task[Any] | None:
+    """Return the current task; None if it only runs the coroutine with that code, for its awaiter.
+
+    `asyncio.wait_for`, `gather` and `create_task` make such tasks.
+    """
+    task = asyncio.current_task()
+    return None if getattr(task and task.get_coro(), "cr_code", None) is code else task

@@ -7,7 +7,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
-from locking.base import SYSTEM_CLOCK, AsyncLock, Clock, Handle, Lease, Lock, LockTimeout
+from locking.base import AsyncLock, Handle, Lease, Lock
+from locking.terms import SYSTEM_CLOCK, Clock, LockTimeout
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -1,34 +1,52 @@
-"""Leases: what a client that got a lock holds, and for how long."""
+"""The client-side state of a lease, and the leases that a handle keeps."""
 
 from __future__ import annotations
 
 import sys
 import threading
 import warnings
-from abc import ABC, abstractmethod
+import weakref
 from collections.abc import Callable
-from contextlib import suppress
 from math import inf
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from types import CodeType, FrameType
+from typing import Any, ClassVar, NamedTuple
 
-from locking.terms import (
-    MAX_LEASE,
-    NO_HOOKS,
-    SYSTEM_CLOCK,
-    Clock,
-    Hooks,
-    LockError,
-    LockLost,
-    LockUnsupported,
-    lease_length,
-)
+from locking.terms import NO_HOOKS, SYSTEM_CLOCK, Clock, Hooks, LockLost, LockUnsupported
 
-if TYPE_CHECKING:
-    from locking.base import Lock
+MIN_LEASE = 0.001
+"""Seconds; the servers count in milliseconds."""
+
+MAX_LEASE = 10 * 366 * 86_400.0
+"""Seconds: ten years.  Every server but memcached can keep a lease for that long."""
 
 
-def nowhere() -> None:
-    """Return no home: no handle keeps the lease."""
+def lease_length(seconds: float, longest: float = MAX_LEASE) -> float:
+    """Return the length of a lease; raise ValueError for one that a server cannot keep."""
+    if not MIN_LEASE <= seconds <= longest:  # also NaN
+        raise ValueError(
+            f"a lease must be above zero, at least 1 ms and at most {longest:.0f} s: {seconds} s"
+        )
+    return seconds
+
+
+def time_limit(timeout: float | None, blocking: bool, usual: float | None = None) -> float | None:
+    """Return the seconds for which an acquire may wait; None: no limit, 0: one try.
+
+    `usual` is the limit without a time-out.  As in `threading.Lock.acquire`, the first argument may
+    be `blocking`.  Raises ValueError for a negative time-out, and for a time-out of a call that
+    must not block.
+    """
+    if isinstance(timeout, bool):
+        timeout, blocking = None, timeout
+    if not blocking:
+        if timeout:
+            raise ValueError("a call that does not block takes no timeout")
+        return 0.0
+    if timeout is None:
+        return usual
+    if not timeout >= 0:  # also NaN
+        raise ValueError(f"a timeout must not be negative: {timeout}; None waits without a limit")
+    return timeout
 
 
 class LostEvent:
@@ -66,6 +84,10 @@ class LostEvent:
         return self.is_set()
 
 
+def nobody() -> None:
+    """Return no acquirer, or no handle's record, of a lease."""
+
+
 class LeaseState:
     """The client-side state of a lease; the base of the blocking and the asyncio leases."""
 
@@ -99,16 +121,14 @@ class LeaseState:
         self.hooks = hooks
         self._granted_at = clock.monotonic()
         self._deadline = (self._granted_at if sent_at is None else sent_at) + seconds
-        self._released = False
-        self._releasing = False
-        self._handed_on = False
+        self._released = self._releasing = self._handed_on = False
         self._lost_reason = ""
         self._over: threading.Event | None = None
         self._guard = threading.Lock()
-        self._home: Callable[[], list[Any] | None] = nowhere  # until its handle has recorded it
+        self._home: Callable[[], list[Any] | None] = nobody  # until its handle has recorded it
 
     def __del__(self) -> None:
-        if self._home is nowhere or self._releasing or self._handed_on or self._lost_reason:
+        if self._releasing or self._home is nobody or self._handed_on or self._lost_reason:
             return
         if not sys.is_finalizing():
             warnings.warn(
@@ -223,106 +243,113 @@ class LeaseState:
     def _leave_home(self) -> None:
         """Let the handle no longer keep the lease alive."""
         home = self._home()
-        if home is not None:
-            with suppress(ValueError):  # another acquire has found it expired and removed it
+        if home:
+            try:
                 home.remove(self)
+            except ValueError:
+                return  # another acquire has found it expired and removed it
 
     def _note_release(self, ours: bool) -> None:
         if not ours:
             self.mark_lost("the server no longer knows it")
         self._end()
-        self.hooks.held(self.name, self.clock.monotonic() - self._granted_at)
+        if self.hooks is not NO_HOOKS:
+            self.hooks.held(self.name, self.clock.monotonic() - self._granted_at)
         if self._lost_reason:
             raise LockLost(f"the lease of {self.name!r} is lost: {self._lost_reason}")
 
 
-class Lease(LeaseState, ABC):
-    """A granted lock: for `remaining()` seconds, no other client holds it.
+class _Owned(list[Any]):
+    """The leases that a handle keeps for one thread or task, the latest last."""
 
-    A context manager that releases the lock at the end of the block.  Leaving the block of a lost
-    lease raises `LockLost`; if the body raised, its exception propagates instead, with a note.
+    __slots__ = ("__weakref__",)
 
-    A backend implements `_release` and `_extend`; this class keeps the state and raises the errors.
+
+class _Block(NamedTuple):
+    """An open `with` block of a handle: its frame and code, its thread or task, and its lease."""
+
+    frame: int
+    code: CodeType
+    caller: Callable[[], object]
+    lease: Any
+
+
+class Held:
+    """The leases of a handle, by who acquired them and by `with` block.
+
+    The handle keeps a lease alive, so that `handle.acquire()` followed by `handle.release()` works,
+    for as long as the thread or task exists that acquired it.  The lease refers to the record
+    weakly, so that all of them end when the program drops them.
     """
 
-    __slots__ = ()
+    __slots__ = ("_blocks", "_by_caller", "_for_anyone", "_in_vain", "_latest")
 
-    def extend(self, seconds: float) -> None:
-        """Set the lease to expire `seconds` from now; never re-create a lost lease.
+    def __init__(self) -> None:
+        self._by_caller: weakref.WeakKeyDictionary[Any, _Owned] = weakref.WeakKeyDictionary()
+        self._for_anyone = _Owned()
+        self._latest: Callable[[], Any] = nobody
+        self._in_vain: weakref.WeakSet[Any] | None = None
+        self._blocks: list[_Block] = []
 
-        A lease that is renewed keeps this length from then on; `max_hold` still ends it.  Raises
-        `LockLost` if another client may hold the lock, `LockUnavailable` if the server does not
-        answer (the earlier of the two expiries then applies), `LockUnsupported` if a lease does not
-        expire, ValueError for less than 1 ms and for more than the server keeps; the lease is then
-        as before.
+    def add(self, caller: object | None, lease: Any) -> None:
+        """Record a granted lease; a `caller` of None: a task that did nothing but acquire it."""
+        if caller is None:
+            mine: _Owned | None = self._for_anyone
+        else:
+            mine = self._by_caller.get(caller)
+            if self._in_vain:
+                self._in_vain.discard(caller)
+        if mine is None:  # only the caller itself adds its first one
+            mine = self._by_caller[caller] = _Owned()
+        elif mine:
+            mine[:] = [each for each in mine if each.remaining() > 0]
+        mine.append(lease)
+        lease._home = weakref.ref(mine)
+        self._latest = weakref.ref(lease)
+
+    def failed(self, caller: object) -> None:
+        """Record that the caller asked and got nothing: it must not release another's lease."""
+        if self._in_vain is None:
+            self._in_vain = weakref.WeakSet()
+        self._in_vain.add(caller)
+
+    def own(self, caller: object) -> Any:
+        """Return the latest lease that the caller acquired and that is not released, or None."""
+        mine = self._by_caller.get(caller) or self._for_anyone
+        return mine[-1] if mine else None
+
+    def latest(self, caller: object) -> Any:
+        """Return the caller's latest lease, or else the handle's, which it may have been handed."""
+        own = self.own(caller)
+        if own is None and not (self._in_vain and caller in self._in_vain):
+            return self.live()
+        return own
+
+    def live(self) -> Any:
+        """Return the handle's latest valid lease, whoever acquired it; None if there is none."""
+        found = self._latest()
+        if found is None or found.remaining() <= 0:  # then of a semaphore, which has several
+            every = [each for mine in list(self._by_caller.values()) for each in list(mine)]
+            every += self._for_anyone
+            valid = [each for each in every if each.remaining() > 0]
+            found = max(valid, key=lambda lease: lease.token or 0, default=None)
+        return found
+
+    def enter(self, frame: FrameType, caller: object, lease: Any) -> Any:
+        """Record that the frame's `with` block of the handle begins; return its lease."""
+        self._blocks.append(_Block(id(frame), frame.f_code, weakref.ref(caller), lease))
+        return lease
+
+    def leave(self, frame: FrameType, caller: object) -> Any:
+        """Return the lease of the innermost `with` block of the frame, which ends; None without it.
+
+        A generator's frame may end its block in another thread than it began.  An `ExitStack` has
+        another frame: then the block is the latest of the caller, or else the handle's oldest.
         """
-        self.check()
-        seconds = self._extension(seconds)
-        before, deadline = self._deadline, self.clock.monotonic() + seconds
-        self._deadline = min(before, deadline)  # the server may shorten it before we know
-        try:
-            self._note_extension(self._extend(seconds), deadline)
-        except LockUnsupported:
-            self._deadline = before
-            raise
-
-    def release(self) -> None:
-        """Release the lock; do nothing if it is already released.
-
-        Raises `LockLost` if the lease ended before, `LockUnavailable` if the server does not
-        answer; call `release` again in that case.
-        """
-        if self._released:
-            return
-        self.begin_release()
-        self._note_release(self._release())
-
-    @abstractmethod
-    def _release(self) -> bool:
-        """Release on the server; return False if the lease was lost.  Must be repeatable."""
-
-    @abstractmethod
-    def _extend(self, seconds: float) -> bool:
-        """Ask the server to expire the lease `seconds` from now; return False if it was lost."""
-
-    @staticmethod
-    def resume(lock: Lock, ident: str) -> Lease:
-        """Take over the lease whose `id` is `ident`, with its token, for as long as `lock`'s.
-
-        Whoever held it has lost it from then on, so that one id never admits two.  Raises
-        `LockLost` if it has ended or was resumed before, `LockUnavailable`, `LockUnsupported`, and
-        ValueError if it is not the id of a lease of this lock.
-        """
-        return lock.resume(ident)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        try:
-            self.release()
-        except LockError as problem:
-            if error is None:
-                raise
-            error.add_note(f"and then {type(problem).__name__}: {problem}")
-
-
-class AsyncBlock(ABC):
-    """The `async with` of an asyncio lease, which ends as the block of a `Lease` does."""
-
-    __slots__ = ()
-
-    @abstractmethod
-    async def release(self) -> None:
-        """See `Lease.release`."""
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        try:
-            await self.release()
-        except LockError as problem:
-            if error is None:
-                raise
-            error.add_note(f"and then {type(problem).__name__}: {problem}")
+        blocks = self._blocks[::-1]
+        here = [each for each in blocks if (each.frame, each.code) == (id(frame), frame.f_code)]
+        found = here or [each for each in blocks if each.caller() is caller] or blocks[-1:]
+        if not found:
+            return None
+        self._blocks.remove(found[0])
+        return found[0].lease

@@ -12,7 +12,8 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from typing import Any, Generic, TypeVar
 
-from locking.base import SYSTEM_CLOCK, AsyncLock, Clock, Handle, Lease, Lock
+from locking.base import AsyncLock, Handle, Lease, Lock
+from locking.terms import SYSTEM_CLOCK, Clock
 
 H = TypeVar("H", bound=Handle)
 

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from locking.backends.redis_protocol import Script
-from locking.backends.redis_steps import text
+from locking.backends.redis_protocol import Script, text
 from locking.backends.redis_transport import transport_for
 from locking.backends.redis_transport_async import async_transport_for
 

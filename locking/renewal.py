@@ -11,7 +11,7 @@ from enum import Enum
 from math import inf
 from typing import Protocol
 
-from locking.base import SYSTEM_CLOCK, Clock
+from locking.terms import SYSTEM_CLOCK, Clock
 
 logger = logging.getLogger(__name__)
 

@@ -13,38 +13,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-MIN_LEASE = 0.001
-"""Seconds; the servers count in milliseconds."""
-
-MAX_LEASE = 10 * 366 * 86_400.0
-"""Seconds: ten years.  Every server but memcached can keep a lease for that long."""
-
-
-def lease_length(seconds: float, longest: float = MAX_LEASE) -> float:
-    """Return the length of a lease; raise ValueError for one that a server cannot keep."""
-    if not MIN_LEASE <= seconds <= longest:  # also NaN
-        raise ValueError(
-            f"a lease must be above zero, at least 1 ms and at most {longest:.0f} s: {seconds} s"
-        )
-    return seconds
-
-
-def time_limit(timeout: float | None, blocking: bool) -> float | None:
-    """Return the seconds for which an acquire may wait; None: no limit, 0: one try.
-
-    As in `threading.Lock.acquire`, the first argument may be `blocking`.  Raises ValueError for a
-    negative time-out, and for a time-out of a call that must not block.
-    """
-    if isinstance(timeout, bool):
-        timeout, blocking = None, timeout
-    if not blocking:
-        if timeout:
-            raise ValueError("a call that does not block takes no timeout")
-        return 0.0
-    if timeout is not None and not timeout >= 0:  # also NaN
-        raise ValueError(f"a timeout must not be negative: {timeout}; None waits without a limit")
-    return timeout
-
 
 class LockError(Exception):
     """Base class of all lock errors."""

@@ -17,7 +17,7 @@ from course.simulator.world import World
 from locking.backends._drivers import Driver
 from locking.backends.redis_async import AsyncRedisLease, AsyncRedisLock
 from locking.backends.redis_transport_async import AsyncNodeTransport
-from locking.base import Clock, LockError
+from locking.terms import Clock, LockError
 
 DRIVER = Driver("redis", asynchronous=True, cluster=False)
 

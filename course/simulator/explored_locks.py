@@ -18,9 +18,9 @@ from course.simulator.shared_lock_monitor import SharedLockMonitor
 from course.simulator.simulation import KEY, Simulation
 from locking.backends.redis import RedisLock
 from locking.backends.redis_async import AsyncRedisLock
-from locking.backends.redis_protocol import SLICE, Keys
+from locking.backends.redis_core import SLICE, keys_of
 from locking.backends.redis_shared import RedisReadLock, RedisSemaphore, RedisWriteLock
-from locking.base import LockError
+from locking.terms import LockError
 
 MAX_IDLE = 0.25
 """Seconds. Waiters are woken when they get the lock: at once, and sooner than they would look."""
@@ -74,7 +74,7 @@ class ExploredLock:
     @property
     def key(self) -> str:
         """The key that names the holders."""
-        return Keys.of(self.roles[0].kind.kind, KEY).all[0]
+        return keys_of(self.roles[0].kind.kind, KEY)[0]
 
 
 def mutex(kind: type[RedisLock] = RedisLock, *, fair: bool = True) -> ExploredLock:

@@ -9,7 +9,7 @@ from course.simulator.history import Wrong
 from course.simulator.monitor import Attempt, Monitor
 from course.simulator.redis_server import RedisServer
 from locking.backends.redis_lease import RedisLeaseState
-from locking.base import LockError, LockLost, LockUnavailable
+from locking.terms import LockError, LockLost, LockUnavailable
 
 
 class LeaseChecks:

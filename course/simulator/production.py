@@ -14,7 +14,7 @@ from math import inf
 from typing import Any
 
 import locking.backends.redis
-import locking.backends.redis_protocol
+import locking.backends.redis_core
 import locking.renewal
 from course.simulator.connection import SOCKET_TIMEOUT, Interrupted, SimulatedConnection
 from course.simulator.history import Wrong
@@ -27,10 +27,10 @@ from locking.backends.redis import RedisLease, RedisLock
 from locking.backends.redis_core import RedisHandle
 from locking.backends.redis_lease import RedisLeaseState
 from locking.backends.redis_transport import NodeTransport
-from locking.base import Clock, LockError
 from locking.renewal import Renewer
+from locking.terms import Clock, LockError
 
-MODULES = (locking.backends.redis, locking.backends.redis_protocol, locking.renewal)
+MODULES = (locking.backends.redis, locking.backends.redis_core, locking.renewal)
 
 DRIVER = Driver("redis", asynchronous=False, cluster=False)
 

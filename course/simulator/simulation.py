@@ -19,7 +19,7 @@ from course.simulator.schedule import Act, Deviation, Replay, Scheduler, Step
 from course.simulator.table import TableServer
 from course.simulator.virtual import inside_simulation
 from course.simulator.world import World
-from locking.base import LockError
+from locking.terms import LockError
 
 KEY = "stock"  # the name of the lock in every lesson
 

@@ -101,7 +101,7 @@ def rows(history: list[Event]) -> list[Row]:
     return found
 
 
-# The format of `locking.backends.redis_protocol.Tokens`, with or without the owner.
+# The format of `locking.backends.redis_lease.Tokens`, with or without the owner.
 TOKEN = re.compile(r"\b([0-9a-f]{19,})(?::\w+)?")
 
 

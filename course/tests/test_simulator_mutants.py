@@ -137,14 +137,19 @@ class KeepsWhatItReleases(RedisLock):
 class ReturnsWhatIsOver(RedisLock):
     """The lock before it checked the time."""
 
-    def acquire_steps(self, holder: str, timeout: float | None):
-        steps = super().acquire_steps(holder, timeout)
-        answer = yield next(steps)
+    def granting(self, holder: str, caller: object, timeout: float | None):
+        steps = super().granting(holder, caller, timeout)
+        step = next(steps)
         while True:
-            if isinstance(answer, list) and answer[0]:
-                return Grant(answer[0], self.clock.monotonic() - self.lease_seconds)
             try:
-                answer = yield steps.send(answer)
+                try:
+                    answer = yield step
+                except BaseException as error:  # noqa: BLE001 - the steps decide what to do
+                    step = steps.throw(error)
+                    continue
+                if isinstance(answer, list) and answer[0]:
+                    return Grant(answer[0], self.remote.clock.monotonic() - self.lease_seconds)
+                step = steps.send(answer)
             except StopIteration as done:
                 return done.value
 

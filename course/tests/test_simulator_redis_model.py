@@ -9,7 +9,8 @@ from redis import Redis
 from redis.exceptions import ResponseError
 
 from course.simulator.redis_model import RedisModel
-from locking.backends.redis_protocol import MUTEX, Keys
+from locking.backends.redis_core import keys_of
+from locking.backends.redis_protocol import MUTEX
 
 KEYS = [b"k1", b"k2", b"k3"]
 WORDS = [b"a", b"b", b"7", b"-3", b"2.5"]
@@ -159,7 +160,7 @@ def test_the_model_answers_like_a_real_server(ask, model, seed):
 def test_the_locks_scripts_do_on_the_model_what_they_do_on_a_real_server(store, model, seed):
     """Random calls of the production lock's scripts by three holders; the queues must agree."""
     dice = random.Random(seed)
-    keys = Keys.of("lock", "stock").all
+    keys = keys_of("lock", "stock")
     holders = [f"token{number}:owner{number}" for number in range(3)]
     fences: dict[str, tuple[int, int]] = {}
     for _ in range(300):

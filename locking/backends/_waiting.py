@@ -10,17 +10,9 @@ import uuid
 from abc import abstractmethod
 from math import inf
 
-from locking.base import (
-    NO_HOOKS,
-    SYSTEM_CLOCK,
-    Clock,
-    Held,
-    Hooks,
-    Lease,
-    Lock,
-    LockTimeout,
-    time_limit,
-)
+from locking.base import Lease, Lock
+from locking.leases import Held, time_limit
+from locking.terms import NO_HOOKS, SYSTEM_CLOCK, Clock, Hooks, LockTimeout
 
 
 def default_owner() -> str:
@@ -90,9 +82,7 @@ class WaitingLock(Lock):
 
     def acquire(self, timeout: float | None = None, *, blocking: bool = True) -> Lease:
         """See `Lock.acquire`."""
-        if timeout is None and blocking:
-            timeout = self.timeout
-        deadline = Deadline(time_limit(timeout, blocking), self.clock)
+        deadline = Deadline(time_limit(timeout, blocking, self.timeout), self.clock)
         acquired, thread = False, threading.current_thread()
         try:
             lease = self._acquire(deadline)

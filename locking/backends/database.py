@@ -31,13 +31,8 @@ from psycopg.pq import TransactionStatus
 
 from locking.backends._sessions import Sessions
 from locking.backends._waiting import Deadline, WaitingLock
-from locking.base import (
-    Capabilities,
-    Lease,
-    LockTimeout,
-    LockUnavailable,
-    LockUnsupported,
-)
+from locking.base import Lease
+from locking.terms import Capabilities, LockTimeout, LockUnavailable
 
 logger = logging.getLogger(__name__)
 
@@ -172,9 +167,6 @@ class ConnectionLease(Lease):
 
     def _broken(self, error: psycopg.Error) -> None:
         self.mark_lost(f"its connection failed: {error}".strip())
-
-    def _extend(self, seconds: float) -> bool:
-        raise LockUnsupported("the lock lasts as long as its connection and cannot be extended")
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if error is not None and not self.released:

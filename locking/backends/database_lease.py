@@ -24,8 +24,9 @@ from psycopg import sql
 from locking.backends._sessions import Sessions
 from locking.backends._waiting import Deadline, WaitingLock
 from locking.backends.database import Connection, advisory_key, borrowed_connection, scalar
-from locking.base import Capabilities, Lease, LockTimeout
-from locking.terms import lease_length
+from locking.base import Lease
+from locking.leases import lease_length
+from locking.terms import Capabilities, LockTimeout
 
 logger = logging.getLogger(__name__)
 

@@ -31,8 +31,9 @@ from etcd3gw.exceptions import Etcd3Exception
 from requests import RequestException
 
 from locking.backends._waiting import Deadline, WaitingLock
-from locking.base import Capabilities, Lease, LockTimeout, LockUnavailable
-from locking.terms import lease_length
+from locking.base import Lease
+from locking.leases import lease_length
+from locking.terms import Capabilities, LockTimeout, LockUnavailable
 
 logger = logging.getLogger(__name__)
 

@@ -12,19 +12,19 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from locking.backends._driving import acquires_alone
-from locking.base import AsyncLock, Held, Lease, Lock, LockError
-from locking.leases import AsyncBlock
+from locking.base import AsyncLease, AsyncLock, Lease, Lock, acquirer_in
+from locking.leases import Held, nobody
+from locking.terms import LockError
 
 T = TypeVar("T")
 
 
-class ThreadLease(AsyncBlock):
+class ThreadLease(AsyncLease):
     """The asyncio version of another lease; its attributes are that one's."""
 
     def __init__(self, lease: Lease) -> None:
         self.inner = lease
-        self._home: Callable[[], list[Any] | None] = lambda: None  # `Held` sets it
+        self._home: Callable[[], list[Any] | None] = nobody  # `Held` sets it
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)
@@ -60,13 +60,12 @@ class ThreadLock(AsyncLock):
 
     async def acquire(self, timeout: float | None = None, *, blocking: bool = True) -> ThreadLease:
         """See `Lock.acquire`; what a cancelled call acquires is released."""
-        task = asyncio.current_task()
-        alone = acquires_alone(task, sys._getframe().f_code)
+        acquirer = acquirer_in(sys._getframe().f_code)
         lease = await in_thread(
             lambda: self.inner.acquire(timeout, blocking=blocking), undo=lambda late: late.release()
         )
         got = ThreadLease(lease)
-        self._held.add(None if alone else task, got)
+        self._held.add(acquirer, got)
         return got
 
     async def locked(self) -> bool:

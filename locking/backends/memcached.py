@@ -27,8 +27,9 @@ from typing import Any
 from pymemcache import MemcacheError, PooledClient
 
 from locking.backends._waiting import Deadline, WaitingLock
-from locking.base import Capabilities, Lease, LockUnavailable
-from locking.terms import lease_length
+from locking.base import Lease
+from locking.leases import lease_length
+from locking.terms import Capabilities, LockUnavailable
 
 logger = logging.getLogger(__name__)
 

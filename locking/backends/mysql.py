@@ -26,7 +26,8 @@ import pymysql
 
 from locking.backends._sessions import Sessions
 from locking.backends._waiting import Deadline, WaitingLock
-from locking.base import Capabilities, Lease, LockTimeout, LockUnavailable, LockUnsupported
+from locking.base import Lease
+from locking.terms import Capabilities, LockTimeout, LockUnavailable
 
 logger = logging.getLogger(__name__)
 
@@ -92,9 +93,6 @@ class SessionLease(Lease):
 
     def _broken(self, error: Exception) -> None:
         self.mark_lost(f"its connection failed: {error}")
-
-    def _extend(self, seconds: float) -> bool:
-        raise LockUnsupported("the lock lasts as long as its connection and cannot be extended")
 
 
 def scalar(connection: Any, query: str, *arguments: object) -> Any:

@@ -22,13 +22,12 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from redis.exceptions import RedisError
 
-from locking.backends._driving import drive
-from locking.backends.redis_core import RedisHandle, RedisLockSettings
+from locking.backends.redis_core import RedisHandle, RedisLockSettings, Remote
 from locking.backends.redis_lease import RedisLeaseState
-from locking.backends.redis_protocol import Script
-from locking.backends.redis_steps import Ask, Pop, Remote, Steps
+from locking.backends.redis_protocol import Ask, Pop, Steps
 from locking.backends.redis_transport import transport_for
 from locking.base import Lease, Lock
+from locking.leases import time_limit
 from locking.renewal import RENEWER, Renewal, Renewer
 
 T = TypeVar("T")
@@ -44,26 +43,39 @@ class BlockingRemote(Remote):
     renewer: Renewer
 
     def perform(self, steps: Steps[T]) -> T:
-        """Execute the steps; return their result."""
-        return drive(self._execute, steps)
+        """Execute the steps; return their result.
 
-    def _execute(self, step: Any) -> Any:
-        if type(step) is Ask:
-            script, args, wait, patience = step
-            if patience is None and wait is None:
-                return self.transport.run(script, self.keys.all, args)
-            return self.transport.run(script, self.keys.all, args, wait, patience)
-        if type(step) is Pop:
-            if step.patience is None:
-                return self.transport.pop(step.wake_list, step.seconds)
-            return self.transport.pop(*step)
-        return self.clock.sleep(step.seconds)
+        The steps also get the error that interrupts them between two steps.
+        """
+        running: Any = steps
+        send, value = running.send, None
+        try:
+            while True:
+                try:
+                    step, value = send(value), None
+                    if type(step) is Ask:
+                        script, args, wait, patience = step
+                        value = self.transport.run(script, self.keys, args, wait, patience)
+                    elif type(step) is Pop:
+                        value = self.transport.pop(*step)
+                    else:
+                        self.clock.sleep(step.seconds)
+                    send = running.send
+                except StopIteration as done:
+                    result: T = done.value
+                    return result
+                except BaseException as error:
+                    if running.gi_frame is None:
+                        raise
+                    send, value = running.throw, error
+        finally:
+            value = None  # an error would keep this frame alive, and so the lease
 
     def server(self) -> object:
         """Return what identifies the server for renewals: on a cluster, the node."""
         node_of = getattr(self.transport, "node_of", None)  # a cluster's transport has it
         try:
-            return self.transport if node_of is None else node_of(self.keys.all[0])
+            return self.transport if node_of is None else node_of(self.keys[0])
         except RedisError:
             return self.transport  # no node serves the slot at the moment
 
@@ -73,15 +85,9 @@ class RedisLease(RedisLeaseState, Lease):
 
     __slots__ = ()
 
-    @property
-    def server(self) -> object:
-        """The server that renewals ask."""
-        return self._remote.server()
-
     def release(self) -> None:
         """Release the lock, at the last of as many releases as there were acquires."""
-        if self._count_release():
-            super().release()
+        self._remote.perform(self.releasing())
 
     def extend(self, seconds: float) -> None:
         """Set the lease to expire `seconds` from now, and to be renewed for as long; as `Lease`."""
@@ -92,26 +98,24 @@ class RedisLease(RedisLeaseState, Lease):
         outcome: tuple[Renewal, float] = self._remote.perform(self.renewing())
         return outcome
 
+    @property
+    def server(self) -> object:
+        """The server that renewals ask."""
+        return self._remote.server()
+
     def keep(self, due: float) -> None:
         """See `RedisLeaseState.keep`."""
         self._remote.renewer.register(self.holder, self, due)
 
     def drop(self) -> None:
         """See `RedisLeaseState.drop`."""
-        self._remote.renewer.cancel(self.holder)
+        if self._remote.renewed:
+            self._remote.renewer.cancel(self.holder)
 
     def _acquirer_ended(self) -> bool:
         # Not Thread.is_alive: it always returns True for the stand-in of a greenlet or of a foreign
         # thread, but gevent removes the stand-in from this list when the greenlet ends.
         return self.acquirer() not in threading.enumerate()
-
-    def _release(self) -> bool:
-        held: bool = self._remote.perform(self._sending_release())
-        return held
-
-    def _extend(self, seconds: float) -> bool:
-        held: bool = self._remote.perform(self._sending_extension(seconds))
-        return held
 
 
 class BlockingLockSettings(RedisLockSettings, total=False):
@@ -150,9 +154,11 @@ class RedisLock(RedisHandle, Lock):
         **settings: Unpack[RedisLockSettings],
     ) -> None:
         super().__init__(transport_for(client), name, **settings)
-        self.remote.renewer = self.renewer = renewer
+        self.remote.renewer = renewer
 
     if TYPE_CHECKING:
+        locked, owned, owner = Lock.locked, Lock.owned, Lock.owner
+        waiters, force_release = Lock.waiters, Lock.force_release
 
         @property
         def lease(self) -> RedisLease:
@@ -162,45 +168,20 @@ class RedisLock(RedisHandle, Lock):
 
     def acquire(self, timeout: float | None = None, *, blocking: bool = True) -> RedisLease:
         """Wait for the lock for at most `timeout` seconds; None: the handle's, 0: try once."""
-        timeout = self._limit(timeout, blocking)
-        held: RedisLease | None = self._entered_again()
-        if held is not None:
-            return held
-        thread = threading.current_thread()
-        lease = RedisLease(self, self.new_holder(), thread)
-        frame = sys._getframe(1)
+        timeout = time_limit(timeout, blocking, self.timeout)
+        if self._reentrant:
+            held: RedisLease | None = self._entered_again()
+            if held is not None:
+                return held
+        thread, frame = threading.current_thread(), sys._getframe(1)
         if frame.f_code is ENTER and frame.f_back is not None:
             frame = frame.f_back
-        lease.asked_in = id(frame), frame.f_code
+        lease = RedisLease(self, thread, (id(frame), frame.f_code))
         granted: RedisLease = self.remote.perform(self._acquiring(lease, thread, timeout))
         return granted
 
     def resume(self, ident: str) -> RedisLease:
         """See `Lease.resume`."""
-        lease = RedisLease(self, self.new_holder(), threading.current_thread())
+        lease = RedisLease(self, threading.current_thread())
         resumed: RedisLease = self.remote.perform(self._resuming(lease, ident))
         return resumed
-
-    def owned(self) -> bool:
-        """Return whether this thread holds the lock by this handle, according to the server."""
-        return self.remote.perform(self._owning(threading.current_thread()))
-
-    def owner(self) -> str | None:
-        """Return the name of the holder; None if the lock is free."""
-        return next(iter(self.owners()), None)
-
-    def owners(self) -> list[str]:
-        """Return the names of all holders: more than one for a shared lock."""
-        return self.remote.perform(self._listing_owners())
-
-    def waiters(self) -> int:
-        """Return how many live clients wait for the lock."""
-        return self.remote.perform(self._counting_waiters())
-
-    def force_release(self, reason: str) -> bool:
-        """Revoke the lock and hand it to the next waiter; return whether it was held."""
-        return self.remote.perform(self._evicting(reason))
-
-    def run(self, script: Script, *args: str) -> Any:
-        """Run one of the lock's scripts; see `Remote.ask`."""
-        return self.remote.perform(self.remote.ask(script, *args))

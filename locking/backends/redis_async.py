@@ -10,22 +10,24 @@ import contextlib
 import logging
 import sys
 import weakref
+from collections.abc import Coroutine
 from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
-from locking.backends._driving import acquires_alone, drive_async, in_background
-from locking.backends.redis_core import RedisHandle, RedisLockSettings
+from locking.backends.redis_core import RedisHandle, RedisLockSettings, Remote
 from locking.backends.redis_lease import RedisLeaseState
-from locking.backends.redis_protocol import Script
-from locking.backends.redis_steps import Ask, Pop, Remote, Steps
+from locking.backends.redis_protocol import Ask, Pop, Steps
 from locking.backends.redis_transport_async import async_transport_for
-from locking.base import AsyncLock
-from locking.leases import AsyncBlock
-from locking.renewal import MAX_SLEEP, Renewal
+from locking.base import AsyncLease, AsyncLock, acquirer_in
+from locking.leases import time_limit
+from locking.renewal import MAX_SLEEP
 
 T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
+
+_BACKGROUND: set[asyncio.Task[Any]] = set()
+"""What goes on without its caller; asyncio itself keeps tasks weakly."""
 
 
 class AsyncRemote(Remote):
@@ -34,13 +36,37 @@ class AsyncRemote(Remote):
     __slots__ = ()
 
     async def perform(self, steps: Steps[T]) -> T:
-        """Execute the steps; return their result."""
-        return await drive_async(self._execute, steps)
+        """Execute the steps; return their result.
+
+        What they still do after a cancellation is not interrupted by another one.
+        """
+        try:
+            return await self._perform(steps, next(steps))
+        except StopIteration as done:  # without a step
+            value: T = done.value
+            return value
+
+    async def _perform(self, steps: Steps[T], step: Any) -> T:
+        try:
+            while True:
+                try:
+                    result = await self._execute(step)
+                except asyncio.CancelledError as cancelled:
+                    step = steps.throw(cancelled)
+                    break
+                except Exception as problem:  # noqa: BLE001 - the steps decide what to do
+                    step = steps.throw(problem)
+                else:
+                    step = steps.send(result)
+        except StopIteration as done:
+            value: T = done.value
+            return value
+        return await asyncio.shield(in_background(self._perform(steps, step)))
 
     async def _execute(self, step: Any) -> Any:
         if type(step) is Ask:
             script, args, wait, patience = step
-            return await self.transport.run(script, self.keys.all, args, wait, patience)
+            return await self.transport.run(script, self.keys, args, wait, patience)
         if type(step) is Pop:
             return await self.transport.pop(*step)
         return await asyncio.sleep(step.seconds)
@@ -50,13 +76,21 @@ class AsyncRemote(Remote):
         self.transport.forget(wake_list)
 
 
-class AsyncRedisLease(RedisLeaseState, AsyncBlock):
+def in_background(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    """Run something that nobody may wait for."""
+    task = asyncio.create_task(work)
+    _BACKGROUND.add(task)
+    task.add_done_callback(_BACKGROUND.discard)
+    return task
+
+
+class AsyncRedisLease(RedisLeaseState, AsyncLease):
     """A granted `AsyncRedisLock`; the asyncio version of `RedisLease`."""
 
     __slots__ = ("_ended", "_renewal")
 
-    def __init__(self, lock: AsyncRedisLock, holder: str, acquirer: object | None) -> None:
-        super().__init__(lock, holder, acquirer)
+    def __init__(self, lock: AsyncRedisLock, acquirer: object | None) -> None:
+        super().__init__(lock, acquirer)
         self._ended = asyncio.Event()
         self._renewal: asyncio.TimerHandle | None = None
 
@@ -68,18 +102,12 @@ class AsyncRedisLease(RedisLeaseState, AsyncBlock):
     async def release(self) -> None:
         """Release the lock, at the last of as many releases as there were acquires.
 
-        Raises `LockLost` if the lease ended before, `LockUnavailable` if the server does not
-        answer; call `release` again in that case.  A release that is cancelled goes on in the
-        background.
+        Raises as `Lease.release`.  A release that is cancelled goes on in the background.
         """
         await self._remote.perform(self.releasing())
 
     async def extend(self, seconds: float) -> None:
-        """Set the lease to expire `seconds` from now, and to be renewed for as long.
-
-        It never re-creates a lost lease.  Raises `LockLost` if another client may hold the lock,
-        `LockUnavailable` if the server does not answer, ValueError as `Lease.extend`.
-        """
+        """Set the lease to expire `seconds` from now, and to be renewed for as long; as `Lease`."""
         await self._remote.perform(self.extending(seconds))
 
     async def wait_lost(self, timeout: float | None = None) -> bool:
@@ -101,11 +129,6 @@ class AsyncRedisLease(RedisLeaseState, AsyncBlock):
     def _end(self) -> None:
         super()._end()
         self._ended.set()
-
-    async def renew(self) -> tuple[Renewal, float]:
-        """Renew the lease; return the outcome and when to do so again (monotonic)."""
-        outcome: tuple[Renewal, float] = await self._remote.perform(self.renewing())
-        return outcome
 
     def keep(self, due: float) -> None:
         """See `RedisLeaseState.keep`."""
@@ -145,6 +168,8 @@ class AsyncRedisLock(RedisHandle, AsyncLock):
         super().__init__(async_transport_for(client), name, **settings)
 
     if TYPE_CHECKING:
+        locked, owned, owner = AsyncLock.locked, AsyncLock.owned, AsyncLock.owner
+        waiters, force_release = AsyncLock.waiters, AsyncLock.force_release
 
         @property
         def lease(self) -> AsyncRedisLease:
@@ -158,49 +183,21 @@ class AsyncRedisLock(RedisHandle, AsyncLock):
         Raises `LockTimeout` if it was not free in time, `LockUnavailable` if the server does not
         answer.
         """
-        timeout = self._limit(timeout, blocking)
-        held: AsyncRedisLease | None = self._entered_again()
-        if held is not None:
-            return held
+        timeout = time_limit(timeout, blocking, self.timeout)
+        if self._reentrant:
+            held: AsyncRedisLease | None = self._entered_again()
+            if held is not None:
+                return held
         task = asyncio.current_task()
-        alone = acquires_alone(task, sys._getframe().f_code)
-        lease = AsyncRedisLease(self, self.new_holder(), None if alone else task)
+        lease = AsyncRedisLease(self, acquirer_in(sys._getframe().f_code))
         granted: AsyncRedisLease = await self.remote.perform(self._acquiring(lease, task, timeout))
         return granted
 
     async def resume(self, ident: str) -> AsyncRedisLease:
         """See `Lease.resume`."""
-        lease = AsyncRedisLease(self, self.new_holder(), asyncio.current_task())
+        lease = AsyncRedisLease(self, asyncio.current_task())
         resumed: AsyncRedisLease = await self.remote.perform(self._resuming(lease, ident))
         return resumed
-
-    async def owned(self) -> bool:
-        """Return whether this task holds the lock by this handle, according to the server."""
-        return await self.remote.perform(self._owning(asyncio.current_task()))
-
-    async def locked(self) -> bool:
-        """Return whether any client holds the lock."""
-        return bool(await self.owners())
-
-    async def owner(self) -> str | None:
-        """Return the name of the holder; None if the lock is free."""
-        return next(iter(await self.owners()), None)
-
-    async def owners(self) -> list[str]:
-        """Return the names of all holders: more than one for a shared lock."""
-        return await self.remote.perform(self._listing_owners())
-
-    async def waiters(self) -> int:
-        """Return how many live clients wait for the lock."""
-        return await self.remote.perform(self._counting_waiters())
-
-    async def force_release(self, reason: str) -> bool:
-        """Revoke the lock and log `reason`; return whether it was held."""
-        return await self.remote.perform(self._evicting(reason))
-
-    async def run(self, script: Script, *args: str) -> Any:
-        """Run one of the lock's scripts; see `Remote.ask`."""
-        return await self.remote.perform(self.remote.ask(script, *args))
 
 
 def _renew(reference: weakref.ref[AsyncRedisLease]) -> None:
@@ -210,7 +207,7 @@ def _renew(reference: weakref.ref[AsyncRedisLease]) -> None:
 
 async def _renew_and_go_on(lease: AsyncRedisLease) -> None:
     try:
-        due = (await lease.renew())[1]
+        due = (await lease._remote.perform(lease.renewing()))[1]
     except Exception:
         # A metrics hook that raises must not stop the renewal.
         logger.exception("a lease was not renewed; trying again in %s s", MAX_SLEEP)

@@ -14,15 +14,8 @@ from redis.exceptions import (
 )
 
 from locking.backends._drivers import Driver, is_foreign, translate
-from locking.backends.redis_protocol import Script
-from locking.backends.redis_transport import (
-    DEFAULT_TIMEOUT,
-    NO_ANSWER,
-    Transport,
-    Wait,
-    transport_for,
-    within,
-)
+from locking.backends.redis_protocol import NO_ANSWER, Script, Transport, Wait
+from locking.backends.redis_transport import DEFAULT_TIMEOUT, transport_for, within
 
 MOVED = (MovedError, AskError, TryAgainError)
 """The errors of a cluster node that does not, or not yet, serve the key."""

@@ -1,45 +1,137 @@
 """The Redis lock itself, for blocking and for asyncio clients: its settings and its operations.
 
-The operations are steps (`redis_steps`); only `redis` and `redis_async` do input and output.
+The operations are steps (`redis_protocol`); only `redis` and `redis_async` do input and output.
 """
 
 from __future__ import annotations
 
-import logging
+import random
 from math import inf
 from typing import Any, ClassVar, TypedDict
 
 from redis.exceptions import RedisError
 
-from locking.backends.redis_lease import RedisLeaseState, note_own_lease
+from locking.backends.redis_lease import TOKENS, RedisLeaseState, note_own_lease
 from locking.backends.redis_protocol import (
     MUTEX,
-    TOKENS,
-    AcquireSteps,
+    NO_ANSWER,
+    Ask,
     Grant,
-    Keys,
-    LateGrant,
     Pause,
+    Pop,
+    Script,
     Scripts,
-    acquire_steps,
+    Steps,
+    Wait,
+    ms,
+    unavailable,
 )
-from locking.backends.redis_steps import Ask, Remote, Steps, ms, owners_in, text, unavailable
-from locking.backends.redis_transport import Wait
-from locking.base import (
+from locking.backends.redis_status import Inspected
+from locking.leases import Held, lease_length, time_limit
+from locking.terms import (
     NO_HOOKS,
     SYSTEM_CLOCK,
     Capabilities,
     Clock,
-    Held,
     Hooks,
     LockError,
     LockLost,
     LockTimeout,
     LockUnavailable,
 )
-from locking.terms import lease_length, time_limit
 
-logger = logging.getLogger(__name__)
+SLICE = 0.4
+"""The longest wait in seconds before a waiter reports that it is alive, and passes over waiters
+that have died: short enough that they cost those behind them about a second, long enough to cost
+almost nothing."""
+
+JITTER = 0.05
+"""The longest delay in seconds between the expiry of the holder's lease and the check of the first
+waiter, so that the server has expired the key; later waiters check later, in queue order."""
+
+MAX_JITTER = 0.1
+"""The longest of these delays in seconds, however many wait in front."""
+
+RIDE_OUT = 30.0
+"""Seconds for which a waiter without a time-out rides out a server that has stopped answering: a
+fail-over or a restart takes less."""
+
+RECONNECT_PAUSE = 0.2
+"""The longest pause in seconds between the tries of such a waiter."""
+
+ANSWER_GRACE = 0.25
+"""Seconds to wait for an answer past the deadline of an acquire: the last try is sent *at* the
+deadline, and a healthy server across a network answers within this."""
+
+
+class LateGrant(LockTimeout):
+    """The last try was granted, but its answer took longer than the lease; release the lock."""
+
+
+def keys_of(kind: str, name: str) -> tuple[str, str, str, str]:
+    """Return the keys of a lock, under one hash tag, so that they are on one cluster node."""
+    if not name or name[0] in "{}":
+        # "{}" is not a hash tag, so the keys would be on different nodes.
+        raise ValueError(f"a lock's name must not be empty or start with a brace: {name!r}")
+    lock = f"{kind}:{{{name}}}"
+    return lock, f"{lock}:fence", f"{lock}:queue", f"{lock}:alive"
+
+
+class Remote:
+    """A lock on its server: what a handle and its leases share.
+
+    A lease refers to this and not to its handle, so that both end when the program drops them.
+    """
+
+    __slots__ = ("clock", "keys", "name", "renewed", "scripts", "several", "transport")
+
+    def __init__(self, handle: RedisHandle, transport: Any, clock: Clock) -> None:
+        self.keys = keys_of(handle.kind, handle.name)
+        self.name, self.scripts, self.several = handle.name, handle.scripts, handle.several
+        self.renewed = handle.renewed
+        self.transport = transport
+        self.clock = clock
+
+    def forget(self, wake_list: str) -> None:
+        """Keep no message for a wake-up list any more."""
+
+    def ask(self, script: Script, *args: str, give_up: float | None = None) -> Steps[Any]:
+        """Run one of the lock's scripts; repeat it once if there was no answer.
+
+        A repetition is harmless: each script recognises its earlier execution by the token.
+        Waits for no answer past `give_up` (monotonic).  Raises `LockUnavailable`.
+        """
+        try:
+            try:
+                return (yield Ask(script, args, None, give_up and self._patience(give_up)))
+            except NO_ANSWER:
+                if not self._may_repeat(give_up):
+                    raise
+                return (yield Ask(script, args, None, give_up and self._patience(give_up)))
+        except RedisError as error:
+            unavailable(self.name, error)
+
+    def pop(self, wake_list: str, seconds: float, give_up: float | None) -> Steps[bytes | None]:
+        """Wait for a message; None also if the connection is lost, and perhaps a message with it.
+
+        The next try finds out.  Raises `LockUnavailable`.
+        """
+        try:
+            popped: bytes | None
+            popped = yield Pop(wake_list, seconds, give_up and self._patience(give_up, seconds))
+        except RedisError as error:
+            if not (isinstance(error, NO_ANSWER) and self._may_repeat(give_up)):
+                unavailable(self.name, error)
+            return None
+        return popped
+
+    def _patience(self, give_up: float, blocked: float = 0.0) -> float:
+        """Return how long to wait for an answer; without a limit, it is the client's time-out."""
+        return max(ANSWER_GRACE, give_up - self.clock.monotonic() - blocked)
+
+    def _may_repeat(self, give_up: float | None) -> bool:
+        """Return whether there is time to send a command again that got no answer."""
+        return give_up is None or self.clock.monotonic() < give_up
 
 
 class RedisLockSettings(TypedDict, total=False):
@@ -58,7 +150,7 @@ class RedisLockSettings(TypedDict, total=False):
     clock: Clock
 
 
-class RedisHandle:
+class RedisHandle(Inspected):
     """A lock's name and settings, and the steps of each of its operations."""
 
     kind = "lock"
@@ -72,16 +164,7 @@ class RedisHandle:
     """Whether one caller may hold several leases of the lock."""
     remote_class: ClassVar[type[Remote]] = Remote
     capabilities: ClassVar[Capabilities] = Capabilities(
-        fence=True,
-        fair=True,
-        renewal=True,
-        extend=True,
-        reentrant=True,
-        survives_server_restart=False,
-        crash_release="lease",
-        counts_waiters=True,
-        knows_owner=True,
-        force_release=True,
+        fence=True, fair=True, renewal=True, reentrant=True, counts_waiters=True
     )
 
     def __init__(
@@ -115,7 +198,6 @@ class RedisHandle:
         self.max_hold = max_hold
         self.renewed = renew
         self.hooks = hooks
-        self.keys = Keys.of(self.kind, name)
         self.remote = self.remote_class(self, transport, clock)
         self._mode = "f" if fair else "u"
         self._owner = owner
@@ -132,15 +214,6 @@ class RedisHandle:
     def transport(self, transport: Any) -> None:
         self.remote.transport = transport
 
-    @property
-    def clock(self) -> Clock:
-        """The source of time."""
-        return self.remote.clock
-
-    @clock.setter
-    def clock(self, clock: Clock) -> None:
-        self.remote.clock = clock
-
     def new_holder(self) -> str:
         """Return the name of one acquisition: a unique token, and the owner for operators."""
         return f"{self.role}{TOKENS.new()}:{self._owner or TOKENS.process}"
@@ -148,13 +221,6 @@ class RedisHandle:
     def server_address(self) -> str:
         """See `Handle.server_address`."""
         return str(self.transport.address())
-
-    # -- acquire
-
-    def _limit(self, timeout: float | None, blocking: bool) -> float | None:
-        if timeout is None and blocking:
-            return self.timeout
-        return time_limit(timeout, blocking)
 
     def _entered_again(self) -> Any:
         """Return the handle's lease, acquired once more, if it is reentrant and holds the lock."""
@@ -165,67 +231,70 @@ class RedisHandle:
         self, lease: RedisLeaseState, caller: object, timeout: float | None
     ) -> Steps[Any]:
         """Acquire the lock for a new lease; return the lease."""
-        monotonic = self.remote.clock.monotonic
+        monotonic, hooks = self.remote.clock.monotonic, self.hooks
         began = monotonic()
         if self.renewed:
             lease.keep(began + self.lease_seconds / 3)
         try:
-            grant = yield from self._granting(lease, caller, timeout)
+            grant = yield from self.granting(lease.holder, caller, timeout)
             if self._wait:
                 grant = yield from self._replicating(lease.holder, grant, self._wait)
         except BaseException as error:
             lease.drop()
             self._held.failed(caller)
-            self.hooks.waited(self.name, monotonic() - began, False)
+            hooks.waited(self.name, monotonic() - began, False)
             certain = isinstance(error, LockUnavailable | LockTimeout | GeneratorExit)
             if not certain or isinstance(error, LateGrant):
                 yield from self._leaving(lease.holder, error)
             raise
         lease.begin(grant, self.max_hold)
         self._held.add(lease.acquirer(), lease)
-        self.hooks.waited(self.name, monotonic() - began, True)
+        if hooks is not NO_HOOKS:
+            hooks.waited(self.name, monotonic() - began, True)
         return lease
 
-    def acquire_steps(self, holder: str, timeout: float | None) -> AcquireSteps:
-        """Start the steps of one acquisition."""
-        return acquire_steps(
-            holder,
-            name=self.name,
-            lease=self.lease_seconds,
-            mode=self._mode,
-            timeout=timeout,
-            monotonic=self.remote.clock.monotonic,
-        )
+    def granting(self, holder: str, caller: object, timeout: float | None) -> Steps[Grant]:
+        """Ask and wait until the lock is granted; return a grant that has not expired.
 
-    def _granting(
-        self, lease: RedisLeaseState, caller: object, timeout: float | None
-    ) -> Steps[Grant]:
-        remote, wake_list = self.remote, ""
-        # When no answer is awaited any more; None: the client's time-outs decide.
-        give_up = remote.clock.monotonic() + timeout if timeout else None
-        steps = self.acquire_steps(lease.holder, timeout)
-        note: str | None = None
-        step = next(steps)
+        Raises `LockTimeout` after `timeout` seconds.
+        """
+        remote, monotonic, lease = self.remote, self.remote.clock.monotonic, self.lease_seconds
+        request = holder, str(round(lease * 1000)), self._mode
+        sent_at = monotonic()
+        deadline = inf if timeout is None else sent_at + timeout
+        give_up = deadline if timeout else None  # without it, the client's time-outs decide
+        ride_out_until = -inf  # a server that has never answered is not waited for
+        wake_list, note = "", None
         try:
             while True:
-                result: Any = None
+                last = sent_at >= deadline
+                ask = remote.ask(
+                    self.scripts.acquire, *request, "0" if last else "1", give_up=give_up
+                )
                 try:
-                    if isinstance(step, tuple):
-                        result = yield from remote.ask(self.scripts.acquire, *step, give_up=give_up)
-                    elif isinstance(step, Pause):
-                        yield step
-                    else:
-                        if not wake_list:
-                            wake_list = self.keys.wake_list(lease.holder)
-                            note = note_own_lease(remote, caller, timeout)
-                        result = yield from remote.pop(wake_list, step, give_up)
+                    answer = yield from ask
                 except LockUnavailable as error:
-                    step = steps.throw(error)
-                else:
-                    step = steps.send(result)
-        except StopIteration as done:
-            grant: Grant = done.value
-            return grant
+                    yield self._pause(min(deadline, ride_out_until), error)
+                    sent_at = monotonic()
+                    continue
+                now = monotonic()
+                ride_out_until = now + RIDE_OUT if timeout is None else inf
+                if answer[0] and now < sent_at + lease:
+                    return Grant(answer[0], sent_at)
+                if answer[0] and last:
+                    raise LateGrant(f"lock {self.name!r}: no answer within the lease of {lease} s")
+                if last:
+                    raise LockTimeout(f"lock {self.name!r}: not free within {timeout} s")
+                # After a late grant, another client may hold the lock.  If it is still ours, the
+                # server restarts the lease when asked again.
+                if not answer[0]:
+                    if not wake_list:
+                        wake_list = f"{remote.keys[0]}:wake:{holder.partition(':')[0]}"
+                        note = note_own_lease(remote, caller, timeout)
+                    grant = yield from self._waiting(wake_list, answer, sent_at, deadline, give_up)
+                    if grant is not None:
+                        return grant
+                sent_at = monotonic()
         except LockTimeout as error:
             if note:
                 error.add_note(note)
@@ -233,6 +302,41 @@ class RedisHandle:
         finally:
             if wake_list:
                 remote.forget(wake_list)
+
+    def _pause(self, until: float, error: LockUnavailable) -> Pause:
+        """Return a pause before the next try; raise the last one's error if no time is left."""
+        left = until - self.remote.clock.monotonic()
+        if left <= 0:
+            raise error
+        return Pause(min(left, random.uniform(RECONNECT_PAUSE / 2, RECONNECT_PAUSE)))
+
+    def _waiting(
+        self, wake_list: str, answer: Any, sent_at: float, deadline: float, give_up: float | None
+    ) -> Steps[Grant | None]:
+        """Wait for a message after the refusal `answer` to a request; return its valid grant."""
+        monotonic = self.remote.clock.monotonic
+        # Do not wait past the expiry of the holder's lease: the holder may have crashed.  The last
+        # try happens at the deadline, after this wait.
+        _, ends_in_ms, place, server_us, minted = answer
+        jitter = min(max(place, 1) * random.uniform(JITTER / 2, JITTER), MAX_JITTER)
+        until_expiry = max(ends_in_ms, 0) / 1000 + jitter
+        seconds = max(0.001, min(SLICE, until_expiry, deadline - monotonic()))
+        try:
+            message = yield from self.remote.pop(wake_list, seconds, give_up)
+        except LockUnavailable:
+            if monotonic() >= deadline:
+                raise  # the last try would wait for an answer once more
+            return None
+        if not message:
+            return None
+        now = monotonic()
+        fence, granted_us = map(int, message.split(b":")[:2])
+        # The lease began when the previous holder released.  To be safe, count the server's time
+        # from its answer to that grant from when we sent our request, but not past now.
+        since = min(now, sent_at + max(0, granted_us - server_us) / 1e6)
+        # A message may have been read before the answer and be of a grant that was revoked.
+        valid = fence > minted and now < since + self.lease_seconds
+        return Grant(fence, since) if valid else None
 
     def _replicating(self, holder: str, grant: Grant, wait: tuple[int, int]) -> Steps[Grant]:
         """Wait until enough replicas have the grant, so that a failover keeps it."""
@@ -262,8 +366,6 @@ class RedisHandle:
         except LockError as problem:
             error.add_note(f"and then {type(problem).__name__}: {problem}")
 
-    # -- the rest
-
     def _resuming(self, lease: RedisLeaseState, ident: str) -> Steps[Any]:
         """Take over the lease with that id, under the name of a new one; return the new one."""
         fence, _, holder = ident.partition(":")
@@ -278,23 +380,3 @@ class RedisHandle:
             lease.keep(sent_at + self.lease_seconds / 3)
         self._held.add(lease.acquirer(), lease)
         return lease
-
-    def _owning(self, caller: object) -> Steps[bool]:
-        lease = self._held.own(caller)
-        if lease is None or lease.remaining() <= 0:
-            return False
-        values = yield from self.remote.ask(self.scripts.owner)
-        return any(text(value).partition(":")[2] == lease.holder for value in values)
-
-    def _listing_owners(self) -> Steps[list[str]]:
-        return owners_in((yield from self.remote.ask(self.scripts.owner)))
-
-    def _counting_waiters(self) -> Steps[int]:
-        count: int = yield from self.remote.ask(self.scripts.waiters)
-        return count
-
-    def _evicting(self, reason: str) -> Steps[bool]:
-        evicted = yield from self.remote.ask(self.scripts.evict)
-        for owner in owners_in(evicted):
-            logger.warning("lock %r was revoked from %s: %s", self.name, owner, reason)
-        return bool(evicted)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import os
+import socket
 import sys
 import weakref
 from asyncio import CancelledError
@@ -13,18 +16,37 @@ from typing import TYPE_CHECKING, Any
 
 from redis.exceptions import RedisError
 
-from locking.backends.redis_protocol import TOKENS, Grant
-from locking.backends.redis_steps import Ask, Remote, Steps, ms, unavailable
-from locking.backends.redis_transport import NO_ANSWER
-from locking.base import LeaseState, LockError
+from locking.backends.redis_protocol import NO_ANSWER, Ask, Grant, Steps, ms, unavailable
+from locking.leases import MIN_LEASE, LeaseState, nobody
 from locking.renewal import Renewal
-from locking.terms import MIN_LEASE
+from locking.terms import LockError
 
 if TYPE_CHECKING:
-    from locking.backends.redis_core import RedisHandle
+    from locking.backends.redis_core import RedisHandle, Remote
 
 _LEASES: dict[str, weakref.ref[RedisLeaseState]] = {}
 """The leases that this process holds, by holder."""
+
+
+class Tokens:
+    """A source of tokens that are unique across all processes."""
+
+    def __init__(self) -> None:
+        self._renew()
+        os.register_at_fork(after_in_child=self._renew)
+
+    def _renew(self) -> None:
+        # A random prefix per process plus a counter costs a tenth of fresh random bytes per token.
+        self._start = os.urandom(9).hex()
+        self._count: Callable[[], int] = itertools.count().__next__
+        self.process = f"{socket.gethostname()}/{os.getpid()}"
+
+    def new(self) -> str:
+        """Return a new token; it contains no colon."""
+        return f"{self._start}{self._count():x}"
+
+
+TOKENS = Tokens()
 
 
 class RedisLeaseState(LeaseState):
@@ -43,14 +65,22 @@ class RedisLeaseState(LeaseState):
         "holder",
     )
 
-    def __init__(self, lock: RedisHandle, holder: str, acquirer: object | None) -> None:
-        """Create the state of an acquisition of `lock` by `acquirer`, a thread or a task."""
+    def __init__(
+        self,
+        lock: RedisHandle,
+        acquirer: object | None,
+        asked_in: tuple[int, CodeType] | None = None,
+    ) -> None:
+        """Create the state of an acquisition of `lock` by `acquirer`, a thread or a task.
+
+        `asked_in` is the frame that acquires it, as its id and code; None if its task alone
+        matters.
+        """
         super().__init__(lock.name, clock=lock.remote.clock, hooks=lock.hooks)
         self._remote: Any = lock.remote
-        self.holder = holder
-        self.acquirer: Callable[[], Any] = _nobody if acquirer is None else weakref.ref(acquirer)
-        self.asked_in: tuple[int, CodeType] | None = None
-        """The frame that acquired it, as its id and code; None if its task alone matters."""
+        self.holder = lock.new_holder()
+        self.acquirer: Callable[[], Any] = nobody if acquirer is None else weakref.ref(acquirer)
+        self.asked_in = asked_in
         # Whether the server may have executed a release whose answer we did not get.
         self._release_sent = False
         self._seconds = lock.lease_seconds
@@ -60,9 +90,10 @@ class RedisLeaseState(LeaseState):
         self._max_until = inf
 
     def __del__(self) -> None:
-        if not sys.is_finalizing():
-            _LEASES.pop(self.holder, None)
-        super().__del__()
+        if not self._released:
+            if not sys.is_finalizing():
+                _LEASES.pop(self.holder, None)
+            super().__del__()
 
     def begin(self, grant: Grant, max_hold: float | None) -> None:
         """Start the lease after its grant."""
@@ -81,9 +112,7 @@ class RedisLeaseState(LeaseState):
     def is_of(self, remote: Remote) -> bool:
         """Return whether it is a lease of that lock."""
         mine = self._remote
-        return mine is remote or (
-            mine.keys.all == remote.keys.all and mine.transport is remote.transport
-        )
+        return mine is remote or (mine.keys == remote.keys and mine.transport is remote.transport)
 
     def never_ends(self) -> bool:
         """Return whether the lease is renewed for as long as somebody has it."""
@@ -95,23 +124,13 @@ class RedisLeaseState(LeaseState):
         _LEASES.pop(self.holder, None)
         super()._end()
 
-    # -- reentrance, counted on the client only
-
     def count_reentry(self) -> bool:
-        """Count one more acquire; return False if the lease has ended."""
+        """Count one more acquire, on the client only; return False if the lease has ended."""
         with self._guard:
             if self._released or self._lost_reason:
                 return False
             self._count += 1
         return True
-
-    def _count_release(self) -> bool:
-        """Count one release; return whether it is the last."""
-        with self._guard:
-            if self._released or self._count == 1:
-                return True
-            self._count -= 1
-        return False
 
     # -- renewal
 
@@ -137,7 +156,7 @@ class RedisLeaseState(LeaseState):
             return Renewal.HELD, now + self._seconds / 3  # still waiting in the queue
         if self._is_lost() or self._released:
             return Renewal.LOST, inf
-        if self.acquirer is not _nobody and self._acquirer_ended():
+        if self.acquirer is not nobody and self._acquirer_ended():
             self._leave_home()
         seconds = min(self._seconds, self._max_until - now)
         if seconds <= 0:
@@ -187,18 +206,13 @@ class RedisLeaseState(LeaseState):
         self._deadline = min(self._deadline, deadline)  # the server may shorten it before we know
         self._extensions += 1
         try:
-            self._note_extension((yield from self._sending_extension(seconds)), deadline)
+            answer = yield from remote.ask(remote.scripts.renew, self.holder, ms(seconds), "1")
+            self._note_extension(answer != 0, deadline)
         finally:
             self._extensions += 1
         self._seconds = seconds
         if remote.renewed:
             self.keep(self.clock.monotonic() + seconds / 3)
-
-    def _sending_extension(self, seconds: float) -> Steps[bool]:
-        """Extend on the server; return whether we still held the lock."""
-        remote = self._remote
-        answer = yield from remote.ask(remote.scripts.renew, self.holder, ms(seconds), "1")
-        return bool(answer != 0)
 
     # -- release
 
@@ -207,8 +221,12 @@ class RedisLeaseState(LeaseState):
 
         A release of a cancelled task is sent all the same.
         """
-        if not self._count_release() or self._released:
-            return
+        with self._guard:
+            if self._released:
+                return
+            if self._count > 1:
+                self._count -= 1
+                return
         self.begin_release()
         try:
             held = yield from self._sending_release()
@@ -222,7 +240,7 @@ class RedisLeaseState(LeaseState):
 
     def _sending_release(self) -> Steps[bool]:
         """Release on the server; return whether we held the lock until then."""
-        if self.is_inherited():
+        if self._process is not TOKENS.process:
             return False
         self.drop()
         remote, args = self._remote, (self.holder, str(self.token), "")
@@ -240,18 +258,10 @@ class RedisLeaseState(LeaseState):
         answer = yield from remote.ask(remote.scripts.release, *args)
         return answer in (1, 2)
 
-    def is_inherited(self) -> bool:
-        """Return whether this is a forked child's copy of its parent's lease."""
-        return self._process is not TOKENS.process
-
     def _is_lost(self) -> bool:
-        if self.is_inherited():
+        if self._process is not TOKENS.process:
             self.mark_lost("it belongs to the parent of this forked process")
         return super()._is_lost()
-
-
-def _nobody() -> None:
-    return None
 
 
 def note_own_lease(remote: Remote, caller: object, timeout: float | None) -> str | None:

@@ -1,45 +1,35 @@
-"""The client's half of the Redis lock protocol: keys, scripts and the steps of an acquisition.
+"""The vocabulary of the Redis locks: scripts, steps, and what a transport must offer.
 
-This module does no input or output, so the blocking lock, the asyncio lock and the simulator run
-the same protocol.  The server's half is in `lua/`.
+Every operation of a lock is a generator.  It yields what to send (`Ask`), to wait for (`Pop`) or
+sleep for (`Pause`), and receives the answers; `redis` and `redis_async` execute the steps.
+The half of the protocol on the server is in `lua/`.
 """
 
 from __future__ import annotations
 
 import hashlib
-import itertools
-import os
-import random
 import re
-import socket
-from collections.abc import Callable, Generator
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, NoReturn, Protocol, TypeVar
 
-from locking.base import LockTimeout, LockUnavailable
+from redis.exceptions import (
+    ConnectionError,  # noqa: A004
+    RedisError,
+    TimeoutError,  # noqa: A004
+)
 
-SLICE = 0.4
-"""The longest wait in seconds before a waiter reports that it is alive, and passes over waiters
-that have died: short enough that they cost those behind them about a second, long enough to cost
-almost nothing."""
+from locking.terms import LockError, LockUnavailable
 
-JITTER = 0.05
-"""The longest delay in seconds between the expiry of the holder's lease and the check of the first
-waiter, so that the server has expired the key; later waiters check later, in queue order."""
+T = TypeVar("T")
 
-MAX_JITTER = 0.1
-"""The longest of these delays in seconds, however many wait in front."""
+NO_ANSWER = (ConnectionError, TimeoutError)
+"""The errors of a transport after which it is unknown whether the server ran the command."""
 
-
-RIDE_OUT = 30.0
-"""Seconds for which a waiter without a time-out rides out a server that has stopped answering: a
-fail-over or a restart takes less."""
-
-RECONNECT_PAUSE = 0.2
-"""The longest pause in seconds between the tries of such a waiter."""
+Wait = tuple[int, int] | None
+"""(replicas, ms): the arguments of the WAIT command."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,57 +88,11 @@ MUTEX = Scripts.load("")
 SHARED = Scripts.load("shared_")
 
 
-@dataclass(frozen=True, slots=True)
-class Keys:
-    """A lock's keys, under one hash tag, so that they are on one cluster node."""
-
-    all: tuple[str, str, str, str]
-
-    @staticmethod
-    def of(kind: str, name: str) -> Keys:
-        """Build the keys of the `kind` of lock called `name`, which must not start with a brace."""
-        if not name or name[0] in "{}":
-            # "{}" is not a hash tag, so the keys would be on different nodes.
-            raise ValueError(f"a lock's name must not be empty or start with a brace: {name!r}")
-        lock = f"{kind}:{{{name}}}"
-        return Keys((lock, f"{lock}:fence", f"{lock}:queue", f"{lock}:alive"))
-
-    def wake_list(self, holder: str) -> str:
-        """Return the wake-up list of one acquisition."""
-        return f"{self.all[0]}:wake:{holder.partition(':')[0]}"
-
-
-class Tokens:
-    """A source of tokens that are unique across all processes."""
-
-    def __init__(self) -> None:
-        self._renew()
-        os.register_at_fork(after_in_child=self._renew)
-
-    def _renew(self) -> None:
-        # A random prefix per process plus a counter costs a tenth of fresh random bytes per token.
-        self._start = os.urandom(9).hex()
-        self._count: Callable[[], int] = itertools.count().__next__
-        self.process = f"{socket.gethostname()}/{os.getpid()}"
-
-    def new(self) -> str:
-        """Return a new token; it contains no colon."""
-        return f"{self._start}{self._count():x}"
-
-
-TOKENS = Tokens()
-
-
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(NamedTuple):
     """A granted lock: its fencing token, and the earliest time of the grant on our clock."""
 
     fence: int
     since: float
-
-
-class LateGrant(LockTimeout):
-    """The last try was granted, but its answer took longer than the lease; release the lock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,72 +102,77 @@ class Pause:
     seconds: float
 
 
-AcquireSteps = Generator["tuple[str, ...] | float | Pause", Any, Grant]
+class Ask(NamedTuple):
+    """A step: run a script of the lock; with `wait`, also WAIT for replicas."""
+
+    script: Script
+    args: tuple[str, ...]
+    wait: Wait = None
+    patience: float | None = None
 
 
-def acquire_steps(
-    holder: str,
-    *,
-    name: str,
-    lease: float,
-    mode: str,
-    timeout: float | None,
-    monotonic: Callable[[], float],
-) -> AcquireSteps:
-    """Yield the steps of one acquisition; the caller executes them and sends the results back.
+class Pop(NamedTuple):
+    """A step: wait for a message in a wake-up list."""
 
-    A yielded tuple means: run the acquire script with these arguments and send its answer.  A float
-    means: pop the wake-up list, blocking for that many seconds, and send the message or None.  A
-    `Pause` means: sleep.  The caller throws `LockUnavailable` in if the server does not answer.
-    Returns a grant that has not expired; raises `LockTimeout` after `timeout` seconds.
+    wake_list: str
+    seconds: float
+    patience: float | None
+
+
+Steps = Generator["Ask | Pop | Pause", Any, T]
+
+
+class Transport(Protocol):
+    """The interface through which a lock talks to a server; the simulator has its own."""
+
+    def run(
+        self,
+        script: Script,
+        keys: Sequence[str],
+        args: Sequence[str],
+        wait: Wait = None,
+        patience: float | None = None,
+    ) -> Any:
+        """Run the script once and return its answer; raise one of `NO_ANSWER` or RedisError.
+
+        With `wait`, also send WAIT in the same round trip and return (answer, replicas): how many
+        replicas have the script's writes.  `patience` limits the seconds to wait for a connection
+        and for the answer; None: the client's time-out.
+        """
+
+    def pop(self, key: str, seconds: float, patience: float | None = None) -> bytes | None:
+        """Pop the first element of the list, blocking for at most `seconds`.
+
+        `patience` limits the seconds to wait for the answer beyond those.
+        """
+
+    def address(self) -> str:
+        """Return where the server is, in the same words in every process."""
+
+
+def unavailable(name: str, error: RedisError) -> NoReturn:
+    """Raise `LockUnavailable` for an error of the server or the connection.
+
+    Raises LockError for a semaphore with another number of permits, and for a key of the lock that
+    holds something else.
     """
-    lease_ms = str(round(lease * 1000))
-    queue_up = (holder, lease_ms, mode, "1")
-    only_try = (holder, lease_ms, mode, "0")
-    sent_at = monotonic()
-    deadline = inf if timeout is None else sent_at + timeout
-    ride_out_until = -inf  # a server that has never answered is not waited for
-    while True:
-        try:
-            answer = yield only_try if sent_at >= deadline else queue_up
-        except LockUnavailable:
-            left = min(deadline, ride_out_until) - monotonic()
-            if left <= 0:
-                raise
-            yield Pause(min(left, random.uniform(RECONNECT_PAUSE / 2, RECONNECT_PAUSE)))
-            sent_at = monotonic()
-            continue
-        now = monotonic()
-        ride_out_until = now + RIDE_OUT if timeout is None else inf
-        if answer[0]:
-            if now < sent_at + lease:
-                return Grant(answer[0], sent_at)
-            # The lease may have expired, and another client may hold the lock. If the lock is still
-            # ours, the server restarts the lease when asked again.
-            if sent_at >= deadline:
-                raise LateGrant(f"lock {name!r}: no answer within the lease of {lease} s")
-            sent_at = now
-            continue
-        if sent_at >= deadline:
-            raise LockTimeout(f"lock {name!r}: not free within {timeout} s")
-        # Do not wait past the expiry of the holder's lease: the holder may have crashed.  The last
-        # try happens at the deadline, after this wait.
-        _, ends_in_ms, place, server_us, minted = answer
-        jitter = min(max(place, 1) * random.uniform(JITTER / 2, JITTER), MAX_JITTER)
-        until_expiry = max(ends_in_ms, 0) / 1000 + jitter
-        try:
-            message = yield max(0.001, min(SLICE, until_expiry, deadline - now))
-        except LockUnavailable:
-            if monotonic() >= deadline:
-                raise  # the last try would wait for an answer once more
-            message = None  # the next acquire step finds out
-        now = monotonic()
-        if message:
-            fence, granted_us = map(int, message.split(b":")[:2])
-            # The lease began when the previous holder released.  To be safe, count the server's
-            # time from its answer to that grant from when we sent our request, but not past now.
-            since = min(now, sent_at + max(0, granted_us - server_us) / 1e6)
-            # A message may have been read before the answer and be of a grant that was revoked.
-            if fence > minted and now < since + lease:
-                return Grant(fence, since)
-        sent_at = now
+    if str(error).startswith("PERMITS"):
+        raise LockError(f"semaphore {name!r}: {error}") from error
+    if "WRONGTYPE" in str(error):
+        raise LockError(f"a key of lock {name!r} holds something else: {error}") from error
+    raise LockUnavailable(f"the server of lock {name!r} did not answer: {error}") from error
+
+
+def owners_in(values: Iterable[bytes | str]) -> list[str]:
+    """Return the owners in a list of "fence:token:owner"; a foreign value as it is."""
+    return [text(value).split(":", 2)[-1] for value in values]
+
+
+def ms(seconds: float) -> str:
+    """Return seconds as the milliseconds that the scripts take, at least one."""
+    return str(max(1, round(seconds * 1000)))
+
+
+def text(value: bytes | str) -> str:
+    """Return a reply as text, whether or not the client decodes replies."""
+    return value.decode() if isinstance(value, bytes) else value

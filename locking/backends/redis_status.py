@@ -1,19 +1,82 @@
-"""Who holds an exclusive Redis lock, and who waits for it: for operators' pages and commands."""
+"""Who holds a Redis lock, and who waits for it: for operators' pages and commands."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+import logging
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from locking.backends.redis import RedisLock
-from locking.backends.redis_async import AsyncRedisLock
-from locking.backends.redis_core import RedisHandle
-from locking.backends.redis_protocol import Script
-from locking.backends.redis_steps import Steps, text
-from locking.base import LockUnsupported
+from locking.backends.redis_protocol import MUTEX, Script, Scripts, Steps, owners_in, text
+from locking.base import Handle
+from locking.terms import LockUnsupported
+
+if TYPE_CHECKING:
+    from locking.backends.redis import RedisLock
+    from locking.backends.redis_async import AsyncRedisLock
+
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
 
 STATUS = Script.load("status")
+
+
+class Inspected(Handle):
+    """The questions and commands of operators to a lock.
+
+    A blocking handle answers them, an asyncio handle returns what to await.
+    """
+
+    scripts: Scripts
+    remote: Any
+
+    def owned(self) -> Any:
+        """Return whether this thread or task holds the lock, according to the server."""
+        return self.remote.perform(self._owning(self._caller()))
+
+    def locked(self) -> Any:
+        """Return whether any client holds the lock."""
+        return self._reading(self.scripts.owner, bool)
+
+    def owner(self) -> Any:
+        """Return the name of the holder; None if the lock is free."""
+        return self._reading(self.scripts.owner, lambda held: next(iter(owners_in(held)), None))
+
+    def owners(self) -> Any:
+        """Return the names of all holders: more than one for a shared lock."""
+        return self._reading(self.scripts.owner, owners_in)
+
+    def waiters(self) -> Any:
+        """Return how many live clients wait for the lock."""
+        return self._reading(self.scripts.waiters, int)
+
+    def force_release(self, reason: str) -> Any:
+        """Revoke the lock and hand it to the next waiter; return whether it was held."""
+
+        def log(evicted: list[bytes | str]) -> bool:
+            for owner in owners_in(evicted):
+                logger.warning("lock %r was revoked from %s: %s", self.name, owner, reason)
+            return bool(evicted)
+
+        return self._reading(self.scripts.evict, log)
+
+    def run(self, script: Script, *args: str) -> Any:
+        """Run one of the lock's scripts; raises `LockUnavailable`."""
+        return self.remote.perform(self.remote.ask(script, *args))
+
+    def _reading(self, script: Script, read: Callable[[Any], T], *args: str) -> Any:
+        def steps() -> Steps[T]:
+            return read((yield from self.remote.ask(script, *args)))
+
+        return self.remote.perform(steps())
+
+    def _owning(self, caller: object) -> Steps[bool]:
+        lease = self._held.own(caller)
+        if lease is None or lease.remaining() <= 0:
+            return False
+        values = yield from self.remote.ask(self.scripts.owner)
+        return any(text(value).partition(":")[2] == lease.holder for value in values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,21 +107,16 @@ def status_of(lock: Any) -> LockStatus | Awaitable[LockStatus]:
         LockUnsupported: the lock is shared.
         LockUnavailable: the server does not answer.
     """
-    if lock.kind != RedisHandle.kind:
+    if lock.scripts is not MUTEX:
         raise LockUnsupported(f"the status of a {type(lock).__name__} cannot be read")
-    status: LockStatus | Awaitable[LockStatus] = lock.remote.perform(_reading(lock))
+    status: LockStatus | Awaitable[LockStatus] = lock._reading(STATUS, _status_in)
     return status
 
 
-def _reading(lock: RedisHandle) -> Steps[LockStatus]:
-    value, remaining_ms, waiting = yield from lock.remote.ask(STATUS)
-    waiters = tuple(_owner(waiter) for waiter in waiting)
+def _status_in(answer: tuple[bytes | str, int, list[bytes | str]]) -> LockStatus:
+    value, remaining_ms, waiting = answer
+    waiters = tuple(owners_in(waiting))
     if not value:
         return LockStatus(None, 0, 0.0, waiters)
-    fence = text(value).partition(":")[0]
-    return LockStatus(_owner(value), int(fence), max(remaining_ms, 0) / 1000, waiters)
-
-
-def _owner(value: bytes | str) -> str:
-    """Return the owner in "fence:token:owner" of a holder or "mode:token:owner" of a waiter."""
-    return text(value).split(":", 2)[-1]
+    [owner], fence = owners_in([value]), text(value).partition(":")[0]
+    return LockStatus(owner, int(fence), max(remaining_ms, 0) / 1000, waiters)

@@ -15,10 +15,10 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from math import inf
-from typing import Any, Protocol, TypeVar
+from time import perf_counter
+from typing import Any, TypeVar
 
 from redis.exceptions import (
-    ConnectionError,  # noqa: A004
     NoScriptError,
     TimeoutError,  # noqa: A004
 )
@@ -37,13 +37,10 @@ from locking.backends._drivers import (
     reject,
     translate,
 )
-from locking.backends._sockets import Spinner, is_cooperative, watch
-from locking.backends.redis_protocol import Script
+from locking.backends._sockets import is_cooperative, watch
+from locking.backends.redis_protocol import Script, Transport, Wait
 
 T = TypeVar("T")
-
-NO_ANSWER = (ConnectionError, TimeoutError)
-"""The errors of a transport after which it is unknown whether the server ran the command."""
 
 DEFAULT_TIMEOUT = 1.0
 """Seconds to wait for an answer unless the client sets a time-out: a healthy server takes
@@ -52,36 +49,13 @@ milliseconds, and buyers wait behind the caller."""
 MAX_IDLE = 32
 """The number of idle connections kept per client; only a burst of waiters needs more."""
 
-Wait = tuple[int, int] | None
-"""(replicas, ms): the arguments of the WAIT command."""
+SPIN_SECONDS = 100e-6
+"""Seconds to poll for an answer before the thread sleeps.  A server on the same machine answers in
+half of that, and waking a sleeping thread takes about as long."""
 
-
-class Transport(Protocol):
-    """The interface through which a lock talks to a server; the simulator has its own."""
-
-    def run(
-        self,
-        script: Script,
-        keys: Sequence[str],
-        args: Sequence[str],
-        wait: Wait = None,
-        patience: float | None = None,
-    ) -> Any:
-        """Run the script once and return its answer; raise one of `NO_ANSWER` or RedisError.
-
-        With `wait`, also send WAIT in the same round trip and return (answer, replicas): how many
-        replicas have the script's writes.  `patience` limits the seconds to wait for a connection
-        and for the answer; None: the client's time-out.
-        """
-
-    def pop(self, key: str, seconds: float, patience: float | None = None) -> bytes | None:
-        """Pop the first element of the list, blocking for at most `seconds`.
-
-        `patience` limits the seconds to wait for the answer beyond those.
-        """
-
-    def address(self) -> str:
-        """Return where the server is, in the same words in every process."""
+MAX_SKIPPED = 128
+"""The largest number of commands without spinning.  The first late answer skips two commands and
+each further one doubles the number, so the thread hardly ever spins for a server on a network."""
 
 
 def encode_command(*command: str) -> bytes:
@@ -119,6 +93,45 @@ def within(seconds: float, function: Callable[[], T]) -> T:
         raise value
     result: T = value
     return result
+
+
+class Spinner:
+    """Polls for an answer before the thread sleeps, as long as that is faster.
+
+    On one machine, most of a round trip is spent on sleeping and waking.  Spinning for no longer
+    than a sleep costs at most doubles the price (Karlin, Li, Manasse, Owicki: "Empirical studies
+    of competitive spinning", SOSP 1991).  After a late answer, the spinner skips some commands;
+    each further late answer doubles their number.
+
+    `is_readable(0)` tells whether the answer has arrived.
+    """
+
+    __slots__ = ("_is_readable", "_left", "_rest")
+
+    def __init__(self, is_readable: Callable[[float], object]) -> None:
+        self._is_readable = is_readable
+        self._rest = 1
+        self._left = 0
+
+    def spin(self) -> bool:
+        """Return True when the answer has arrived, False when it is time to sleep.
+
+        Call it once per command.
+        """
+        if self._left:
+            self._left -= 1
+            return False
+        give_up = perf_counter() + SPIN_SECONDS
+        while not self._is_readable(0):
+            if perf_counter() > give_up:
+                self._rest = self._left = min(2 * self._rest, MAX_SKIPPED)
+                return False
+        self._rest = 1
+        return True
+
+    def suspend(self) -> None:
+        """Skip the largest number of commands: the others in a queue need the processor."""
+        self._rest = self._left = MAX_SKIPPED
 
 
 class Link:

@@ -30,8 +30,8 @@ from locking.backends._drivers import (
 )
 from locking.backends.redis_cluster import MOVED, address_of_cluster
 from locking.backends.redis_line import Line, Mailbox
-from locking.backends.redis_protocol import MUTEX, Script
-from locking.backends.redis_transport import DEFAULT_TIMEOUT, NO_ANSWER, Wait, encode_command
+from locking.backends.redis_protocol import MUTEX, NO_ANSWER, Script, Wait
+from locking.backends.redis_transport import DEFAULT_TIMEOUT, encode_command
 
 T = TypeVar("T")
 

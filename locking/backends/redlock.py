@@ -16,65 +16,94 @@ distributed locking", 2016.
 
 from __future__ import annotations
 
-import asyncio
-import sys
-from collections.abc import Sequence
+import logging
+import threading
+import uuid
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import redis
-import redis.asyncio
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+from redis.retry import Retry
 
-from locking.backends._driving import acquires_alone
-from locking.backends._redlock_servers import Servers, redlock_clients
-from locking.backends._waiting import Deadline, WaitingLock, default_owner
-from locking.base import (
-    NO_HOOKS,
-    SYSTEM_CLOCK,
-    AsyncLock,
-    Capabilities,
-    Clock,
-    Held,
-    Hooks,
-    Lease,
-    LeaseState,
-    LockTimeout,
-    time_limit,
-)
-from locking.leases import AsyncBlock
+from locking.backends._drivers import address_of
+from locking.backends._waiting import Deadline, WaitingLock
+from locking.backends.in_thread import ThreadLock
+from locking.backends.redis_protocol import text
+from locking.base import Lease
+from locking.leases import lease_length
+from locking.terms import Capabilities, LockUnavailable
 
-__all__ = ["AsyncRedLock", "AsyncRedLockLease", "RedLock", "RedLockLease", "redlock_clients"]
+logger = logging.getLogger(__name__)
+
+# s; a server that is down must not use up the lease.
+TIMEOUT = 0.1
+# A share of the lease, for clocks of different rates, plus 2 ms for Redis's resolution of 1 ms.
+DRIFT = 0.01
+RESOLUTION = 0.002
+MAX_PAUSE = 0.1  # s; between tries of a waiter
+
+# KEYS[1] lock, ARGV[1] our value.  Returns 1 deleted; 0 not ours and unchanged.
+RELEASE = """
+if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
+return 0
+"""
+# KEYS[1] lock, ARGV[1] our value, ARGV[2] ms.  Returns 1 extended; 0 not ours and unchanged.
+EXTEND = """
+if redis.call('GET', KEYS[1]) == ARGV[1] then
+  return redis.call('PEXPIRE', KEYS[1], ARGV[2])
+end
+return 0
+"""
 
 
-class _State(LeaseState):
+def redlock_clients(urls: Sequence[str]) -> list[redis.Redis]:
+    """Return clients for Redlock: with short time-outs and without retries."""
+    return [
+        redis.Redis.from_url(
+            url,
+            socket_timeout=TIMEOUT,
+            socket_connect_timeout=TIMEOUT,
+            retry=Retry(NoBackoff(), 0),
+        )
+        for url in urls
+    ]
+
+
+def with_drift(seconds: float) -> int:
+    """Return the ms for which servers must keep the key so that we can rely on `seconds`."""
+    return round((seconds * (1 + DRIFT) + RESOLUTION) * 1000)
+
+
+class RedLockLease(Lease):
     """A lease backed by the same key and value on a majority of the servers."""
 
-    __slots__ = ("_gone_from", "_servers", "_value")
+    __slots__ = ("_gone_from", "_lock", "_value")
 
-    def __init__(self, lock: RedLock | AsyncRedLock, value: str) -> None:
+    def __init__(self, lock: RedLock, value: str) -> None:
         """Create the lease granted to `value`; the first command is sent now."""
         super().__init__(
             lock.name,
-            seconds=lock.servers.lease_seconds,
+            seconds=lock.lease_seconds,
             sent_at=lock.clock.monotonic(),
             clock=lock.clock,
             hooks=lock.hooks,
         )
-        self._servers = lock.servers
+        self._lock = lock
         self._value = value
         self._gone_from: set[int] = set()  # servers that have confirmed our release
 
-
-class RedLockLease(_State, Lease):
-    """A lease of a `RedLock`."""
-
-    __slots__ = ()
-
     def _release(self) -> bool:
-        steps = self._servers.releasing(self._value, self._gone_from)
-        return self._servers.perform(steps, self.clock)
+        answers = self._lock.release_everywhere(self._value)
+        self._gone_from |= {server for server, answer in answers.items() if answer == 1}
+        return self._lock.majority_of(len(self._gone_from), answers)
 
     def _extend(self, seconds: float) -> bool:
-        return self._servers.perform(self._servers.extending(self._value, seconds), self.clock)
+        key, keep = self._lock.key, with_drift(seconds)
+        answers = self._lock.ask(lambda client: client.eval(EXTEND, 1, key, self._value, keep))
+        return self._lock.majority_of(sum(answer == 1 for answer in answers.values()), answers)
 
 
 class RedLock(WaitingLock):
@@ -86,101 +115,89 @@ class RedLock(WaitingLock):
         self, clients: Sequence[redis.Redis], name: str, *, lease: float = 10.0, **options: Any
     ) -> None:
         """Make a handle of the lock `name`, with leases of `lease` seconds."""
+        if len(clients) < 3 or len(clients) % 2 == 0:
+            raise ValueError("Redlock needs an odd number of servers, and at least three")
         super().__init__(name, **options)
-        self.servers = Servers(clients, name, lease)
-        self._address = self.servers.address
+        self.clients = clients
+        self.quorum = len(clients) // 2 + 1
+        self.lease_seconds = lease_length(lease)
+        self.key = f"redlock:{name}"
+        self._address = ",".join(sorted(address_of(client.connection_pool) for client in clients))
 
     def _acquire(self, deadline: Deadline) -> Lease:
-        steps = self.servers.acquiring(
-            lambda value: RedLockLease(self, value), self.owner_name, deadline
-        )
-        lease: Lease = self.servers.perform(steps, self.clock)
-        return lease
+        keep = with_drift(self.lease_seconds)
+        while True:
+            value = f"{self.owner_name}|{uuid.uuid4().hex}"
+            lease = RedLockLease(self, value)
+            granted = False
+            try:
+                answers = self.ask(lambda client: client.set(self.key, value, nx=True, px=keep))  # noqa: B023
+                agreed = self.majority_of(sum(map(bool, answers.values())), answers)
+                granted = agreed and lease.remaining() > 0
+            finally:
+                # Also on servers that seemed to refuse: the answer may be lost, not the command.
+                if not granted:
+                    self.release_everywhere(value)
+            if granted:
+                return lease
+            deadline.pause(MAX_PAUSE)
+
+    def release_everywhere(self, value: str) -> dict[int, Any]:
+        """Delete the key where it has that value; return the answers by server number."""
+        return self.ask(lambda client: client.eval(RELEASE, 1, self.key, value))
 
     def owner(self) -> str | None:
         """See `Lock.owner`: the value on which a majority agrees."""
-        return self.servers.perform(self.servers.finding_owner(), self.clock)
+        answers = self.ask(lambda client: client.get(self.key))
+        values = Counter(value for value in answers.values() if value is not None)
+        self.majority_of(0, answers)
+        for value, servers in values.most_common(1):
+            if servers >= self.quorum:
+                return text(value).rpartition("|")[0]
+        return None
 
     def force_release(self, reason: str) -> bool:
         """See `Lock.force_release`."""
-        return self.servers.perform(self.servers.evicting(reason), self.clock)
+        logger.warning("revoking the lock %r: %s", self.name, reason)
+        answers = self.ask(lambda client: client.delete(self.key))
+        return self.majority_of(sum(answers.values()), answers)
 
+    def majority_of(self, agreed: int, answers: dict[int, Any]) -> bool:
+        """Return whether a majority agreed; raise `LockUnavailable` if missing answers decide."""
+        if agreed >= self.quorum:
+            return True
+        silent = len(self.clients) - len(answers)
+        if agreed + silent >= self.quorum and len(answers) < self.quorum:
+            raise LockUnavailable(f"{silent} of {len(self.clients)} servers do not answer")
+        return False
 
-class AsyncRedLockLease(_State, AsyncBlock):
-    """A lease of an `AsyncRedLock`."""
+    def ask(self, command: Callable[[redis.Redis], Any]) -> dict[int, Any]:
+        """Send a command to all servers at once; return the answers by server number."""
+        answers: dict[int, Any] = {}
 
-    __slots__ = ()
+        def ask(server: int, client: redis.Redis) -> None:
+            try:
+                answers[server] = command(client)
+            except RedisError as error:
+                logger.debug("Redlock server %d of %r: %s", server, self.name, error)
 
-    async def release(self) -> None:
-        """See `Lease.release`."""
-        if self._released:
-            return
-        self.begin_release()
-        steps = self._servers.releasing(self._value, self._gone_from)
-        self._note_release(await self._servers.perform_async(steps))
-
-    async def extend(self, seconds: float) -> None:
-        """See `Lease.extend`."""
-        self.check()
-        seconds = self._extension(seconds)
-        deadline = self.clock.monotonic() + seconds
-        self._deadline = min(self._deadline, deadline)
-        steps = self._servers.extending(self._value, seconds)
-        self._note_extension(await self._servers.perform_async(steps), deadline)
-
-
-class AsyncRedLock(AsyncLock):
-    """The asyncio version of `RedLock`; both exclude each other."""
-
-    def __init__(
-        self,
-        clients: Sequence[redis.asyncio.Redis],
-        name: str,
-        *,
-        lease: float = 10.0,
-        owner: str | None = None,
-        timeout: float | None = None,
-        hooks: Hooks = NO_HOOKS,
-        clock: Clock = SYSTEM_CLOCK,
-    ) -> None:
-        """Make a handle of the lock `name`, with leases of `lease` seconds."""
-        self.name, self.hooks, self.clock = name, hooks, clock
-        self.servers = Servers(clients, name, lease)
-        self.owner_name, self.timeout = owner or default_owner(), time_limit(timeout, True)
-        self._address = self.servers.address
-        self.kind = RedLock.__qualname__
-        self._held = Held()
-
-    async def acquire(
-        self, timeout: float | None = None, *, blocking: bool = True
-    ) -> AsyncRedLockLease:
-        """See `Lock.acquire`."""
-        if timeout is None and blocking:
-            timeout = self.timeout
-        deadline = Deadline(time_limit(timeout, blocking), self.clock)
-        task, acquired = asyncio.current_task(), False
-        alone = acquires_alone(task, sys._getframe().f_code)
-        steps = self.servers.acquiring(
-            lambda value: AsyncRedLockLease(self, value), self.owner_name, deadline
-        )
+        asking = []
         try:
-            lease: AsyncRedLockLease = await self.servers.perform_async(steps)
-            self._held.add(None if alone else task, lease)
-            acquired = True
-            return lease
-        except LockTimeout as error:
-            raise LockTimeout(f"lock {self.name!r}: {error}") from error
-        finally:
-            self.hooks.waited(self.name, deadline.elapsed(), acquired)
+            for each in enumerate(self.clients):
+                thread = threading.Thread(target=ask, args=each, name="redlock", daemon=True)
+                thread.start()
+                asking.append(thread)
+            for thread in asking:
+                thread.join()
+        finally:  # an interrupted caller waits as well: its next command must not overtake this one
+            for thread in asking:
+                thread.join()
+        return answers
 
-    async def locked(self) -> bool:
-        """See `Lock.locked`."""
-        return await self.owner() is not None
 
-    async def owner(self) -> str | None:
-        """See `Lock.owner`."""
-        return await self.servers.perform_async(self.servers.finding_owner())
+class AsyncRedLock(ThreadLock):
+    """The asyncio version of `RedLock`, on the same blocking clients; both exclude each other."""
 
-    async def force_release(self, reason: str) -> bool:
-        """See `Lock.force_release`."""
-        return await self.servers.perform_async(self.servers.evicting(reason))
+    def __init__(self, clients: Sequence[redis.Redis], name: str, **options: Any) -> None:
+        """Make a handle of the lock `name`; `options` are those of `RedLock`."""
+        super().__init__(RedLock(clients, name, **options))

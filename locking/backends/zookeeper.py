@@ -37,7 +37,8 @@ from kazoo.protocol.connection import ConnectionHandler
 from kazoo.protocol.states import Callback, KazooState, KeeperState
 
 from locking.backends._waiting import Deadline, WaitingLock
-from locking.base import Capabilities, Lease, LockTimeout, LockUnavailable, LockUnsupported
+from locking.base import Lease
+from locking.terms import Capabilities, LockTimeout, LockUnavailable
 
 logger = logging.getLogger(__name__)
 
@@ -118,9 +119,6 @@ class NodeLease(Lease):
             self._lock.client.remove_listener(self._session_changed)
         self._lock._delete_if_empty()
         return True
-
-    def _extend(self, seconds: float) -> bool:
-        raise LockUnsupported("the lock lasts as long as its session and cannot be extended")
 
 
 class ZooKeeperLock(WaitingLock):

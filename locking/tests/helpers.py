@@ -12,8 +12,8 @@ from typing import Any
 from redis import Redis
 
 from locking.backends.redis import RedisLock
-from locking.backends.redis_transport import Transport
-from locking.base import LeaseState
+from locking.backends.redis_protocol import Transport
+from locking.leases import LeaseState
 
 # A child of the test's process would inherit its connections and locks. These are forked from a
 # process that has imported what they need, but has no connection and runs no thread.

@@ -7,7 +7,8 @@ from math import inf, nan
 import pytest
 
 from locking import Hooks, Lease, LockLost, LockTimeout, LockUnavailable, LockUnsupported
-from locking.base import Clock, Lock
+from locking.base import Lock
+from locking.terms import Clock
 from locking.tests.helpers import Task, eventually
 
 

@@ -11,9 +11,9 @@ from redis import Redis
 from locking import LockLost, LockTimeout
 from locking.backends.redis import RedisLock
 from locking.backends.redis_async import AsyncRedisLock
-from locking.base import Clock
 from locking.exclusive import exclusively, run_exclusively
 from locking.redis_client import connect_async
+from locking.terms import Clock
 from locking.tests.helpers import Task, eventually
 from locking.tests.servers import Valkey
 

@@ -8,9 +8,11 @@ import pytest
 
 from locking import LockTimeout
 from locking.backends.redis import RedisLock
-from locking.backends.redis_protocol import Grant, LateGrant, acquire_steps
+from locking.backends.redis_core import LateGrant
+from locking.backends.redis_protocol import Ask, Grant
 from locking.backends.redis_shared import RedisWriteLock
 from locking.redis_client import connect
+from locking.terms import Clock
 
 # Some of these tests drop a lease on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore:the lease of lock:ResourceWarning")
@@ -36,9 +38,8 @@ class Slow:
 
 
 def steps_of(clock: list[float], timeout: float):
-    return acquire_steps(
-        "t:o", name="n", lease=1.0, mode="f", timeout=timeout, monotonic=lambda: clock[0]
-    )
+    lock = RedisLock("redis://nowhere", "n", lease=1.0, clock=Clock(monotonic=lambda: clock[0]))
+    return lock.granting("t:o", None, timeout)
 
 
 def test_a_late_grant_is_confirmed_by_asking_again():
@@ -46,7 +47,9 @@ def test_a_late_grant_is_confirmed_by_asking_again():
     steps = steps_of(clock, timeout=10.0)
     first = next(steps)
     clock[0] = 1.5
-    assert steps.send([7]) == first
+    again = steps.send([7])
+    assert isinstance(again, Ask)
+    assert again.args == first.args
     clock[0] = 1.6
     with pytest.raises(StopIteration) as done:
         steps.send([7])
@@ -90,6 +93,6 @@ def test_a_grant_that_is_asked_for_again_restarts_its_lease(valkey, kind):
     lock = kind(valkey, "phone")
     request = (lock.new_holder(), "10000", "f", "1")
     lock.run(lock.scripts.acquire, *request)
-    valkey.pexpire(lock.keys.all[0], 1000)
+    valkey.pexpire(lock.remote.keys[0], 1000)
     assert lock.run(lock.scripts.acquire, *request)[0]
-    assert valkey.pttl(lock.keys.all[0]) > 9000
+    assert valkey.pttl(lock.remote.keys[0]) > 9000

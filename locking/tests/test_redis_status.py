@@ -33,8 +33,8 @@ def test_live_waiters_are_named_in_order_of_arrival_and_dead_ones_are_not(store)
 
     lock = RedisLock(store, "phone", owner="holder:with:colons")
     with lock.acquire():
-        store.rpush(lock.keys.all[2], "f10000:dead:crashed")
-        store.zadd(lock.keys.all[3], {"f10000:dead:crashed": 1})
+        store.rpush(lock.remote.keys[2], "f10000:dead:crashed")
+        store.zadd(lock.remote.keys[3], {"f10000:dead:crashed": 1})
         waiting = [Task(wait, "web 2")]
         eventually(lambda: status_of(lock).waiters == ("web 2",))
         waiting.append(Task(wait, "web 3"))

@@ -15,10 +15,10 @@ from redis.exceptions import RedisError
 
 from locking import LockTimeout, LockUnavailable
 from locking.backends.redis import RedisLock
-from locking.base import Clock
 from locking.ordered import acquire_all
 from locking.queue import DelayQueue
 from locking.redis_client import connect
+from locking.terms import Clock
 from locking.tests.helpers import Task, eventually, fence
 from locking.tests.needs import GEVENT, needs
 from locking.tests.servers import Valkey
@@ -160,7 +160,7 @@ class Jumping:
 
     def __init__(self, lock: RedisLock, *seconds: float) -> None:
         self.transport, self.seconds, self.ahead = lock.transport, list(seconds), 0.0
-        lock.clock = Clock(monotonic=lambda: time.monotonic() + self.ahead)
+        lock.remote.clock = Clock(monotonic=lambda: time.monotonic() + self.ahead)
         lock.transport = self
 
     def run(self, *args):

@@ -12,9 +12,9 @@ from redis import Redis
 
 from locking import Hooks, LockLost, LockTimeout
 from locking.backends.redis import RedisLock
-from locking.base import Clock
 from locking.redis_client import connect
 from locking.renewal import MAX_SLEEP, Renewal, Renewer
+from locking.terms import Clock
 from locking.tests.helpers import PROCESSES, Task, eventually
 from locking.tests.servers import RedisLike
 

@@ -6,7 +6,8 @@ import socket
 import subprocess
 import sys
 
-from locking.backends._sockets import MAX_SKIPPED, Spinner, is_cooperative
+from locking.backends._sockets import is_cooperative
+from locking.backends.redis_transport import MAX_SKIPPED, Spinner
 from locking.tests.needs import GEVENT, needs
 
 

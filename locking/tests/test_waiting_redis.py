@@ -141,7 +141,7 @@ def test_a_queue_in_which_an_heir_was_put_back_expires(valkey: Redis, kind):
     lease = lock.acquire()
     die_waiting(lock)
     lease.release()
-    queue = lock.keys.all[2]
+    queue = lock.remote.keys[2]
 
     def put_back() -> bool:
         with pytest.raises(LockTimeout):
@@ -150,7 +150,7 @@ def test_a_queue_in_which_an_heir_was_put_back_expires(valkey: Redis, kind):
 
     eventually(put_back)
     assert valkey.pttl(queue) > 0
-    assert valkey.pttl(lock.keys.all[3]) > 0
+    assert valkey.pttl(lock.remote.keys[3]) > 0
 
 
 class Interrupted(BaseException):
@@ -212,7 +212,7 @@ def test_a_late_answer_is_not_read_as_that_of_the_next_command(
         with lock:
             valkey.execute_command("CLIENT", "PAUSE", 700, "ALL")
             with pytest.raises(RedisTimeout):
-                lock.transport.run(lock.scripts.waiters, lock.keys.all, ())
+                lock.transport.run(lock.scripts.waiters, lock.remote.keys, ())
             assert lock.owner() == "me"
 
 
@@ -309,7 +309,7 @@ def test_one_answer_is_awaited_past_the_deadline_and_not_two(
     own_valkey: Valkey, monkeypatch, asynchronous: bool
 ):
     """The server stops while the client waits in its last slice."""
-    monkeypatch.setattr("locking.backends.redis_steps.ANSWER_GRACE", 1.0)
+    monkeypatch.setattr("locking.backends.redis_core.ANSWER_GRACE", 1.0)
     client = connect(own_valkey.endpoint, timeout=30)
     held = RedisLock(client, "phone", renew=False, lease=60)
     lease = held.acquire()

@@ -12,7 +12,8 @@ import hiredis
 import redis
 import redis.asyncio
 
-from locking.backends._sockets import Spinner, watch
+from locking.backends._sockets import watch
+from locking.backends.redis_transport import Spinner
 
 BATON_WAIT = 0.5  # s; after which a process checks whether the time is over
 LEASE = 10  # s; far longer than a process holds the lock here

@@ -11,7 +11,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Self
 
-from locking import base
+import locking
+from locking import LockTimeout
 from locking.base import Lease, Lock
 from locking.tests.conformance.backends import BY_NAME
 from locking.tests.helpers import PROCESSES, import_before_forking
@@ -67,7 +68,7 @@ class Client:
             return value
         if value == "KeyboardInterrupt":
             raise Cancelled
-        raise getattr(base, value, AssertionError)(detail)
+        raise getattr(locking, value, AssertionError)(detail)
 
     def _receive(self, within: float) -> Any:
         if not self._pipe.poll(within):
@@ -113,7 +114,7 @@ class _Worker:
         began = time.monotonic()
         try:
             self.lease = self.lock.acquire(timeout)
-        except base.LockTimeout:
+        except LockTimeout:
             return False, time.monotonic() - began
         return True, time.monotonic() - began
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from locking.base import Lock, LockUnavailable
+from locking.base import Lock
+from locking.terms import LockUnavailable
 from locking.tests.conformance.backends import ALL, Backend
 from locking.tests.conformance.clients import ANSWER_TIMEOUT, Client
 from locking.tests.needs import require

@@ -17,7 +17,7 @@ import psycopg
 import pytest
 import redis
 
-from locking.base import LockLost, LockTimeout, LockUnavailable
+from locking.terms import LockLost, LockTimeout, LockUnavailable
 from locking.tests import servers
 from locking.tests.conformance.backends import (
     Backend,

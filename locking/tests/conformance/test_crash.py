@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from locking.base import Lock, LockLost, LockTimeout, LockUnavailable
+from locking.base import Lock
+from locking.terms import LockLost, LockTimeout, LockUnavailable
 from locking.tests.conformance.clients import ANSWER_TIMEOUT, Client
 from locking.tests.conformance.conftest import Deployment, eventually, when_up
 

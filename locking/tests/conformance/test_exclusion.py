@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from locking.base import Lock, LockLost, LockTimeout, LockUnsupported
+from locking.base import Lock
+from locking.terms import LockLost, LockTimeout, LockUnsupported
 from locking.tests.conformance.clients import Client
 from locking.tests.conformance.conftest import Deployment, eventually
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from locking.base import Hooks, Lock, LockLost, LockTimeout, LockUnsupported
+from locking.base import Lock
+from locking.terms import Hooks, LockLost, LockTimeout, LockUnsupported
 from locking.tests.conformance.clients import Client
 from locking.tests.conformance.conftest import Deployment, eventually
 

@@ -9,7 +9,8 @@ from multiprocessing.connection import wait
 
 import pytest
 
-from locking.base import Lock, LockTimeout
+from locking.base import Lock
+from locking.terms import LockTimeout
 from locking.tests.conformance.clients import ANSWER_TIMEOUT, Cancelled, Client
 from locking.tests.conformance.conftest import Deployment, eventually
 
