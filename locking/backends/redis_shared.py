@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, Unpack
 from locking.backends.redis import BlockingLockSettings, RedisLease, RedisLock
 from locking.backends.redis_async import AsyncRedisLease, AsyncRedisLock
 from locking.backends.redis_core import RedisHandle, RedisLockSettings
-from locking.backends.redis_protocol import SHARED
+from locking.backends.redis_protocol import SHARED, Script
+
+PERMITS = Script.load("shared_permits")
 
 
 class _Shared(RedisHandle):
@@ -56,6 +58,25 @@ class _Semaphore(_Shared):
         self.take = self.strength = take
         self.role = f"s{permits}-" if take == 1 else f"s{permits}x{take}-"
 
+    def available(self) -> Any:
+        """Return how many permits are free; an asyncio handle returns what to await."""
+        return self._reading(PERMITS, _free, str(self.permits), "")
+
+    def resize(self, permits: int) -> Any:
+        """Change the number of permits for all handles of the name; return how many are free.
+
+        If more are taken, nobody loses one: none is granted until enough have come back.  The
+        number holds until the next `resize`.
+        """
+        if permits < 1:
+            raise ValueError(f"a semaphore needs at least one permit, not {permits}")
+        return self._reading(PERMITS, _free, str(self.permits), str(permits))
+
+
+def _free(answer: tuple[int, int]) -> int:
+    permits, taken = answer
+    return max(0, permits - taken)
+
 
 class RedisReadLock(_Read, RedisLock):
     """The read lock of a `RedisReadWriteLock`: excludes writers only."""
@@ -89,7 +110,8 @@ class RedisSemaphore(_Semaphore, RedisLock):
 
     The permits of one acquire come together or not at all, and a waiter for many is not overtaken
     by waiters for few.  A thread may acquire several times.  All handles of a name must use the
-    same number of permits; acquire raises LockError if the holders have another.  Other parameters
+    same number of permits, unless `resize` changes it: acquire raises LockError if the holders have
+    another.  Other parameters
     are those of `RedisLock`.
     """
 

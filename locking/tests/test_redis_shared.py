@@ -254,3 +254,25 @@ def test_handles_of_a_semaphore_with_other_permits_are_noticed(store):
     with RedisSemaphore(store, "pool", 2), pytest.raises(LockError, match="PERMITS 2"):
         other.acquire(timeout=1)
     other.acquire(timeout=1).release()
+
+
+def test_permits_can_be_counted_and_changed_for_all_handles(store):
+    """A growth admits who waits; after a reduction enough must come back first."""
+    semaphore, other = RedisSemaphore(store, "pool", 1), RedisSemaphore(store, "pool", 1)
+    assert semaphore.available() == 1
+    first = semaphore.acquire()
+    assert semaphore.available() == 0
+    waiting = Task(other.acquire)
+    eventually(lambda: semaphore.waiters() == 1)
+    assert semaphore.resize(3) == 1
+    second = waiting.result()
+    assert other.resize(1) == 0
+    first.release()
+    with pytest.raises(LockTimeout):
+        other.acquire(timeout=0)
+    second.release()
+    assert other.available() == 1
+    with RedisSemaphore(store, "pool", 5), pytest.raises(LockTimeout):
+        semaphore.acquire(timeout=0)
+    with pytest.raises(ValueError, match="at least one permit"):
+        semaphore.resize(0)

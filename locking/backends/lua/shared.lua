@@ -23,12 +23,18 @@ local function permits_of(holder)
   return tonumber(string.match(holder, '^s%d+x(%d+)-') or 1)
 end
 
+-- Returns the number of permits that was set for all handles of the semaphore, or false.
+local function resized()
+  return redis.call('GET', KEYS[1] .. ':permits')
+end
+
 local function may_enter(holder)
   local inside = redis.call('ZRANGE', KEYS[1], 0, -1)
-  if #inside == 0 then
-    return true
-  end
   local permits = string.match(holder, '^s(%d+)')
+  permits = permits and (resized() or permits)
+  if #inside == 0 then
+    return not permits or permits_of(holder) <= tonumber(permits)
+  end
   if not permits then
     return string.sub(holder, 1, 1) == 'r' and string.sub(inside[1], 1, 1) == 'r'
   end

@@ -6,10 +6,10 @@
 local holder, lease_ms = ARGV[1], ARGV[2]
 local waiter = ARGV[3] .. lease_ms .. ':' .. holder
 
--- Handles with different numbers of permits would each enforce its own.
+-- Handles with different numbers of permits would each enforce its own, unless it was changed.
 local inside = redis.call('ZRANGE', KEYS[1], 0, 0)[1]
 local theirs = inside and string.match(inside, '^s(%d+)')
-if theirs and theirs ~= string.match(holder, '^s(%d+)') then
+if theirs and not resized() and theirs ~= string.match(holder, '^s(%d+)') then
   return redis.error_reply('PERMITS ' .. theirs .. ' are those of the holders')
 end
 

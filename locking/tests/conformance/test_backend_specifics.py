@@ -270,7 +270,7 @@ def test_redlock_knows_the_holder_also_where_its_clients_decode(
 def test_redlock_waits_for_its_silent_servers_together(
     redlock: Deployment, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("locking.backends._redlock_servers.TIMEOUT", 0.5)
+    monkeypatch.setattr("locking.backends.redlock.TIMEOUT", 0.5)
     here = RedlockOnValkey(redlock.endpoints)
     here.lock(name).acquire(0).release()
     stopped = [server.process for server in redlock.servers[:2]]
