@@ -22,7 +22,7 @@ from lab.bench import filler
 from lab.bench.filler import using
 from lab.bench.peers import common
 from lab.bench.rows import BARE, PEERS, Row, Server
-from lab.demo.buyers import create_synthetic_buyers
+from lab.demo.data import create_synthetic_buyers
 from lab.stack.stack import Stack
 from lab.strategies.choice import open_sale
 from shop.accounts.models import User

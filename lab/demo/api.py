@@ -18,7 +18,7 @@ from msgspec.structs import asdict
 from inventory import services
 from inventory.models import Reservation
 from lab.demo import schemas
-from lab.demo.buyers import create_synthetic_buyers
+from lab.demo.data import create_synthetic_buyers
 from lab.proof import final_read, sales, snapshot
 from lab.strategies import CLASSES, DEFAULT
 from lab.strategies.choice import chosen, open_sale

@@ -23,7 +23,7 @@ from uuid import UUID
 from django.db import InterfaceError, OperationalError, connection
 
 from lab import environment
-from lab.demo.buyers import create_synthetic_buyers
+from lab.demo.data import create_synthetic_buyers
 from lab.stack.stack import Stack
 from loadtest.cart import WITH_ANOTHER, Cart, Line
 from loadtest.history import Recorder, Shown

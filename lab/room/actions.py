@@ -19,12 +19,12 @@ from inventory.outcomes import Busy
 from lab.proof import sales
 from lab.proof.load_profile import LoadProfile
 from lab.proof.processes import misbehave
-from lab.room.duels import Duels
+from lab.room.duel import Duels
 from lab.room.faults import FaultControl
-from lab.room.mixes import MIX_NAMES
 from lab.room.room import Room
 from lab.room.rush import Rush
 from lab.room.server import Refused
+from lab.room.texts import MIX_NAMES
 from lab.strategies import CLASSES, DEFAULT
 from lab.strategies.choice import choose, open_sale
 from shop.catalogue.models import Sale

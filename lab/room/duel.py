@@ -1,30 +1,41 @@
-"""A duel: the same buyers at one sale after the other, each with its own strategy.
+"""Duels, and recorded rushes that the player shows.
 
-Each side is a whole proof, with its own load, history, verdict and report, and has the machine for
-itself: side by side, each would be measured under the other's load. What the web processes do is
-recorded, so that both can be played back on one clock.
-"""
+In a duel the same buyers come to one sale after the other, each with its own strategy. Each side is
+a whole proof, with its own load, history, verdict and report, and has the machine for itself: side
+by side, each would be measured under the other's load. What the web processes do is recorded, so
+that both can be played back on one clock."""
 
 from __future__ import annotations
 
 import json
+import os
+import re
+import subprocess
+import sys
+import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+from inventory.models import Item
+from lab import environment
 from lab.proof.load_profile import LoadProfile
 from lab.proof.plan import Plan
 from lab.proof.progress import Progress
 from lab.proof.result import Result
 from lab.proof.run import Proof
 from lab.proof.testbed import Testbed
-from lab.room.duels import RECORDING
 from lab.room.recorder import recording
-from lab.room.replays import replay_of
+from lab.room.timeline import Timeline
+from lab.strategies.choice import chosen
+from loadtest.replay import Mark, compose, dump, first_beyond, read_served
 from loadtest.steps import RunFiles
 from loadtest.ui.runs import RunFolder, Runs
+from shop.catalogue.models import Sale
 
 
 def plans(strategies: tuple[str, str], buyers: int, stock: int, seed: int) -> list[Plan]:
@@ -90,3 +101,205 @@ def outcome(result: Result) -> dict[str, Any]:
         "oversold": counts.get("oversold", 0),
         "sold_out_ms": round(result.sold_out_after * 1000),
     }
+
+
+MOST = 10_000
+"""Calls of a recorded rush: those of the largest one that the room starts."""
+
+NUMBER = re.compile(r"\d{1,9}")
+DOCUMENT = "replay.json"
+SHIPPED_NUMBER = 0
+
+
+class Replays:
+    """The last recorded rushes.
+
+    Args:
+        folder: for their documents.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._runs = Runs(folder)
+
+    def keep(self, files: Path, sale: int, title: str) -> int:
+        """Compose a document of a rush's files, and keep it; return its number.
+
+        Args:
+            files: folder of the histories and of what the web processes recorded.
+            sale: id of the sale.
+            title: what the player shows, after the sale and its strategy.
+
+        Raises:
+            ValueError: a file cannot be understood.
+            Error: the database does not answer.
+        """
+        title = f"{sale} · {chosen(sale)} · {title}"
+        document = replay_of(files, sale, title)
+        run = self._runs.new()
+        run.describe({"title": title})
+        (run.path / DOCUMENT).write_text(dump(document), encoding="utf-8")
+        return run.number
+
+    def find(self, path: str) -> bytes | None:
+        """Return the document of a number, if it is still there."""
+        if path == str(SHIPPED_NUMBER):
+            return dump(_shipped()).encode()
+        run = self._runs.find(int(path)) if NUMBER.fullmatch(path) else None
+        document = run.path / DOCUMENT if run else None
+        return document.read_bytes() if document and document.exists() else None
+
+    def list(self) -> dict[str, Any]:
+        """Return the numbers and titles of all, the newest first; the shipped one is the last."""
+        found = [
+            {"number": run.number, "title": run.description()["title"]}
+            for run in self._runs
+            if (run.path / DOCUMENT).exists()
+        ]
+        return {"replays": [*found[::-1], {"number": SHIPPED_NUMBER, "title": _shipped()["title"]}]}
+
+
+def _shipped() -> dict[str, Any]:
+    """Return the shipped duel's first side: a rush that is oversold."""
+    duel: dict[str, Any] = json.loads(SHIPPED.read_bytes())
+    return dict(duel["sides"][0]["replay"])
+
+
+def replay_of(files: Path, sale: int, title: str) -> dict[str, Any]:
+    """Compose the document of a recorded rush.
+
+    Args:
+        files: folder of the histories and of what the web processes recorded.
+        sale: id of the sale.
+        title: what the player shows.
+
+    Raises:
+        ValueError: a file cannot be understood.
+        Error: the database does not answer.
+    """
+    recorded = RunFiles(files)
+    histories = recorded.histories()
+    item = Sale.objects.select_related("item").get(pk=sale).item
+    return compose(
+        histories,
+        title=title,
+        marks=_oversell(item, histories),
+        served=read_served(recorded.served()),
+        units=item.total,
+        most=MOST,
+    )
+
+
+def _oversell(item: Item, histories: list[Path]) -> list[Mark]:
+    """Mark the answer that promised more than there was, if the books say that it is oversold."""
+    if item.reserved <= item.total:
+        return []
+    call = first_beyond(histories, Counter({str(item.pk): item.total}))
+    if call is None:
+        return []
+    text = (
+        f"item {item.pk}: {item.reserved} sold or held of {item.total}, "
+        f"{item.reserved - item.total} too many"
+    )
+    return [Mark("P1", "no oversell", call.end, text, call.call)]
+
+
+SIDES = ("first", "second")
+RECORDING = "duel.json"
+"""A duel's file in its folder, which the page plays; `lab/room/duel.py` writes it."""
+
+SHIPPED = Path(__file__).parent / "shipped" / RECORDING
+"""A recording of `make duel ARGS="--seed 7"`, so that the first show need not wait."""
+
+REPORT = re.compile(r"(\d{1,9})/(first|second)")
+
+
+class Duels:
+    """At most one duel at a time.
+
+    Args:
+        url: of the shop.
+        folder: for the last duels and their reports.
+        timeline: is told.
+        show: called with what is shown of the duel.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        folder: Path,
+        timeline: Timeline,
+        show: Callable[[dict[str, Any]], None],
+    ) -> None:
+        self._url, self._folder = url, folder
+        self._timeline, self._show = timeline, show
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[str] | None = None
+        self._thread: threading.Thread | None = None
+
+    def start(self, strategies: tuple[str, ...], buyers: int, stock: int) -> bool:
+        """Start a duel; return False if there is one already."""
+        with self._lock:
+            if self._thread is not None and self._thread.is_alive():
+                return False
+            command = [
+                *(sys.executable, str(environment.PROJECT / "manage.py"), "duel", "--lines"),
+                *("--first", strategies[0], "--second", strategies[1]),
+                *("--buyers", str(buyers), "--stock", str(stock)),
+                *("--folder", str(self._folder)),
+            ]
+            variables = {**os.environ, "SHOP_URL": self._url}
+            self._process = subprocess.Popen(
+                command, env=variables, stdout=subprocess.PIPE, text=True
+            )
+            self._thread = threading.Thread(
+                target=self._follow, args=[self._process, strategies], name="duel"
+            )
+            self._thread.start()
+            return True
+
+    def stop(self) -> None:
+        """End the duel, and return when it has."""
+        if self._process is not None:
+            self._process.terminate()
+        if self._thread is not None:
+            self._thread.join()
+
+    def report(self, path: str) -> Path | None:
+        """Return the report for a path such as ``3/first``, if it exists."""
+        found = REPORT.fullmatch(path)
+        run = Runs(self._folder).find(int(found[1])) if found else None
+        if found is None or run is None:
+            return None
+        report = run.path / found[2] / "report.html"
+        return report if report.exists() else None
+
+    def recording(self) -> Path:
+        """Return the recording of the last duel; of the one that ships until there is one."""
+        found = [run.path / RECORDING for run in Runs(self._folder)]
+        return next((path for path in reversed(found) if path.exists()), SHIPPED)
+
+    def _follow(self, process: subprocess.Popen[str], strategies: tuple[str, ...]) -> None:
+        sides: list[dict[str, Any]] = [{"strategy": name} for name in strategies]
+        duel: dict[str, Any] = {"going": True, "run": 0, "sides": sides}
+        self._timeline.add("duel", first=strategies[0], second=strategies[1])
+        self._show(deepcopy(duel))
+        assert process.stdout is not None
+        with process.stdout:
+            for line in process.stdout:
+                self._learn(duel, json.loads(line))
+                self._show(deepcopy(duel))  # a copy, which viewers may be reading at the next line
+        process.wait()
+        done = all("outcome" in side for side in sides)
+        self._show({**deepcopy(duel), "going": False})
+        self._timeline.add("duel_over" if done else "duel_failed")
+
+    def _learn(self, duel: dict[str, Any], told: dict[str, Any]) -> None:
+        sides = duel["sides"]
+        if "run" in told:
+            duel["run"] = told["run"]
+        elif "results" in told:
+            for number, (side, result) in enumerate(zip(sides, told["results"], strict=True)):
+                side |= result
+                side["report"] = f"{duel['run']}/{SIDES[number]}"
+        else:
+            sides[told.pop("side")].update(told)

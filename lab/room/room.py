@@ -10,8 +10,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from lab.room import locks, processes, stock
-from lab.room.source import Source
+from lab.room import processes, readings
+from lab.room.readings import Source
 from lab.room.timeline import Changes, Timeline
 
 EVERY = 0.2
@@ -53,10 +53,11 @@ class Room:
         self._number = 0
         self._history: deque[dict[str, Any]] = deque(maxlen=HISTORY)
         self._end = threading.Event()
-        reader = stock.Stock(lambda: self.chosen)
+        stock = readings.Stock(lambda: self.chosen)
+        locks = readings.Locks(self._items)
         self.sources = {
-            "postgres": Source("stock", reader.read, stock.ERRORS, self.pause),
-            "redis": Source("locks", locks.Locks(self._items).read, locks.ERRORS, self.pause),
+            "postgres": Source("stock", stock.read, readings.STOCK_ERRORS, self.pause),
+            "redis": Source("locks", locks.read, readings.LOCK_ERRORS, self.pause),
             "web": Source("processes", processes.Processes().read, processes.ERRORS, self.pause),
         }
         self._thread = threading.Thread(target=self._run, name="frames", daemon=True)

@@ -14,8 +14,8 @@ from typing import Any
 from django.db import Error, connection
 
 from lab.proof.load_profile import Load, LoadFailed, LoadProfile
+from lab.room.duel import Replays
 from lab.room.recorder import recording
-from lab.room.replays import Replays
 from lab.room.timeline import Timeline
 from loadtest.roles import MAIN
 

@@ -19,8 +19,7 @@ from urllib.parse import parse_qs, urlsplit
 from django.db import connection
 
 from lab.room import tokens
-from lab.room.duels import Duels
-from lab.room.replays import Replays
+from lab.room.duel import Duels, Replays
 from lab.room.room import Room, encode
 
 log = logging.getLogger(__name__)

@@ -8,6 +8,8 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from loadtest.fault_needs import CLOCK, DATABASE_PROXY, DISK, FAILPOINTS, REDIS_PROXY
+from loadtest.roles import roles_for
+from loadtest.scenarios import MIXES
 
 EVENTS: dict[str, Promise] = {
     "sale": _("Sale %(sale)s: %(units)s units, strategy %(strategy)s"),
@@ -206,3 +208,7 @@ def texts() -> dict[str, dict[str, str]]:
     return {
         group: {name: str(text) for name, text in named.items()} for group, named in groups.items()
     }
+
+
+MIX_NAMES = tuple(name for name in MIXES if len(roles_for(name)) == 1)
+"""Mixes that need no further sales."""

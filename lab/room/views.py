@@ -15,8 +15,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from lab.room import tokens
-from lab.room.mixes import MIX_NAMES
-from lab.room.texts import BEHAVIOURS, texts
+from lab.room.texts import BEHAVIOURS, MIX_NAMES, texts
 from lab.strategies import CLASSES, DEFAULT
 from loadtest.replay import SCRIPTS
 from shop.operating import headers

@@ -21,7 +21,7 @@ from django.test import RequestFactory, override_settings
 
 from inventory import conf
 from inventory.models import Reservation
-from lab.demo.buyers import create_synthetic_buyers
+from lab.demo.data import create_synthetic_buyers
 from lab.walk.walk import Walk, walking
 from shop.api.handler import ApiHandler
 from shop.background.expiry import queue

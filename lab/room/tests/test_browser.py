@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 
 from inventory.models import Item
 from lab.models import UnenforcedItem
-from lab.room.duels import RECORDING, SHIPPED, SIDES
+from lab.room.duel import RECORDING, SHIPPED, SIDES
 from lab.room.texts import FAULTS
 from loadtest.faults import FAULTS as KNOWN_FAULTS
 from loadtest.faults import left_out

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from lab import environment
-from lab.room.duels import Duels
+from lab.room.duel import Duels
 from lab.room.timeline import Timeline
 
 pytestmark = pytest.mark.long

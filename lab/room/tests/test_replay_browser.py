@@ -11,8 +11,8 @@ import pytest
 from django.conf import settings
 from playwright.sync_api import Page, expect
 
+from lab.room.duel import Replays
 from lab.room.recorder import Recorder, recording
-from lab.room.replays import Replays
 from loadtest.checker import judge
 from loadtest.history import Recorder as History
 from loadtest.replay import compose, find_marks

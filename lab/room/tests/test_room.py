@@ -8,7 +8,7 @@ from inventory import services
 from inventory.item_lock import ITEM_LOCK
 from inventory.redis import circuit, client
 from lab.models import UnenforcedItem
-from lab.room import locks, stock
+from lab.room import readings
 from lab.room.processes import Counted, Processes, percentile, rates
 from lab.room.room import HISTORY, Room, curves
 from lab.strategies.choice import choose
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def read(*sales: int) -> dict:
-    return stock.Stock(lambda: sales).read()
+    return readings.Stock(lambda: sales).read()
 
 
 def look(room: Room) -> dict:
@@ -64,7 +64,7 @@ def test_wrong_books_are_told(sale_of, ann):
 
 
 def test_a_lock_is_told_with_its_holder_and_its_line(sale):
-    reader = locks.Locks(lambda: [sale.item_id])
+    reader = readings.Locks(lambda: [sale.item_id])
     assert reader.read()[str(sale.item_id)]["holder"] is None
     with ITEM_LOCK.make(sale.item_id).acquire(timeout=1) as lease:
         told = reader.read()[str(sale.item_id)]
@@ -109,9 +109,9 @@ def test_the_last_figures_stay_while_postgresql_is_away(sale, monkeypatch):
     look(room)
 
     def fail(_: object) -> None:
-        raise stock.Error("the connection is closed")
+        raise readings.Error("the connection is closed")
 
-    monkeypatch.setattr(stock.Stock, "_sales", fail)
+    monkeypatch.setattr(readings.Stock, "_sales", fail)
     frame = look(room)
     assert frame["up"] == {"postgres": False, "redis": True}
     assert frame["sales"][0]["available"] == 10
