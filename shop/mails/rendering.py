@@ -85,14 +85,15 @@ class Letter:
 
 def letter(kind: Kind, order: Order) -> Letter:
     """Write a mail from the current state of its order."""
-    context = _context(kind, order)
-    return Letter(
-        recipient=order.buyer.email or f"{order.buyer.username}@localhost",
-        # A pasted product name may contain a line break, which a header cannot.
-        subject=" ".join(f"{context['en']['heading']} / {context['zh']['heading']}".split()),
-        text=render_to_string("mail/mail.txt", context),
-        html=render_to_string("mail/mail.html", context),
-    )
+    with override("en"):  # amounts are the same whoever sends it, and from whatever process
+        context = _context(kind, order)
+        return Letter(
+            recipient=order.buyer.email or f"{order.buyer.username}@localhost",
+            # A pasted product name may contain a line break, which a header cannot.
+            subject=" ".join(f"{context['en']['heading']} / {context['zh']['heading']}".split()),
+            text=render_to_string("mail/mail.txt", context),
+            html=render_to_string("mail/mail.html", context),
+        )
 
 
 def message(kind: Kind, order: Order) -> EmailMultiAlternatives:

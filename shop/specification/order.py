@@ -1,20 +1,104 @@
-"""An order: awaiting payment, then paid, then fulfilled or returned and refunded; or it is
-cancelled, or expires, from where a late payment may still save it."""
+"""Sales, and orders: an order awaits payment, then it is paid, then handed over (fulfilled) or
+returned and refunded; or it is cancelled, or expires, from where a late payment may save it."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import NamedTuple
-
-from shop.specification.money import Payment, Refund
-from shop.specification.sale import Refused, Sale
+from typing import Any, NamedTuple
 
 AWAITING, PAID, FULFILLED, EXPIRED = "awaiting_payment", "paid", "fulfilled", "expired"
 
-MAILS = {"opened": "confirmation", "paid": "paid", "paid_late": "paid", "expired": "expired"}
-MAILS |= {"refunded": "refunded", "money_owed": "money_owed"}
-"""The mail that follows an event: one of each kind per order, however often."""
+
+class Refused(Exception):
+    """The shop says no: a code, perhaps another that is as true, about what, and figures."""
+
+    def __init__(
+        self, code: str, *, about: Sale | None = None, or_else: str = "", **figures: int
+    ) -> None:
+        super().__init__(code)
+        self.code, self.about, self.or_else, self.figures = code, about, or_else, figures
+
+
+@dataclass(eq=False)
+class Sale:
+    """Units of a product at a price (minor units), in a window (seconds of the story's clock), with
+    a limit per buyer. `total` counts what was stocked and not written off."""
+
+    name: str
+    total: int
+    price: int
+    currency: str
+    limit: int
+    opens: int
+    closes: int
+    hold: int
+    list_price: int = 0
+    resells_cancelled: bool = True
+    resells_returned: bool = True
+    paused: bool = False
+
+    def __post_init__(self) -> None:
+        self.available = self.total
+        self.used: Counter[str] = Counter()  # of the limit, by buyer
+
+    def closed(self, now: int) -> str:
+        """Say why nothing is sold now; nothing if it is."""
+        if not self.opens <= now < self.closes:
+            return "not_started" if now < self.opens else "ended"
+        return "paused" if self.paused else ""
+
+    def status(self, now: int) -> str:
+        """Return what everybody is shown."""
+        return self.closed(now) or ("open" if self.available else "sold_out")
+
+    def left_for(self, buyer: str) -> int:
+        """Return the units that a buyer may still have."""
+        return max(self.limit - self.used[buyer], 0)
+
+    def restock(self, units: int) -> None:
+        """Add units."""
+        self.total += units
+        self.available += units
+
+    def take(self, buyer: str, units: int) -> None:
+        """Take units for a buyer."""
+        assert units <= self.available, "oversold"
+        self.available -= units
+        self.used[buyer] += units
+
+    def put_back(self, buyer: str, units: int, *, resold: bool) -> None:
+        """Put a buyer's units back on sale, or write them off."""
+        self.used[buyer] -= units
+        self.available += units if resold else 0
+        self.total -= 0 if resold else units
+
+
+@dataclass(eq=False)
+class Payment:
+    """An attempt to pay: pending, captured or failed, as the shop knows; `there`, the provider has
+    nothing, or it is working, captured, declined, cancelled or failed."""
+
+    amount: int
+    begun: int
+    state: str = "pending"
+    there: str = "nothing"
+    owed_back: int = 0
+    given_back: int = 0
+
+
+@dataclass(eq=False)
+class Refund:
+    """Money that is owed: pending, done or failed; `there`, nothing, working, done or declined."""
+
+    payment: Payment
+    amount: int
+    reason: str
+    begun: int
+    state: str = "pending"
+    there: str = "nothing"
+    acknowledged: bool = False
 
 
 @dataclass(eq=False)
@@ -75,15 +159,15 @@ class Order:
         """Return the status that its page shows: expired from the second of its deadline on."""
         return EXPIRED if self.status == AWAITING and now >= self.pay_before else self.status
 
-    def note(self, event: Event) -> None:
+    def note(self, *event: Any) -> None:
         """Write a line of its history."""
-        self.timeline.append(event)
-        self.news.append(event.kind)
+        self.timeline.append(Event(*event))
+        self.news.append(event[0])
 
     def step(self, kind: str, status: str) -> None:
         """Take a step."""
         self.status = status
-        self.note(Event(kind))
+        self.note(kind)
 
     def end(self, kind: str, status: str, rule: str = "") -> None:
         """End it: all its units go back, by a rule of each sale."""
@@ -94,7 +178,7 @@ class Order:
 
     def expire(self, now: int) -> None:
         """End it if it was not paid in time: its units are on sale again, whatever the rule."""
-        if self.status == AWAITING and now >= self.pay_before:
+        if self.status != self.shown(now):
             self.end("expired", EXPIRED)
 
     def cancel(self) -> None:
@@ -132,7 +216,7 @@ class Order:
         line.kept -= part.units
         resold, worth = getattr(line.sale, f"resells_{what}"), part.units * line.price
         line.sale.put_back(self.buyer, part.units, resold=resold)
-        self.note(Event(f"part_{what}", part.units, worth, line.sale))
+        self.note(f"part_{what}", part.units, worth, line.sale)
         return worth
 
     def cancel_part(self, part: Part) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from shop.specification.order import AWAITING, Order
-from shop.specification.sale import Sale
+from shop.specification.order import AWAITING, Order, Sale
 from shop.specification.shop import Shop
 
 DECIMALS = {"CNY": 2, "EUR": 2, "JPY": 0, "KWD": 3}

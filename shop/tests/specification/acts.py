@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine
 
 from shop.payments.models import Payment as PaymentRow
-from shop.specification.money import Payment, Refund
-from shop.specification.order import AWAITING, Order
-from shop.specification.sale import Sale
+from shop.specification.order import AWAITING, Order, Payment, Refund, Sale
 from shop.tests.specification import rest
 from shop.tests.specification.doors import Doors
 from shop.tests.specification.operator import Operator
@@ -116,6 +114,8 @@ class Acts(RuleBasedStateMachine):
         self.world.end(together=method.__name__ == "the_clock_ends_orders")
         if not ACTS[method.__name__].looks:
             rest.check_rows(self.world)
+            if self.world.is_behind():
+                raise TooLate
 
     def quietly(self, name: str, **arguments: Any) -> None:
         """Let an act happen as a part of another one."""

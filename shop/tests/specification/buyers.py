@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from inventory import failpoints
 from shop.checkout.rate_limit import limiter
-from shop.specification.order import Part
-from shop.specification.sale import Refused, Sale
+from shop.specification.order import Part, Refused, Sale
 from shop.tests.specification import shown
 from shop.tests.specification.acts import NUMBER, PEOPLE, SOME, Acts, act
 from shop.tests.specification.page import Form, forms
@@ -149,6 +148,7 @@ class BuyersActs(Acts):
         self.doors.visit_in_vain(
             world.visitor if visitor else self.person(chosen, stranger=True), chosen
         )
+        self.world.go_on()
         if visitor:
             shown.check_home(world.visitor, world)
             shown.check_sale_page(world.visitor, self.sales[sale % 3], world)
@@ -241,7 +241,8 @@ class BuyersActs(Acts):
         if rarely < 8:
             return ""
         person = self.world.people[who]
-        person.browser.logout()
+        person.browser.logout()  # which forgets the language too
+        person.chinese = False
         person.sign_in()
         self.model.carts.pop(who, None)
         return f"{who} signs out and in again"

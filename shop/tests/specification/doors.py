@@ -6,8 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from shop.specification.order import Order, Part
-from shop.specification.sale import Refused, Sale
+from shop.specification.order import Order, Part, Refused, Sale
 from shop.tests.specification import shown, words
 from shop.tests.specification.page import Form, forms, read
 from shop.tests.specification.world import Crash, Person, Tab, World, key_of, status_of
@@ -163,6 +162,7 @@ class Doors:
 
     def send(self, person: Person, tab: Tab, form: Form, units: int | None) -> str:
         """Send a form of a page that may be an old one; return what it was."""
+        self.world.go_on()
         values = dict(form.values)
         if units is not None and "quantity" in values:
             values["quantity"] = str(units)

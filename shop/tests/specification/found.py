@@ -13,6 +13,184 @@ def opening(**different: Any) -> tuple[str, dict[str, Any]]:
     return "opens", {**usual, "hold": 90, "opens": -5, "eyes": False, **different}
 
 
+def bought(who: str, sale: int, units: int = 1) -> tuple[str, dict[str, Any]]:
+    """Return the step of a purchase."""
+    return "buys", {"who": who, "sale": sale, "units": units, "again": False}
+
+
+def page(who: str, where: int, form: int, units: int | None = None, times: int = 1) -> Any:
+    """Return the step of a form that is sent; the last of a page has number 0."""
+    return "uses_a_page", {"who": who, "where": where, "form": form, "units": units, "times": times}
+
+
+def changed(what: str, order: int = 0) -> tuple[str, dict[str, Any]]:
+    """Return the step of paying, cancelling or returning the n-th last order by the API."""
+    return "changes", {"order": order, "what": what, "stranger": 0}
+
+
+def some(what: str, key: int, order: int = 0) -> tuple[str, dict[str, Any]]:
+    """Return the step of giving one unit of the first line back."""
+    return "changes_a_part", {"order": order, "what": what, "units": 1, "line": 0, "key": key}
+
+
+def operator(what: str, sale: int, units: int = 1) -> tuple[str, dict[str, Any]]:
+    """Return the step of a change in the admin."""
+    return "the_operator_changes", {"sale": sale, "what": what, "units": units}
+
+
+def provider(mood: str) -> tuple[str, dict[str, Any]]:
+    """Return the step of another mood of the provider."""
+    return "the_provider_becomes", {"mood": mood, "dies": False}
+
+
+def later(seconds: int) -> tuple[str, dict[str, Any]]:
+    """Return the step of 1, 61, 301 or 901 seconds that go by."""
+    return "time_passes", {"towards": (1, 61, 301, 901).index(seconds), "edge": 0}
+
+
+Step = tuple[str, dict[str, Any]]
+ENDS: Step = ("the_clock_ends_orders", {"task": "expire_due", "times": 2})
+FOLLOWS: Step = ("the_shop_follows_up", {"times": 2})
+MAILS: Step = ("the_shop_sends_mails", {})
+ASKS: Step = ("the_shop_asks_the_provider", {"times": 1})
+REPAIRS: Step = ("the_operator_repairs", {})
+WATCHES: Step = ("the_operator_looks", {"order": 0})
+LOOKS: Steps = [
+    *(("visits", {"who": "Ann", "where": where}) for where in (0, 1, 2, 4, 5, 6, 7)),
+    ("others_look", {"order": 0, "sale": 0, "visitor": True}),
+    ("others_look", {"order": 0, "sale": 0, "visitor": False}),
+    ("looks", {"who": "Ann", "order": 0}),
+]
+
+
+def reads(who: str, *, chinese: bool = True) -> tuple[str, dict[str, Any]]:
+    """Return the step of choosing a language."""
+    return "reads", {"who": who, "chinese": chinese}
+
+
+TOURS: dict[str, Steps] = {
+    "carts and forms, in Chinese": [
+        opening(stock=3, limit=2, opens=120, currency="KWD"),
+        reads("Ann"),
+        page("Bob", 0, 0),
+        page("Bob", 6, 2, 2),
+        page("Bob", 2, 0),
+        page("Bob", 2, 1),
+        ("fills_the_cart_and_checks_out", {"who": "Ann", "units": (2, 2, 0), "times": 2}),
+        *LOOKS,
+        ("sends_an_old_form", {"who": "Ann", "tab": 5, "form": 0, "units": None}),
+        bought("Bob", 0),
+        *LOOKS,
+        page("Ann", 0, 1, 2),
+        page("Bob", 6, 0),
+        page("Bob", 6, 0, times=2),
+        operator("pause", 1),
+        page("Ann", 1, 1),
+        page("Ann", 7, 0, 1, times=2),
+        page("Ann", 7, 9, 3),
+        *LOOKS,
+        ("time_passes", {"towards": 11, "edge": 0}),
+        operator("closes", 1),
+        ("time_passes", {"towards": 6, "edge": 1}),
+        *LOOKS,
+        page("Bob", 7, 1),
+        page("Bob", 7, 1),
+        ("sends_an_old_form", {"who": "Bob", "tab": 1, "form": 0, "units": None}),
+        ("signs_in_again", {"who": "Ann", "rarely": 9}),
+        ("sends_an_old_form", {"who": "Ann", "tab": 0, "form": 0, "units": None}),
+        FOLLOWS,
+        MAILS,
+    ],
+    "money that comes late, twice and back": [
+        opening(stock=6, limit=4, prices=(99_900, 0), hold=30),
+        reads("Bob"),
+        bought("Ann", 0, 3),
+        provider("declines"),
+        changed("payment"),
+        provider("works"),
+        changed("payment"),
+        ("visits", {"who": "Ann", "where": 7}),
+        ("a_stranger_reports_a_payment", {"how": "secret"}),
+        some("cancel", 0),
+        ("the_provider_finishes", {"which": 0, "well": True}),
+        ("news_arrive", {"which": 0, "times": 2, "age": -310, "other": True}),
+        ("news_arrive", {"which": 0, "times": 2, "age": 310, "other": True}),
+        ("news_arrive", {"which": 0, "times": 2, "age": 0, "other": True}),
+        ("the_provider_contradicts_itself", {"which": 0}),
+        ("visits", {"who": "Ann", "where": 7}),
+        WATCHES,
+        provider("declines"),
+        some("refund", 1),
+        ASKS,
+        WATCHES,
+        provider("answers"),
+        ("the_operator_asks_for_a_refund_again", {"which": 0}),
+        some("refund", 1),
+        ("visits", {"who": "Ann", "where": 7}),
+        bought("Bob", 0, 2),
+        provider("works"),
+        changed("payment"),
+        ("the_provider_finishes", {"which": 0, "well": False}),
+        ("news_arrive", {"which": 1, "times": 1, "age": 0, "other": False}),
+        later(61),
+        ENDS,
+        ("the_provider_contradicts_itself", {"which": 1}),
+        ("visits", {"who": "Bob", "where": 7}),
+        FOLLOWS,
+        MAILS,
+        provider("silent"),
+        changed("refund"),
+        changed("payment", 1),
+        WATCHES,
+        later(901),
+        WATCHES,
+        provider("answers"),
+        REPAIRS,
+        WATCHES,
+        changed("refund", 1),
+        ("visits", {"who": "Ann", "where": 7}),
+        FOLLOWS,
+        MAILS,
+    ],
+    "an operator's day": [
+        opening(stock=5, currency="JPY", eyes=True, resold=False),
+        WATCHES,
+        *(operator(what, 2, units) for what in ("price", "hold", "limit") for units in (2, 3)),
+        *(operator(what, 1) for what in ("pause", "pause", "restock", "rules", "price")),
+        operator("pause", 0),
+        bought("Ann", 0),
+        operator("resume", 0),
+        operator("closes", 0, 3),
+        bought("Ann", 0, 2),
+        ("buys_a_cart", {"who": "Bob", "units": (1, 1, 2), "again": False}),
+        WATCHES,
+        changed("payment"),
+        changed("payment", 1),
+        ("the_operator_hands_over", {"order": 0, "then": "part"}),
+        ("the_operator_hands_over", {"order": 0, "then": "refund"}),
+        some("refund", 3, 1),
+        changed("refund", 1),
+        ("numbers_are_skipped", {}),
+        ("buys_a_cart", {"who": "Ann", "units": (1, 1, 2), "again": False}),
+        some("cancel", 4),
+        ("hurries", {"who": "Ann"}),
+        later(61),
+        WATCHES,
+        ("the_shop_follows_up", {"times": 1}),
+        later(301),
+        WATCHES,
+        ("mails_are_given_up", {"by": "an operator"}),
+        MAILS,
+        later(901),
+        WATCHES,
+        ("the_shop_follows_up", {"times": 1}),
+        ("mails_are_given_up", {"by": "the repair"}),
+        REPAIRS,
+        WATCHES,
+    ],
+}
+"""Stories that lead past every page, form, mail and alert, which chance may leave out of a run."""
+
 FOUND: dict[str, Steps] = {
     "saving a sale's form moves its opening by part of a second": [
         opening(opens=120),

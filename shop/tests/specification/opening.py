@@ -16,7 +16,7 @@ from inventory.models import Item
 from shop.catalogue.models import Product
 from shop.catalogue.models import Sale as SaleRow
 from shop.catalogue.sales import database_time, open_sale
-from shop.specification.sale import Sale
+from shop.specification.order import Sale
 from shop.specification.told import figure
 from shop.tests.specification import words
 

@@ -14,9 +14,7 @@ from django.db import connection
 from django.urls import reverse
 
 from shop.payments.models import Refund as RefundRow
-from shop.specification.money import Refund
-from shop.specification.order import FULFILLED, PAID, Order
-from shop.specification.sale import Sale
+from shop.specification.order import FULFILLED, PAID, Order, Refund, Sale
 from shop.specification.told import figure, overdue
 from shop.tests.specification.doors import asked
 from shop.tests.specification.page import Node, forms, read, rows

@@ -21,8 +21,7 @@ from shop.catalogue.sales import database_time
 from shop.payments.models import Payment as PaymentRow
 from shop.payments.models import Refund as RefundRow
 from shop.payments.provider import PaymentUnknown
-from shop.specification.money import Payment, Refund
-from shop.specification.order import AWAITING, Order, Part
+from shop.specification.order import AWAITING, Order, Part, Payment, Refund
 from shop.specification.told import waiting
 from shop.tests.specification import rest
 from shop.tests.specification.acts import NUMBER, Acts, News, act

@@ -85,6 +85,7 @@ def check_watching(world: World, operator: Operator, *, dead: int = 0) -> None:
     world.provider.be(model.mood)
     late = [*overdue(model), *late_messages(world, dead)]
     operator.check_audit(late)
+    world.go_on()
     before = set(Alert.objects.filter(closed=None).values_list("text", flat=True))
     count = tasks.audit()
     said = sorted(Alert.objects.filter(closed=None).values_list("text", flat=True))
@@ -95,6 +96,7 @@ def check_watching(world: World, operator: Operator, *, dead: int = 0) -> None:
     else:
         assert (count, said) == (len(late), sorted(late))
         operator.check_alerts(sorted(late))
+    world.go_on()
     operator.check_waiting(dead)
     _check_metrics(world, dead, len(said))
     lag = max((model.now - since for since in world.outbox), default=0)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from shop.specification.order import AWAITING, PAID, Event, Order
-from shop.specification.sale import Sale
+from shop.specification.order import AWAITING, PAID, Event, Order, Sale
 from shop.tests.specification import words
 from shop.tests.specification.page import Node, forms
 from shop.tests.specification.world import Person, World, moment

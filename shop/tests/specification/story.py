@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
 from shop.payments.provider import provider
-from shop.specification.sale import Sale
+from shop.specification.order import Sale
 from shop.tests.specification import rest, shown
 from shop.tests.specification.acts import ACTS
 from shop.tests.specification.buyers import BuyersActs

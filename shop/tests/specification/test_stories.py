@@ -9,7 +9,7 @@ from hypothesis import HealthCheck
 from hypothesis import settings as profile
 from hypothesis.stateful import run_state_machine_as_test
 
-from shop.tests.specification.found import FOUND, Steps
+from shop.tests.specification.found import FOUND, TOURS, Steps
 from shop.tests.specification.story import Story
 
 pytestmark = [
@@ -38,6 +38,11 @@ def play(stories: int) -> None:
 
 @pytest.mark.parametrize("steps", FOUND.values(), ids=FOUND)
 def test_a_story_that_once_ended_badly_ends_well(steps: Steps) -> None:
+    Story().replay(steps)
+
+
+@pytest.mark.parametrize("steps", TOURS.values(), ids=TOURS)
+def test_a_tour_of_the_shop_shows_what_the_specification_says(steps: Steps) -> None:
     Story().replay(steps)
 
 

@@ -27,8 +27,7 @@ from shop.checkout.availability_cache import availability_cache
 from shop.conftest import Buyer
 from shop.orders.models import Order as Row
 from shop.payments.provider import PaymentDeclined, PaymentUnknown, ProviderRefund
-from shop.specification.order import AWAITING, Order
-from shop.specification.sale import Sale
+from shop.specification.order import AWAITING, Order, Sale
 from shop.specification.shop import Shop
 from shop.tests.provider import FakeProvider
 from shop.tests.quick import delete_all
@@ -243,6 +242,12 @@ class World:
         """Take back the real time that went by, and forget what processes remember."""
         self._move(database_time() - self.at(self.model.now), written=self.model.now)
         self.forget()
+
+    def go_on(self) -> None:
+        """Go on with a long act: as `begin`, unless what went by decides already."""
+        if self.is_behind():
+            raise TooLate
+        self.begin()
 
     def is_behind(self) -> bool:
         """Tell whether an act took a second: then what a second decides is not certain."""
