@@ -42,15 +42,6 @@ def _publish_to(address: str) -> None:
     app._pool = app.amqp._producer_pool = None
 
 
-def test_an_order_is_confirmed_by_one_mail_however_often_it_is_followed_up(order, mailoutbox):
-    for _ in range(3):
-        follow_up.follow_up()
-    assert outbox.pending() == 0
-    assert sent(order)
-    [mail] = mailoutbox
-    assert mail.extra_headers["Message-ID"].startswith(f"<confirmation.{order.pk}@")
-
-
 def test_a_slow_mail_server_does_not_end_the_transaction_and_repeat_the_mail(
     order, mailoutbox, monkeypatch
 ):

@@ -18,8 +18,6 @@ from shop.tests.catalogue import (
     PASSWORD,
     a_buyer,
     a_sale,
-    a_sold_out_sale,
-    an_ended_sale,
     an_order,
     an_upcoming_sale,
 )
@@ -84,17 +82,6 @@ def test_pages_carry_the_time_of_the_database(client):
         assert found is not None
         now = type(before).fromisoformat(found[1])
         assert before <= now <= before + timedelta(seconds=30)
-
-
-def test_what_is_over_is_neither_put_into_the_cart_nor_signed_in_for(browser):
-    stranger = Client()
-    for sale in (an_ended_sale(), a_sold_out_sale()):
-        path = sale.get_absolute_url()
-        assert "data-to-cart" not in page(browser.get(path))
-        assert "Sign in to buy" not in page(stranger.get(path))
-    path = a_sale().get_absolute_url()
-    assert "data-to-cart" in page(browser.get(path))
-    assert "Sign in to buy" in page(stranger.get(path))
 
 
 def test_without_javascript_the_page_reloads_itself_when_the_sale_opens(client):

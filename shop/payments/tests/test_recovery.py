@@ -10,7 +10,7 @@ from shop.orders import WrongState
 from shop.orders.models import Order
 from shop.payments import provider_calls, recovery
 from shop.payments.models import Payment
-from shop.payments.provider import Intent, PaymentUnknown
+from shop.payments.provider import PaymentUnknown
 from shop.tests.catalogue import a_sale, an_order
 from shop.tests.money import make_due
 from shop.tests.provider import lost
@@ -59,15 +59,6 @@ def test_a_provider_that_does_not_answer_is_asked_once_about_each_payment(fake_p
     assert recovery.settle() == 2
     assert len(asked) == 2
     assert recovery.settle() == 0
-
-
-def test_old_news_of_a_failure_change_nothing_of_a_captured_payment():
-    mine = payments.pay(an_order(a_sale()))
-    payment = Payment.objects.get(order=mine)
-    provider_calls.record(Intent(payment.intent, mine.pk, mine.amount, mine.currency, "failed"))
-    payment.refresh_from_db()
-    assert payment.state == Payment.State.CAPTURED
-    assert [event.kind for event in mine.events.all()] == ["paid"]
 
 
 def test_a_capture_that_came_first_under_another_key_is_this_ones_answer(fake_provider):
