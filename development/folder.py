@@ -16,7 +16,7 @@ from development import environment
 def make_folder(path: Path) -> Path:
     """Create `path`, which only this user may list; others may traverse it.
 
-    PostgreSQL's system user must traverse it when the demo runs as root.
+    PostgreSQL's system user must traverse it when the shop runs as root.
     """
     path.mkdir(parents=True, exist_ok=True)
     path.chmod(0o711)

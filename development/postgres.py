@@ -174,7 +174,7 @@ def _system_account() -> pwd.struct_passwd:
     except (OSError, subprocess.CalledProcessError) as error:
         raise StackError(
             "PostgreSQL does not run as root, and creating a system user for it failed "
-            f"({error}). Start the demo as a normal user."
+            f"({error}). Start it as a normal user."
         ) from error
     return pwd.getpwnam(SYSTEM_USER)
 

@@ -21,7 +21,7 @@ from development import environment
 from development.errors import StackError
 
 ROOM_FOR_NEW = 256 * 2**20
-"""Bytes: a new database, its WAL while the demo is seeded, and the processes' logs."""
+"""Bytes: a new database, its WAL while it is filled, and the processes' logs."""
 
 ROOM_TO_START = 32 * 2**20
 """Bytes: two WAL segments, of which PostgreSQL may need a new one at any commit."""

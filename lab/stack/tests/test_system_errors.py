@@ -1,132 +1,29 @@
-"""A full disk and a read-only folder end a command with one line and change nothing."""
+"""The lab's commands end with one line too where the system refuses; see `development/tests`."""
 
 from __future__ import annotations
 
-import errno
-import os
-import re
 import subprocess
-import sys
-from pathlib import Path
 
-import psycopg
 import pytest
-from django.db import OperationalError, ProgrammingError
 
-from development.errors import StackError
-from development.ports import asked_or_free
-from development.system_errors import explain, refuse_unusable, told_in_one_line
+from development.tests.test_system_errors import (
+    MANAGE,
+    is_one_line,
+    names_a_read_only_folder,
+    refuses_a_small_disk,
+    variables,
+)
 from lab import environment
-from shop.tests.mounts import run_on
-
-MANAGE = (sys.executable, "manage.py")
-CREATE = """
-import sys
-from pathlib import Path
-from development import postgres
-from development.system_errors import told_in_one_line
-with told_in_one_line():
-    postgres.program(Path(sys.argv[1]), 1)
-"""
 
 
-def variables(**ours: str) -> dict[str, str]:
-    """Return the environment of a user who has set only these."""
-    known = {"DJANGO_SETTINGS_MODULE"} | {variable.name for variable in environment.ALL_VARIABLES}
-    return {name: value for name, value in os.environ.items() if name not in known} | ours
-
-
-def on(
-    folder: Path, options: str, *command: str, data: str = "data"
-) -> subprocess.CompletedProcess[str]:
-    """Run a command whose data folder is on a separate file system."""
-    ours = variables(SHOP_DATA=str(folder / data))
-    return run_on(folder, options, command, ours, environment.PROJECT)
-
-
-def is_one_line(done: subprocess.CompletedProcess[str]) -> bool:
-    lines = done.stderr.splitlines()
-    return done.returncode == 1 and len(lines) == 1 and lines[0].startswith("error: ")
-
-
-@pytest.mark.parametrize("words", [("audit",), ("demo",), ("prove", "--buyers", "9")], ids=str)
+@pytest.mark.parametrize("words", [("demo",), ("prove", "--buyers", "9")], ids=str)
 def test_a_disk_with_too_little_room_is_refused_before_anything_is_written(tmp_path, words):
-    listed = f'"$@"; code=$?; ls -A {tmp_path}; exit $code'
-    done = on(tmp_path, "size=20m,mode=1777", "sh", "-c", listed, "sh", *MANAGE, *words)
-    assert is_one_line(done), done.stderr
-    assert re.search(r"has \d+ MB left, and 256 MB are needed.*SHOP_DATA=", done.stderr)
-    assert done.stdout == "", "something was written"
+    refuses_a_small_disk(tmp_path, *words)
 
 
-def test_a_disk_that_fills_while_the_database_is_made_leaves_no_half_of_it(tmp_path):
-    listed = f'"$@"; code=$?; ls -A {tmp_path}; exit $code'
-    command = ("sh", "-c", listed, "sh", sys.executable, "-c", CREATE, str(tmp_path))
-    done = on(tmp_path, "size=20m,mode=1777", *command, data=".")
-    assert is_one_line(done), done.stderr
-    assert f"The disk of {tmp_path} is full" in done.stderr
-    assert done.stdout.split() == ["postgres-password"]
-
-
-@pytest.mark.parametrize("words", [("audit",), ("demo",), ("reset",), ("lesson",)], ids=str)
+@pytest.mark.parametrize("words", [("demo",), ("reset",), ("lesson",)], ids=str)
 def test_a_read_only_folder_is_named(tmp_path, words):
-    """Root ignores modes, so the test needs a read-only file system."""
-    command = (*MANAGE, *words)
-    if os.geteuid() == 0:
-        done = on(tmp_path, "ro", *command)
-    else:
-        tmp_path.chmod(0o555)
-        done = subprocess.run(
-            command,
-            cwd=environment.PROJECT,
-            env=variables(SHOP_DATA=str(tmp_path / "data")),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    assert is_one_line(done), done.stderr
-    assert re.search(rf"{tmp_path}\S* is not writable.*SHOP_DATA=", done.stderr)
-
-
-@pytest.mark.parametrize("data", ["file/data", "x" * 300], ids=["below a file", "name too long"])
-def test_a_data_folder_that_cannot_exist_is_named(tmp_path, data):
-    (tmp_path / "file").touch()
-    done = subprocess.run(
-        (*MANAGE, "audit"),
-        cwd=environment.PROJECT,
-        env=variables(SHOP_DATA=str(tmp_path / data)),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert is_one_line(done), done.stderr
-    assert "SHOP_DATA=" in done.stderr
-
-
-def test_a_folder_with_room_is_not_refused(tmp_path):
-    refuse_unusable(tmp_path / "not" / "yet", room=1)
-    with pytest.raises(StackError, match="are needed"):
-        refuse_unusable(tmp_path, room=2**60)
-
-
-def test_what_is_not_the_systems_fault_keeps_its_traceback():
-    for error in (OSError(errno.ECONNREFUSED, "refused"), ProgrammingError("no such table")):
-        assert explain(error) is None
-        with pytest.raises(type(error)), told_in_one_line():
-            raise error
-
-
-def test_a_disk_that_fills_while_a_command_runs_is_told():
-    error = OperationalError("could not extend file")
-    error.__cause__ = psycopg.errors.DiskFull()
-    with pytest.raises(SystemExit, match=r"error: The disk of .* is full"), told_in_one_line():
-        raise error
-
-
-@pytest.mark.parametrize("port", ["0", "65536"])
-def test_a_port_that_there_is_not_is_named(monkeypatch, port):
-    monkeypatch.setenv("SHOP_PORT", port)
-    with pytest.raises(StackError, match=f"SHOP_PORT must be a port from 1 to 65535, not {port}"):
-        asked_or_free("SHOP_PORT")
+    names_a_read_only_folder(tmp_path, *words)
 
 
 @pytest.mark.parametrize(("port", "told"), [("x", "a whole number"), ("65536", "from 1 to 65535")])
