@@ -69,7 +69,7 @@ types: $(VENV)/.dev  ## check types
 	@$(BIN)/mypy
 
 messages: $(VENV)/.run  ## collect and compile the pages' messages (needs gettext)
-	@$(BIN)/python manage.py makemessages -l zh_Hans --add-location=file --no-obsolete -i .venv
+	@$(BIN)/python manage.py makemessages -l zh_Hans --add-location=file --no-obsolete -i .venv -i examples
 	@for app in shop lab course; do $(BIN)/pybabel -q compile -D django -d $$app/locale || exit; done
 
 audit: $(VENV)/.ci  ## look for secrets and for known vulnerabilities
@@ -78,8 +78,8 @@ audit: $(VENV)/.ci  ## look for secrets and for known vulnerabilities
 site: $(VENV)/.ci  ## build the documentation's site, which the demo serves
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-take-home:  ## copy the shop into a repository of its own: DEST= NAME=
-	@$(PYTHON) -m lab.take_home "$(DEST)" "$(NAME)"
+take-home:  ## copy the shop into a repository of its own: DEST= NAME= [PAGES=none PAYMENTS=none LANGUAGES=en]
+	@$(PYTHON) -m lab.take_home "$(DEST)" "$(NAME)" $(foreach option,pages payments languages,$(addprefix --$(option)=,$($(shell echo $(option) | tr a-z A-Z))))
 
 packages: $(VENV)/.dev  ## build the three packages into dist/
 	@rm -rf dist

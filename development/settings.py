@@ -6,7 +6,7 @@
 from development import environment
 from development.folder import kept_secret
 from shop.settings import *  # noqa: F403
-from shop.settings import INSTALLED_APPS
+from shop.settings import INSTALLED_APPS, PAYMENT_PROVIDER
 
 INSTALLED_APPS = [*INSTALLED_APPS, "development"]
 
@@ -19,8 +19,11 @@ PUBLIC_URL = environment.text("PUBLIC_URL").rstrip("/") or (
 
 PSP_KEY = environment.text("PSP_KEY") or kept_secret("psp-key")
 PSP_WEBHOOK_SECRET = environment.text("PSP_WEBHOOK_SECRET") or kept_secret("psp-webhook-secret")
-if not environment.is_set("PSP_URL"):
+if PAYMENT_PROVIDER and not environment.is_set("PSP_URL"):
     PAYMENT_PROVIDER = "development.provider.SaysYes"
+
+# A load test uses few tokens for thousands of buyers, so there is no rate limit by default.
+SHOP_RATE_LIMIT = environment.number("RATE_LIMIT") if environment.is_set("RATE_LIMIT") else 0
 
 # Static files are served from their source folders: no collecting, no stale copies.
 STATIC_ROOT = None

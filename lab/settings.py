@@ -33,9 +33,6 @@ LAB_FAILPOINTS = demo.text("SHOP_FAILPOINTS")
 LAB_SABOTAGE = demo.text("LAB_SABOTAGE")
 LAB_RECORDING = demo.text("LAB_RECORDING")
 
-# A load test uses few tokens for thousands of buyers, so the demo has no rate limit by default.
-SHOP_RATE_LIMIT = demo.number("RATE_LIMIT") if demo.is_set("RATE_LIMIT") else 0
-
 # Each sale has a strategy, also one that oversells.
 INVENTORY_SELLER = "lab.strategies.by_sale.BySale"
 SHOP_ALLOW_UNSAFE_STRATEGIES = True

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from django.conf.locale import LANG_INFO
 from django.core.exceptions import ImproperlyConfigured
 
 PROJECT: Path = Path(__file__).resolve().parent.parent
@@ -34,50 +35,51 @@ class Variable:
 
 
 VARIABLES = (
-    Variable("DATABASE_URL", "", "PostgreSQL; unset: starts the embedded server"),
+    Variable("DATABASE_URL", "", "PostgreSQL; unset: an embedded one"),
     Variable(
         "REDIS_URL",
         "",
         "Redis, Valkey, Sentinels or a cluster, for locks and hints; unset: embedded Valkey",
     ),
     Variable("CELERY_BROKER_URL", "", "Celery's broker; unset: the embedded Valkey"),
-    Variable("PSP_URL", "", "payment provider's address; required outside the demo"),
-    Variable("PSP_KEY", "", "the shop's API key at the provider; required outside the demo"),
-    Variable("PSP_WEBHOOK_SECRET", "", "verifies provider webhooks; required outside the demo"),
+    Variable("PSP_URL", "", "payment provider's address; required"),
+    Variable("PSP_KEY", "", "the shop's API key at the provider; required"),
+    Variable("PSP_WEBHOOK_SECRET", "", "verifies provider webhooks; required"),
     Variable("PSP_HTTPS", "1", "0: allow a PSP_URL with plain HTTP to another machine"),
-    Variable("SHOP_DEMO", "0", "1: demo mode, with demo logins and unsafe strategies allowed"),
+    Variable("SHOP_DEMO", "0", "1: demo mode; unsafe strategies are allowed"),
     Variable("SHOP_PORT", "8000", "the shop's port; if unset and taken, the next free one"),
-    Variable("PUBLIC_URL", "", "the shop's public address, for links in mails; unset: the demo's"),
-    Variable("SHOP_BIND", "127.0.0.1", "address that the shop listens on"),
+    Variable("PUBLIC_URL", "", "the shop's public address, for links in mails"),
+    Variable("SHOP_BIND", "127.0.0.1", "address to listen on"),
     Variable("WEB_CONCURRENCY", "2", "web worker processes"),
     Variable("WEB_CONNECTIONS", "4000", "most client connections per web worker"),
-    Variable(
-        "WEB_READ_TIMEOUT", "10", "seconds for a request's head to arrive, and again for its body"
-    ),
+    Variable("WEB_READ_TIMEOUT", "10", "seconds for a request's head, and again for its body"),
     Variable("DB_POOL_SIZE", "16", "most database connections per process"),
     Variable("DB_POOL_MIN", "1", "database connections kept open per process"),
     Variable("DB_COMMIT_SECONDS", "5", "seconds until an unconfirmed commit is unknown; 0: never"),
     Variable("PGOPTIONS", "", "further settings of database sessions, such as -c lock_timeout=5s"),
-    Variable("SHOP_NAME", "Flash sale", "the shop's name, on pages, in mails, API and admin"),
+    Variable("SHOP_NAME", "Flash sale", "the shop's name"),
+    Variable("SHOP_PAGES", "1", "0: the API and the admin only"),
+    Variable("SHOP_PAYMENTS", "1", "0: orders are confirmed without a payment"),
+    Variable("SHOP_LANGUAGES", "en,zh-hans", "of pages, mails and refusals, the default first"),
     Variable("SHOP_CURRENCY", "CNY", "currency (ISO 4217) of products and sales that name none"),
     Variable("RATE_LIMIT", "20", "purchases per second per buyer and process; demo: no limit"),
     Variable("INVENTORY_MAX_BATCH", "256", "most purchases in one transaction"),
     Variable("INVENTORY_MAX_WAITING", "5000", "most purchases waiting per item and process"),
     Variable("INVENTORY_MAX_WAIT", "10", "seconds before a waiting purchase is refused as busy"),
-    Variable("SECRET_KEY", "", "signs sessions and buyer tokens; required outside the demo"),
-    Variable("ALLOWED_HOSTS", "", "host names served, comma-separated; required outside the demo"),
+    Variable("SECRET_KEY", "", "signs sessions and buyer tokens; required"),
+    Variable("ALLOWED_HOSTS", "", "host names served, comma-separated; required"),
     Variable("CSRF_TRUSTED_ORIGINS", "", "origins such as https://shop.example, comma-separated"),
     Variable("SHOP_HTTPS", "1", "0: serve plain HTTP outside the demo (no redirect, no HSTS)"),
-    Variable("HSTS_SECONDS", "3600", "how long browsers insist on HTTPS; 0: they do not"),
+    Variable("HSTS_SECONDS", "3600", "seconds that browsers insist on HTTPS"),
     Variable("HSTS_SUBDOMAINS", "0", "1: on the shop's subdomains too"),
     Variable("HSTS_PRELOAD", "0", "1: allow browsers to ship with that rule; hard to take back"),
-    Variable("EMAIL_HOST", "", "mail server; unset: mails go to the log; the demo brings its own"),
+    Variable("EMAIL_HOST", "", "mail server; unset: mails go to the log"),
     Variable("EMAIL_PORT", "587", "mail server's port"),
     Variable("EMAIL_HOST_USER", "", "user at the mail server"),
     Variable("EMAIL_HOST_PASSWORD", "", "password at the mail server"),
     Variable("DEFAULT_FROM_EMAIL", "shop@localhost", "sender of the shop's mails"),
-    Variable("METRICS_FOLDER", "", "folder that all processes write metrics to; unset: none do"),
-    Variable("METRICS_PORT", "9101", "default port of `manage.py export_metrics`"),
+    Variable("METRICS_FOLDER", "", "folder that all processes write metrics to; unset: none"),
+    Variable("METRICS_PORT", "9101", "port of `manage.py export_metrics`"),
     Variable("LOG_FORMAT", "", "`json` or `line`; unset: `json`, in the demo `line`"),
     Variable("LOG_LEVEL", "INFO", "level of the shop's own log lines"),
     Variable("OTEL_TRACES_EXPORTER", "", "`otlp` or `console`: record traces; unset: none"),
@@ -160,6 +162,23 @@ def one_of(name: str, allowed: Collection[str]) -> str:
 def names(name: str) -> list[str]:
     """Return the comma-separated variable `name` as a list."""
     return [part.strip() for part in text(name).split(",") if part.strip()]
+
+
+def languages(name: str) -> list[tuple[str, str]]:
+    """Return the languages of the comma-separated variable `name`, with their own names.
+
+    Raises:
+        ImproperlyConfigured: there is none, or Django does not know one of them.
+    """
+    codes = names(name)
+    known: dict[str, str] = {
+        code: about["name_local"] for code, about in LANG_INFO.items() if "name_local" in about
+    }
+    if not codes or not known.keys() >= set(codes):
+        raise ImproperlyConfigured(
+            f"{name} must be languages that Django knows, such as en,zh-hans, not {text(name)!r}."
+        )
+    return [(code, known[code]) for code in codes]
 
 
 def hand_on(*names: str) -> None:

@@ -110,8 +110,10 @@ if environment.is_set("DATABASE_URL"):
 
 REDIS_URL = environment.text("REDIS_URL")
 
-# The payment provider's class; see `shop/payments/provider.py`.
-PAYMENT_PROVIDER = "shop.payments.http_provider.HttpProvider"
+# The payment provider's class (see `shop/payments/provider.py`); none: orders need no payment.
+PAYMENT_PROVIDER = (
+    "shop.payments.http_provider.HttpProvider" if environment.switch("SHOP_PAYMENTS") else ""
+)
 PSP_URL = environment.text("PSP_URL")
 PSP_KEY = environment.text("PSP_KEY")
 PSP_WEBHOOK_SECRET = environment.text("PSP_WEBHOOK_SECRET")
@@ -124,6 +126,7 @@ INVENTORY_MAX_WAIT = environment.number("INVENTORY_MAX_WAIT")
 # --- The shop -----------------------------------------------------------------------------------
 SHOP_NAME = environment.text("SHOP_NAME")
 SHOP_RATE_LIMIT = environment.number("RATE_LIMIT")
+SHOP_PAGES = environment.switch("SHOP_PAGES")
 
 CURRENCY = environment.text("SHOP_CURRENCY")
 
@@ -143,8 +146,8 @@ EMAIL_BACKEND = "django.core.mail.backends." + (
 )
 
 # --- Language, time, static files, log ----------------------------------------------------------
-LANGUAGE_CODE = "en"
-LANGUAGES = [("en", "English"), ("zh-hans", "简体中文")]
+LANGUAGES = environment.languages("SHOP_LANGUAGES")
+LANGUAGE_CODE = LANGUAGES[0][0]
 USE_TZ = True
 TIME_ZONE = "UTC"
 

@@ -14,9 +14,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="take-home", description=take.__doc__)
     parser.add_argument("destination", type=Path)
     parser.add_argument("name", help="the shop's name")
+    for option in ("pages", "payments"):
+        parser.add_argument(f"--{option}", choices=["yes", "none"])
+    parser.add_argument("--languages", help="codes such as en,zh-hans, the default first")
     given = parser.parse_args()
+    options: dict[str, bool | str] = {}
+    for option in ("pages", "payments"):
+        if chosen := getattr(given, option):
+            options[option] = chosen == "yes"
+    if given.languages:
+        options["languages"] = given.languages
     try:
-        print(take(given.destination.resolve(), given.name.strip()))
+        print(take(given.destination.resolve(), given.name.strip(), **options))
     except NotTaken as refused:
         sys.exit(f"error: {refused}")
 

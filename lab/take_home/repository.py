@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from lab.take_home.copying import PROJECT, copy
+from lab.take_home.copying import PROJECT, Wanted, copy
 
 UPSTREAM = "upstream"
 
@@ -29,12 +31,13 @@ class NotTaken(Exception):
     """The shop was not copied; the message says why."""
 
 
-def take(destination: Path, name: str) -> str:
+def take(destination: Path, name: str, **options: Any) -> str:
     """Copy the shop into a new repository, or into the branch `upstream` of an earlier copy.
 
     Args:
         destination: a new or empty folder, or a shop that was taken home before.
         name: the shop's name.
+        options: those of `Wanted` that were given; an earlier copy keeps the others.
 
     Returns:
         What to do next.
@@ -47,18 +50,19 @@ def take(destination: Path, name: str) -> str:
     version = _git(PROJECT, "rev-parse", "--short", "HEAD")
     if not destination.exists() or not any(destination.iterdir()):
         _git(PROJECT, "init", "--quiet", f"--initial-branch={UPSTREAM}", str(destination))
-        copy(destination, name)
+        copy(destination, Wanted(name, **options))
         _commit(destination, f"Take the shop home from {version}")
         _git(destination, "checkout", "--quiet", "-b", "main")
         return NEW.format(folder=destination, name=name)
     if not _has_upstream(destination):
         raise NotTaken(f"{destination} is not empty, and no shop was taken home there.")
+    before = Wanted.of(_git(destination, "show", f"{UPSTREAM}:shop/environment.py"))
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder) / UPSTREAM
         _git(destination, "worktree", "add", "--quiet", str(tree), UPSTREAM)
         try:
             _git(tree, "rm", "-r", "--quiet", "--ignore-unmatch", ".")
-            copy(tree, name)
+            copy(tree, replace(before, name=name, **options))
             _commit(tree, f"Bring the copy up to {version}")
         finally:
             _git(destination, "worktree", "remove", "--force", str(tree))

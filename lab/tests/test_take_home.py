@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +22,7 @@ from lab.tests.test_adopting import script_of
 
 ACME = "Acme Tickets"
 STAYS_HERE = re.compile(
-    r"\b(labs?|loadtest|(?<!of )course|benchmarks?)\b|flash.sale", re.IGNORECASE
+    r"\b(labs?|loadtest|locust|(?<!of )course|benchmarks?|make demo)\b|flash.sale", re.IGNORECASE
 )
 
 PINNED = """\
@@ -39,13 +42,35 @@ wheel-house==4.0 ; python_version < '3.12'
 """
 
 
-@pytest.fixture
-def acme() -> Iterator[Path]:
+OPTIONS: dict[str, dict[str, Any]] = {
+    "all": {},
+    "api only": {"pages": False},
+    "without payments": {"payments": False},
+    "English only": {"languages": "en"},
+    "Chinese": {"languages": "zh-hans"},
+    "nothing that may be left out": {"pages": False, "payments": False, "languages": "en"},
+}
+
+
+@contextmanager
+def taken_home(**options: Any) -> Iterator[Path]:
     # Each start of pytest closes its temporary folders to others, PostgreSQL's system user among
     # them, whose programs are in the virtual environment there.
     with private_folder() as folder:
-        take(folder / "acme", ACME)
+        take(folder / "acme", ACME, **options)
         yield folder / "acme"
+
+
+@pytest.fixture
+def acme() -> Iterator[Path]:
+    with taken_home() as folder:
+        yield folder
+
+
+@pytest.fixture(scope="module", params=OPTIONS)
+def any_acme(request: pytest.FixtureRequest) -> Iterator[Path]:
+    with taken_home(**OPTIONS[request.param]) as folder:
+        yield folder
 
 
 def run(folder: Path, script: str, seconds: float = 60) -> str:
@@ -75,9 +100,9 @@ def run(folder: Path, script: str, seconds: float = 60) -> str:
     return told
 
 
-def test_it_speaks_of_nothing_that_stays_here(acme):
+def test_it_speaks_of_nothing_that_stays_here(any_acme):
     said = []
-    for path in acme.rglob("*"):
+    for path in any_acme.rglob("*"):
         if path.is_file() and ".git" not in path.parts and path.name != "LICENSE":
             text = path.read_text(encoding="utf-8", errors="replace")
             said += [f"{path}: {found[0]}" for found in STAYS_HERE.finditer(text)]
@@ -93,7 +118,8 @@ def test_its_tools_look_at_its_own_folders(acme):
     assert tool["django-stubs"]["django_settings_module"] == "development.settings"
 
 
-def test_its_documents_and_its_makefile_lead_nowhere_else(acme):
+def test_its_documents_and_its_makefile_lead_nowhere_else(any_acme):
+    acme = any_acme
     for page in (acme / "README.md", *(acme / "docs").glob("*.md")):
         for link in re.findall(r"\]\((?!https:)([^)#]+)", page.read_text()):
             assert (page.parent / link).exists(), (page, link)
@@ -122,6 +148,58 @@ def test_a_later_copy_is_merged_into_what_the_team_has_changed(acme):
         assert (acme / same).read_text() == (PROJECT / same).read_text()
 
 
+def test_it_imports_only_what_it_may(acme):
+    run(acme, f"PATH={Path(sys.executable).parent}:$PATH lint-imports")
+
+
+ASKED = """
+import django
+django.setup()
+from django.core.management import call_command
+from django.test import Client
+call_command("check", fail_level="WARNING")
+client = Client(HTTP_HOST="127.0.0.1")
+print(client.get("/sign-in/").status_code, client.get("/api/docs").status_code,
+      client.post("/api/v1/webhooks/psp").status_code, client.get("/api/docs")["Content-Language"])
+"""
+
+ANSWERED = {
+    "all": "200 200 401 en",
+    "api only": "404 200 401 en",
+    "without payments": "200 200 404 en",
+    "English only": "200 200 401 en",
+    "Chinese": "200 200 401 zh-hans",
+    "nothing that may be left out": "404 200 404 en",
+}
+
+
+def test_it_is_checked_and_what_was_left_out_is_not_there(any_acme, request):
+    """Needs no database: none of these requests is let through to it."""
+    answered = ANSWERED[request.node.callspec.params["any_acme"]]
+    settings = "export SHOP_DEMO=1 DJANGO_SETTINGS_MODULE=development.settings"
+    said = run(any_acme, f"{settings}; {sys.executable} -c '{ASKED}'")
+    assert said.splitlines()[-1] == answered
+
+
+def test_nothing_of_payments_is_left_in_production_without_them(tmp_path):
+    take(tmp_path, ACME, payments=False)
+    left = run(tmp_path, "! grep -rniE 'psp[_.-]' docker docker-compose.yml .env.example docs")
+    assert left == ""
+
+
+def test_a_later_copy_is_what_the_first_one_was(tmp_path):
+    take(tmp_path, ACME, payments=False, languages="zh-hans")
+    take(tmp_path, "Acme", pages=False)
+    found = run(tmp_path, "git show upstream:shop/environment.py")
+    for variable, default in {
+        "SHOP_NAME": "Acme",
+        "SHOP_PAGES": "0",
+        "SHOP_PAYMENTS": "0",
+        "SHOP_LANGUAGES": "zh-hans",
+    }.items():
+        assert f'"{variable}", "{default}"' in found
+
+
 @pytest.mark.parametrize("name", ["", "抢购", 'Acme "Tickets"'])
 def test_a_name_that_cannot_be_part_of_other_names_is_refused(tmp_path, name):
     with pytest.raises(NotTaken, match="NAME"):
@@ -136,7 +214,7 @@ def test_a_folder_with_something_else_is_refused(tmp_path):
 
 def test_a_text_that_is_replaced_and_no_longer_there_is_reported():
     with pytest.raises(copying.Changed, match=r"manage\.py"):
-        copying.taken("manage.py", "print()", ACME)
+        copying.taken("manage.py", "print()", copying.Wanted(ACME))
 
 
 def test_packages_that_only_came_with_others_do_not_come_along():
@@ -146,18 +224,31 @@ def test_packages_that_only_came_with_others_do_not_come_along():
     )
 
 
+PASSED = re.compile(r"^=* ?\d+ passed", re.MULTILINE)
+
+CHANGED = "shop development"
+"""Folders whose tests a change waits for; the others are copied as they are, and tested here."""
+
+
 @pytest.mark.long
 @pytest.mark.timeout(1800)
 def test_it_passes_its_tests_lint_and_types_with_an_order_that_has_an_address(acme):
     changes = (PROJECT / "docs" / "changing.md").read_text(encoding="utf-8")
     example = changes.split("\n## ")[1]
     assert example.startswith("A field that each buyer gives")
-    run(acme, "make types", 900)  # installs the environment
+    run(acme, "make .venv/.dev", 300)
     run(acme, f"export PATH=$PWD/.venv/bin:$PATH\n{script_of(example)}", 300)
     changed = run(acme, "git status --porcelain").split("\n")
     files = [line for line in changed if line and "/migrations/" not in line]
     assert len(files) <= 6, files
     assert len([line for line in changed if "/migrations/" in line]) == 1
     run(acme, "git add --all && git commit -qm 'Ship to an address'")
-    told = run(acme, "make lint types test", 1500)
-    assert re.search(r"^=* ?\d+ passed", told, re.MULTILINE), told[-3000:]
+    told = run(acme, f"make lint types && make test ARGS='{CHANGED}'", 1500)
+    assert PASSED.search(told), told[-3000:]
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(3600)
+def test_it_passes_all_its_tests_whatever_was_left_out(any_acme):
+    told = run(any_acme, "make lint types test", 3000)
+    assert PASSED.search(told), told[-3000:]

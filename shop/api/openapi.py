@@ -29,7 +29,7 @@ INFO = {
         Get a buyer token, look at a sale, order in it, pay.
 
         Every refusal is a problem (RFC 9457) with a stable `code`; its text follows
-        `Accept-Language` (English or Chinese). A method that a path does not have is answered with
+        `Accept-Language`. A method that a path does not have is answered with
         405 `method_not_allowed`. Amounts are integers in the currency's minor unit. A body is read
         as JSON, whatever its `Content-Type` says, and a call whose body is shorter than its
         `Content-Length` is not executed.
@@ -67,7 +67,7 @@ BUYER = {
 LANGUAGE = {
     "name": "Accept-Language",
     "in": "header",
-    "description": "Problems are in Chinese if it prefers `zh…` to English, otherwise in English.",
+    "description": "Problems are in the language of the shop that it prefers.",
     "schema": {"type": "string"},
 }
 

@@ -1,5 +1,7 @@
 """Follow up orders: enqueue their mails, and expire those that are not paid.
 
+In a shop that takes no payments, an order is confirmed here.
+
 A mail is recorded in the transaction that marks the order's message done: one message per order and
 kind, however often the order's message is delivered.
 """
@@ -8,14 +10,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
+from django.conf import settings
+
 from inventory import failpoints, outbox
-from shop import orders
+from shop import orders, payments
 from shop.background import expiry
 from shop.mails.rendering import Kind
 from shop.mails.sending import enqueue, send_mails
-from shop.orders.models import OrderEvent
+from shop.orders.models import Order, OrderEvent
 
 Event = OrderEvent.Kind
 
@@ -29,6 +34,11 @@ def _mails(kind: Kind) -> Callable[[Any], None]:
 
 
 def _opened(payload: Any) -> None:
+    if not settings.PAYMENT_PROVIDER:
+        for order in Order.objects.filter(pk__in=payload["orders"]).order_by("pk"):
+            with suppress(orders.WrongState):  # cancelled, or confirmed by its buyer, meanwhile
+                payments.accept_nothing(order)
+        return
     _mails(Kind.CONFIRMATION)(payload)
     expiry.enter(payload["orders"])
 

@@ -56,7 +56,7 @@ def _mail(user: User) -> EmailMessage:
     uid = urlsafe_base64_encode(force_bytes(user.pk))
     token = default_token_generator.make_token(user)
     link = settings.PUBLIC_URL + reverse("password_reset_confirm", args=[uid, token])
-    languages = [_texts(language, user) for language in ("en", "zh-hans")]
+    languages = [_texts(language, user) for language, _name in settings.LANGUAGES]
     subject = " / ".join(each["subject"] for each in languages)
     text = render_to_string("mail/password_reset.txt", {"languages": languages, "link": link})
     return EmailMessage(subject, text, settings.DEFAULT_FROM_EMAIL, [user.email])

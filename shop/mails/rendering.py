@@ -1,7 +1,7 @@
 """Render mails to buyers: subject, text and HTML.
 
-Each mail is in both languages, because orders do not store the buyer's language: that would cost
-each purchase a query.
+Each mail is in all languages of the shop, because orders do not store the buyer's language: that
+would cost each purchase a query.
 """
 
 from __future__ import annotations
@@ -72,6 +72,16 @@ TEXTS: dict[Kind, tuple[Promise, Promise]] = {
 }
 """Heading, which is also the subject, and body, by kind."""
 
+WITHOUT_PAYMENTS: dict[Kind, tuple[Promise, Promise]] = {
+    Kind.PAID: (_("Order %(number)s is confirmed"), _("Thank you for your order!")),
+    Kind.EXPIRED: (
+        _("Order %(number)s has expired"),
+        _("The order was not confirmed in time, so the items went back on sale."),
+    ),
+    Kind.REFUNDED: (_("Order %(number)s has been returned"), _("You returned this order.")),
+}
+"""Those that differ in a shop that takes no payments."""
+
 
 @dataclass(frozen=True, slots=True)
 class Letter:
@@ -85,12 +95,22 @@ class Letter:
 
 def letter(kind: Kind, order: Order) -> Letter:
     """Write a mail from the current state of its order."""
-    with override("en"):  # amounts are the same whoever sends it, and from whatever process
-        context = _context(kind, order)
+    texts = [_texts(code, kind, order) for code, _name in settings.LANGUAGES]
+    context = {
+        "order": order,
+        "lines": order.lines.all(),
+        "texts": texts,
+        "details": _details(order),
+        "link": settings.PUBLIC_URL and settings.PUBLIC_URL + order.get_absolute_url(),
+        "to_pay": kind == Kind.CONFIRMATION,
+        "pay_before": _deadline(order),
+        "tone": TONES[kind],
+    }
+    with override(settings.LANGUAGE_CODE):  # amounts are the same from whatever process
         return Letter(
             recipient=order.buyer.email or f"{order.buyer.username}@localhost",
             # A pasted product name may contain a line break, which a header cannot.
-            subject=" ".join(f"{context['en']['heading']} / {context['zh']['heading']}".split()),
+            subject=" ".join(" / ".join(each["heading"] for each in texts).split()),
             text=render_to_string("mail/mail.txt", context),
             html=render_to_string("mail/mail.html", context),
         )
@@ -114,35 +134,17 @@ def message(kind: Kind, order: Order) -> EmailMultiAlternatives:
     return ready
 
 
-def _context(kind: Kind, order: Order) -> dict[str, Any]:
-    deadline = f"{order.pay_before:%Y-%m-%d %H:%M} UTC"
-    return {
-        "order": order,
-        "lines": order.lines.all(),
-        "details": _details(order),
-        "en": _texts("en", kind, order, deadline),
-        "zh": _texts("zh-hans", kind, order, deadline),
-        "link": settings.PUBLIC_URL and settings.PUBLIC_URL + order.get_absolute_url(),
-        "to_pay": kind == Kind.CONFIRMATION,
-        "pay_before": deadline,
-        "tone": TONES[kind],
-    }
-
-
-def _details(order: Order) -> list[tuple[str, str, Any]]:
-    """Return the order's details, each with its label in both languages."""
-    with override("en"):
-        english = labelled(order)
-    with override("zh-hans"):
-        chinese = labelled(order)
-    return [(en, zh, value) for (en, value), (zh, _value) in zip(english, chinese, strict=True)]
-
-
-def _texts(language: str, kind: Kind, order: Order, deadline: str) -> dict[str, str]:
-    heading, body = TEXTS[kind]
+def _texts(language: str, kind: Kind, order: Order) -> dict[str, Any]:
+    others = {} if settings.PAYMENT_PROVIDER else WITHOUT_PAYMENTS
+    heading, body = others.get(kind, TEXTS[kind])
     with override(language):
-        values = {"number": order.pk, "contents": order.contents, "deadline": deadline}
+        values = {
+            "number": order.pk,
+            "contents": order.contents,
+            "deadline": _deadline(order),
+        }
         return {
+            "language": language,
             "heading": str(heading) % values,
             "body": str(body) % values,
             "shop": gettext(settings.SHOP_NAME),
@@ -155,3 +157,19 @@ def _texts(language: str, kind: Kind, order: Order, deadline: str) -> dict[str, 
             else gettext("View your order"),
             "why": gettext("You receive this email because of your order with us."),
         }
+
+
+def _details(order: Order) -> list[tuple[list[dict[str, str]], Any]]:
+    """Return the order's details, each with its label in all languages."""
+    found: list[tuple[list[dict[str, str]], Any]] = []
+    for language, _name in settings.LANGUAGES:
+        with override(language):
+            for index, (label, value) in enumerate(labelled(order)):
+                if index == len(found):
+                    found.append(([], value))
+                found[index][0].append({"language": language, "label": label})
+    return found
+
+
+def _deadline(order: Order) -> str:
+    return f"{order.pay_before:%Y-%m-%d %H:%M} UTC"

@@ -19,10 +19,8 @@ from django.core.exceptions import ImproperlyConfigured
 from shop import environment
 
 # Only the operator knows these, so they have no default outside the demo.
-REQUIRED = (
-    *("DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL", "SECRET_KEY", "ALLOWED_HOSTS"),
-    *("PSP_URL", "PSP_KEY", "PSP_WEBHOOK_SECRET"),
-)
+REQUIRED = ("DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL", "SECRET_KEY", "ALLOWED_HOSTS")
+REQUIRED_FOR_PAYMENTS = ("PSP_URL", "PSP_KEY", "PSP_WEBHOOK_SECRET")
 
 MIN_WEBHOOK_SECRET = 32
 """Characters. Providers give out more; HMAC-SHA256 gains nothing from more bytes than these."""
@@ -79,7 +77,8 @@ def problems() -> Iterator[str]:
 
 
 def _missing() -> Iterator[str]:
-    missing = [name for name in REQUIRED if not environment.is_set(name)]
+    payments = REQUIRED_FOR_PAYMENTS if environment.switch("SHOP_PAYMENTS") else ()
+    missing = [name for name in (*REQUIRED, *payments) if not environment.is_set(name)]
     if missing:
         yield (
             f"These environment variables must be set: {', '.join(missing)}. "

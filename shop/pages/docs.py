@@ -6,6 +6,7 @@ import hashlib
 from functools import cache
 
 import msgspec
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.cache import cache_control
@@ -40,6 +41,7 @@ def browse(request: HttpRequest) -> HttpResponse:
 
     A problem's `type` is the address of its anchor.
     """
-    response = render(request, "shop/docs.html", {"problems": PROBLEMS})
+    frame = "shop/base.html" if settings.SHOP_PAGES else "shop/bare.html"
+    response = render(request, "shop/docs.html", {"frame": frame, "problems": PROBLEMS})
     response.headers[headers.POLICY] = headers.API_DOCS
     return response

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.conf import settings
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
@@ -57,6 +58,34 @@ LABELS: dict[str, dict[str, Promise]] = {
     },
 }
 """By subject, then by value: `LABELS["order_status"]["paid"]`."""
+
+WITHOUT_PAYMENTS: dict[str, dict[str, Promise]] = {
+    "order_status": {
+        "awaiting_payment": _("Being confirmed"),
+        "paid": _("Confirmed"),
+        "refund_pending": _("Returned"),
+        "refunded": _("Returned"),
+    },
+    "order_about": {
+        "awaiting_payment": _("We are confirming your order."),
+        "paid": _("Your order is confirmed. Thank you!"),
+        "expired": _("This order was not confirmed in time, so the items went back on sale."),
+        "refund_pending": _("You returned this order."),
+        "refunded": _("You returned this order."),
+    },
+    "order_event": {
+        "paid": _("Confirmed"),
+        "expired": _("Not confirmed in time"),
+        "refunded": _("Return complete"),
+    },
+}
+"""The labels that differ in a shop that takes no payments."""
+
+
+def label(subject: str, value: str) -> Promise:
+    """Return the label of a value."""
+    others = {} if settings.PAYMENT_PROVIDER else WITHOUT_PAYMENTS.get(subject, {})
+    return others.get(value, LABELS[subject][value])
 
 
 SCRIPT: dict[str, Promise] = {

@@ -2,9 +2,16 @@
 
 from django.contrib.auth.views import LogoutView
 from django.urls import path
+from django.views.generic import RedirectView
 from django.views.i18n import set_language
 
 from shop.pages import accounts, carts, docs, icon, orders, password_reset, sales
+
+documentation = [
+    path("api/docs", docs.browse, name="api-docs"),
+    path("api/v1/openapi.json", docs.openapi, name="openapi"),
+    path("favicon.ico", icon.favicon),
+]
 
 urlpatterns = [
     path("", sales.home, name="home"),
@@ -30,7 +37,11 @@ urlpatterns = [
     path("sign-out/", LogoutView.as_view(), name="sign-out"),
     path("account/", accounts.account, name="account"),
     path("language/", set_language, name="language"),
-    path("api/docs", docs.browse, name="api-docs"),
-    path("api/v1/openapi.json", docs.openapi, name="openapi"),
-    path("favicon.ico", icon.favicon),
+    *documentation,
 ]
+
+without_pages = [
+    path("", RedirectView.as_view(pattern_name="api-docs"), name="home"),
+    *documentation,
+]
+"""What a shop has without its pages (`SHOP_PAGES=0`)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -9,12 +10,12 @@ from django import template
 from django.conf import settings
 from django.templatetags.static import static
 from django.utils import formats, timezone
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import get_language, gettext, to_locale
 
 from shop.money import display
-from shop.pages.labels import LABELS, SCRIPT
+from shop.pages import labels
 
 register = template.Library()
 
@@ -36,7 +37,20 @@ def shop_name() -> str:
 @register.simple_tag
 def label(subject: str, value: str) -> str:
     """Write the label of a value: `{% label "order_status" order.status %}`."""
-    return str(LABELS[subject][value])
+    return str(labels.label(subject, value))
+
+
+@register.simple_tag
+def said(texts: Sequence[Mapping[str, str]], name: str) -> SafeString:
+    """Write a text of a mail in each language: `{% said texts "order" %}`."""
+    spoken = [(text["language"], text[name]) for text in texts]
+    return format_html_join(" · ", '<span lang="{}">{}</span>', spoken)
+
+
+@register.simple_tag
+def said_plainly(texts: Sequence[Mapping[str, str]], name: str) -> str:
+    """Write a text in each language where there is no HTML."""
+    return " · ".join(text[name] for text in texts)
 
 
 @register.filter
@@ -61,4 +75,4 @@ def picture(slug: str) -> str:
 @register.simple_tag
 def script_messages() -> dict[str, str]:
     """Return the messages of `shop.js` in the visitor's language, by name."""
-    return {name: str(text) for name, text in SCRIPT.items()}
+    return {name: str(text) for name, text in labels.SCRIPT.items()}

@@ -10,6 +10,12 @@ PUBLIC_URL = "http://127.0.0.1:8000"
 
 SHOP_RATE_LIMIT = 0
 
+# What a shop can do without is tested whether or not this one has it.
+SHOP_PAGES = True
+PAYMENT_PROVIDER = "shop.payments.http_provider.HttpProvider"
+LANGUAGES = [("en", "English"), ("zh-hans", "简体中文")]
+LANGUAGE_CODE = "en"
+
 STATIC_ROOT = None
 WHITENOISE_USE_FINDERS = True
 STORAGES = {

@@ -40,7 +40,7 @@ def test_every_variable_stands_once_in_the_table_and_is_read_somewhere():
 
 
 def test_production_names_everything_that_is_missing_at_once():
-    result = manage("migrate", SHOP_DEMO="0")
+    result = manage("migrate", SHOP_DEMO="0", SHOP_PAYMENTS="1")
     assert result.returncode == 1
     for name in NEEDED:
         assert name in result.stderr
@@ -73,6 +73,7 @@ with connection.cursor() as cursor:
 
 PRODUCTION = {
     "SHOP_DEMO": "0",
+    "SHOP_PAYMENTS": "1",
     "SECRET_KEY": sha256(b"signs nothing").hexdigest(),
     "ALLOWED_HOSTS": "shop.example",
     "DATABASE_URL": "postgresql://shop@127.0.0.1:1/shop",
@@ -83,7 +84,7 @@ PRODUCTION = {
     "PSP_WEBHOOK_SECRET": sha256(b"verifies nothing").hexdigest(),
 }
 
-NEEDED = PRODUCTION.keys() - {"SHOP_DEMO"}
+NEEDED = PRODUCTION.keys() - {"SHOP_DEMO", "SHOP_PAYMENTS"}
 """Written out here, so that none can be dropped from the shop's own list unseen."""
 
 STARTS = {
@@ -109,7 +110,7 @@ def start(how: str, **variables: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("how", STARTS)
 def test_no_process_starts_production_without_its_settings(how: str) -> None:
-    done = start(how, SHOP_DEMO="0")
+    done = start(how, SHOP_DEMO="0", SHOP_PAYMENTS="1")
     assert done.returncode != 0
     assert "These environment variables must be set" in done.stderr
     for name in NEEDED:

@@ -1,0 +1,126 @@
+"""A shop without pages, without payments, in one language: what `make take-home` asks for."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.core import mail
+from django.test import Client, override_settings
+from django.urls import clear_url_caches
+
+import shop.api.urls
+import shop.pages.urls
+import shop.urls
+from inventory.models import Item
+from shop.audit import examine
+from shop.background.follow_up import follow_up
+from shop.background.repair import repair
+from shop.conftest import Buyer
+from shop.mails.rendering import Kind, letter
+from shop.orders.models import Order
+from shop.tests import client
+from shop.tests.catalogue import an_order
+from shop.tests.test_environment import PRODUCTION, start
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+PAYMENTS = {name for name in PRODUCTION if name.startswith("PSP_")}
+
+
+@pytest.fixture
+def urls_with() -> Iterator[Callable[..., None]]:
+    """Read the URLs again with other settings."""
+    changed = override_settings()
+
+    def read() -> None:
+        importlib.reload(shop.api.urls)
+        importlib.reload(shop.pages.urls)
+        importlib.reload(shop.urls)
+        clear_url_caches()
+        client._api.cache_clear()
+
+    def change(**values: Any) -> None:
+        changed.options.update(values, ROOT_URLCONF="shop.urls")
+        changed.enable()
+        read()
+
+    yield change
+    changed.disable()
+    read()
+
+
+def test_a_shop_without_pages_has_its_api_admin_and_documentation(
+    urls_with: Callable[..., None], ann: Buyer, sale: Any, admin_client: Client
+) -> None:
+    order = ann.order(sale)
+    urls_with(SHOP_PAGES=False)
+    visitor = Client()
+    for path in ("/sign-in/", "/cart/", f"/sales/{sale.pk}/", f"/orders/{order}/"):
+        answer = visitor.get(path)
+        assert answer.status_code == 404
+        assert answer.json()["code"] == "not_found"
+    assert ann.get(f"orders/{order}").json()["id"] == order
+    assert visitor.get("/api/v1/openapi.json").json()["paths"]
+    assert visitor.get("/").headers["Location"] == "/api/docs"
+    assert 'id="sold_out"' in visitor.get("/api/docs").content.decode()
+    assert admin_client.get(f"/admin/shop/order/{order}/change/").status_code == 200
+    assert admin_client.get("/admin/nothing/").status_code == 404
+
+
+def test_an_order_that_needs_no_payment_is_confirmed_and_may_be_returned(
+    ann: Buyer, sale: Any, settings: Any
+) -> None:
+    settings.PAYMENT_PROVIDER = ""
+    visitor = Client()
+    visitor.force_login(ann.user)
+    order = ann.order(sale, 2)
+    page = f"/orders/{order}/"
+    assert "Being confirmed" in visitor.get(page).content.decode()
+    follow_up()
+    assert ann.get(f"orders/{order}").json()["status"] == "paid"
+    shown = visitor.get(page).content.decode()
+    assert "Your order is confirmed" in shown
+    assert "Pay" not in shown
+    assert ann.post(f"orders/{order}/refund").json()["status"] == "refunded"
+    follow_up()
+    subjects = [sent.subject.partition(" / ")[0] for sent in mail.outbox]
+    assert subjects == [f"Order {order} is confirmed", f"Order {order} has been returned"]
+    assert Item.objects.get(pk=sale.item_id).available == 10
+    assert (examine().problems, examine().unchecked) == ([], [])
+    assert any("orders past" in said for said in repair())
+
+
+def test_a_buyer_who_asks_first_confirms_the_order_or_cancels_it(
+    ann: Buyer, sale: Any, settings: Any
+) -> None:
+    settings.PAYMENT_PROVIDER = ""
+    asked, cancelled = ann.order(sale), ann.order(sale)
+    assert ann.post(f"orders/{asked}/payment").json()["status"] == "paid"
+    assert ann.post(f"orders/{cancelled}/cancel").json()["status"] == "cancelled"
+    follow_up()
+    found = Order.objects.order_by("pk").values_list("status", flat=True)
+    assert list(found) == ["paid", "cancelled"]
+
+
+def test_without_payments_no_provider_is_needed_and_none_is_listened_to(
+    urls_with: Callable[..., None],
+) -> None:
+    urls_with(PAYMENT_PROVIDER="")
+    assert Client().post("/api/v1/webhooks/psp").status_code == 404
+    given = {name: value for name, value in PRODUCTION.items() if name not in PAYMENTS}
+    assert "PSP_URL" in start("check", **given).stderr
+    assert "shop.E003" not in start("check", **given | {"SHOP_PAYMENTS": "0"}).stderr
+
+
+def test_a_shop_of_one_language_speaks_no_other(ann: Buyer, sale: Any, settings: Any) -> None:
+    settings.LANGUAGES = [("en", "English")]
+    order = an_order(sale)
+    written = letter(Kind.CONFIRMATION, order)
+    refused = ann.buy(sale, 3, accept_language="zh-Hans;q=0.31").json()["title"]
+    shown = Client().get("/", headers={"accept-language": "zh-Hans"}).content.decode()
+    for text in (written.subject, written.text, written.html, refused, shown):
+        assert not any("\u4e00" <= character <= "\u9fff" for character in text)
+    assert 'name="language"' not in shown
