@@ -15,10 +15,14 @@ from development.folder import alone, make_folder
 from development.private import private_folder
 from lab import environment
 from lab.shops import hosting
+from lab.shops.tests.plain_client import PLAIN, Shop, oversold
+from loadtest.rush import rush_shop
+from loadtest.shops import load
 from loadtest.shops.setup import Setup
 
-REAL = {"evershop": 1, "medusa": 1, "oscar": 1, "pretix": 0, "vendure": 1}
-"""Exit codes of the shops that need packages of their own."""
+UNITS, BUYERS, ROUNDS = 5, 30, 3
+BROKEN = frozenset({"evershop", "flask_example", "medusa", "oscar", "vendure"})
+"""The shops that sell more than they have, as they are set up by default."""
 
 
 @pytest.fixture
@@ -102,8 +106,8 @@ def test_a_row_that_a_shop_does_not_have_is_refused():
     assert "flask_example has no row 'fast'; its rows: cured" in said.stderr
 
 
-def test_every_shop_can_be_described():
-    assert set(REAL) < set(hosting.names())
+def test_every_shop_can_be_described_and_has_a_plain_client():
+    assert set(hosting.names()) == set(PLAIN)
     assert all(hosting.setup_of(name).serve["web"] for name in hosting.names())
 
 
@@ -118,11 +122,21 @@ def test_the_shops_of_this_repository_hold(name: str):
 
 @pytest.mark.nightly
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("name", REAL)
-def test_a_real_shop_is_installed_judged_and_stopped(name: str):
-    said = prove(name, "--rounds", "2")
-    if hosting.missing(hosting.setup_of(name)):
-        assert (said.returncode, f"{name} is left out" in said.stderr) == (2, True)
+@pytest.mark.parametrize("name", sorted(PLAIN))
+def test_a_shop_is_judged_as_a_client_finds_it_that_shares_no_code(
+    name: str, monkeypatch: pytest.MonkeyPatch
+):
+    """Installed, started, rushed by both, and stopped; neither knows the other's sales."""
+    if lack := hosting.missing(hosting.setup_of(name)):
+        said = prove(name)
+        assert (said.returncode, lack in said.stderr) == (2, True)
         return
-    assert said.returncode == REAL[name], said.stdout + said.stderr
+    with hosting.hosted(name, workers=4, tell=lambda _: None) as (url, variables):
+        for key, value in variables.items():
+            monkeypatch.setenv(key, value)
+        found = [oversold(Shop(url, variables), PLAIN[name], UNITS, BUYERS) for _ in range(ROUNDS)]
+        adapter = load(f"loadtest.shops.{name}.adapter:Adapter", url)
+        result = rush_shop(adapter, UNITS, BUYERS, ROUNDS, host=url, shrink=False)
+    assert result.reason == ""
+    assert (result.exit_code == 1, any(found)) == (name in BROKEN, name in BROKEN), found
     assert leftovers.find(environment.data_folder() / "shops" / name) == []
