@@ -16,6 +16,8 @@ from loadtest.shop import Refused, Sold, Unknown
 EXIT_CODES = {PASS: 0, FAIL: 1, UNKNOWN: 2}
 WORDS = {PASS: "HOLDS", FAIL: "BROKEN", UNKNOWN: "COULD NOT BE JUDGED"}
 
+NOT_TRIED = "a rush takes last steps, and nothing that follows them"
+
 CALLS = 16
 """Lines of the smallest history, at most."""
 
@@ -30,6 +32,7 @@ class RushResult:
         smallest: the smallest round that broke a property; None if none did.
         reason: why the rounds stopped before their end; empty if they did not.
         repeat: the command that repeats them.
+        untried: the levels that the shop offers and no rush puts to the test.
     """
 
     shop: str
@@ -38,6 +41,7 @@ class RushResult:
     smallest: Round | None = None
     reason: str = ""
     repeat: str = ""
+    untried: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> str:
@@ -109,6 +113,7 @@ class RushResult:
                 for identity, verdict, what in self.properties()
             ],
             "not_judged": self.not_judged(),
+            "levels_not_tried": dict.fromkeys(self.untried, NOT_TRIED),
             "smallest": list(history(self.smallest)) if self.smallest else [],
             "repeat": self.repeat,
         }
@@ -126,6 +131,8 @@ class RushResult:
             yield f"{identity:>4} {verdict.upper():8} {PROPERTIES[identity].name}: {what}"
         missing = "; ".join(f"{identity}: {why}" for identity, why in self.not_judged().items())
         yield from textwrap.wrap(f"Not judged: {missing}.", 100, subsequent_indent="  ")
+        if self.untried:
+            yield f"Levels not tried: {', '.join(self.untried)}: {NOT_TRIED}."
         if self.smallest is not None:
             plan = self.smallest.plan
             yield f"The smallest history that shows it ({plan.buyers} buyers, {plan.units} units):"

@@ -24,6 +24,9 @@ SMALLER = ((1, 2), (1, 4), (1, 8), (2, 16), (4, 32))
 
 TRIES = 3
 
+TRIED = frozenset({Level.STOCK, Level.REPEATS, Level.VOUCHERS, Level.CARTS})
+"""The levels that a rush puts to the test; a shop may offer more."""
+
 SCENES = {Scene.STOCK: Level.STOCK, Scene.VOUCHERS: Level.VOUCHERS, Scene.CARTS: Level.CARTS}
 
 
@@ -60,7 +63,8 @@ def rush_shop(
         say: called with a line of progress.
         report: called with every call that is over.
     """
-    result = RushResult(shop.name, shop.version, [], repeat=repeat)
+    untried = tuple(sorted(shop.levels - TRIED))
+    result = RushResult(shop.name, shop.version, [], repeat=repeat, untried=untried)
     with tempfile.TemporaryDirectory() as temporary:
         try:
             plan = _plan(host, units, buyers, rounds, release, owned=owned)

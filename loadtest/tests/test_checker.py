@@ -115,9 +115,24 @@ def test_what_is_missing_makes_its_property_unknown_and_the_whole_not_a_pass() -
     assert verdict.verdict == UNKNOWN
 
 
-def test_a_run_that_tested_nothing_is_unknown() -> None:
-    world = World(rows=[s.Item(ITEM, 4, 4, 0, 0, 4), s.Sale(SALE, ITEM, 1)])
-    verdict = judged(world, properties=["P1", "P3", "P13"])
+def nobody_refused(world: World) -> None:
+    refused = {line.call for line in world.lines if line.values.get("code") == "sold_out"}
+    world.lines = [line for line in world.lines if line.call not in refused]
+
+
+def nothing_sold(world: World) -> None:
+    world.lines, world.rows = [], [s.Item(ITEM, 4, 4, 0, 0, 4), s.Sale(SALE, ITEM, 1)]
+
+
+VACUOUS = {"nobody refused": nobody_refused, "nothing sold": nothing_sold}
+"""Runs that put P13's question: they break no property, and show nothing."""
+
+
+@pytest.mark.parametrize("plant", VACUOUS)
+def test_a_run_that_tested_nothing_is_unknown(plant: str) -> None:
+    world = sold_out_run(7)
+    VACUOUS[plant](world)
+    verdict = judged(world, properties=["P1", "P13"])
     assert verdict["P13"].verdict == UNKNOWN
     assert verdict.verdict == UNKNOWN
 

@@ -45,7 +45,15 @@ def served_after(end: float, *, answers: int = 50) -> World:
     return world
 
 
-@pytest.mark.parametrize(("first_ok", "expected"), [(10.0, PASS), (16.0, FAIL), (None, FAIL)])
+SERVED_AGAIN: dict[str, tuple[float | None, str]] = {
+    "served again in time": (10.0, PASS),
+    "served again too late": (16.0, FAIL),
+    "never served again": (None, FAIL),
+}
+"""The second of the first good answer after a fault that ends at second 9, and the verdict."""
+
+
+@pytest.mark.parametrize(("first_ok", "expected"), SERVED_AGAIN.values(), ids=SERVED_AGAIN)
 def test_recovery_counts_from_the_end_of_the_fault_to_the_first_ok(
     first_ok: float | None, expected: str, tmp_path: Path
 ) -> None:

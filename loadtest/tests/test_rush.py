@@ -101,6 +101,26 @@ def test_the_same_shop_with_its_transactions_holds(guarded: str) -> None:
     assert "P5" in result.not_judged()
 
 
+class WithPayments(StockOnly):
+    """The adapter of a shop that offers more than a rush tries."""
+
+    levels = frozenset({Level.STOCK, Level.REFUND, Level.PAY})
+
+
+def test_a_level_that_no_rush_tries_is_named_with_the_reason(guarded: str) -> None:
+    result = rush(WithPayments(guarded), guarded)
+    [line] = [each for each in result.lines() if each.startswith("Levels not tried: ")]
+    assert line.startswith("Levels not tried: pay, refund: a rush takes last steps")
+    assert set(result.to_json()["levels_not_tried"]) == {"pay", "refund"}
+    assert result.not_judged()["P11"] == "this round does not try it"
+
+
+def test_a_folder_in_use_cannot_be_judged(guarded: str, tmp_path: Path) -> None:
+    (tmp_path / "round-1").mkdir()
+    result = rush(StockOnly(guarded), guarded, folder=tmp_path)
+    assert (result.exit_code, "round-1" in result.reason) == (2, True)
+
+
 def test_the_command_prints_the_result_and_its_exit_code_says_it(
     unguarded: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

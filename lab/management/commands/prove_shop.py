@@ -19,6 +19,7 @@ from loadtest.address import RunImpossible
 from loadtest.history import OK
 from loadtest.rush import RushResult, rush_shop
 from loadtest.rush.plan import Scene
+from loadtest.shop import Level
 from loadtest.shops import load
 
 WORKERS = 4
@@ -41,6 +42,12 @@ class Command(BaseCommand):
             "--workers", type=at_least_one, default=WORKERS, help=f"web processes ({WORKERS})"
         )
         parser.add_argument("--row", default="", help="one of the shop's documented settings")
+        parser.add_argument(
+            "--level",
+            action="append",
+            choices=[scene.value for scene in Scene],
+            help="what buyers fight for, of what the shop offers; repeatable (all)",
+        )
         parser.add_argument("--folder", type=Path, help="keep the histories and the books here")
         parser.add_argument("--json", type=Path, help="write the result here")
 
@@ -74,6 +81,7 @@ class Command(BaseCommand):
                 *(options["stock"], options["buyers"], options["rounds"]),
                 host=url,
                 folder=options["folder"],
+                levels=[Level(each) for each in options["level"] or list(Scene)],
                 repeat=_again(name, row, options),
                 say=tell,
             )
@@ -94,4 +102,6 @@ def sold_per_second(result: RushResult) -> list[float]:
 
 def _again(name: str, row: str, options: dict[str, Any]) -> str:
     size = " ".join(f"--{key} {options[key]}" for key in ("stock", "buyers", "rounds", "workers"))
-    return f'make prove-shop SHOP={name} ARGS="{size}{f" --row {row}" if row else ""}"'
+    size += f" --row {row}" if row else ""
+    size += "".join(f" --level {each}" for each in options["level"] or ())
+    return f'make prove-shop SHOP={name} ARGS="{size}"'

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import base64
 import uuid
+from collections.abc import Mapping
 from typing import Any
 
-from loadtest.shop import Books, Level, Outcome, Refused, Request, Response, Sold, Unknown
+from loadtest.shop import Bill, Books, Level, Outcome, Refused, Request, Response, Sold, Unknown
 from loadtest.shops.api import Api, WithoutSteps, call, rows, said
+from loadtest.shops.oscar import queries as q
 
 ADMIN = "Basic " + base64.b64encode(b"admin:flash-sale-proof").decode()
 
@@ -15,7 +17,8 @@ ADMIN = "Basic " + base64.b64encode(b"admin:flash-sale-proof").decode()
 class Adapter(WithoutSteps):
     """Sells one stock record; a buyer is a session's cookie and a basket's address."""
 
-    name, version, levels = "django-oscar", "4.2.1 (API 3.3.0)", frozenset({Level.STOCK})
+    name, version = "django-oscar", "4.2.1 (API 3.3.0)"
+    levels = frozenset({Level.STOCK, Level.VOUCHERS, Level.CARTS})
 
     def __init__(self, host: str) -> None:
         self._api, self._host = Api(host), host
@@ -53,8 +56,22 @@ class Adapter(WithoutSteps):
         return Unknown(f"{response.status} {response.body[:80]!r}")
 
     def books(self, sale: str) -> Books:  # noqa: D102
-        stock = "num_in_stock, num_in_stock - coalesce(num_allocated, 0) FROM partner_stockrecord"
-        [(total, available)] = rows(f"SELECT {stock} WHERE product_id = %s", sale)
-        sold = "SELECT number, sum(quantity) FROM order_line JOIN order_order o ON o.id = order_id"
-        orders = rows(f"{sold} WHERE product_id = %s GROUP BY number", sale)
-        return Books(total, available, {order: int(units) for order, units in orders})
+        [(total, available)] = rows(q.STOCK, sale)
+        return Books(total, available, {order: int(units) for order, units in rows(q.SOLD, sale)})
+
+    def voucher(self, sale: str, uses: int) -> str:  # noqa: D102
+        code = uuid.uuid4().hex.upper()
+        rows(q.VOUCHER, code, code, uses, code, code)  # the API has no call for it
+        return code
+
+    def redeem(self, sale: str, buyer: tuple[str, str], voucher: str) -> Request:  # noqa: D102
+        return call("POST", "/api/basket/add-voucher/", {"vouchercode": voucher}, cookie=buyer[0])
+
+    def redeemed(self, sale: str, voucher: str) -> int:  # noqa: D102
+        return int(rows(q.REDEEMED, voucher)[0][0])
+
+    def add_more(self, sale: str, buyer: tuple[str, str]) -> Request:  # noqa: D102
+        return self.add_to_cart(sale, buyer)
+
+    def bills(self, sale: str) -> Mapping[str, Bill]:  # noqa: D102
+        return {order: Bill(int(paid), int(worth)) for order, paid, worth in rows(q.BILLS, sale)}

@@ -10,7 +10,7 @@ SETUP = Setup(
         "django-oscar==4.2.1",
         "django-oscar-api==3.3.0",
         "gunicorn==27.0.1",
-        "psycopg[binary]==3.3.9",
+        "psycopg[binary,pool]==3.3.9",
         "redis==8.1.0",  # for the row that guards the stock
     ),
     steps=(

@@ -23,3 +23,16 @@ WHERE l."productVariantId" = %s AND o.state IN ('PaymentAuthorized', 'PaymentSet
 GROUP BY o.code"""
 STOCK = """SELECT "stockOnHand", "stockOnHand" - "stockAllocated" FROM stock_level
 WHERE "productVariantId" = %s"""
+
+COUPON = """mutation($code: String!, $uses: Int!) { createPromotion(input: {
+  enabled: true, couponCode: $code, usageLimit: $uses, conditions: [],
+  actions: [{ code: "order_fixed_discount", arguments: [{ name: "discount", value: "100" }] }],
+  translations: [{ languageCode: en, name: $code }] }) { __typename } }"""
+APPLY = 'mutation { applyCouponCode(couponCode: "%s") { __typename } }'
+REDEEMED = """SELECT count(*) FROM "order" WHERE %s = ANY(string_to_array("couponCodes", ','))
+AND state IN ('PaymentAuthorized', 'PaymentSettled')"""
+BILLS = """SELECT o.code, p.amount, o."shippingWithTax" + sum(l.quantity
+  * round(l."listPrice" * (1 + (l."taxLines"::jsonb->0->>'taxRate')::numeric / 100)))
+FROM "order" o JOIN order_line l ON l."orderId" = o.id
+JOIN payment p ON p."orderId" = o.id AND p.state = 'Settled'
+WHERE l."productVariantId" = %s AND o.state = 'PaymentSettled' GROUP BY o.id, p.id"""

@@ -122,5 +122,9 @@ if os.environ.get("GUARDED"):  # by examples/oscar: forks of two apps, and `inve
         "order": "oscar.apps.order.migrations",
         "partner": "oscar.apps.partner.migrations",
     }
-    DATABASES["default"] |= {"ENGINE": "inventory.postgresql", "OPTIONS": {"commit_within": 5}}
+    DATABASES["default"] |= {
+        "ENGINE": "inventory.postgresql",
+        "ATOMIC_REQUESTS": False,  # orders would be answered before their commit
+        "OPTIONS": {"pool": {"max_size": 8}, "commit_within": 5},
+    }
     REDIS_URL = os.environ["REDIS_URL"]
