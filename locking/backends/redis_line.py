@@ -46,19 +46,19 @@ class Line:
         Raises `TimeoutError` if they take longer than `limit` seconds.
         """
         loop = asyncio.get_running_loop()
-        async with self._sending:
-            if not self.is_open:
-                raise ConnectionError("the connection was closed")
-            awaited = [loop.create_future() for _ in commands]
-            self._awaited.extend(awaited)
-            try:
-                await self._connection.send_packed_command(commands, check_health=False)
-            except BaseException:
-                # What was not sent yet must not be sent after what the caller does next.
-                self._retired = True
-                await self._connection.disconnect(nowait=True)
-                raise
+        awaited = [loop.create_future() for _ in commands]
         try:
+            async with self._sending:
+                if not self.is_open:
+                    raise ConnectionError("the connection was closed")
+                self._awaited.extend(awaited)
+                try:
+                    await self._connection.send_packed_command(commands, check_health=False)
+                except BaseException:
+                    # What was not sent yet must not be sent after what the caller does next.
+                    self._retired = True
+                    await self._connection.disconnect(nowait=True)
+                    raise
             async with asyncio.timeout(limit):
                 return [await each for each in awaited]
         except builtins.TimeoutError as error:
@@ -67,7 +67,8 @@ class Line:
         finally:
             with contextlib.suppress(RuntimeError):  # the loop may be closed
                 for each in awaited:
-                    each.cancel()
+                    if not each.cancel() and not each.cancelled():
+                        each.exception()  # otherwise asyncio logs that nobody looked at it
 
     async def _read(self) -> None:
         problem: Exception | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 
 import pytest
@@ -12,7 +13,7 @@ from redis import Redis
 from locking import Lease, LockTimeout
 from locking.backends.redis import RedisLock
 from locking.backends.redis_async import AsyncRedisLock
-from locking.backends.redis_line import LISTEN
+from locking.backends.redis_line import LISTEN, Line
 from locking.redis_client import connect_async
 from locking.tests.servers import Valkey
 
@@ -133,3 +134,34 @@ def test_a_revoked_grant_that_was_read_before_the_answer_grants_nothing(
         others[0].release()
 
     run(valkey_server, scenario)
+
+
+class Broken:
+    """A connection that breaks while the second of two commands is sent."""
+
+    is_connected = True
+
+    async def send_packed_command(self, commands, check_health=True):
+        await asyncio.sleep(0.01)
+        raise redis.ConnectionError("broken pipe")
+
+    async def read_response(self, disable_decoding=False):
+        await asyncio.sleep(0.005)
+        raise redis.ConnectionError("reset by peer")
+
+    async def disconnect(self, nowait=False):
+        self.is_connected = False
+
+
+def test_a_broken_connection_leaves_no_error_that_nobody_looks_at():
+    async def scenario() -> None:
+        unseen: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: unseen.append(context))
+        line = Line(Broken(), redis.ResponseError)
+        with pytest.raises(redis.ConnectionError):
+            await line.ask([b"EVALSHA", b"WAIT"], 1.0)
+        gc.collect()
+        await asyncio.sleep(0)
+        assert unseen == []
+
+    asyncio.run(scenario())

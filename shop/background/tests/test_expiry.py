@@ -40,7 +40,7 @@ def status(order: Order) -> str:
 
 
 def waiting() -> int:
-    return len(expiry.queue()) + expiry.queue().in_flight()
+    return len(expiry.queue()) + int(expiry.queue().in_flight())
 
 
 def move_deadlines(by: timedelta) -> None:
