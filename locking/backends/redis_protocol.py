@@ -174,5 +174,5 @@ def ms(seconds: float) -> str:
 
 
 def text(value: bytes | str) -> str:
-    """Return a reply as text, whether or not the client decodes replies."""
-    return value.decode() if isinstance(value, bytes) else value
+    """Return a reply as text, whether or not the client decodes replies; a foreign one escaped."""
+    return value.decode(errors="backslashreplace") if isinstance(value, bytes) else value

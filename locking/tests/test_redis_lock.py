@@ -160,3 +160,11 @@ def test_a_foreign_key_at_the_locks_name_is_not_overwritten(store, fair, timeout
     assert store.hgetall("lock:{phone}") == {b"size": b"6"}
     store.delete("lock:{phone}")
     lock.acquire(timeout=0).release()
+
+
+def test_a_foreign_value_at_the_locks_name_has_a_readable_owner(store):
+    """As python-redis-lock's ids were once, which are no text."""
+    store.set("lock:{phone}", b"\xd6{\xff")
+    assert RedisLock(store, "phone").owner() == "\\xd6{\\xff"
+    with pytest.raises(LockTimeout):
+        RedisLock(store, "phone").acquire(timeout=0)
