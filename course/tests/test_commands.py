@@ -84,10 +84,11 @@ def test_a_search_that_finds_something_exits_with_1_and_the_seed_repeats_it(caps
 
 
 @pytest.mark.long
-def test_a_search_in_several_processes_finds_what_one_process_finds():
+def test_a_search_in_several_processes_finds_what_one_process_finds(monkeypatch):
+    monkeypatch.setattr("course.simulator.explore.CHUNK", 20)
     what = Exploration()
-    one = run_chunk(what, 7, 300)
-    several = explore(what, schedules=300, seed=7, processes=2)
+    one = run_chunk(what, 7, 50)
+    several = explore(what, schedules=50, seed=7, processes=2)
     assert (several.schedules, several.steps, several.overlaps, several.refused) == (
         one.schedules,
         one.steps,
@@ -120,7 +121,7 @@ def test_holders_really_share_in_the_simulation(lock):
     """Otherwise the search would not test what these locks are for."""
     most, what = 0, Exploration(acts=frozenset({Act.SWITCH}), target=EXPLORED_LOCKS[lock])
     with inside_simulation(MODULES):
-        for seed in range(50):
+        for seed in range(20):
             run, _ = run_seed(what, seed)
             inside = 0
             for event in run.history:
@@ -133,12 +134,12 @@ def test_holders_really_share_in_the_simulation(lock):
 def test_after_a_fail_over_a_stale_write_is_still_refused_and_life_goes_on():
     what = Exploration(acts=acts_named(["fail-over", "pause", "crash"]))
     assert Wrong.STALE_WRITE in what.checks
-    tally = run_chunk(what, 0, 300)
+    tally = run_chunk(what, 0, 200)
     assert tally.violations == []
     assert tally.refused > 0
 
 
 @pytest.mark.long
 def test_a_chunk_without_faults_has_no_late_holders():
-    tally = run_chunk(Exploration(acts=frozenset({Act.SWITCH})), 0, 150)
+    tally = run_chunk(Exploration(acts=frozenset({Act.SWITCH})), 0, 100)
     assert (tally.violations, tally.overlaps, tally.refused) == ([], 0, 0)

@@ -14,7 +14,12 @@ from lab import environment
 from lab.tests.needs import of_bed
 from locking.tests.needs import require
 
-pytestmark = [pytest.mark.long, pytest.mark.hosts, pytest.mark.timeout(400)]
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.nightly,
+    pytest.mark.hosts,
+    pytest.mark.timeout(400),
+]
 
 
 def prove(tmp_path: Path, bed: str, fault: str) -> tuple[int, dict[str, Any]]:
@@ -39,10 +44,10 @@ def judged(result: dict[str, Any], *names: str) -> dict[str, str]:
     ("bed", "fault"),
     [
         ("sentinel", "redis-primary-lost"),
-        pytest.param("cluster", "cluster-primary-lost", marks=pytest.mark.nightly),
-        pytest.param("patroni", "postgres-primary-lost", marks=pytest.mark.nightly),
-        pytest.param("rabbitmq", "rabbitmq-leader-lost", marks=pytest.mark.nightly),
-        pytest.param("web", "beat-host-lost", marks=pytest.mark.nightly),
+        ("cluster", "cluster-primary-lost"),
+        ("patroni", "postgres-primary-lost"),
+        ("rabbitmq", "rabbitmq-leader-lost"),
+        ("web", "beat-host-lost"),
     ],
 )
 def test_nothing_is_oversold_or_lost_while_another_host_takes_over(tmp_path, bed, fault):
@@ -57,7 +62,6 @@ def test_nothing_is_oversold_or_lost_while_another_host_takes_over(tmp_path, bed
     assert (result["counts"]["oversold"], result["counts"]["lost"]) == (0, 0)
 
 
-@pytest.mark.nightly
 def test_the_checker_finds_the_orders_that_an_asynchronous_standby_has_lost(tmp_path):
     code, result = prove(tmp_path, "patroni-asynchronous", "postgres-split")
     assert code == 1

@@ -104,39 +104,45 @@ def folder():
         assert left == []
 
 
-def test_each_signal_stops_everything_and_the_next_start_finds_its_data_and_secrets(folder):
+def test_each_end_stops_everything_and_the_next_start_finds_data_secrets_and_last_proof(folder):
+    killed = RunningDemo(folder, "--proof", "--buyers 20 --stock 5")
+    killed.wait_until_open()
+    assert "not vacuous" in killed.shown
+    killed.kill()
+    orphans = leftovers.find(folder / "demo")
+    assert orphans
+
     kept = []
     for number, code, more in (
-        (signal.SIGINT, 0, ()),
-        (signal.SIGTERM, 143, ()),
-        (signal.SIGHUP, 129, ("--breakable",)),
+        (signal.SIGINT, 0, ("--verbosity", "1")),
+        (signal.SIGTERM, 143, ("--no-proof",)),
+        (signal.SIGHUP, 129, ("--no-proof", "--breakable")),
     ):
-        demo = RunningDemo(folder, "--no-proof", *more)
+        demo = RunningDemo(folder, *more)
         demo.wait_until_open()
+        assert not set(orphans) & set(leftovers.find(folder)), "what a killed demo left"
         assert serves(f"{demo.url}/readyz")
         there = Target.read(folder / "demo" / TARGET).has()
-        assert (there >= {REDIS_PROXY, DATABASE_PROXY}) is bool(more)
+        assert (there >= {REDIS_PROXY, DATABASE_PROXY}) is ("--breakable" in more)
         with psycopg.connect(EmbeddedServers(folder / "servers").urls.database) as client:
             database = client.execute("SELECT system_identifier FROM pg_control_system()")
             kept.append((database.fetchone(), (folder / "secret-key").read_text()))
         assert demo.end(number) == code
         assert "Everything is stopped." in demo.shown
         assert leftovers.find(folder) == []
+        if "--verbosity" in more:
+            assert "not vacuous" not in demo.shown
+            assert "PROVED · 5 of 5 sold to 20 buyers · 0 oversold · " in demo.shown
+            assert re.search(r'Repeat: make prove ARGS="--buyers 20 --stock 5 .*"', demo.shown)
     assert kept == [kept[0]] * 3
 
-
-def test_a_later_start_shows_the_last_proof_and_how_to_repeat_it(folder):
-    first = RunningDemo(folder, "--proof", "--buyers 20 --stock 5")
-    first.wait_until_open()
-    assert "not vacuous" in first.shown
-    assert first.end(signal.SIGINT) == 0
-
-    second = RunningDemo(folder, "--verbosity", "1")
-    second.wait_until_open()
-    assert second.end(signal.SIGINT) == 0
-    assert "not vacuous" not in second.shown
-    assert "PROVED · 5 of 5 sold to 20 buyers · 0 oversold · " in second.shown
-    assert re.search(r'Repeat: make prove ARGS="--buyers 20 --stock 5 .*"', second.shown)
+    # Like `make demo | tee log`: Ctrl-C ends tee first, and the next line hits a broken pipe.
+    piped = RunningDemo(folder, stdout=subprocess.PIPE)
+    output = piped.process.stdout
+    assert output is not None
+    assert any(OPEN.encode() in line for line in output)
+    output.close()
+    piped.end(signal.SIGINT)
 
 
 @pytest.mark.parametrize("stage", ["servers", "demo"])
@@ -147,38 +153,6 @@ def test_ctrl_c_in_the_middle_of_the_start_stops_what_was_started(folder, stage)
     assert OPEN not in demo.shown
     assert "Traceback" not in demo.shown
     assert leftovers.find(folder) == []
-
-
-def test_after_a_killed_demo_the_next_one_takes_over_and_leaves_nothing(folder):
-    killed = RunningDemo(folder)
-    killed.wait_until_open()
-    killed.kill()
-    orphans = leftovers.find(folder / "demo")
-    assert orphans
-
-    demo = RunningDemo(folder)
-    demo.wait_until_open()
-    assert not set(orphans) & set(leftovers.find(folder))
-    assert demo.end(signal.SIGINT) == 0
-
-
-def test_killed_servers_and_workers_heal_and_are_reported(folder):
-    demo = RunningDemo(folder)
-    demo.wait_until_open()
-    servers, shop = Supervisor(folder / "servers"), Supervisor(folder / "demo")
-    worker = psutil.Process(shop.state("web").pid).children()[0].pid
-    victims = {
-        f"web: worker {worker} died": worker,
-        f"valkey (pid {servers.state('valkey').pid}) died": servers.state("valkey").pid,
-        f"postgres (pid {servers.state('postgres').pid}) died": servers.state("postgres").pid,
-    }
-    for pid in victims.values():
-        os.kill(pid, signal.SIGKILL)
-
-    expected = [*victims, "valkey is running again", "postgres is running again"]
-    wait_for(lambda: all(told in demo.shown for told in expected))
-    wait_for(lambda: serves(f"{demo.url}/readyz"))
-    assert demo.end(signal.SIGINT) == 0
 
 
 def manage(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -204,53 +178,43 @@ def test_the_first_command_on_a_fresh_machine_may_be_any(folder):
     assert (audited["balanced"], [item["total"] for item in audited["items"]]) == (True, [5])
 
 
-def test_an_audit_beside_the_demo_compares_with_its_payment_provider(folder):
+def test_a_running_demo_heals_is_audited_and_keeps_others_off_its_folder_and_port(folder):
     demo = RunningDemo(folder)
     demo.wait_until_open()
     audited = json.loads(manage(folder, "audit", "--json").stdout)
-    assert (audited["balanced"], audited["unchecked"]) == (True, [])
-    assert demo.end(signal.SIGINT) == 0
-    assert json.loads(manage(folder, "audit", "--json").stdout)["unchecked"] != []
+    assert (audited["balanced"], audited["unchecked"]) == (True, []), "it asked the provider"
 
-
-def test_one_demo_a_folder_and_no_reset_while_it_runs(folder):
-    demo = RunningDemo(folder)
-    demo.wait_until_open()
     second = manage(folder, "demo")
     assert second.returncode == 1
     assert "A demo is already running" in second.stderr
-
     stranger = folder / "not-ours.txt"
     stranger.touch()
     refused = manage(folder, "reset")
     assert refused.returncode == 1
     assert "in use" in refused.stderr
-    assert serves(f"{demo.url}/readyz")
+    with private_folder() as parent:
+        port = demo.url.rpartition(":")[2]
+        elsewhere = RunningDemo(parent / "data", SHOP_PORT=port)
+        assert elsewhere.process.wait(60) == 1
+        assert f"Port {port}, set in SHOP_PORT, is in use" in elsewhere.shown
+        assert leftovers.find(parent) == []
+
+    servers, shop = Supervisor(folder / "servers"), Supervisor(folder / "demo")
+    worker = psutil.Process(shop.state("web").pid).children()[0].pid
+    victims = {
+        f"web: worker {worker} died": worker,
+        f"valkey (pid {servers.state('valkey').pid}) died": servers.state("valkey").pid,
+        f"postgres (pid {servers.state('postgres').pid}) died": servers.state("postgres").pid,
+    }
+    for pid in victims.values():
+        os.kill(pid, signal.SIGKILL)
+    expected = [*victims, "valkey is running again", "postgres is running again"]
+    wait_for(lambda: all(told in demo.shown for told in expected))
+    wait_for(lambda: serves(f"{demo.url}/readyz"))
 
     assert demo.end(signal.SIGINT) == 0
+    assert json.loads(manage(folder, "audit", "--json").stdout)["unchecked"] != []
     assert manage(folder, "reset").returncode == 0
     assert not (folder / "servers" / "postgres").exists()
     assert not (folder / "secret-key").exists()
     assert stranger.exists()
-
-
-def test_a_taken_port_that_was_asked_for_is_named_and_nothing_is_left(folder):
-    demo = RunningDemo(folder)
-    demo.wait_until_open()
-    port = demo.url.rpartition(":")[2]
-    with private_folder() as parent:
-        second = RunningDemo(parent / "data", SHOP_PORT=port)
-        assert second.process.wait(60) == 1
-        assert f"Port {port}, set in SHOP_PORT, is in use" in second.shown
-        assert leftovers.find(parent) == []
-    assert demo.end(signal.SIGINT) == 0
-
-
-def test_a_pipe_that_breaks_with_ctrl_c_keeps_nothing_running(folder):
-    # Like `make demo | tee log`: Ctrl-C ends tee first, and the next line hits a broken pipe.
-    demo = RunningDemo(folder, stdout=subprocess.PIPE)
-    output = demo.process.stdout
-    assert output is not None
-    assert any(OPEN.encode() in line for line in output)
-    output.close()
-    demo.end(signal.SIGINT)
