@@ -55,12 +55,11 @@ class Buyer(User):
 
 
 class Rusher(User):
-    """A user who is one of the buyers of a rush, until that is over."""
+    """A user who stands for one of the buyers of a rush, which acts for all at one moment."""
 
     abstract = True
     wait_time = constant(10**6)
 
     @task
-    def rush(self) -> None:
-        """Wait for the end of the rush, which acts for all its buyers at one moment."""
-        Session.of(self.environment).rushing.wait()
+    def wait(self) -> None:
+        """Send nothing (`RushLoad`)."""

@@ -7,6 +7,8 @@ from argparse import Namespace
 from locust import User
 from locust.dispatch import UsersDispatcher
 
+from loadtest.shops import OURS
+
 # One user in this many is a visitor, up to the most of them per load-generating process. Pages are
 # judged after faults as the API is, whatever the mix.
 USERS_PER_VISITOR = 4
@@ -39,7 +41,7 @@ class MixDispatcher(UsersDispatcher):
         user_classes: list[type[User]] | None = None,
     ) -> None:
         """Start a ramp-up of the mix's users; `user_classes` of a load shape win over the mix."""
-        mix = ADAPTED if self._options.shop else self._options.mix
+        mix = self._options.mix if self._options.shop == OURS else ADAPTED
         chosen = user_classes or [self._by_name[mix]]
         if user_classes is None and mix != ADAPTED and goes_on(self._options):
             visitor = self._by_name[VISITOR]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from loadtest.scenarios import MIXES
+from loadtest.shops import OURS
 
 # In place of a sale's id: a fresh one for every run.
 FRESH = "new"
@@ -14,11 +16,17 @@ FRESH = "new"
 USERS, SPAWN_RATE = 500, 100
 
 
-def add_options(parser: Any, strategies: list[str], faults: list[str]) -> None:
+def add_options(
+    parser: Any,
+    strategies: Sequence[str] = (),
+    faults: Sequence[str] = (),
+    shops: Sequence[str] = (),
+) -> None:
     """Add the options of this project to Locust's.
 
     `strategies` are those of the shop, as far as they are known yet; `faults` those that it can
-    have, which is none unless `--target` says where it is.
+    have, which is none unless `--target` says where it is; `shops` those that can be rushed in
+    place of it, which is none unless `--shops` says where they are installed.
     """
 
     parser.set_defaults(num_users=USERS, spawn_rate=SPAWN_RATE)
@@ -30,6 +38,12 @@ def add_options(parser: Any, strategies: list[str], faults: list[str]) -> None:
     def add_hidden(name: str, meaning: str, **more: Any) -> None:
         add(name, meaning, include_in_web_ui=False, **more)
 
+    if shops:
+        meaning = "Shop to rush and judge; make prove-shop SHOP=NAME installs more"
+        add("shop", meaning, choices=shops, default=OURS)
+    else:
+        meaning = "Rush another shop, by the name of its adapter, or path.to:Adapter"
+        add_hidden("shop", meaning, default=OURS)
     add("sale", f"Id of the sale, or {FRESH}: a fresh one for every run", default=FRESH)
     add(
         "strategy",
@@ -57,7 +71,6 @@ def add_options(parser: Any, strategies: list[str], faults: list[str]) -> None:
         default=1,
     )
     add("seed", "Repeats the behaviour of a run; 0 draws a seed and logs it", type=int, default=0)
-    add_hidden("shop", "Rush another shop, by its adapter: path.to:Adapter", default="")
     add_hidden(
         "i-own-this-host", "The shop may be loaded though it is elsewhere", action="store_true"
     )
@@ -65,6 +78,8 @@ def add_options(parser: Any, strategies: list[str], faults: list[str]) -> None:
     add_hidden("history", "Folder for the history of every call; empty for none", default="")
     add_hidden("totals", "File for the counts of all buyers together; empty for none", default="")
     add_hidden("runs", "Folder in which the page keeps the last runs and their reports", default="")
+    add_hidden("shops", "Folder of the shops that are installed on this machine", default="")
+    add_hidden("hosting", "Command that runs the shop of a name, until its input ends", default="")
     add_hidden("target", "File that says what faults act on (loadtest/faults)", default="")
     add_hidden(
         "until-done",

@@ -1,4 +1,4 @@
-"""A rush as Locust's load: its users are the buyers, who act together when all are there."""
+"""A rush as Locust's load: its users stand for the buyers, who act when all are there."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from loadtest.ui.rush_run import RushRun
 
 
 class RushLoad:
-    """One rush in this process, with what a session asks of a run.
+    """One rush, in one process whatever the number of Locust's: all requests leave at one moment.
 
     Args:
         rush: that is followed on the page.
@@ -31,11 +31,6 @@ class RushLoad:
         self._over = threading.Event()
         self._greenlet = gevent.spawn(self._play)
 
-    def wait(self) -> None:
-        """Be one of the buyers, until the rush is over."""
-        self._over.wait()
-        self.tally.finished += 1
-
     def flush(self) -> None:
         """Do nothing: each round writes its own history."""
 
@@ -48,6 +43,7 @@ class RushLoad:
     def _play(self) -> None:
         self.everyone_is_here.wait()
         self._rush.play(self._tell)
+        self.tally.finished = self._rush.chosen.users
         self._over.set()
 
     def _tell(self, call: Finished) -> None:

@@ -32,6 +32,7 @@ from loadtest.roles import format_sales
 from loadtest.run import Run, find_sale
 from loadtest.rush_load import RushLoad
 from loadtest.scenarios import parse_weights
+from loadtest.shops import OURS
 from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
 from loadtest.tally import Tally
 from loadtest.ui.faults import NONE, offered
@@ -95,13 +96,6 @@ class Session:
             raise RunImpossible("the run has ended; start a new one")
         return self.run
 
-    @property
-    def rushing(self) -> RushLoad:
-        """The current rush. Raises `RunImpossible` if there is none."""
-        if not isinstance(self.run, RushLoad):
-            raise RunImpossible("the rush has ended; start a new one")
-        return self.run
-
     def give_up(self, error: Exception) -> NoReturn:
         """End Locust, with the reason and an exit code of its own."""
         self._environment.process_exit_code = EXIT_IMPOSSIBLE
@@ -112,7 +106,10 @@ class Session:
     def add_arguments(self, parser: Any) -> None:
         """Add the options; Locust asks for them again whenever the page shows its form."""
         page = self.page
-        add_options(parser, page.strategies if page else [], offered(page.target if page else ""))
+        if page is None:
+            add_options(parser)
+        else:
+            add_options(parser, page.strategies, offered(page.target), page.other_shops)
 
     def prepare(self, environment: Any, **_: Any) -> None:
         """Prepare this process once: open files, the choice of users, the page."""
@@ -137,8 +134,8 @@ class Session:
             if not isinstance(self._environment.runner, WorkerRunner):
                 # Workers get the choice with their options from the master, after this.
                 self._choose(self._options)
-            if not isinstance(self._environment.runner, MasterRunner):
-                self.run = self._new_run(self._options)
+            self.run = self._new_run(self._options)
+            if self.run is not None:
                 self.tallies["here"] = self.run.tally
         except (RunImpossible, ShopRefused, ValueError) as error:
             if self.page is not None:
@@ -224,7 +221,7 @@ class Session:
         logger.info("The seed of this run is %d", options.seed)
         options.run_name = self._run_name = uuid.uuid4().hex
         options.workers = max(1, getattr(self._environment.runner, "worker_count", 1))
-        if options.shop:
+        if options.shop != OURS:
             self._choose_rush(options)
             return
         address = address_of(self._environment.host or "")
@@ -242,23 +239,26 @@ class Session:
             options.recording = options.history or str(folder)
 
     def _choose_rush(self, options: Namespace) -> None:
-        if isinstance(self._environment.runner, MasterRunner):
-            raise RunImpossible("a shop is rushed by one process: leave out --processes")
         if self.page is None:
             raise RunImpossible("a shop is rushed on Locust's page, or with --headless")
         options.recording, options.endless = "", False
         self._rush = self.page.begin_rush(options)
 
-    def _new_run(self, options: Namespace) -> Run | RushLoad:
-        if options.shop:
-            return RushLoad(self._rush, options.run_name, self._report)
+    def _new_run(self, options: Namespace) -> Run | RushLoad | None:
+        """This process's part of the run; buyers are spread over processes, a rush is not."""
+        runner = self._environment.runner
+        if options.shop != OURS:
+            rushes = not isinstance(runner, WorkerRunner)
+            return RushLoad(self._rush, options.run_name, self._report) if rushes else None
+        if isinstance(runner, MasterRunner):
+            return None
         return Run(
             host=self._environment.host or "",
             sale=options.opened,
             beside=beside(options),
             weights=parse_weights(options.weights),
             seed=options.seed,
-            worker=getattr(self._environment.runner, "worker_index", 0),
+            worker=getattr(runner, "worker_index", 0),
             # In a fault run, buyers keep arriving until the run is stopped.
             rounds=0 if goes_on(options) else int(options.rounds),
             history=options.recording,

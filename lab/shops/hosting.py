@@ -13,7 +13,6 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
@@ -28,7 +27,7 @@ from development.signals import shielded
 from development.supervisor import Program, Supervisor
 from lab import environment
 from loadtest import shops
-from loadtest.shops.setup import Setup
+from loadtest.shops.setup import FILLED, Setup, setup_of
 
 FIRST_PORT = 8300
 STEP_SECONDS = 1200
@@ -39,17 +38,6 @@ NODE = 20
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 ADAPTERS = Path(shops.__file__).parent
-
-
-def names() -> list[str]:
-    """Return the shops that can be installed."""
-    return sorted(path.parent.name for path in ADAPTERS.glob("*/install.py"))
-
-
-def setup_of(name: str) -> Setup:
-    """Return the description of the shop `name`."""
-    setup: Setup = import_module(f"loadtest.shops.{name}.install").SETUP
-    return setup
 
 
 def missing(setup: Setup) -> str:
@@ -188,10 +176,10 @@ def _prepare(
             steps.append(("npm", "install", "--no-fund", "--no-audit", *setup.node))
         _run(steps, "installing", str(files), values, variables, log, tell)
         (folder / "installed").touch()
-    if not (folder / "filled").exists():
+    if not (folder / FILLED).exists():
         where = setup.folder.format_map(values)
         _run(setup.steps, "preparing", where, values, variables, log, tell)
-        (folder / "filled").touch()
+        (folder / FILLED).touch()
 
 
 def _run(
@@ -237,11 +225,11 @@ def _start(
         for name, command in setup.serve.items()
     ]
     supervisor.start(programs, variables)
-    ready = partial(_answers, f"http://127.0.0.1:{values['port']}{setup.ready}")
+    ready = partial(answers, f"http://127.0.0.1:{values['port']}{setup.ready}")
     supervisor.wait_until("web", ready, READY_SECONDS, may_die=False)
 
 
-def _answers(url: str) -> bool:
+def answers(url: str) -> bool:
     """Whether the shop answers; a page that it lacks is an answer, too."""
     try:
         with urlopen(url, timeout=5):

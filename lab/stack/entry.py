@@ -39,7 +39,8 @@ _own = ExitStack()
 
 
 NEED_NO_SERVER = OFFLINE_COMMANDS | {
-    *("lesson", "explore", "bench_locks", "lint_migrations", "reset", "soak", "prove_shop"),
+    *("lesson", "explore", "bench_locks", "lint_migrations", "reset", "soak"),
+    *("prove_shop", "host_shop"),
 }
 """Commands that use neither database nor Redis, or manage the servers themselves."""
 

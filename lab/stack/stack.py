@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -249,6 +250,9 @@ class Stack:
                 # A run ends by itself and is then judged.
                 "--until-done",
                 *("--runs", str(environment.data_folder() / "loadtest")),
+                # Other shops, to be rushed in place of this one.
+                *("--shops", str(environment.data_folder() / "shops")),
+                *("--hosting", shlex.join((sys.executable, "manage.py", "host_shop"))),
                 # The demo writes here what the page's faults act on.
                 *("--target", str(self.supervisor.folder / TARGET)),
             ),

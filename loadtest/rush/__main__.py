@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
+import shutil
 import sys
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from loadtest.rush.measure import measure
 from loadtest.rush.release import Release
 from loadtest.rush.result import EXIT_CODES
 from loadtest.rush.run import rush_shop
+from loadtest.rush.terminal import Terminal
 from loadtest.shops import load
 
 COMMAND = "python -m loadtest.rush"
@@ -45,6 +47,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.measure:
         print(*measure(shop, *size, host=options.host, owned=owned), sep="\n")
         return 0
+    terminal = Terminal(sys.stderr)
     result = rush_shop(
         *(shop, *size),
         host=options.host,
@@ -52,9 +55,11 @@ def main(arguments: list[str] | None = None) -> int:
         folder=options.folder,
         owned=owned,
         repeat=f"{COMMAND} {shlex.join(arguments if arguments is not None else sys.argv[1:])}",
-        say=lambda line: print(line, file=sys.stderr),
+        observer=terminal.observer,
+        after_round=terminal.round,
     )
-    print(*result.lines(), sep="\n")
+    terminal.clear()
+    print(*result.lines(shutil.get_terminal_size().columns), sep="\n")
     if options.json:
         options.json.write_text(json.dumps(result.to_json(), indent=2) + "\n")
     return result.exit_code

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import cast
 
-from loadtest.finished import Finished, Report, UnexpectedAnswer
+from loadtest.finished import Finished, UnexpectedAnswer
 from loadtest.history import CONNECTION_REFUSED, INFO, OK, Recorder
 from loadtest.history import FAIL as REFUSED
 from loadtest.rush import books as final
 from loadtest.rush.limits import CannotJudge, each_within, within
+from loadtest.rush.observer import Observer
 from loadtest.rush.plan import Plan, Scene
 from loadtest.rush.release import Reply, send, together
 from loadtest.shop import (
@@ -55,7 +56,7 @@ class Buyers:
     sale: str
     buyers: Sequence[Buyer]
     recorder: Recorder
-    report: Report
+    observer: Observer
     last: list[Outcome] = field(default_factory=list)
     repeats: int = 0
     _sold: dict[str, final.Asked] = field(default_factory=dict)
@@ -102,6 +103,7 @@ class Buyers:
 
     def _prepare(self) -> None:
         ask = partial(send, self.plan.address)
+        self.observer.step(f"taking {len(self.buyers):,} buyers to the last step")
         seconds = STEP * (1 + len(self.buyers) // 50)
         prepared = each_within(
             *(seconds, "preparing the buyers", self.buyers),
@@ -122,6 +124,8 @@ class Buyers:
         """Send a request of every buyer at one moment; the answers are looked at by `prepare`."""
         asked = within(STEP, step, lambda: [request(self.sale, each) for each in self.buyers])
         calls = [(n, each) for n, each in enumerate(asked) if each is not None]
+        if calls:
+            self.observer.step(f"{step}: {len(calls):,} requests at one moment")
         names = [self._invoke(op, number, "", 1) for number, _ in calls]
 
         def ended(index: int, reply: Reply) -> None:
@@ -136,6 +140,8 @@ class Buyers:
         self._together([each for _, each in calls], ended)
 
     def _buy(self, asking: Sequence[int], attempt: int) -> None:
+        again = f", attempt {attempt} of those without an answer" if attempt > 1 else ""
+        self.observer.step(f"the last step: {len(asking):,} buyers at one moment{again}")
         knows = Level.REPEATS in self.shop.levels
         clicks = [n for n in asking for _ in range(2 if knows and n % DOUBLE == 0 else 1)]
         requests = within(
@@ -216,7 +222,7 @@ class Buyers:
     def _tell(self, op: str, outcome: str, reply: Reply, said: str) -> None:
         answer = reply.response
         status = str(answer.status) if answer else ""
-        self.report(
+        self.observer.call(
             Finished(
                 op,
                 outcome,

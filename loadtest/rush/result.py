@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -118,27 +118,52 @@ class RushResult:
             "repeat": self.repeat,
         }
 
-    def lines(self) -> Iterator[str]:
-        """Yield the result as text."""
+    def lines(self, width: int = 80) -> Iterator[str]:
+        """Yield the result as text; only the command to repeat it may be wider."""
         broken = f" in {self.broken_rounds} of {len(self.rounds)} rounds"
         word = WORDS[self.verdict] + (broken if self.broken_rounds else "")
         yield f"{word} · {self.shop} {self.version}"
         if self.reason:
             yield self.reason
-        for number, each in enumerate(self.rounds, start=1):
-            yield f"  round {number}: {summary(each)}"
+        if self.rounds:
+            yield from _table(self.rounds, width)
         for identity, verdict, what in self.properties():
-            yield f"{identity:>4} {verdict.upper():8} {PROPERTIES[identity].name}: {what}"
+            text = f"{identity:>4} {verdict.upper():8} {PROPERTIES[identity].name}: {what}"
+            yield from _wrapped(text, width, 14)
         missing = "; ".join(f"{identity}: {why}" for identity, why in self.not_judged().items())
-        yield from textwrap.wrap(f"Not judged: {missing}.", 100, subsequent_indent="  ")
+        if missing:
+            yield from _wrapped(f"Not judged: {missing}.", width, 2)
         if self.untried:
-            yield f"Levels not tried: {', '.join(self.untried)}: {NOT_TRIED}."
+            text = f"Levels not tried: {', '.join(self.untried)}: {NOT_TRIED}."
+            yield from _wrapped(text, width, 2)
         if self.smallest is not None:
             plan = self.smallest.plan
             yield f"The smallest history that shows it ({plan.buyers} buyers, {plan.units} units):"
-            yield from (f"  {line}" for line in history(self.smallest))
+            for line in history(self.smallest):
+                yield from _wrapped(f"  {line}", width, 28)
         if self.repeat:
             yield f"Again: {self.repeat}"
+
+
+def _table(rounds: Sequence[Round], width: int) -> Iterator[str]:
+    """Yield a line per round, under two lines of headings."""
+    yield f"{'':15}{'the shop’s books':^25}   {'buyers were answered':^20}"
+    headings = ("sold", "of", "orders", "left", "sold", "refused", "unknown")
+    row = "{:>5} {:<8} {:>6} {:>5} {:>6} {:>6}   {:>5} {:>7} {:>7}  {}".format
+    yield row("round", "tried", *headings, "broken")
+    for number, each in enumerate(rounds, start=1):
+        books = each.books
+        left = "–" if books.available is None else books.available
+        units = (each.sold, books.total, len(books.orders), left)
+        answers = (each.count(kind) for kind in (Sold, Refused, Unknown))
+        broken = " ".join(each.broken) or each.outcome
+        yield from _wrapped(row(number, each.plan.scene, *units, *answers, broken), width, 66)
+
+
+def _wrapped(text: str, width: int, indent: int) -> list[str]:
+    return textwrap.wrap(
+        text, width, subsequent_indent=" " * min(indent, width // 2), break_on_hyphens=False
+    )
 
 
 def violations(played: Round) -> int:

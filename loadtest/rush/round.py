@@ -10,11 +10,11 @@ from pathlib import Path
 from loadtest import steps
 from loadtest.checker import FAIL, UNKNOWN, Need, Verdict, not_judged
 from loadtest.conduct import Conductor
-from loadtest.finished import Report
 from loadtest.history import Operation, Recorder, operations
 from loadtest.rush import books as final
 from loadtest.rush.buyers import STEP, Buyers
 from loadtest.rush.limits import CannotJudge, within
+from loadtest.rush.observer import NOBODY, Observer
 from loadtest.rush.plan import Plan, Scene
 from loadtest.shop import SOLD_OUT, Books, Level, Outcome, Refused, Shop, Sold, Unknown
 from loadtest.steps import RunFiles, judge_run
@@ -65,19 +65,19 @@ class Round:
         return [each.id for each in findings if each.verdict == FAIL]
 
 
-def play(shop: Shop, plan: Plan, folder: Path, report: Report = lambda _: None) -> Round:
+def play(shop: Shop, plan: Plan, folder: Path, observer: Observer = NOBODY) -> Round:
     """Play one round.
 
     Args:
         shop: the adapter.
         plan: of the round.
         folder: a new one for the history and the books.
-        report: called with every call that is over.
+        observer: follows it.
 
     Raises:
         CannotJudge: a step failed or took too long.
     """
-    conductor = _Conductor(shop, plan, folder, report)
+    conductor = _Conductor(shop, plan, folder, observer)
     conductor.run()
     return conductor.round
 
@@ -88,20 +88,21 @@ class _Conductor(Conductor):
     round: Round
     patience, pause = STEP, LOOK
 
-    def __init__(self, shop: Shop, plan: Plan, folder: Path, report: Report) -> None:
-        self._shop, self._plan, self._report_call = shop, plan, report
+    def __init__(self, shop: Shop, plan: Plan, folder: Path, observer: Observer) -> None:
+        self._shop, self._plan, self._observer = shop, plan, observer
         self.files = RunFiles(folder)
 
     def open(self) -> None:
         """Open a sale, and make its buyers."""
         shop, plan = self._shop, self._plan
         stock = plan.scene.units(plan.units, plan.buyers)
+        self._observer.step(f"opening a sale of {stock:,} units, making {plan.buyers:,} buyers")
         sale = within(STEP, "opening a sale", lambda: shop.open(stock))
         buyers = within(STEP, "making buyers", lambda: list(shop.buyers(sale, plan.buyers)))
         if len(buyers) < plan.buyers:
             raise CannotJudge(f"the shop made {len(buyers)} of {plan.buyers} buyers")
         recorder = Recorder(self.files.path / "rush.jsonl")
-        self._buyers = Buyers(shop, plan, sale, buyers, recorder, self._report_call)
+        self._buyers = Buyers(shop, plan, sale, buyers, recorder, self._observer)
 
     @contextmanager
     def load(self) -> Iterator[None]:
@@ -114,6 +115,7 @@ class _Conductor(Conductor):
 
     def rest(self) -> bool:
         """Wait until the books do not change. Raises `CannotJudge` if they still do."""
+        self._observer.step("reading the shop's books until they do not change")
         if not super().rest():
             raise CannotJudge(f"the books still change after {STEP:g} s")
         return True
@@ -132,6 +134,7 @@ class _Conductor(Conductor):
     def judge(self) -> None:
         """Compare every answer with the books."""
         plan, books, histories = self._plan, self._books, self.histories()
+        self._observer.step("comparing every answer with the books")
         judged = judge_run(
             *(self.files, histories, self._not_judged()),
             enough=ENOUGH.get(plan.scene, {"ok": 1}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from itertools import count
@@ -11,11 +12,11 @@ from pathlib import Path
 from loadtest import open_files
 from loadtest.address import RunImpossible, address_of
 from loadtest.checker import FAIL
-from loadtest.finished import Report
 from loadtest.rush.limits import CannotJudge
+from loadtest.rush.observer import NOBODY, Observer
 from loadtest.rush.plan import Plan, Scene
 from loadtest.rush.release import Release
-from loadtest.rush.result import RushResult, summary
+from loadtest.rush.result import RushResult
 from loadtest.rush.round import Round, play
 from loadtest.shop import Level, Shop
 
@@ -43,8 +44,8 @@ def rush_shop(
     shrink: bool = True,
     levels: Collection[Level] = tuple(Level),
     repeat: str = "",
-    say: Callable[[str], None] = lambda _: None,
-    report: Report = lambda _: None,
+    observer: Observer = NOBODY,
+    after_round: Callable[[RushResult], None] = lambda _: None,
 ) -> RushResult:
     """Rush a shop and judge it; never raises what the shop or its adapter does wrong.
 
@@ -60,8 +61,8 @@ def rush_shop(
         shrink: whether to look for the smallest round that is broken.
         levels: to try, of those that the shop offers.
         repeat: the command that repeats the rush, to be shown.
-        say: called with a line of progress.
-        report: called with every call that is over.
+        observer: follows it.
+        after_round: called after each round with the result so far.
     """
     untried = tuple(sorted(shop.levels - TRIED))
     result = RushResult(shop.name, shop.version, [], repeat=repeat, untried=untried)
@@ -69,15 +70,16 @@ def rush_shop(
         try:
             plan = _plan(host, units, buyers, rounds, release, owned=owned)
             folders = _folders(folder or Path(temporary))
-            for scene in [
-                each for each, level in SCENES.items() if level in shop.levels and level in levels
-            ]:
-                for _ in range(rounds):
-                    played = play(shop, replace(plan, scene=scene), next(folders), report)
-                    result.rounds.append(played)
-                    say(summary(played))
+            scenes = [s for s, level in SCENES.items() if level in shop.levels and level in levels]
+            planned = [replace(plan, scene=scene) for scene in scenes for _ in range(rounds)]
+            began = time.monotonic()
+            for number, each in enumerate(planned, start=1):
+                where = _where(number, planned, time.monotonic() - began)
+                played = play(shop, each, next(folders), observer.within(where))
+                result.rounds.append(played)
+                after_round(result)
             if shrink:
-                result.smallest = _smallest(shop, result.rounds, folders, say)
+                result.smallest = _smallest(shop, result.rounds, folders, observer)
         except (CannotJudge, RunImpossible, OSError) as error:  # such as a folder in use
             result.reason = str(error)
     return result
@@ -95,6 +97,13 @@ def _plan(
     return Plan(address_of(host, owned=owned), Scene.STOCK, units, buyers, release)
 
 
+def _where(number: int, planned: list[Plan], seconds: float) -> str:
+    """Which round it is, and how long the rounds from here on will take, by those before it."""
+    left = seconds / (number - 1) * (len(planned) - number + 1) if number > 1 else None
+    about = "" if left is None else f", about {left:.0f} s left"
+    return f"round {number} of {len(planned)} ({planned[number - 1].scene}{about})"
+
+
 def _folders(folder: Path) -> Iterator[Path]:
     for number in count(1):
         path = folder / f"round-{number}"
@@ -103,7 +112,7 @@ def _folders(folder: Path) -> Iterator[Path]:
 
 
 def _smallest(
-    shop: Shop, rounds: list[Round], folders: Iterator[Path], say: Callable[[str], None]
+    shop: Shop, rounds: list[Round], folders: Iterator[Path], observer: Observer
 ) -> Round | None:
     """The smallest broken round: one of the given, or a still smaller one that breaks as well."""
     broken = [each for each in rounds if each.outcome == FAIL]
@@ -114,9 +123,10 @@ def _smallest(
         if buyers >= first.plan.buyers:
             break
         for _ in range(TRIES):
-            say(f"looking for a smaller history: {buyers} buyers, {units} units")
+            smaller = replace(first.plan, units=units, buyers=buyers)
+            observer.step(f"looking for a smaller history: {buyers} buyers, {units} units")
             try:
-                played = play(shop, replace(first.plan, units=units, buyers=buyers), next(folders))
+                played = play(shop, smaller, next(folders))
             except CannotJudge:
                 return first
             if played.outcome == FAIL:

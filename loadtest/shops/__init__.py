@@ -7,13 +7,18 @@ import sys
 
 from loadtest.address import RunImpossible
 from loadtest.shop import Shop
+from loadtest.shops.setup import names
+
+OURS = "flash_sale"
+"""This project's own shop, which is loaded as a whole and not by rushes only."""
 
 
 def load(name: str, host: str) -> Shop:
     """Return the adapter of this name for a shop at this address.
 
     Args:
-        name: `module:Class`, from the Python path or the current folder.
+        name: of a shop in this package, or `module:Class`, from the Python path or the current
+            folder.
         host: the shop's address.
 
     Raises:
@@ -21,7 +26,12 @@ def load(name: str, host: str) -> Shop:
     """
     module, colon, attribute = name.partition(":")
     if not colon:
-        raise RunImpossible(f"an adapter is named like path.to:Adapter, not {name!r}")
+        if name not in names():
+            raise RunImpossible(
+                f"no shop {name!r}: there are {', '.join(names())}, and adapters of your own, "
+                "named like path.to:Adapter"
+            )
+        module, attribute = f"{__name__}.{name}.adapter", "Adapter"
     if "" not in sys.path:
         sys.path.insert(0, "")
     try:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -34,3 +36,32 @@ class Setup:
     environment: Mapping[str, str] = field(default_factory=dict)
     rows: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     folder: str = "{files}"
+
+    @property
+    def needs_packages(self) -> bool:
+        """Whether it has to be installed before it can be served."""
+        return bool(self.python or self.node)
+
+
+def names() -> list[str]:
+    """Return the shops that can be installed."""
+    return sorted(path.parent.name for path in Path(__file__).parent.glob("*/install.py"))
+
+
+def setup_of(name: str) -> Setup:
+    """Return the description of the shop `name`."""
+    setup: Setup = import_module(f"loadtest.shops.{name}.install").SETUP
+    return setup
+
+
+FILLED = "filled"
+"""In a shop's folder: its packages are installed, and its database is filled."""
+
+
+def installed(folder: Path) -> list[str]:
+    """Return the shops that start within seconds: those in `folder`, or without packages."""
+    return [
+        name
+        for name in names()
+        if not setup_of(name).needs_packages or (folder / name / FILLED).exists()
+    ]

@@ -194,12 +194,14 @@ def test_a_run_that_cannot_start_says_why_and_ends(
     assert shop.requests == 0
 
 
-def rush_by_locust(url: str, folder: Path, shop: str) -> subprocess.CompletedProcess[str]:
+def rush_by_locust(
+    url: str, folder: Path, shop: str, *more: str
+) -> subprocess.CompletedProcess[str]:
     command = [
         *(sys.executable, "-m", "locust", "-f", str(ROOT / "loadtest" / "locustfile.py")),
         *("--headless", "--only-summary", "--until-done", "--run-time", "120s"),
         *("--users", "30", "--spawn-rate", "100", "--stock", "5", "--runs", str(folder / "runs")),
-        *("--shop", shop, "--host", url),
+        *("--shop", shop, "--host", url, *more),
     ]
     # The adapter's module is found from the folder in which Locust is started.
     return subprocess.run(
@@ -207,14 +209,27 @@ def rush_by_locust(url: str, folder: Path, shop: str) -> subprocess.CompletedPro
     )
 
 
-@pytest.mark.parametrize(("guarded", "code", "word"), [(False, 1, "BROKEN"), (True, 0, "HOLDS")])
+@pytest.mark.parametrize(
+    ("guarded", "code", "word", "more"),
+    [
+        (False, 1, "BROKEN", []),
+        (True, 0, "HOLDS", []),
+        # The master rushes, so that all requests leave at one moment.
+        (
+            True,
+            0,
+            "HOLDS",
+            ["--processes", "2", "--master-port", "5593", "--master-bind-port", "5593"],
+        ),
+    ],
+)
 def test_another_shop_is_rushed_and_judged_through_its_adapter(
-    guarded: bool, code: int, word: str, tmp_path: Path
+    guarded: bool, code: int, word: str, more: list[str], tmp_path: Path
 ) -> None:
     with Server(0, tmp_path, guarded=guarded) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
-        done = rush_by_locust(server.url, tmp_path, "loadtest.shops.unguarded:Adapter")
+        done = rush_by_locust(server.url, tmp_path, "loadtest.shops.unguarded:Adapter", *more)
         server.shutdown()
         thread.join()
     assert done.returncode == code, done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import socket
@@ -18,6 +19,7 @@ from loadtest.address import RunImpossible
 from loadtest.rush import Release, RushResult, rush_shop, together
 from loadtest.rush import buyers as rush_buyers
 from loadtest.rush.__main__ import main
+from loadtest.rush.terminal import CLEAR, Terminal
 from loadtest.shop import (
     SOLD_OUT,
     Books,
@@ -134,6 +136,64 @@ def test_the_command_prints_the_result_and_its_exit_code_says_it(
     assert [each["scene"] for each in document["rounds"]] == ["stock", "vouchers", "carts"]
     assert main([*arguments, "--measure"]) == 0
     assert "| last-byte |" in capsys.readouterr().out
+
+
+def lines_of(url: str, stream: io.StringIO) -> list[str]:
+    """What a terminal shows of a rush of two rounds."""
+    terminal = Terminal(stream)
+    size = {"rounds": 2, "shrink": False}
+    more = {"observer": terminal.observer, "after_round": terminal.round}
+    rush(StockOnly(url), url, **size, **more)
+    terminal.clear()
+    return stream.getvalue().split("\n")
+
+
+def test_a_rush_in_a_file_has_a_line_per_step_and_one_per_round(unguarded: str) -> None:
+    lines = lines_of(unguarded, io.StringIO())
+    steps = [line.split(": ", 1)[1] for line in lines if re.match(r"\d\d:\d\d:\d\d round", line)]
+    assert (
+        steps[: len(steps) // 2]
+        == steps[len(steps) // 2 :]
+        == [
+            "opening a sale of 5 units, making 30 buyers",
+            "add to cart: 30 requests at one moment",
+            "taking 30 buyers to the last step",
+            "the last step: 30 buyers at one moment",
+            "reading the shop's books until they do not change",
+            "comparing every answer with the books",
+        ]
+    )
+    assert re.search(r"round 2 of 2 \(stock, about \d+ s left\): ", "\n".join(lines))
+    assert sum(line.startswith(("round 1: stock", "round 2: stock")) for line in lines) == 2
+
+
+class Tty(io.StringIO):
+    """A terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_rush_on_a_terminal_replaces_the_line_of_the_last_step(unguarded: str) -> None:
+    *lines, last = lines_of(unguarded, Tty())
+    assert [line.rpartition(CLEAR)[2][:14] for line in lines] == [
+        "round 1: stock",
+        "round 2: stock",
+    ]
+    assert last.endswith(CLEAR)
+    assert all(len(step) < 80 for line in lines for step in line.split(CLEAR)[:-1])
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_result_is_whole_at_80_columns_and_at_120(width: int, unguarded: str) -> None:
+    result = rush(Adapter(unguarded), unguarded, rounds=2)
+    lines = list(result.lines(width))
+    assert max(map(len, lines)) <= width
+    assert not any("…" in line for line in lines if "round" not in line and " ms" not in line)
+    heading = next(line for line in lines if line.startswith("round tried"))
+    rows = [line.split() for line in lines if re.match(r" +\d+ (stock|vouchers|carts) ", line)]
+    assert len(rows) == len(result.rounds) == 6
+    assert {len(row[:9]) for row in rows} == {len(heading.split()) - 1}
 
 
 def test_last_bytes_follow_when_all_the_others_have_arrived() -> None:

@@ -16,7 +16,7 @@ from loadtest.checker import snapshot
 from loadtest.faults import FAULTS, Target
 from loadtest.history import Recorder
 from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
-from loadtest.shops.unguarded import Adapter, Server
+from loadtest.shops.unguarded import Server
 from loadtest.tally import Tally
 from loadtest.ui import faults, runs, tab
 from loadtest.ui.conclusion import conclusion
@@ -259,8 +259,9 @@ from locust.argument_parser import get_empty_argument_parser, setup_parser_argum
 from loadtest.options import add_options
 parser = get_empty_argument_parser()
 setup_parser_arguments(parser)
-add_options(parser, [], [])
-print(json.dumps(vars(parser.parse_args([])), default=str))
+add_options(parser, shops=["flash_sale", "oscar"])
+shops = parser.args_included_in_web_ui["shop"].choices
+print(json.dumps(vars(parser.parse_args([])) | {"shops": shops}, default=str))
 """
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -268,6 +269,7 @@ print(json.dumps(vars(parser.parse_args([])), default=str))
     assert form["num_users"] > form["stock"] * form["limit"]
     assert form["num_users"] / form["spawn_rate"] <= 10
     assert (form["sale"], form["mix"], form["strategy"]) == ("new", "rush", "combining")
+    assert (form["shop"], form["shops"]) == ("flash_sale", ["flash_sale", "oscar"])
 
 
 def test_a_rush_is_followed_on_the_page_from_its_start_to_its_verdict(tmp_path: Path) -> None:
@@ -275,15 +277,21 @@ def test_a_rush_is_followed_on_the_page_from_its_start_to_its_verdict(tmp_path: 
     with Server(0, tmp_path) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
-        rush = Rush(server.url, "shops:Unguarded", 2, 20, 1)
-        run = referee.rush(Adapter(server.url), rush)
+        run = referee.rush(Rush(server.url, "loadtest.shops.unguarded:Adapter", 2, 20, 2))
         assert tab.verdict(run) == "running"
-        run.play(lambda _: None)
+        seen: list[tuple[int, str, str]] = []
+        run.play(lambda _: seen.append((run.rounds, tab.verdict(run), tab.title(run))))
         server.shutdown()
         thread.join()
+    # The verdict is known as soon as the first round is over, with the calls that show it.
+    assert {word for rounds, word, _ in seen if not rounds} == {"running"}
+    assert {word for rounds, word, _ in seen if rounds} == {"FAIL"}
+    assert any("round 2 of 6 (stock, about" in title for _, _, title in seen)
+    assert run.broken[0].id == "P1"
+    assert run.broken[0].history
     assert (tab.verdict(run), tab.outcome(run), run.phase) == ("FAIL", "fail", JUDGED)
     rows = {row["what"]: row["value"] for row in tab.rows(run, Tally())}
-    assert rows["Verdict"] == "FAIL"
+    assert (rows["Verdict"], rows["Rounds"]) == ("FAIL", "6")
     assert int(rows["Oversold"]) > 0
     assert [(each.verdict() or {})["verdict"] for each in referee.runs] == ["fail"]
     assert "Watch it break in slow motion" in run.folder.report.read_text()
@@ -291,7 +299,7 @@ def test_a_rush_is_followed_on_the_page_from_its_start_to_its_verdict(tmp_path: 
 
 def test_a_rush_that_is_stopped_has_no_verdict(tmp_path: Path) -> None:
     referee = Referee(runs.Runs(tmp_path), list)
-    run = referee.rush(Adapter("http://127.0.0.1:1"), Rush("http://127.0.0.1:1", "a:B", 2, 20, 1))
+    run = referee.rush(Rush("http://127.0.0.1:1", "a:B", 2, 20, 1))
     run.stopped()
     assert tab.verdict(run) == "UNKNOWN"
     assert run.reason == "stopped before the rounds were over"

@@ -33,8 +33,8 @@
     if (state.phase === "none") return empty;
     const [broken] = state.broken;
     return (broken ? `${broken.id} ${broken.name}: ${broken.reason} · ` : "")
-      + `Sale ${state.sale} · ${state.strategy} · ${state.held + state.sold} of ${state.total}`
-      + ` sold or held · oversold ${state.oversold}`
+      + `${state.title} · ${state.held + state.sold} of ${state.total} sold or held`
+      + ` · oversold ${state.oversold}`
       + (state.done ? " · The work is done: stop the run to get the verdict." : "");
   }
 

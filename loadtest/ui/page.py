@@ -18,11 +18,12 @@ from loadtest.address import RunImpossible, address_of
 from loadtest.fresh_sale import beside, main_terms, open_now
 from loadtest.options import FRESH
 from loadtest.roles import SaleTerms
-from loadtest.shops import load
+from loadtest.shops import OURS
 from loadtest.shops.flash_sale.demo import DemoShop, ShopRefused
 from loadtest.tally import Tally
 from loadtest.ui.conclusion import conclusion
 from loadtest.ui.faults import NONE
+from loadtest.ui.other_shops import offered
 from loadtest.ui.pages import install
 from loadtest.ui.plan import Plan
 from loadtest.ui.referee import Referee
@@ -54,13 +55,14 @@ class Page:
         self._opened: tuple[SaleTerms, str] | None = None
         options = self._options
         self.target: str = options.target
+        self._shops: str = options.shops if options.shop == OURS else ""
         # No command-line option: `manage.py prove --fault` is for the command line.
         options.fault = NONE
         self._referee = Referee(Runs(self._folder(options)), lambda: list(tallies.values()))
         if environment.web_ui is not None:
             base = (options.web_base_path or "").rstrip("/")
             install(environment.web_ui, self._referee, self.open_sale, base)
-            if not options.shop:
+            if options.shop == OURS:
                 gevent.spawn(self._learn_strategies)
 
     def cannot_start(self, problem: str) -> None:
@@ -87,20 +89,17 @@ class Page:
     def begin_rush(self, options: Namespace) -> RushRun:
         """Follow a rush from now on. Raises `RunImpossible`."""
         self.cannot_start("")
-        host = self._environment.host or ""
-        address_of(host, owned=options.i_own_this_host)
-        shop = load(options.shop, host)
-        return self._referee.rush(
-            shop,
-            Rush(
-                host,
-                options.shop,
-                int(options.stock),
-                options.num_users or 1,
-                max(1, int(options.rounds)),
-                owned=options.i_own_this_host,
-            ),
+        rush = Rush(
+            self._environment.host or "",
+            options.shop,
+            int(options.stock),
+            options.num_users or 1,
+            max(1, int(options.rounds)),
+            owned=options.i_own_this_host,
+            hosting=options.hosting if options.shop in self.other_shops else "",
         )
+        rush.check()
+        return self._referee.rush(rush)
 
     def end(self, processes: int) -> None:
         """Let the run be judged; this many load-generating processes took part."""
@@ -117,7 +116,7 @@ class Page:
         Raises `ShopRefused` or `RunImpossible`.
         """
         options = self._options
-        if options.shop:
+        if options.shop != OURS:
             raise RunImpossible("A rush opens a sale of its own for each round: start it.")
         shop = DemoShop(self._address)
         options.sale, options.others = FRESH, ""
@@ -125,6 +124,11 @@ class Page:
         self._opened = main_terms(options), options.opened
         self._tallies.clear()
         self._referee.shown(_plan(shop, options, int(options.limit)), shop)
+
+    @property
+    def other_shops(self) -> list[str]:
+        """Names for the start form; none where the command line has chosen."""
+        return offered(self._shops)
 
     @property
     def _options(self) -> Namespace:

@@ -16,7 +16,7 @@ from loadtest.address import RunImpossible
 from loadtest.shops.flash_sale.demo import ShopRefused
 from loadtest.ui import tab
 from loadtest.ui.referee import Referee
-from loadtest.ui.run import RUNNING
+from loadtest.ui.run import RUNNING, PageRun
 
 _HERE = Path(__file__).parent
 _BAR = '<script src="./correctness/bar.js"></script></body>'
@@ -71,8 +71,8 @@ def state(referee: Referee) -> dict[str, Any]:
     figures = run.figures
     return shown | {
         "phase": run.phase,
-        "sale": run.chosen.sale,
-        "strategy": tab.strategy(run),
+        "sale": run.chosen.sale if isinstance(run, PageRun) else run.number,
+        "title": tab.title(run),
         "verdict": tab.verdict(run),
         "outcome": tab.outcome(run),
         "broken": [to_builtins(each) for each in tab.broken(run)],

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import gevent
 
-from loadtest.shop import Shop
 from loadtest.shops.flash_sale.demo import DemoShop
 from loadtest.tally import Tally
 from loadtest.ui.plan import Plan
@@ -46,9 +45,9 @@ class Referee:
         gevent.spawn(self.run.conduct)
         return folder
 
-    def rush(self, shop: Shop, rush: Rush) -> RushRun:
+    def rush(self, rush: Rush) -> RushRun:
         """Follow a rush on a shop from now on."""
-        self.run = RushRun(shop, rush, self.runs.new())
+        self.run = RushRun(rush, self.runs.new())
         return self.run
 
     def end(self, processes: int) -> None:

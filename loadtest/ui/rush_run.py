@@ -3,31 +3,39 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from loadtest.checker import FAIL, PROPERTIES, UNKNOWN, Broken
+from loadtest.address import RunImpossible, address_of
+from loadtest.checker import FAIL, PROPERTIES, UNKNOWN, Broken, judge_so_far
 from loadtest.finished import Report
 from loadtest.report import Story
 from loadtest.rush import RushResult, rush_shop
+from loadtest.rush.observer import Observer
 from loadtest.rush.result import history, summary
+from loadtest.rush.round import Round
 from loadtest.shop import Shop
+from loadtest.shops import load
 from loadtest.steps import RunFiles, write_report
+from loadtest.ui import other_shops
 from loadtest.ui.run import JUDGED, RUNNING
 from loadtest.ui.runs import RunFolder
 
 
 @dataclass(frozen=True, slots=True)
 class Rush:
-    """The choices for a rush, and those of a run as far as the page shows them.
+    """The choices for a rush.
 
     Attributes:
-        host: the shop's address.
-        adapter: its name, as path.to:Adapter.
+        host: the shop's address, unless it is hosted.
+        adapter: its name, or path.to:Adapter.
         stock: units of each round.
         users: buyers of each round.
         rounds: of each level.
         owned: whether the host may be another machine.
+        hosting: the command that runs the shop for the rush; empty: it runs at `host`.
     """
 
     host: str
@@ -36,16 +44,20 @@ class Rush:
     users: int
     rounds: int
     owned: bool = False
+    hosting: str = ""
 
-    sale = "one per round"
-    mix, loop, fault = "rushing", "all at one moment", ""
-    strategy = "as the shop sells"
-    arrivals, lasts, fenced = 0.0, False, False
-    faults: tuple[str, ...] = ()
+    def check(self) -> None:
+        """Raise `RunImpossible` if it cannot be played."""
+        if not self.hosting:
+            address_of(self.host, owned=self.owned)
+            load(self.adapter, self.host)
 
     @property
     def repeat(self) -> str:
         """The command that repeats the rush."""
+        if self.hosting:
+            size = f"--stock {self.stock} --buyers {self.users} --rounds {self.rounds}"
+            return f'make prove-shop SHOP={self.adapter} ARGS="{size}"'
         return (
             f"locust -f loadtest/locustfile.py --headless --until-done --shop {self.adapter} "
             f"--host {self.host} --stock {self.stock} --users {self.users} --rounds {self.rounds}"
@@ -54,26 +66,26 @@ class Rush:
 
 
 class RushRun:
-    """One rush, as far as it is known; what the page asks of it is as in `PageRun`."""
+    """One rush, as far as it is known; what the page asks of it is as in `PageRun`.
 
-    def __init__(self, shop: Shop, chosen: Rush, folder: RunFolder) -> None:
+    Attributes:
+        rounds, broken_rounds: played so far.
+    """
+
+    def __init__(self, chosen: Rush, folder: RunFolder) -> None:
         self.chosen, self.folder, self.phase = chosen, folder, RUNNING
         self.figures: dict[str, Any] = {}
         self.verdict: dict[str, Any] | None = None
         self.reason = ""
         # Each round is judged when it is over, which is soon.
         self.broken: list[Broken] = []
+        self.rounds = self.broken_rounds = 0
         self.number = folder.number
-        self._shop = shop
 
     @property
     def outcome(self) -> str:
         """pass, fail or unknown; until then, the phase."""
         return str(self.verdict["verdict"]) if self.verdict else self.phase
-
-    def counted(self, name: str) -> float:
-        """Return 0: the shop tells no counters."""
-        return 0.0
 
     def end_load(self, histories: list[str], processes: int) -> None:
         """Do nothing: a rush ends by itself."""
@@ -81,24 +93,49 @@ class RushRun:
     def play(self, report: Report) -> None:
         """Play all rounds, judge them, and write the report."""
         chosen = self.chosen
-        result = rush_shop(
-            *(self._shop, chosen.stock, chosen.users, chosen.rounds),
-            host=chosen.host,
-            folder=self.folder.path,
-            owned=chosen.owned,
-            repeat=chosen.repeat,
-            say=self._say,
-            report=report,
-        )
+        try:
+            with self._shop() as (shop, host):
+                result = rush_shop(
+                    *(shop, chosen.stock, chosen.users, chosen.rounds),
+                    host=host,
+                    folder=self.folder.path,
+                    owned=chosen.owned,
+                    repeat=chosen.repeat,
+                    observer=Observer(self._say, report),
+                    after_round=self._so_far,
+                )
+                self._say("stopping the shop")
+        except RunImpossible as error:
+            result = self._nothing(str(error))
         self._conclude(result)
 
     def stopped(self) -> None:
         """Note that the rush was stopped before its end."""
-        reason = "stopped before the rounds were over"
-        self._conclude(RushResult(self._shop.name, self._shop.version, [], reason=reason))
+        self._conclude(self._nothing("stopped before the rounds were over"))
+
+    @contextmanager
+    def _shop(self) -> Iterator[tuple[Shop, str]]:
+        """The shop and its address, during the block."""
+        name, command = self.chosen.adapter, self.chosen.hosting
+        if not command:
+            yield load(name, self.chosen.host), self.chosen.host
+            return
+        with other_shops.running(command, name, self._say) as host:
+            yield load(name, host), host
+
+    def _nothing(self, reason: str) -> RushResult:
+        return RushResult(self.chosen.adapter, "", [], reason=reason)
 
     def _say(self, line: str) -> None:
         self.reason = line
+
+    def _so_far(self, result: RushResult) -> None:
+        """Show the rounds so far, and what is broken in the first that breaks anything."""
+        self.figures = _figures(result)
+        self.rounds, self.broken_rounds = len(result.rounds), result.broken_rounds
+        played = result.rounds[-1]
+        if played.outcome == FAIL and not self.broken:
+            self.broken = _broken(played)
 
     def _conclude(self, result: RushResult) -> None:
         self.reason = result.reason
@@ -121,6 +158,20 @@ class RushRun:
             write_report(self.folder.report, files, files.histories(), story, shown.verdict)
         (self.folder.path / "verdict.json").write_text(json.dumps(self.verdict, indent=2) + "\n")
         self.phase = JUDGED
+
+
+def _broken(played: Round) -> list[Broken]:
+    """What a round has broken, as far as can be with the calls that show it."""
+    findings = played.verdict.properties if played.verdict else []
+    why = {each.id: each.detail for each in findings if each.verdict == FAIL}
+    files, others = RunFiles(played.folder), PROPERTIES.keys() - why.keys()
+    shown = judge_so_far(files.histories(), [files.final], not_judged=others)
+    known = {each.id for each in shown}
+    return shown + [
+        Broken(each, PROPERTIES[each].name, text, 0, [])
+        for each, text in why.items()
+        if each not in known
+    ]
 
 
 def _findings(result: RushResult) -> list[dict[str, Any]]:

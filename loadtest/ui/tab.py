@@ -28,7 +28,15 @@ PHASES = {
 }
 
 
-def strategy(run: PageRun | RushRun) -> str:
+def title(run: PageRun | RushRun) -> str:
+    """Return what is sold and how; of a rush, what it does now."""
+    if isinstance(run, PageRun):
+        return f"Sale {run.chosen.sale} · {strategy(run)}"
+    doing = run.reason if run.phase == RUNNING and run.reason else f"{run.rounds} rounds"
+    return f"{run.chosen.adapter} · {doing}"
+
+
+def strategy(run: PageRun) -> str:
     """Return how the shop is selling now."""
     if run.figures.get("degraded"):
         return f"{run.chosen.strategy}, without Redis"
@@ -68,8 +76,7 @@ def _rows(run: PageRun | RushRun | None, tally: Tally) -> list[dict[str, str]]:
     return [
         _row("Verdict", verdict(run), run.reason or "see the bar below for the report"),
         *_broken(run),
-        _row("Sale", run.chosen.sale, f"{run.chosen.mix} buyers, {run.chosen.loop}"),
-        _row("Strategy", strategy(run), f"{figures.get('processes', 0)} web processes sell"),
+        *(_shop(run) if isinstance(run, RushRun) else _sale(run)),
         _row("Oversold", oversold, meaning if purchases else "no purchase yet"),
         _row("Sold", figures.get("confirmed", 0), "units paid for"),
         _row("Held", figures.get("held", 0), "units of orders that are not paid yet"),
@@ -78,10 +85,35 @@ def _rows(run: PageRun | RushRun | None, tally: Tally) -> list[dict[str, str]]:
         _row("Accepted", tally.ok, "answers, repeated ones included"),
         _row("Refused", tally.fail, "answers; sold out, the limit and the like"),
         _row("Unknown", tally.info, "requests without a clear answer"),
+        *(_of_ours(run, tally) if isinstance(run, PageRun) else []),
+    ]
+
+
+def _sale(run: PageRun) -> list[dict[str, str]]:
+    processes = run.figures.get("processes", 0)
+    return [
+        _row("Sale", run.chosen.sale, f"{run.chosen.mix} buyers, {run.chosen.loop}"),
+        _row("Strategy", strategy(run), f"{processes} web processes sell"),
+    ]
+
+
+def _shop(run: RushRun) -> list[dict[str, str]]:
+    chosen = run.chosen
+    size = f"each {chosen.users:,} buyers at one moment, {chosen.stock:,} units"
+    broken = f"{run.broken_rounds} broken; " if run.broken_rounds else ""
+    return [
+        _row("Shop", chosen.adapter, "judged by its own books; the figures are of its worst round"),
+        _row("Rounds", run.rounds, broken + size),
+    ]
+
+
+def _of_ours(run: PageRun, tally: Tally) -> list[dict[str, str]]:
+    owed = run.figures.get("owed", 0)
+    return [
         *_finished(run, tally),
         *_open_loop(run, tally),
         *_faults(run),
-        _row("Follow-ups owed", figures.get("owed", 0), "orders whose confirmation is not sent"),
+        _row("Follow-ups owed", owed, "orders whose confirmation is not sent"),
         *_combining(run),
     ]
 
@@ -103,10 +135,11 @@ def _broken(run: PageRun | RushRun) -> list[dict[str, str]]:
 
 def all_finished(run: PageRun | RushRun, tally: Tally) -> bool:
     """Return whether every user has played all their buyers."""
-    return not run.chosen.lasts and tally.finished >= run.chosen.users
+    lasts = isinstance(run, PageRun) and run.chosen.lasts
+    return not lasts and tally.finished >= run.chosen.users
 
 
-def _finished(run: PageRun | RushRun, tally: Tally) -> list[dict[str, str]]:
+def _finished(run: PageRun, tally: Tally) -> list[dict[str, str]]:
     if run.chosen.lasts:
         return []
     meaning = "have played all their buyers"
@@ -115,7 +148,7 @@ def _finished(run: PageRun | RushRun, tally: Tally) -> list[dict[str, str]]:
     return [_row("Users done", f"{tally.finished:,} of {run.chosen.users:,}", meaning)]
 
 
-def _open_loop(run: PageRun | RushRun, tally: Tally) -> list[dict[str, str]]:
+def _open_loop(run: PageRun, tally: Tally) -> list[dict[str, str]]:
     if not run.chosen.arrivals:
         return []
     return [
@@ -124,7 +157,7 @@ def _open_loop(run: PageRun | RushRun, tally: Tally) -> list[dict[str, str]]:
     ]
 
 
-def _faults(run: PageRun | RushRun) -> list[dict[str, str]]:
+def _faults(run: PageRun) -> list[dict[str, str]]:
     if not run.chosen.faults:
         return []
     return [
@@ -132,7 +165,7 @@ def _faults(run: PageRun | RushRun) -> list[dict[str, str]]:
     ]
 
 
-def _combining(run: PageRun | RushRun) -> list[dict[str, str]]:
+def _combining(run: PageRun) -> list[dict[str, str]]:
     if not run.chosen.fenced:
         return []
     waits, batches = run.counted("lock_wait_seconds_count"), run.counted("batch_size_count")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from argparse import ArgumentParser
 from pathlib import Path
@@ -14,13 +15,15 @@ from django.core.management.base import BaseCommand, CommandError
 from development.errors import StackError
 from development.signals import end_on_signals
 from lab.management.commands.prove import at_least_one
-from lab.shops.hosting import hosted, names, setup_of
+from lab.shops.hosting import hosted
 from loadtest.address import RunImpossible
 from loadtest.history import OK
 from loadtest.rush import RushResult, rush_shop
 from loadtest.rush.plan import Scene
+from loadtest.rush.terminal import Terminal
 from loadtest.shop import Level
 from loadtest.shops import load
+from loadtest.shops.setup import names, setup_of
 
 WORKERS = 4
 
@@ -61,7 +64,7 @@ class Command(BaseCommand):
             result = self._rush(name, row, options)
         except (StackError, RunImpossible, OSError) as error:
             raise CommandError(f"could not be judged: {error}", returncode=2) from error
-        for line in result.lines():
+        for line in result.lines(shutil.get_terminal_size().columns):
             self.stdout.write(line)
         if rates := sold_per_second(result):
             self.stdout.write(f"Sold per second: {min(rates):.3g} to {max(rates):.3g}")
@@ -70,21 +73,24 @@ class Command(BaseCommand):
         sys.exit(result.exit_code)
 
     def _rush(self, name: str, row: str, options: dict[str, Any]) -> RushResult:
-        def tell(line: str) -> None:
-            self.stderr.write(f"{name}: {line}")
-
-        with hosted(name, workers=options["workers"], row=row, tell=tell) as (url, variables):
+        terminal = Terminal(sys.stderr)
+        doing = terminal.observer.within(name)
+        with hosted(name, workers=options["workers"], row=row, tell=doing.step) as served:
+            url, variables = served
             os.environ.update(variables)
-            tell(f"serves on {url}")
-            return rush_shop(
-                load(f"loadtest.shops.{name}.adapter:Adapter", url),
+            result = rush_shop(
+                load(name, url),
                 *(options["stock"], options["buyers"], options["rounds"]),
                 host=url,
                 folder=options["folder"],
                 levels=[Level(each) for each in options["level"] or list(Scene)],
                 repeat=_again(name, row, options),
-                say=tell,
+                observer=doing,
+                after_round=terminal.round,
             )
+            doing.step("stopping its servers")
+        terminal.clear()
+        return result
 
 
 def sold_per_second(result: RushResult) -> list[float]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,7 +20,8 @@ from lab.shops import hosting
 from lab.shops.tests.plain_client import PLAIN, Shop, oversold
 from loadtest.rush import rush_shop
 from loadtest.shops import load
-from loadtest.shops.setup import Setup
+from loadtest.shops.setup import Setup, names, setup_of
+from loadtest.ui.other_shops import running
 
 UNITS, BUYERS, ROUNDS = 5, 30, 3
 BROKEN = frozenset({"evershop", "flask_example", "medusa", "oscar", "vendure"})
@@ -107,8 +110,20 @@ def test_a_row_that_a_shop_does_not_have_is_refused():
 
 
 def test_every_shop_can_be_described_and_has_a_plain_client():
-    assert set(hosting.names()) == set(PLAIN)
-    assert all(hosting.setup_of(name).serve["web"] for name in hosting.names())
+    assert set(names()) == set(PLAIN)
+    assert all(setup_of(name).serve["web"] for name in names())
+
+
+@pytest.mark.long
+def test_a_shop_for_locusts_page_runs_until_the_input_of_its_host_ends():
+    command = shlex.join([sys.executable, str(environment.PROJECT / "manage.py"), "host_shop"])
+    said: list[str] = []
+    with running(command, "peer_django", said.append) as url:
+        assert hosting.answers(f"{url}/readyz")
+        assert os.environ["PEER_KEY"]
+    assert not hosting.answers(f"{url}/readyz")
+    assert "starting its servers" in said
+    assert leftovers.find(environment.data_folder() / "shops" / "peer_django") == []
 
 
 @pytest.mark.long
@@ -127,7 +142,7 @@ def test_a_shop_is_judged_as_a_client_finds_it_that_shares_no_code(
     name: str, monkeypatch: pytest.MonkeyPatch
 ):
     """Installed, started, rushed by both, and stopped; neither knows the other's sales."""
-    if lack := hosting.missing(hosting.setup_of(name)):
+    if lack := hosting.missing(setup_of(name)):
         said = prove(name)
         assert (said.returncode, lack in said.stderr) == (2, True)
         return
