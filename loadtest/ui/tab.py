@@ -32,8 +32,8 @@ def title(run: PageRun | RushRun) -> str:
     """Return what is sold and how; of a rush, what it does now."""
     if isinstance(run, PageRun):
         return f"Sale {run.chosen.sale} · {strategy(run)}"
-    doing = run.reason if run.phase == RUNNING and run.reason else f"{run.rounds} rounds"
-    return f"{run.chosen.adapter} · {doing}"
+    doing = run.reason or "the buyers gather"
+    return f"{run.chosen.adapter} · {doing if run.phase == RUNNING else f'{run.rounds} rounds'}"
 
 
 def strategy(run: PageRun) -> str:
