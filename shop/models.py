@@ -3,8 +3,7 @@
 from shop.audit.models import Alert
 from shop.catalogue.models import Product, Sale
 from shop.orders.models import Order, OrderEvent, OrderLine
-from shop.payments.models import Payment, Refund
-from shop.payments.webhook_models import WebhookEvent
+from shop.payments.models import Payment, Refund, WebhookEvent
 
 __all__ = [
     "Alert",

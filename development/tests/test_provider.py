@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 
 from development.provider import SaysYes
-from shop.checkout import order_actions
+from shop import payments
 from shop.checkout.purchase import buy
 from shop.orders.models import Order
 from shop.payments.models import Payment
@@ -26,12 +26,12 @@ def says_yes(settings):
 
 def test_an_order_is_paid_and_refunded_at_once(sale, ann):
     order = Order.objects.get(pk=buy(sale.pk, ann.user.pk, uuid4(), 2).order.pk)
-    order_actions.pay(order)
+    payments.pay(order)
     payment = Payment.objects.get(order=order)
     assert payment.state == Payment.State.CAPTURED
     [known] = SaysYes().find(order.pk)
     assert (known.id, known.order, known.amount) == (payment.intent, order.pk, order.amount)
-    order_actions.refund(order, None)
+    payments.refund(order, None)
     order.refresh_from_db()
     assert (order.status, order.refunded) == ("refunded", payment.amount)
 

@@ -12,12 +12,12 @@ from msgspec import UNSET
 
 from inventory import failpoints
 from inventory.outcomes import Busy, OutcomeUnknown
+from shop import orders, payments
 from shop.accounts import throttle, tokens
 from shop.api import schemas
 from shop.api.operations import Answer, Operation, Result
 from shop.catalogue.sale_cache import NoSuchSale
 from shop.catalogue.stock_cache import stock_cache
-from shop.checkout import order_actions
 from shop.checkout.purchase import Bought, Wanted, buy, check_out
 from shop.money import Money
 from shop.orders import Opened, Part
@@ -154,7 +154,7 @@ def pay_order(request: HttpRequest, order: int, *, buyer: int) -> Result:
     Paying twice is paying once. While the payment provider works on it, the order still awaits its
     payment; look at it again. After a 503, the same call finds out what became of it.
     """
-    return 200, order_document(order_actions.pay(_own_order(order, buyer)))
+    return 200, order_document(payments.pay(_own_order(order, buyer)))
 
 
 @Operation(
@@ -180,7 +180,7 @@ def cancel_order(
     `Idempotency-Key`. What a payment under way takes goes back by itself.
     """
     found = _own_order(order, buyer)
-    return 200, order_document(order_actions.cancel(found, _part(body, key)))
+    return 200, order_document(orders.cancel(found, _part(body, key)))
 
 
 @Operation(
@@ -206,7 +206,7 @@ def refund_order(
     `Idempotency-Key`. After a 503, the same call finds out what became of it.
     """
     found = _own_order(order, buyer)
-    return 200, order_document(order_actions.refund(found, _part(body, key)))
+    return 200, order_document(payments.refund(found, _part(body, key)))
 
 
 @Operation(

@@ -15,7 +15,7 @@ from inventory.inserts import made_by_django, without_value
 from shop.operating import safe_start
 from shop.orders.creation import LINE, ORDER
 from shop.orders.models import Order, OrderLine
-from shop.payments.webhook_models import WebhookEvent
+from shop.payments.models import WebhookEvent
 
 OPENED = {Order: ORDER, OrderLine: LINE}
 

@@ -15,16 +15,9 @@ from inventory import services
 from inventory.models import Reservation
 from shop.orders import states
 from shop.orders.models import Order, OrderEvent, OrderLine
-from shop.orders.order_lock import ORDER_LOCK
-from shop.orders.partial import (
-    NoSuchPart,
-    Part,
-    keeps_units,
-    line_of,
-    note_part,
-    was_given_back,
-)
-from shop.orders.transitions import WrongState, lock, orders_of, take
+from shop.orders.partial import Part, keeps_units, line_of, note_part, was_given_back
+from shop.orders.transitions import ORDER_LOCK, WrongState, lock, orders_of, take
+from shop.refusals import Refusal
 
 log = logging.getLogger(__name__)
 
@@ -42,8 +35,7 @@ def cancel(order: Order, part: Part | None = None) -> Order:
 
     Raises:
         WrongState: it is not awaiting payment.
-        NoSuchPart: there are fewer units.
-        PartKeyReused: the part's key was used for another part.
+        Refusal: there are fewer units, or the part's key was used for another part.
     """
     with ORDER_LOCK.hold(order.pk):
         if part is None:
@@ -73,7 +65,7 @@ def _cancel_part(order: Order, part: Part) -> None:
         if was_given_back(part, Kind.PART_CANCELLED, line):
             released.clear()
         elif not released:
-            raise NoSuchPart
+            raise Refusal("invalid_quantity")
         elif status != Status.AWAITING_PAYMENT:
             raise WrongState(status)
         else:

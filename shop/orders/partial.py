@@ -14,6 +14,7 @@ from inventory.models import Reservation
 from inventory.services import Released
 from shop.orders.models import Order, OrderEvent, OrderLine
 from shop.orders.transitions import note
+from shop.refusals import Refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,26 +32,18 @@ class Part:
     sale: int | None = None
 
 
-class NoSuchPart(Exception):
-    """The order has no such line, or the line has fewer units."""
-
-
-class PartKeyReused(Exception):
-    """The key belongs to another part of this order."""
-
-
 def line_of(order: Order, part: Part) -> OrderLine:
     """Return the line that a part belongs to.
 
     Raises:
-        NoSuchPart: there is none, or the part does not say which.
+        Refusal: there is none, or the part does not say which.
     """
     lines = order.lines.select_related("sale")
     if part.sale is not None:
         lines = lines.filter(sale=part.sale)
     found = list(lines[:2])
     if len(found) != 1:
-        raise NoSuchPart
+        raise Refusal("invalid_quantity")
     return found[0]
 
 
@@ -58,13 +51,13 @@ def was_given_back(part: Part, kind: OrderEvent.Kind, line: OrderLine) -> bool:
     """Whether a part was given back under its key before; the order's row must be locked.
 
     Raises:
-        PartKeyReused: the key belongs to another part.
+        Refusal: the key belongs to another part.
     """
     event = OrderEvent.objects.filter(order=line.order_id, key=part.key).first()
     if event is None:
         return False
     if (event.kind, event.line_id, event.quantity) != (kind, line.pk, part.quantity):
-        raise PartKeyReused
+        raise Refusal("idempotency_key_reused")
     return True
 
 

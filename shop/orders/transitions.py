@@ -12,15 +12,23 @@ from uuid import UUID
 from django.db import transaction
 
 from inventory import outbox
+from inventory.item_lock import DegradableLock
 from inventory.metrics import metrics
 from inventory.services import Released
 from shop.orders.models import Order, OrderEvent, OrderLine
-from shop.orders.states import Step
+from shop.orders.states import FULFIL, Step
+from shop.refusals import Refusal
 
 Kind = OrderEvent.Kind
 
+ORDER_LOCK = DegradableLock("order", lease=15.0, timeout=5.0, metrics_prefix="order_")
+"""Keeps two clicks from racing in the database and at the provider. If they do race, guarded
+updates and unique keys keep the order correct. The lease exceeds the longest answer of the
+provider. The timeout lets a second click wait for the first one's answer, which then applies to it
+too."""
 
-class WrongState(Exception):
+
+class WrongState(Refusal):
     """The order's state does not allow the step.
 
     Attributes:
@@ -28,7 +36,7 @@ class WrongState(Exception):
     """
 
     def __init__(self, status: str) -> None:
-        super().__init__(f"the order is {status}")
+        super().__init__(f"order_{status}")
         self.status = status
 
 
@@ -60,6 +68,22 @@ def take(step: Step, orders: Sequence[int]) -> None:
     OrderEvent.objects.bulk_create(OrderEvent(order_id=pk, kind=step.event) for pk in orders)
     _count(step.event, len(orders))
     outbox.emit(topic(step.event), {"orders": list(orders)})
+
+
+def fulfil(order: Order) -> Order:
+    """Mark a paid order as handed over. Repeating it changes nothing.
+
+    Raises:
+        WrongState: it is not paid.
+    """
+    try:
+        with transaction.atomic():
+            take(FULFIL, [order.pk])
+    except WrongState as wrong:
+        if wrong.status != Order.Status.FULFILLED:
+            raise
+    order.refresh_from_db()
+    return order
 
 
 def note(

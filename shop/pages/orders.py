@@ -15,8 +15,8 @@ from django.utils.translation import gettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
+from shop import orders, payments
 from shop.catalogue.sales import database_time
-from shop.checkout import order_actions
 from shop.orders import Part
 from shop.orders.details import labelled
 from shop.orders.models import Order
@@ -67,21 +67,21 @@ def order(request: HttpRequest, order: int) -> HttpResponse:
 @login_required
 def pay(request: HttpRequest, order: int) -> HttpResponse:
     """Pay an order."""
-    return _change(request, order, order_actions.pay)
+    return _change(request, order, payments.pay)
 
 
 @require_POST
 @login_required
 def cancel(request: HttpRequest, order: int) -> HttpResponse:
     """Cancel an unpaid order or a part of it."""
-    return _change(request, order, lambda found: order_actions.cancel(found, _part(request)))
+    return _change(request, order, lambda found: orders.cancel(found, _part(request)))
 
 
 @require_POST
 @login_required
 def refund(request: HttpRequest, order: int) -> HttpResponse:
     """Return a paid order or a part of it for a refund."""
-    return _change(request, order, lambda found: order_actions.refund(found, _part(request)))
+    return _change(request, order, lambda found: payments.refund(found, _part(request)))
 
 
 def _part(request: HttpRequest) -> Part | None:

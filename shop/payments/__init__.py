@@ -1,6 +1,6 @@
 """Money: payments and refunds of orders, and the seam to a payment provider."""
 
-from shop.payments.paying import PaymentFailed, accept_nothing, pay
+from shop.payments.paying import accept_nothing, pay
 from shop.payments.refunding import refund, retry
 
-__all__ = ["PaymentFailed", "accept_nothing", "pay", "refund", "retry"]
+__all__ = ["accept_nothing", "pay", "refund", "retry"]

@@ -116,3 +116,17 @@ class Refund(models.Model):
     def provider_key(self) -> str:
         """Return the idempotency key sent to the provider."""
         return f"{self.key}-{self.tries}"
+
+
+class WebhookEvent(models.Model):
+    """An event that was applied. Its row is written with its effect, so each takes effect once."""
+
+    id = models.CharField(primary_key=True, max_length=100, help_text="the provider's own")
+    type = models.CharField(max_length=60)
+    received = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        ordering = ["-received"]
+
+    def __str__(self) -> str:
+        return f"{self.type} ({self.id})"

@@ -8,18 +8,14 @@ from django.db.models.functions import Now
 
 from shop.orders import states
 from shop.orders.models import Order
-from shop.orders.order_lock import ORDER_LOCK
-from shop.orders.transitions import WrongState, take
+from shop.orders.transitions import ORDER_LOCK, WrongState, take
 from shop.payments import provider_calls, settlement
 from shop.payments.models import Payment
+from shop.refusals import Refusal
 
 Status = Order.Status
 
 SETTLED = frozenset({Status.PAID, Status.FULFILLED})
-
-
-class PaymentFailed(Exception):
-    """The provider refused the payment. Nothing was taken; another attempt is possible."""
 
 
 def pay(order: Order) -> Order:
@@ -30,7 +26,7 @@ def pay(order: Order) -> Order:
 
     Raises:
         WrongState: it is not awaiting payment, or its time to pay has passed.
-        PaymentFailed: the provider refused.
+        Refusal: the provider refused. Nothing was taken; another attempt is possible.
         PaymentUnknown: no answer came; a repeated call gets the result.
     """
     with ORDER_LOCK.hold(order.pk):
@@ -44,7 +40,7 @@ def pay(order: Order) -> Order:
         raise WrongState(order.status)
     failed = payment is not None and payment.state == Payment.State.FAILED
     if failed and _payable(order):
-        raise PaymentFailed
+        raise Refusal("payment_declined")
     return order
 
 
@@ -94,7 +90,7 @@ def _write_down(order: Order) -> Payment:
     written = order.payments.exclude(state=Payment.State.FAILED).first()
     if written is None:
         # Another request recorded it and has been refused: its answer applies here too.
-        raise PaymentFailed
+        raise Refusal("payment_declined")
     return written
 
 

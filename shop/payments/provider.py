@@ -21,6 +21,8 @@ from typing import Literal
 from django.conf import settings
 from django.utils.module_loading import import_string
 
+from shop.refusals import Refusal
+
 IntentStatus = Literal["requires_capture", "processing", "captured", "failed", "cancelled"]
 RefundStatus = Literal["pending", "succeeded", "failed"]
 
@@ -37,8 +39,19 @@ class PaymentDeclined(Exception):
         self.code = code
 
 
-class PaymentUnknown(Exception):
-    """No definite answer came. Repeating the call with the same key gets the result."""
+class PaymentUnknown(Refusal):
+    """No definite answer came. Repeating the call with the same key gets the result.
+
+    Args:
+        reason: for the log; a buyer is not told.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__("outcome_unknown")
+        self._reason = reason
+
+    def __str__(self) -> str:
+        return self._reason
 
 
 @dataclass(frozen=True, slots=True)

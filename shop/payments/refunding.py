@@ -13,19 +13,12 @@ from inventory import services
 from inventory.models import Reservation
 from shop.orders import states
 from shop.orders.models import Order, OrderEvent
-from shop.orders.order_lock import ORDER_LOCK
-from shop.orders.partial import (
-    NoSuchPart,
-    Part,
-    keeps_units,
-    line_of,
-    note_part,
-    was_given_back,
-)
-from shop.orders.transitions import WrongState, lock, take
+from shop.orders.partial import Part, keeps_units, line_of, note_part, was_given_back
+from shop.orders.transitions import ORDER_LOCK, WrongState, lock, take
 from shop.payments import provider_calls
 from shop.payments.models import Payment, Refund
 from shop.payments.settlement import finish, record_refund
+from shop.refusals import Refusal
 
 Kind = OrderEvent.Kind
 CONFIRMED = Reservation.State.CONFIRMED
@@ -41,8 +34,7 @@ def refund(order: Order, part: Part | None = None) -> Order:
 
     Raises:
         WrongState: it is not paid.
-        NoSuchPart: there are fewer units.
-        PartKeyReused: the part's key was used for another part.
+        Refusal: there are fewer units, or the part's key was used for another part.
         PaymentUnknown: it is returned, but the refund's result is unknown; a repeated call gets
             the result.
     """
@@ -99,7 +91,7 @@ def _return_part(order: Order, part: Part) -> None:
         if was_given_back(part, Kind.PART_RETURNED, line):
             released.clear()
         elif not released:
-            raise NoSuchPart
+            raise Refusal("invalid_quantity")
         elif status != Status.PAID:
             raise WrongState(status)
         else:

@@ -9,7 +9,8 @@ from django.db.models.functions import Now
 
 from inventory.models import OutboxMessage, Reservation
 from inventory.tests.helpers import book
-from shop import orders, payments
+from shop import payments
+from shop.audit.report import mismatches
 from shop.catalogue.models import Sale
 from shop.orders import states
 from shop.orders.models import Order
@@ -80,7 +81,7 @@ def worth(order: Order) -> int:
 
 def check(sale: Sale, fake_provider: FakeProvider, *, at_rest: bool = True) -> None:
     """Check orders against their reservations, timelines and the provider's ledger."""
-    assert orders.mismatches([sale.item_id]) == []
+    assert mismatches([sale.item_id]) == []
     live = 0
     for order in Order.objects.filter(lines__sale=sale).with_lines().order_by("pk"):
         captured, refunded = fake_provider.captures[order.pk], sum(fake_provider.refunds[order.pk])

@@ -15,7 +15,7 @@ from inventory.tests.helpers import at_once, book, more_fields, rows
 from shop.conftest import Buyer
 from shop.orders.creation import OPEN_ORDERS
 from shop.orders.models import Order, OrderLine
-from shop.payments.webhook_models import WebhookEvent
+from shop.payments.models import WebhookEvent
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -11,12 +11,11 @@ from django.core.management import call_command
 from django.urls import reverse
 
 from inventory.models import Item, OutboxMessage, Reservation
-from shop import orders
+from shop import orders, payments
 from shop.audit import Report, alerts, examine
 from shop.audit.models import Alert
 from shop.background import tasks
 from shop.background.repair import repair
-from shop.checkout import order_actions
 from shop.orders.models import Order
 from shop.payments.models import Payment, Refund
 from shop.payments.provider import provider
@@ -37,7 +36,7 @@ def real_provider(psp, fake_provider, settings):
 
 def paid() -> Order:
     order = an_order(a_sale())
-    order_actions.pay(order)
+    payments.pay(order)
     order.refresh_from_db()
     assert order.status == "paid"
     return order
@@ -66,8 +65,8 @@ def unsettled(order: Order, state: str = "pending") -> Payment:
 
 def test_a_shop_with_orders_in_every_state_fits_together():
     an_order(a_sale())
-    order_actions.cancel(an_order(a_sale()))
-    order_actions.refund(paid())
+    orders.cancel(an_order(a_sale()))
+    payments.refund(paid())
     paid()
     expired = an_order(a_sale())
     Reservation.objects.filter(orderline__order=expired).update(deadline="2020-01-01T00:00Z")

@@ -17,8 +17,8 @@ from inventory import outbox
 from inventory.models import OutboxMessage
 from shop.payments import settlement, webhooks
 from shop.payments.http_provider import HttpProvider
+from shop.payments.models import WebhookEvent
 from shop.payments.settlement import NotYet
-from shop.payments.webhook_models import WebhookEvent
 from shop.tests.processes import wait_for
 
 PATH = "/api/v1/webhooks/psp"

@@ -42,7 +42,7 @@ def test_a_database_that_fails_in_a_write_leaves_its_outcome_unknown(ann, sale, 
     def fail(*_):
         raise OperationalError
 
-    monkeypatch.setattr(views.order_actions, "pay", fail)  # type: ignore[attr-defined]
+    monkeypatch.setattr(views.payments, "pay", fail)  # type: ignore[attr-defined]
     assert told(ann.post(f"orders/{order}/payment")) == (503, "outcome_unknown")
     monkeypatch.setattr(views, "order_document", fail)
     assert told(ann.get(f"orders/{order}")) == (503, "busy")

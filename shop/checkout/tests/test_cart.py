@@ -13,7 +13,7 @@ from django.db import connection
 from inventory.audit import audit
 from inventory.models import Item, Reservation
 from inventory.tests.helpers import at_once
-from shop import orders
+from shop.audit.report import mismatches
 from shop.catalogue.models import Sale
 from shop.catalogue.sale_cache import sale_cache
 from shop.checkout.purchase import Wanted, check_out
@@ -124,7 +124,7 @@ def test_crossing_carts_of_many_buyers_sell_exactly_what_there_is():
     assert sum(available(*sales)) == 60 - 2 * outcomes["ordered"]
     # A refused buyer met an item that had run out.
     assert available(*sales).count(0) >= 1
-    assert audit().problems == orders.mismatches() == []
+    assert audit().problems == mismatches() == []
 
 
 def attempt(buyer: int, sales: list[int]) -> str:

@@ -26,8 +26,8 @@ from shop.catalogue.models import Sale
 from shop.checkout.purchase import buy
 from shop.orders import Part, WrongState
 from shop.orders.models import Order
-from shop.orders.order_lock import ORDER_LOCK
 from shop.orders.states import Step
+from shop.orders.transitions import ORDER_LOCK
 from shop.payments.models import Payment, Refund
 from shop.refusals import Refusal
 from shop.tests.catalogue import a_sale
