@@ -14,9 +14,8 @@ from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from inventory.item_lock import ITEM_LOCK
 from inventory.models import Item
-from inventory.redis import circuit
+from inventory.redis import ITEM_LOCK, circuit
 from locking.backends.redis_status import LockStatus, status_of
 
 NO_ANSWER = "Redis does not answer"

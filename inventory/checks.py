@@ -20,8 +20,8 @@ from django.db.migrations.loader import MigrationLoader
 from psycopg import IsolationLevel
 
 from inventory import conf
-from inventory.inserts import made_by_django, without_value
 from inventory.selling import batch
+from inventory.sql import made_by_django, without_value
 
 WRITTEN_IN_SQL = {
     "Item": ("name", "total", "available", "reserved", "ledger", "fence", "version"),

@@ -27,8 +27,8 @@ from django.db import transaction
 from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 
+from inventory.hooks import hooks
 from inventory.models import OutboxMessage
-from inventory.tracing import hooks
 
 log = logging.getLogger(__name__)
 
@@ -44,10 +44,6 @@ class NoEffect(Exception):
     """A handler that is called at most once failed before it took effect; the cause says why."""
 
 
-listeners: list[Callable[[], object]] = []
-"""Called without arguments after a commit that wrote messages. A listener must return at once and
-not raise: the committing request waits for it."""
-
 FIRST_PAUSE = timedelta(seconds=2)
 MAX_PAUSE = timedelta(minutes=10)
 JITTER = 0.25
@@ -60,13 +56,14 @@ hours, it is dead until an operator retries it."""
 def emit(topic: str, payload: Any, *, queue: str = "") -> None:
     """Write a message in the current transaction, which must be the one that causes it."""
     _write([OutboxMessage(topic=topic, queue=queue, payload=_with_parent(payload))])
-    announce()
+    transaction.on_commit(hooks.written)
 
 
 def emit_once(topic: str, payloads: Mapping[str, Any], *, queue: str = "") -> None:
     """Write a message per key, except for keys that have one of this topic.
 
-    It is for handlers: no listener is called, as the worker that delivers goes on by itself.
+    It is for handlers: the hook `written` is not called, as the worker that delivers goes on by
+    itself.
     """
     _write(
         OutboxMessage(topic=topic, key=key, queue=queue, payload=_with_parent(payload))
@@ -85,12 +82,6 @@ def _write(messages: Iterable[OutboxMessage]) -> None:
     if not transaction.get_connection().in_atomic_block:
         raise transaction.TransactionManagementError("a message belongs to its cause's transaction")
     OutboxMessage.objects.bulk_create(messages, ignore_conflicts=True)
-
-
-def announce() -> None:
-    """Call `listeners` after the commit, for callers that insert messages by SQL."""
-    for listener in listeners:
-        transaction.on_commit(listener)
 
 
 def deliver(

@@ -24,7 +24,7 @@ class Purchase:
         quantity: units, at least 1.
         limit: units that the buyer may hold in the scope, earlier purchases included.
         hold: how long the units stay reserved without confirmation.
-        trace: the request's span, for the hook of `inventory.tracing`; no part of the purchase.
+        trace: the request's span, for the hook of `inventory.hooks`; no part of the purchase.
     """
 
     item: int
@@ -88,6 +88,7 @@ class KeyReused:
 Outcome = Granted | SoldOut | LimitReached | KeyReused
 
 
+@dataclass(slots=True, eq=False)
 class Ticket(Generic[RequestT, AnswerT]):
     """A request on its way through queue, decision and write, which fill in its answer.
 
@@ -97,11 +98,8 @@ class Ticket(Generic[RequestT, AnswerT]):
             when the batch has ended: until then, a retry replaces it.
     """
 
-    __slots__ = ("answer", "request")
-
-    def __init__(self, request: RequestT) -> None:
-        self.request = request
-        self.answer: AnswerT | BaseException | None = None
+    request: RequestT
+    answer: AnswerT | BaseException | None = None
 
     def result(self) -> AnswerT | None:
         """Return the answer, or raise it."""

@@ -13,28 +13,6 @@ from django.http import HttpRequest, HttpResponseBadRequest, HttpResponseBase
 Handler = Callable[[HttpRequest], HttpResponseBase]
 
 
-class BodyIncomplete(Exception):
-    """The body ended early, or its length is unknown."""
-
-
-def whole_body(request: HttpRequest) -> bytes:
-    """Return a request's body.
-
-    Raises:
-        BodyIncomplete: it ended early, took too long, or its length is unknown.
-    """
-    if "HTTP_TRANSFER_ENCODING" in request.META:
-        raise BodyIncomplete("Send the body with its Content-Length.")
-    length: str = request.META.get("CONTENT_LENGTH") or "0"
-    try:
-        body = request.body
-    except OSError:
-        body = b""
-    if not length.isdecimal() or len(body) != int(length):
-        raise BodyIncomplete("The body is shorter than its Content-Length.")
-    return body
-
-
 def whole_bodies(get_response: Handler) -> Handler:
     """Read the body of each page's request before its view runs, and refuse incomplete ones.
 
@@ -42,11 +20,23 @@ def whole_bodies(get_response: Handler) -> Handler:
     """
 
     def middleware(request: HttpRequest) -> HttpResponseBase:
-        if request.META.get("CONTENT_LENGTH") or "HTTP_TRANSFER_ENCODING" in request.META:
-            try:
-                whole_body(request)
-            except BodyIncomplete as error:
-                return HttpResponseBadRequest(str(error), content_type="text/plain")
+        problem = _incomplete(request)
+        if problem:
+            return HttpResponseBadRequest(problem, content_type="text/plain")
         return get_response(request)
 
     return middleware
+
+
+def _incomplete(request: HttpRequest) -> str:
+    """Return why a request's body is not whole; empty if it is."""
+    if "HTTP_TRANSFER_ENCODING" in request.META:
+        return "Send the body with its Content-Length."
+    length: str = request.META.get("CONTENT_LENGTH") or "0"
+    if length == "0":
+        return ""
+    try:
+        whole = length.isdecimal() and len(request.body) == int(length)
+    except OSError:
+        whole = False
+    return "" if whole else "The body is shorter than its Content-Length."

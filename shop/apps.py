@@ -11,10 +11,10 @@ class ShopConfig(AppConfig):
 
     def ready(self) -> None:
         """Register checks and metrics; notify Celery of each commit that writes outbox messages."""
-        from inventory import outbox
+        from inventory.hooks import hooks
         from shop.background.notify import notify
         from shop.operating import checks  # noqa: F401  # registers them
         from shop.operating.metrics import names
 
-        outbox.listeners.append(notify)
+        hooks.written = notify
         names.declare()

@@ -15,8 +15,8 @@ from uuid import UUID
 import psycopg
 from django.db import connection
 
-from inventory import failpoints, sql
-from inventory.inserts import Insert, Statement
+from inventory import sql
+from inventory.hooks import AFTER_COMMIT, BEFORE_COMMIT, hooks
 from inventory.models import Reservation
 from inventory.outcomes import (
     Granted,
@@ -30,6 +30,7 @@ from inventory.outcomes import (
 from inventory.selling import guard
 from inventory.selling.commit import LimitRaced, committing
 from inventory.selling.rules import Decision, Known, decide
+from inventory.sql import Insert, Statement
 
 # UPDATE of these columns takes FOR NO KEY UPDATE; a plain FOR UPDATE would also block the
 # foreign-key checks of other transactions.
@@ -138,7 +139,7 @@ def sell(
         open_all(written.granted, on_granted)
     written.decision.answer_repeats()
     if written.granted:
-        failpoints.hit(failpoints.AFTER_COMMIT)
+        hooks.failpoint(AFTER_COMMIT)
     return written.level
 
 
@@ -165,7 +166,7 @@ def open_all(granted: Sequence[Granted], on_granted: OnGranted) -> None:
     if granted:
         for grant, opened in zip(granted, on_granted(granted), strict=True):
             grant.opened = opened
-        failpoints.hit(failpoints.BEFORE_COMMIT)
+        hooks.failpoint(BEFORE_COMMIT)
 
 
 def read_and_decide(

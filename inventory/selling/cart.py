@@ -18,7 +18,7 @@ from uuid import UUID, uuid5
 
 from django.db import IntegrityError, connection, transaction
 
-from inventory import failpoints
+from inventory.hooks import AFTER_COMMIT, hooks
 from inventory.metrics import Measured
 from inventory.outcomes import (
     Granted,
@@ -153,7 +153,7 @@ def _reserve(
     except NotReserved as refused:
         return refused.refused
     if not granted[0].replayed:
-        failpoints.hit(failpoints.AFTER_COMMIT)
+        hooks.failpoint(AFTER_COMMIT)
     _publish(levels)
     return granted
 

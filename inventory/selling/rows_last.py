@@ -16,13 +16,13 @@ from typing import LiteralString
 from django.db import connection
 
 from inventory import sql
-from inventory.inserts import Insert, Statement
 from inventory.models import Reservation
 from inventory.outcomes import Granted, Level, LimitReached, PurchaseTicket, SoldOut
 from inventory.selling import batch, guard
 from inventory.selling.commit import execute_and_commit
 from inventory.selling.guard import Reason
 from inventory.selling.rules import Decision, decide
+from inventory.sql import Insert, Statement
 
 # Ids are drawn before the insert, because what the shop writes first refers to the reservations. It
 # may: Django's foreign keys are checked at the commit.

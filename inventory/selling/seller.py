@@ -10,9 +10,9 @@ from typing import ClassVar, NamedTuple, Protocol
 
 from django.utils.module_loading import import_string
 
-from inventory import conf, failpoints
+from inventory import conf
 from inventory.feature_flags import feature_flags
-from inventory.item_lock import ITEM_LOCK
+from inventory.hooks import LOCKED, hooks
 from inventory.metrics import Measured, metrics
 from inventory.outcomes import (
     Busy,
@@ -30,12 +30,12 @@ from inventory.outcomes import (
     fail,
 )
 from inventory.postgresql.base import lend_connections
+from inventory.redis import ITEM_LOCK
 from inventory.selling import batch
 from inventory.selling.commit import Attempts
 from inventory.selling.hint import SoldOutItems, hint
 from inventory.selling.queue import CombiningQueue, Turn
 from inventory.selling.several_items import FEW, SeveralItems
-from inventory.tracing import hooks
 
 
 class QueueKey(NamedTuple):
@@ -133,7 +133,7 @@ class Seller:
             self._sell(key, tickets or turn.drain(), token=None)
             return
         with ITEM_LOCK.hold(key.item) as token:
-            failpoints.hit(failpoints.LOCKED)
+            hooks.failpoint(LOCKED)
             # Drain after locking: the batch then includes requests that arrived during the wait.
             self._sell(key, tickets or turn.drain(), token)
 

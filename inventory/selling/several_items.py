@@ -12,7 +12,8 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from inventory import conf, failpoints
+from inventory import conf
+from inventory.hooks import AFTER_COMMIT, hooks
 from inventory.metrics import metrics
 from inventory.outcomes import (
     Granted,
@@ -28,7 +29,6 @@ from inventory.selling import batch, rows_last
 from inventory.selling.commit import CommitUnknown, committing
 from inventory.selling.hint import SoldOutItems
 from inventory.selling.queue import CombiningQueue, Turn
-from inventory.tracing import hooks
 
 FEW = 16
 """Purchases of an item that are sold together with those of other items. More of them are worth a
@@ -146,7 +146,7 @@ def sell(tickets: Sequence[PurchaseTicket], on_granted: OnGranted) -> dict[int, 
         else:
             _forget_answers(each.lines)
     if granted:
-        failpoints.hit(failpoints.AFTER_COMMIT)
+        hooks.failpoint(AFTER_COMMIT)
     return levels
 
 

@@ -21,10 +21,10 @@ from django.db.models import Model
 
 from inventory import services
 from inventory.audit import Book, audit
-from inventory.inserts import Statement
 from inventory.models import Reservation
 from inventory.outcomes import Busy, Granted, Purchase
 from inventory.postgresql.base import DatabaseWrapper
+from inventory.sql import Statement
 from locking.tests.helpers import eventually
 
 T = TypeVar("T")

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 import redis
 
-from inventory.item_lock import DegradableLock
-from inventory.redis import Circuit, circuit
+from inventory.redis import Circuit, DegradableLock, circuit
 from inventory.selling.hint import hint
 from locking.tests.helpers import eventually
 from locking.tests.servers import Valkey

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 from redis import RedisCluster
 
-from inventory.item_lock import ITEM_LOCK
 from inventory.outcomes import Level
-from inventory.redis import Nodes, client, server
+from inventory.redis import ITEM_LOCK, Nodes, client, server
 from inventory.selling.hint import hint, register_of
 from locking.tests.servers import free_port
 from locking.tests.topologies import cluster_url

@@ -7,11 +7,10 @@ from functools import partial
 import pytest
 
 from inventory import services
-from inventory.item_lock import ITEM_LOCK
 from inventory.metrics import metrics
 from inventory.models import Item
 from inventory.outcomes import Granted, PurchaseTicket, SoldOut, StaleToken
-from inventory.redis import client
+from inventory.redis import ITEM_LOCK, client
 from inventory.selling import batch
 from inventory.tests.helpers import (
     at_once,

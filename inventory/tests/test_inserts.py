@@ -13,10 +13,10 @@ from django.db import DataError, models, transaction
 from django.test.utils import isolate_apps
 from django.utils import timezone
 
-from inventory.inserts import Insert, made_by_django, without_value
 from inventory.models import Item, OutboxMessage, Reservation
 from inventory.outcomes import Granted, PurchaseTicket
 from inventory.selling import batch
+from inventory.sql import Insert, made_by_django, without_value
 from inventory.tests.helpers import (
     book,
     crowd,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from inventory.item_lock import DegradableLock
 from inventory.metrics import metrics
-from inventory.redis import circuit
+from inventory.redis import DegradableLock, circuit
 from locking import LockUnavailable
 from locking.backends.redis import RedisLease
 

@@ -20,8 +20,8 @@ if not apps.ready:  # in the process that workers are forked from
     django.setup()
 
 from inventory import outbox, services
-from inventory.item_lock import ITEM_LOCK
 from inventory.metrics import metrics
+from inventory.redis import ITEM_LOCK
 from inventory.selling import batch
 from inventory.selling.seller import seller
 from inventory.tests.helpers import crowd, open_nothing

@@ -23,7 +23,6 @@ class Nothing(Document):
     method="POST",
     tag="Orders",
     buyer=True,
-    limited=True,
     key="required",
     body=schemas.Purchase,
     answers={201: Answer(Nothing, "Nothing was done.")},

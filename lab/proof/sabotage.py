@@ -13,7 +13,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from inventory import failpoints
+from inventory.hooks import hooks
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ ORDERS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 
 
 class FailpointOrders:
-    """Executes the orders found in a folder; a hook for :func:`inventory.failpoints.arm`."""
+    """Executes the orders found in a folder; a hook of `inventory.hooks`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -137,4 +137,4 @@ class FailpointOrders:
 def obey(folder: str) -> None:
     """Arm this process's failpoints with the orders of a folder; do nothing for an empty name."""
     if folder:
-        failpoints.arm(FailpointOrders(Path(folder)))
+        hooks.failpoint = FailpointOrders(Path(folder))

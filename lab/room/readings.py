@@ -12,7 +12,7 @@ from django.db import Error, connection
 from redis.exceptions import RedisError
 
 from inventory.audit import audit
-from inventory.item_lock import ITEM_LOCK
+from inventory.redis import ITEM_LOCK
 from inventory.selling.commit import forget_connection
 from lab.strategies import CLASSES, DEFAULT
 from locking import LockUnavailable

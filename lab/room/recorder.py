@@ -20,9 +20,9 @@ from uuid import UUID
 from django.conf import settings
 
 from inventory import services
+from inventory.hooks import hooks
 from inventory.metrics import metrics
 from inventory.outcomes import OnGranted, Outcome, Purchase, PurchaseTicket
-from inventory.tracing import hooks
 
 Batch = Callable[[Sequence[PurchaseTicket]], AbstractContextManager[object]]
 

@@ -6,7 +6,7 @@ from typing import cast
 
 from django.db import transaction
 
-from inventory import failpoints
+from inventory.hooks import AFTER_COMMIT, hooks
 from inventory.models import BuyerQuota, Item
 from inventory.outcomes import (
     LimitReached,
@@ -41,7 +41,7 @@ class Guard(OnePerTransaction):
         except ConditionFailed:
             return _why_refused(purchase)
         if seen.granted:
-            failpoints.hit(failpoints.AFTER_COMMIT)
+            hooks.failpoint(AFTER_COMMIT)
         return cast("Outcome", ticket.answer)
 
 

@@ -6,7 +6,7 @@ read the old number. Every waiting buyer polls, there is no order, and a buyer m
 
 from redis.exceptions import LockError, RedisError
 
-from inventory import failpoints
+from inventory.hooks import LOCKED, hooks
 from inventory.models import Item
 from inventory.outcomes import Busy, NoSuchItem, OnGranted, Outcome, Purchase
 from inventory.redis import client
@@ -42,7 +42,7 @@ class RedisPyLock(SinglePurchase):
                 raise Busy(f"the lock was not free within {MAX_WAIT} s")
         except RedisError as error:
             raise Busy("Redis cannot be reached") from error
-        failpoints.hit(failpoints.LOCKED)
+        hooks.failpoint(LOCKED)
         try:
             return super()._sell(purchase, on_granted)
         finally:

@@ -8,7 +8,7 @@ from django.db import IntegrityError
 from django.db.models import F
 from django.db.models.functions import Now
 
-from inventory import failpoints
+from inventory.hooks import AFTER_COMMIT, BEFORE_COMMIT, LOCKED, hooks
 from inventory.metrics import Measured
 from inventory.models import BuyerQuota, Reservation
 from inventory.outcomes import (
@@ -73,19 +73,19 @@ class SinglePurchase(OnePerTransaction):
         try:
             with committing():
                 outcome = self._sell_in_transaction(purchase, on_granted)
-                failpoints.hit(failpoints.BEFORE_COMMIT)
+                hooks.failpoint(BEFORE_COMMIT)
         except _Refused as refused:
             return refused.outcome
         except guard.OutOfStock as out:
             return SoldOut(out.available)
-        failpoints.hit(failpoints.AFTER_COMMIT)
+        hooks.failpoint(AFTER_COMMIT)
         return outcome
 
     def _sell_in_transaction(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:
         if (known := find(purchase)) is not None:
             return known
         self.take(purchase)
-        failpoints.hit(failpoints.LOCKED)
+        hooks.failpoint(LOCKED)
         self._count(purchase)
         reservation = Reservation.objects.create(
             item_id=purchase.item,

@@ -237,8 +237,6 @@ def _codes(path: str, operation: Operation) -> list[str]:
     found.add("busy" if operation.only_reads else "outcome_unknown")
     if operation.buyer:
         found |= {"unauthorized", "busy"}
-    if operation.limited:
-        found.add("rate_limited")
     if operation.key:
         found.add("idempotency_key_missing")
     if operation.method == "POST":

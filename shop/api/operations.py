@@ -19,11 +19,9 @@ from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponseBase
 
 from inventory.postgresql.shares import Share
-from serving.bodies import BodyIncomplete, whole_body
 from shop.accounts import tokens
 from shop.api.problems import Reply, problem
 from shop.api.schemas import Request
-from shop.checkout.rate_limit import limiter
 from shop.refusals import Refusal
 from shop.shares import READERS
 
@@ -78,7 +76,6 @@ class Operation:
         answers: by status.
         problems: codes of its refusals, beyond those that follow from the other attributes.
         buyer: it needs a buyer token; passed on as `buyer`, the user's id.
-        limited: it counts towards the buyer's rate limit.
         key: whether it needs an idempotency key; passed on as `key`.
         body: type of the JSON body; passed on decoded as `body`.
         signed_body: type of a body that is passed on as it came, since it is signed.
@@ -94,7 +91,6 @@ class Operation:
     answers: Mapping[int, Answer]
     problems: tuple[str, ...] = ()
     buyer: bool = False
-    limited: bool = False
     key: Literal["required", "optional"] | None = None
     body: type[Request] | None = None
     signed_body: type | None = None
@@ -162,8 +158,6 @@ class Operation:
             arguments: dict[str, Any] = {}
             if self.buyer:
                 arguments["buyer"] = buyer_of(request)
-            if self.limited and not limiter().allows(arguments["buyer"]):
-                raise Refusal("rate_limited")
             if self.key:
                 arguments["key"] = idempotency_key(request)
                 if self.key == "required" and arguments["key"] is None:
@@ -227,10 +221,15 @@ def raw_body(request: HttpRequest) -> bytes:
     length = request.META.get("CONTENT_LENGTH") or "0"
     if not length.isdecimal() or int(length) > MAX_BODY:
         raise Refusal("too_large")
+    if "HTTP_TRANSFER_ENCODING" in request.META:
+        raise Refusal("malformed", detail="Send the body with its Content-Length.")
     try:
-        return whole_body(request)
-    except BodyIncomplete as error:
-        raise Refusal("malformed", detail=str(error)) from None
+        body = request.body
+    except OSError:
+        body = b""
+    if len(body) != int(length):
+        raise Refusal("malformed", detail="The body is shorter than its Content-Length.")
+    return body
 
 
 class BodyReader(Generic[B]):

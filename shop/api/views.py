@@ -10,7 +10,7 @@ from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest
 from msgspec import UNSET
 
-from inventory import failpoints
+from inventory.hooks import BEFORE_ANSWER, hooks
 from inventory.outcomes import Busy, OutcomeUnknown
 from shop import orders, payments
 from shop.accounts import throttle, tokens
@@ -42,7 +42,7 @@ CHANGED = {200: Answer(schemas.Order, "The order after it.", AFTER_ORDER)}
 
 PURCHASE_PROBLEMS = (
     *("not_found", "not_started", "paused", "ended", "sold_out", "limit_reached"),
-    *("invalid_quantity", "idempotency_key_reused", "busy"),
+    *("invalid_quantity", "idempotency_key_reused", "rate_limited", "busy"),
 )
 
 
@@ -51,7 +51,6 @@ PURCHASE_PROBLEMS = (
     tag="Orders",
     share=PURCHASES,
     buyer=True,
-    limited=True,
     key="required",
     body=schemas.Purchase,
     answers=BOUGHT,
@@ -72,7 +71,6 @@ def place_order(
     tag="Orders",
     share=PURCHASES,
     buyer=True,
-    limited=True,
     key="required",
     body=schemas.Cart,
     answers=BOUGHT,
@@ -263,7 +261,7 @@ def _details(body: schemas.Details) -> dict[str, Any]:
 
 
 def _bought(bought: Bought) -> Result:
-    failpoints.hit(failpoints.BEFORE_ANSWER)
+    hooks.failpoint(BEFORE_ANSWER)
     return 200 if bought.replayed else 201, order_document(bought.order)
 
 

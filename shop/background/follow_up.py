@@ -15,7 +15,8 @@ from typing import Any
 
 from django.conf import settings
 
-from inventory import failpoints, outbox
+from inventory import outbox
+from inventory.hooks import FOLLOW_UP, hooks
 from shop import orders, payments
 from shop.background import expiry
 from shop.mails.rendering import Kind
@@ -27,7 +28,7 @@ Event = OrderEvent.Kind
 
 def _mails(kind: Kind) -> Callable[[Any], None]:
     def handle(payload: Any) -> None:
-        failpoints.hit(failpoints.FOLLOW_UP)
+        hooks.failpoint(FOLLOW_UP)
         enqueue(kind, payload["orders"])
 
     return handle

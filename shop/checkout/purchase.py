@@ -6,13 +6,17 @@ sold in one batch with other buyers' purchases.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from uuid import UUID
 
+from django.conf import settings
 from django.db import IntegrityError, InterfaceError, OperationalError
 
 from inventory import services
+from inventory.hooks import hooks
 from inventory.outcomes import (
     Busy,
     Declined,
@@ -24,7 +28,6 @@ from inventory.outcomes import (
     SoldOut,
 )
 from inventory.selling.cart import MAX_LINES, LineRefused, line_keys
-from inventory.tracing import hooks
 from shop.accounts.models import User
 from shop.catalogue.sale_cache import CachedSale, NoSuchSale, sale_cache
 from shop.checkout.availability_cache import availability_cache
@@ -35,6 +38,9 @@ from shop.refusals import Refusal
 
 MAX_UNITS = 1000
 """Units per line; far above any limit, far below what a column can hold."""
+
+MAX_BUYERS = 50_000
+"""Buckets per generation, about 10 MB; older ones are forgotten, which makes them full."""
 
 NO_DETAILS: Details = {}
 
@@ -76,6 +82,8 @@ def buy(sale: int, buyer: int, key: UUID, quantity: int, details: Details = NO_D
     Raises:
         Refusal: with its code.
     """
+    if not limiter().allows(buyer):
+        raise Refusal("rate_limited")
     if not 1 <= quantity <= MAX_UNITS:
         raise Refusal("invalid_quantity")
     cached = _cached(sale)
@@ -234,3 +242,42 @@ def _same(bought: Bought, purchase: DetailedPurchase) -> Bought:
     if bought.replayed and bought.order.details != complete(purchase.details):
         raise Refusal("idempotency_key_reused")
     return bought
+
+
+class Limiter:
+    """Lets each buyer through at a rate, in bursts of twice that: token buckets (Turner, 1986).
+
+    It keeps bots from filling the queue that buyers wait in. Processes do not share it: asking
+    Redis per request would cost more than the requests that it refuses. The total limit is the
+    limit times the number of processes.
+
+    Args:
+        rate: requests per second; 0 means no limit.
+    """
+
+    def __init__(self, rate: float) -> None:
+        self._rate = rate
+        self._burst = 2 * rate
+        # Two generations: when the young one is full it replaces the old one, whose buyers have not
+        # returned since. This needs no list of ages.
+        self._young: dict[int, tuple[float, float]] = {}
+        self._old: dict[int, tuple[float, float]] = {}
+
+    def allows(self, buyer: int) -> bool:
+        """Whether the buyer may send a request now; if so, count it."""
+        if not self._rate:
+            return True
+        now = time.monotonic()
+        tokens, since = self._young.get(buyer) or self._old.get(buyer) or (self._burst, now)
+        tokens = min(self._burst, tokens + (now - since) * self._rate)
+        allowed = tokens >= 1
+        self._young[buyer] = (tokens - 1 if allowed else tokens, now)
+        if len(self._young) > MAX_BUYERS:
+            self._young, self._old = {}, self._young
+        return allowed
+
+
+@cache
+def limiter() -> Limiter:
+    """Return the limiter of this process."""
+    return Limiter(settings.SHOP_RATE_LIMIT)

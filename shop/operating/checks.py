@@ -11,7 +11,7 @@ from typing import Any
 
 from django.core.checks import CheckMessage, Error, Tags, register
 
-from inventory.inserts import made_by_django, without_value
+from inventory.sql import made_by_django, without_value
 from shop.operating import safe_start
 from shop.orders.creation import LINE, ORDER
 from shop.orders.models import Order, OrderLine

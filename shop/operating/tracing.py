@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 from django.core.exceptions import ImproperlyConfigured
 
+from inventory.hooks import Hooks, hooks
 from inventory.outcomes import Granted, PurchaseTicket
-from inventory.tracing import Hooks, hooks
 from shop import environment
 from shop.operating import logs
 

@@ -8,12 +8,12 @@ from datetime import datetime
 from typing import ClassVar
 
 from django.contrib.postgres.functions import TransactionNow
-from django.db import connection
+from django.db import connection, transaction
 
 from inventory import outbox, sql
-from inventory.inserts import Insert, Statement
+from inventory.hooks import hooks
 from inventory.outcomes import Declined, Granted, Purchase
-from inventory.tracing import hooks
+from inventory.sql import Insert, Statement
 from shop.catalogue.models import Sale
 from shop.orders.details import DetailedPurchase, Details, complete
 from shop.orders.models import Order, OrderLine
@@ -123,7 +123,7 @@ def open_orders(granted: Sequence[Granted]) -> list[Opened]:
     if len(opened) < len(granted):
         closed = {g.purchase.scope for g in granted if g.reservation not in opened}
         raise Declined(closed)
-    outbox.announce()
+    transaction.on_commit(hooks.written)
     return [
         Opened(
             *(pk, each.scope, each.quantity, amount, currency),

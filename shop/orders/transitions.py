@@ -12,8 +12,8 @@ from uuid import UUID
 from django.db import transaction
 
 from inventory import outbox
-from inventory.item_lock import DegradableLock
 from inventory.metrics import metrics
+from inventory.redis import DegradableLock
 from inventory.services import Released
 from shop.orders.models import Order, OrderEvent, OrderLine
 from shop.orders.states import FULFIL, Step

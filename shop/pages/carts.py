@@ -16,7 +16,6 @@ from django.views.decorators.http import require_http_methods, require_POST
 from inventory.selling.cart import MAX_LINES
 from shop.catalogue.models import Sale
 from shop.checkout.purchase import Wanted, check_out
-from shop.checkout.rate_limit import limiter
 from shop.orders.models import Order
 from shop.pages import offers, refusals
 from shop.pages.forms import CartForm, LineForm
@@ -60,8 +59,6 @@ def cart(request: HttpRequest) -> HttpResponse:
         mine = Order.objects.filter(buyer=request.user.pk, lines__reservation__key=key)
         return redirect(mine.first() or "cart")
     try:
-        if not limiter().allows(request.user.pk):
-            raise Refusal("rate_limited")
         bought = check_out(request.user.pk, key, wanted, form.details())
     except Refusal as refusal:
         return _refuse(request, form, refusal)

@@ -12,8 +12,8 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Permission
 from django.urls import reverse
 
-from inventory.item_lock import ITEM_LOCK, DegradableLock
 from inventory.models import Item
+from inventory.redis import ITEM_LOCK, DegradableLock
 from locking import LockLost
 from locking.backends.redis_status import status_of
 from locking.tests.helpers import eventually

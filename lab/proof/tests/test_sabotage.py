@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from inventory import failpoints
+from inventory.hooks import AFTER_COMMIT, BEFORE_COMMIT, LOCKED
 from lab.proof import sabotage
 from lab.proof.sabotage import SABOTAGE, SHARE, FailpointOrders
 from shop.accounts.models import User
@@ -86,11 +86,11 @@ def test_a_buyer_at_the_limit_is_told_that_one_more_unit_is_left(
 
 HIT = """
 import sys
-from inventory import failpoints
+from inventory.hooks import hooks
 from lab.proof.sabotage import obey
 obey(sys.argv[1])
 for failpoint in sys.argv[2:]:
-    failpoints.hit(failpoint)
+    hooks.failpoint(failpoint)
 """
 
 
@@ -99,13 +99,13 @@ def passes(folder: Path, *points: str) -> subprocess.Popen[bytes]:
 
 
 def test_without_an_order_nothing_happens(tmp_path):
-    FailpointOrders(tmp_path)(failpoints.BEFORE_COMMIT)
+    FailpointOrders(tmp_path)(BEFORE_COMMIT)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_of_two_processes_one_is_killed_and_the_file_names_it(tmp_path):
-    (tmp_path / failpoints.AFTER_COMMIT).write_text("kill")
-    both = [passes(tmp_path, failpoints.BEFORE_COMMIT, failpoints.AFTER_COMMIT) for _ in range(2)]
+    (tmp_path / AFTER_COMMIT).write_text("kill")
+    both = [passes(tmp_path, BEFORE_COMMIT, AFTER_COMMIT) for _ in range(2)]
     codes = {process.pid: process.wait(30) for process in both}
     assert sorted(codes.values()) == [-signal.SIGKILL, 0]
     [taken] = tmp_path.iterdir()
@@ -113,8 +113,8 @@ def test_of_two_processes_one_is_killed_and_the_file_names_it(tmp_path):
 
 
 def test_a_stopped_process_goes_on_when_continued(tmp_path):
-    (tmp_path / failpoints.LOCKED).write_text("stop")
-    process = passes(tmp_path, failpoints.LOCKED)
+    (tmp_path / LOCKED).write_text("stop")
+    process = passes(tmp_path, LOCKED)
     pid, status = os.waitpid(process.pid, os.WUNTRACED)
     assert (pid, os.WIFSTOPPED(status)) == (process.pid, True)
     process.send_signal(signal.SIGCONT)

@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 
 from inventory import services
-from inventory.tracing import hooks
+from inventory.hooks import hooks
 from lab.room.recorder import Recorder, recording
 from loadtest.replay import read_served
 from shop.checkout.purchase import buy

@@ -5,8 +5,7 @@ from uuid import uuid4
 import pytest
 
 from inventory import services
-from inventory.item_lock import ITEM_LOCK
-from inventory.redis import circuit, client
+from inventory.redis import ITEM_LOCK, circuit, client
 from lab.models import UnenforcedItem
 from lab.room import readings
 from lab.room.processes import Counted, Processes, percentile, rates

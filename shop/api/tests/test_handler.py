@@ -15,7 +15,7 @@ from django.http import HttpRequest
 from django.test import Client
 from django.urls import path
 
-from inventory import failpoints
+from inventory.hooks import hooks
 from shop.api.handler import ApiHandler
 from shop.api.operations import Operation, Result
 from shop.catalogue.models import Sale
@@ -195,7 +195,7 @@ def test_a_purchase_gives_its_connection_back_also_when_its_greenlet_is_ended(
         connection.ensure_connection()
         raise SystemExit
 
-    monkeypatch.setattr(failpoints, "hit", end)
+    monkeypatch.setattr(hooks, "failpoint", end)
     with pytest.raises(SystemExit):
         call(
             handler,

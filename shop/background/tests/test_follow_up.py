@@ -12,8 +12,7 @@ from shop.background import follow_up
 from shop.background.notify import Notifier
 from shop.catalogue.sales import open_sale
 from shop.celery import app
-from shop.checkout.purchase import buy
-from shop.checkout.rate_limit import Limiter
+from shop.checkout.purchase import Limiter, buy
 from shop.mails import rendering, sending
 from shop.orders.models import Order
 from shop.tests.catalogue import a_buyer

@@ -20,10 +20,9 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON, ParentBased, Sampler, TraceIdRatioBased
 
-from inventory.item_lock import ITEM_LOCK
 from inventory.metrics import metrics
 from inventory.models import OutboxMessage
-from inventory.redis import client
+from inventory.redis import ITEM_LOCK, client
 from inventory.tests.helpers import in_thread
 from locking.backends.redis import RedisLock
 from shop import environment

@@ -5,8 +5,8 @@ from __future__ import annotations
 from django.test import override_settings
 from hypothesis import strategies as st
 
-from inventory import failpoints
-from shop.checkout.rate_limit import limiter
+from inventory.hooks import AFTER_COMMIT, BEFORE_COMMIT, LOCKED, hooks
+from shop.checkout.purchase import limiter
 from shop.specification.order import Part, Refused, Sale
 from shop.tests.specification import shown
 from shop.tests.specification.acts import NUMBER, PEOPLE, SOME, Acts, act
@@ -16,7 +16,7 @@ from shop.tests.specification.world import Crash, Person, Tab, key_of
 CALLS = {"payment": "pays", "cancel": "cancels", "refund": "returns"}
 ODD = st.sampled_from([1] * 8 + [2] * 6 + [3, 4, 0, 1001])
 TYPED = st.sampled_from([None, None, None, 1, 2, 3, 0, 1001])
-POINTS = (failpoints.LOCKED, failpoints.BEFORE_COMMIT, failpoints.AFTER_COMMIT)
+POINTS = (LOCKED, BEFORE_COMMIT, AFTER_COMMIT)
 
 
 class BuyersActs(Acts):
@@ -97,11 +97,11 @@ class BuyersActs(Acts):
             if name == point:
                 raise Crash
 
-        failpoints.arm(hook)
+        before, hooks.failpoint = hooks.failpoint, hook
         try:
             said = self._buy(who, {self.sales[sale % 3]: units}, again=False, cart=cart)
         finally:
-            failpoints._hooks.remove(hook)
+            hooks.failpoint = before
         return f"{said}, and the process ends {point}"
 
     @act(

@@ -19,7 +19,7 @@ import pytest
 from django.core import mail
 from django.db import connection
 
-from inventory import failpoints
+from inventory.hooks import hooks
 from inventory.postgresql import base
 from inventory.redis import client
 from inventory.selling import commit
@@ -146,7 +146,7 @@ ACTS = {
 @contextmanager
 def _reaching(story: Story, reach: Callable[[], None]) -> Iterator[None]:
     """Call a function at each point at which the process may end."""
-    failpoints.arm(lambda _: reach())
+    hooks.failpoint = lambda _: reach()
     provider = story.world.provider
     provider.before = provider.after = lambda call: reach()
     bounded = base.commit_bounded

@@ -1,7 +1,9 @@
-"""Hooks for tracing, which do nothing until a project sets them.
+"""Hooks that a project may set: traces, failpoints, and news of outbox messages. None does anything
+until it is set.
 
 This package imports no tracing library. `shop/operating/tracing.py` sets the hooks to those of
-OpenTelemetry.
+OpenTelemetry. Failpoints are named lines at which a proof kills or pauses the process; production
+never sets that hook. The idea is FreeBSD's fail(9).
 """
 
 from __future__ import annotations
@@ -13,6 +15,12 @@ from types import NoneType
 from typing import Any
 
 from inventory.outcomes import PurchaseTicket
+
+LOCKED = "locked"
+BEFORE_COMMIT = "before-commit"
+AFTER_COMMIT = "after-commit"
+BEFORE_ANSWER = "before-answer"
+FOLLOW_UP = "follow-up"
 
 
 def _no_message(_topic: str, _parent: str) -> AbstractContextManager[object]:
@@ -31,12 +39,17 @@ class Hooks:
             if there is none.
         message: called with a message's topic and the `traceparent` that it stored, or an empty
             text; the context manager spans its handler.
+        written: called after a commit that wrote messages. It must return at once and not raise:
+            the committing request waits for it.
+        failpoint: called with the name of each failpoint that this process reaches.
     """
 
     current: Callable[[], Any] = NoneType
     batch: Callable[[Sequence[PurchaseTicket]], AbstractContextManager[object]] = nullcontext
     parent: Callable[[], str] = str
     message: Callable[[str, str], AbstractContextManager[object]] = _no_message
+    written: Callable[[], object] = bool
+    failpoint: Callable[[str], object] = str
 
 
 hooks = Hooks()
