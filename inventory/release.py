@@ -10,8 +10,8 @@ other processes refuse on a hint there, and no batch sells.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import LiteralString
@@ -128,27 +128,29 @@ def _write(
     Returns:
         The levels of the items that units came back to.
     """
-    back: defaultdict[int, int] = defaultdict(int)
-    gone: defaultdict[int, int] = defaultdict(int)
+    back: Counter[int] = Counter()
+    gone: Counter[int] = Counter()
     for each in released:
         (gone if each.reservation in written_off else back)[each.item] += each.quantity
-    changes = [
-        *((guard.WRITE_OFF, item, gone[item]) for item in sorted(gone)),
-        *((guard.PUT_BACK, item, back[item]) for item in sorted(back)),
-    ]
-    parameters = _parameters(released)
+    parameters = {"items": [*(back | gone)], **_parameters(released)}
     with sql.cursor() as cursor:
+        changes = [cursor.mogrify(RELEASE, parameters)]
+        for statement, moved in ((guard.WRITE_OFF, gone), (guard.PUT_BACK, back)):
+            changes += [
+                cursor.mogrify(statement, {"item": item, "units": moved[item]})
+                for item in sorted(moved)
+            ]
         if commit:
             try:
-                texts = _filled_in(cursor, [LOCK_ITEMS_ON_SALE, RELEASE], parameters, changes)
-                execute_and_commit(cursor, texts)
+                lock = cursor.mogrify(LOCK_ITEMS_ON_SALE, parameters)
+                execute_and_commit(cursor, [lock, *changes])
                 return _levels(cursor, back)
             except ConditionFailed:
                 with connection.wrap_database_errors:
                     cursor.execute("ROLLBACK TO SAVEPOINT release")
-        texts = _filled_in(cursor, [guard.LOCK_ITEMS, RELEASE], parameters, changes)
+        lock = cursor.mogrify(guard.LOCK_ITEMS, parameters)
         with connection.wrap_database_errors:
-            cursor.execute(";".join(texts).encode())
+            cursor.execute(";".join([lock, *changes]).encode())
         levels = _levels(cursor, back)
     for item, level in levels.items():
         hint().announce(item, level)
@@ -156,32 +158,24 @@ def _write(
 
 
 def _parameters(released: Iterable[Released]) -> dict[str, list[int]]:
-    parts = [each for each in released if each.kept]
+    whole: list[int] = []
+    parts: dict[int, int] = {}
     given: Counter[tuple[int, int]] = Counter()  # an UPDATE changes each row once
     for each in released:
         given[each.scope, each.buyer] += each.quantity
+        if each.kept:
+            parts[each.reservation] = each.quantity
+        else:
+            whole.append(each.reservation)
+    scopes, buyers = zip(*given, strict=True)
     return {
-        "items": [*{each.item for each in released}],
-        "whole": [each.reservation for each in released if not each.kept],
-        "parts": [each.reservation for each in parts],
-        "part_units": [each.quantity for each in parts],
-        "scopes": [scope for scope, _ in given],
-        "buyers": [buyer for _, buyer in given],
+        "whole": whole,
+        "parts": [*parts],
+        "part_units": [*parts.values()],
+        "scopes": [*scopes],
+        "buyers": [*buyers],
         "units": [*given.values()],
     }
-
-
-def _filled_in(
-    cursor: psycopg.ClientCursor,
-    statements: Iterable[LiteralString],
-    parameters: Mapping[str, Sequence[int]],
-    changes: Iterable[tuple[LiteralString, int, int]],
-) -> list[str]:
-    """Return the statements and the changes of items with their parameters filled in."""
-    texts = [cursor.mogrify(statement, parameters) for statement in statements]
-    for change, item, units in changes:
-        texts.append(cursor.mogrify(change, {"item": item, "units": units}))
-    return texts
 
 
 def _levels(cursor: psycopg.ClientCursor, items: Collection[int]) -> dict[int, Level]:

@@ -15,6 +15,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Generic
 from weakref import WeakSet
 
@@ -22,14 +23,12 @@ from inventory.metrics import metrics
 from inventory.outcomes import AnswerT, Busy, OutcomeUnknown, RequestT, Ticket, fail
 
 
+@dataclass(slots=True, eq=False)
 class _Line(Generic[RequestT, AnswerT]):
     """The requests that wait for one name; a line has a leader as long as it exists."""
 
-    __slots__ = ("name", "waiting")
-
-    def __init__(self, name: Hashable) -> None:
-        self.name = name
-        self.waiting: deque[Turn[RequestT, AnswerT]] = deque()
+    name: Hashable
+    waiting: deque[Turn[RequestT, AnswerT]] = field(default_factory=deque)
 
 
 class Turn(Ticket[RequestT, AnswerT]):

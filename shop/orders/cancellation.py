@@ -52,9 +52,10 @@ def _cancel_all(order: Order) -> None:
     with services.releasing([line.pk for line in lines], was=HELD, written_off=gone) as released:
         if released:
             take(states.CANCEL, [order.pk])
-    order.refresh_from_db()
-    if not released and order.status != Status.CANCELLED:
-        raise WrongState(order.status)
+    if not released:
+        order.refresh_from_db()
+        if order.status != Status.CANCELLED:
+            raise WrongState(order.status)
 
 
 def _cancel_part(order: Order, part: Part) -> None:

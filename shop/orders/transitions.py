@@ -7,6 +7,7 @@ deadlocks, and buyers of an item wait for no round trip of a transaction that re
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from uuid import UUID
 
 from django.db import transaction
@@ -65,9 +66,8 @@ def take(step: Step, orders: Sequence[int]) -> None:
     moved = Order.objects.filter(pk__in=orders, status=step.before).update(status=step.after)
     if moved != len(orders):
         raise WrongState(_elsewhere(step, orders))
-    OrderEvent.objects.bulk_create(OrderEvent(order_id=pk, kind=step.event) for pk in orders)
-    _count(step.event, len(orders))
-    outbox.emit(topic(step.event), {"orders": list(orders)})
+    OrderEvent.objects.bulk_create([OrderEvent(order_id=pk, kind=step.event) for pk in orders])
+    _announce(step.event, orders)
 
 
 def fulfil(order: Order) -> Order:
@@ -103,12 +103,12 @@ def note(
     OrderEvent.objects.create(
         order_id=order, kind=kind, amount=amount, quantity=quantity, line_id=line, key=key
     )
-    _count(kind, 1)
-    outbox.emit(topic(kind), {"orders": [order]})
+    _announce(kind, [order])
 
 
-def _count(event: str, orders: int) -> None:
-    transaction.on_commit(lambda: metrics.count("order_events", str(event), by=orders))
+def _announce(event: str, orders: Sequence[int]) -> None:
+    transaction.on_commit(partial(metrics.count, "order_events", str(event), by=len(orders)))
+    outbox.emit(topic(event), {"orders": list(orders)})
 
 
 def orders_of(released: Sequence[Released]) -> list[int]:

@@ -61,13 +61,14 @@ def retry(failed: Refund) -> None:
 
 
 def _return_all(order: Order) -> None:
-    released = _release_all(order)
+    if _release_all(order):
+        return
     order.refresh_from_db()
-    if not released and order.status == Status.PAID:
-        # The payment arrived between the two looks.
-        released = _release_all(order)
-        order.refresh_from_db()
-    if not released and order.status not in RETURNED:
+    # If it is paid now, the payment arrived between the two looks.
+    if order.status == Status.PAID and _release_all(order):
+        return
+    order.refresh_from_db()
+    if order.status not in RETURNED:
         raise WrongState(order.status)
 
 
