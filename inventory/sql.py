@@ -165,6 +165,13 @@ class Statement:
             self._fixed = statement
         return statement
 
+    def send(
+        self, values: Sequence[Mapping[str, Any]], parameters: Mapping[str, Any]
+    ) -> psycopg.ClientCursor:
+        """Execute it for rows, which are its parameter `rows`; return the cursor at its result."""
+        statement = self.for_rows(len(values))
+        return cursor().execute(statement, {"rows": rows(values), **parameters})
+
     def forget(self) -> None:
         """Rebuild the statement on next use, after a test has changed a model."""
         self._columns, self._fixed = {}, None

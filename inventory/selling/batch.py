@@ -64,7 +64,7 @@ RESERVATION = {
 # the limit is missing from the count.
 WRITE_BATCH = """
 WITH request AS (
-    SELECT *, ordinality AS position FROM ROWS FROM (json_to_recordset(%(purchases)s) AS (
+    SELECT *, ordinality AS position FROM ROWS FROM (json_to_recordset(%(rows)s) AS (
         scope bigint, buyer bigint, key uuid, quantity int, allowed int, hold float8
     )) WITH ORDINALITY
 ), counted AS (
@@ -154,8 +154,8 @@ def write(tickets: Sequence[PurchaseTicket], token: int | None) -> Written:
     granted: list[Granted] = []
     if decision.granted:
         take = guard.to_take(tickets[0].request.item, decision.units, token)
-        with connection.wrap_database_errors, sql.cursor() as cursor:
-            granted = insert(cursor, WRITE_AND_TAKE, decision, take)
+        with connection.wrap_database_errors:
+            granted, cursor = insert(WRITE_AND_TAKE, decision, take)
             cursor.nextset()
             level = guard.taken(cursor, take)
     return Written(decision, granted, level)
@@ -223,19 +223,20 @@ def row_of(purchase: Purchase) -> dict[str, int | float | str]:
 
 
 def insert(
-    cursor: psycopg.ClientCursor, statement: Statement, decision: Decision, take: Mapping[str, Any]
-) -> list[Granted]:
+    statement: Statement, decision: Decision, take: Mapping[str, Any]
+) -> tuple[list[Granted], psycopg.ClientCursor]:
     """Insert reservations, count quotas and answer the granted tickets.
 
     Args:
-        cursor: afterwards positioned at the result of the statement's first part.
         statement: `WRITE`, alone or followed by others.
         decision: at least one grant.
         take: parameters of `guard.TAKE`.
+
+    Returns:
+        The answers, in order of arrival; and the cursor at the result of the first part.
     """
     purchases = [ticket.request for ticket in decision.granted]
-    rows = sql.rows([row_of(each) for each in purchases])
-    cursor.execute(statement.for_rows(len(purchases)), {"purchases": rows, **take})
+    cursor = statement.send([row_of(each) for each in purchases], take)
     row = cursor.fetchone()
     assert row is not None
     reservations, written_for, quotas = row
@@ -247,4 +248,4 @@ def insert(
     for ticket, reservation in zip(decision.granted, reservations, strict=True):
         ticket.answer = Granted(ticket.request, reservation)
         granted.append(ticket.answer)
-    return granted
+    return granted, cursor

@@ -41,7 +41,7 @@ RESERVATION = {
 
 REQUEST = """
 WITH request AS (
-    SELECT *, ordinality AS position FROM ROWS FROM (json_to_recordset(%(purchases)s) AS (
+    SELECT *, ordinality AS position FROM ROWS FROM (json_to_recordset(%(rows)s) AS (
         id bigint, item bigint, scope bigint, buyer bigint, key uuid, quantity int, allowed int,
         hold float8
     )) WITH ORDINALITY
@@ -157,7 +157,7 @@ def take_and_commit(granted: Sequence[Granted]) -> dict[int, Level]:
     with sql.cursor() as cursor:
         statements = [cursor.mogrify(text, take) for text in (*locks, guard.TAKE_OR_FAIL)]
         reserve = COUNT_AND_RESERVE.for_rows(len(granted))
-        statements.append(cursor.mogrify(reserve, {"purchases": sql.rows(rows)}))
+        statements.append(cursor.mogrify(reserve, {"rows": sql.rows(rows)}))
         execute_and_commit(cursor, statements)
         for _ in locks:
             cursor.nextset()

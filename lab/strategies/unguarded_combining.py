@@ -11,7 +11,6 @@ from typing import LiteralString
 
 from django.db import connection
 
-from inventory import sql
 from inventory.outcomes import Granted, Level, OnGranted, PurchaseTicket
 from inventory.selling import batch, guard
 from inventory.selling.batch import Written
@@ -55,8 +54,8 @@ def write(tickets: Sequence[PurchaseTicket], token: int | None) -> Written:
     if decision.granted:
         item = tickets[0].request.item
         take_parameters = guard.to_take(item, decision.units, token)
-        with connection.wrap_database_errors, sql.cursor() as cursor:
-            granted = batch.insert(cursor, batch.WRITE, decision, take_parameters)
+        with connection.wrap_database_errors:
+            granted, _ = batch.insert(batch.WRITE, decision, take_parameters)
         level = take(item, decision.units, level.available)
     return Written(decision, granted, level)
 

@@ -10,7 +10,7 @@ from typing import ClassVar
 from django.contrib.postgres.functions import TransactionNow
 from django.db import connection, transaction
 
-from inventory import outbox, sql
+from inventory import outbox
 from inventory.hooks import hooks
 from inventory.outcomes import Declined, Granted, Purchase
 from inventory.sql import Insert, Statement
@@ -45,7 +45,7 @@ WITH opening AS (
            granted.quantity, granted.details,
            sale.price * granted.quantity AS amount, sale.currency,
            now() + make_interval(secs => granted.hold) AS pay_before, granted.ordinality AS position
-    FROM ROWS FROM (json_to_recordset(%s) AS (
+    FROM ROWS FROM (json_to_recordset(%(rows)s) AS (
         reservation bigint, sale bigint, buyer bigint, quantity int, hold float8, details json
     )) WITH ORDINALITY AS granted
     JOIN shop_sale AS sale ON sale.id = granted.sale
@@ -58,7 +58,7 @@ WITH opening AS (
 ), told AS (
     INSERT INTO inventory_outboxmessage (topic, payload)
     SELECT 'orders.opened', jsonb_strip_nulls(
-        jsonb_build_object('orders', jsonb_agg(id), 'traceparent', %s::text)
+        jsonb_build_object('orders', jsonb_agg(id), 'traceparent', %(parent)s::text)
     ) FROM opening
     HAVING count(*) > 0
 )
@@ -99,6 +99,7 @@ def open_orders(granted: Sequence[Granted]) -> list[Opened]:
     Raises:
         Declined: some of the sales are not open.
     """
+    details = [_details(grant.purchase) for grant in granted]
     rows = [
         {
             "reservation": grant.reservation,
@@ -106,16 +107,13 @@ def open_orders(granted: Sequence[Granted]) -> list[Opened]:
             "buyer": each.buyer,
             "quantity": each.quantity,
             "hold": each.hold.total_seconds(),
-            "details": _details(each),
+            "details": stated,
         }
-        for grant in granted
+        for grant, stated in zip(granted, details, strict=True)
         for each in [grant.purchase]
     ]
-    with connection.wrap_database_errors, sql.cursor() as cursor:
-        row = cursor.execute(
-            OPEN_ORDERS.for_rows(len(granted)),
-            [sql.rows(rows), hooks.parent() or None],
-        ).fetchone()
+    with connection.wrap_database_errors:
+        row = OPEN_ORDERS.send(rows, {"parent": hooks.parent() or None}).fetchone()
     assert row is not None
     ids, reservations, amounts, currencies, now = row
     values = zip(ids or (), amounts or (), currencies or (), strict=True)
@@ -127,9 +125,9 @@ def open_orders(granted: Sequence[Granted]) -> list[Opened]:
     return [
         Opened(
             *(pk, each.scope, each.quantity, amount, currency),
-            *(now + each.hold, now, _details(each)),
+            *(now + each.hold, now, stated),
         )
-        for grant in granted
+        for grant, stated in zip(granted, details, strict=True)
         for each, (pk, amount, currency) in [(grant.purchase, opened[grant.reservation])]
     ]
 
