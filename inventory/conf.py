@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Generic, TypeVar
 
 from django.conf import settings
@@ -140,3 +141,34 @@ SELLER: Setting[str] = Setting(
 is what has been tested to be right and fast."""
 
 ALL: tuple[Setting[Any], ...] = (REDIS_URL, MAX_BATCH, MAX_WAITING, MAX_WAIT, FLAGS_ON, SELLER)
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureFlags:
+    """The safeguards that are on.
+
+    Attributes:
+        admission: refuse on the sold-out hint, without a query.
+        lock: acquire the item's lock before the transaction.
+        connections: discard dead pooled connections before use.
+    """
+
+    admission: bool = True
+    lock: bool = True
+    connections: bool = True
+
+
+@cache
+def feature_flags() -> FeatureFlags:
+    """Return the flags of this process.
+
+    Raises:
+        ValueError: the setting names an unknown flag.
+    """
+    on, known = set(FLAGS_ON.get()), FEATURE_FLAGS
+    if unknown := on - set(known):
+        raise ValueError(f"INVENTORY_FEATURE_FLAGS has no flag {sorted(unknown)}, only {known}")
+    return FeatureFlags(**{name: name in on for name in known})
+
+
+FLAGS_ON.on_change(feature_flags.cache_clear)

@@ -11,7 +11,7 @@ from django.http import HttpRequest
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
-from inventory.admin_readonly import ReadOnly
+from inventory.admin import ReadOnly
 from lab.models import Run, SaleStrategy
 from lab.strategies import CLASSES
 from shop.admin import SaleAdmin

@@ -15,7 +15,7 @@ from django.http import HttpRequest
 from django.utils.formats import date_format
 from django.utils.timezone import localtime
 
-from inventory.admin_readonly import ReadOnly, WrittenByServices
+from inventory.admin import ReadOnly, WrittenByServices
 from shop import orders, payments
 from shop.audit.models import Alert
 from shop.catalogue.models import Product, Sale

@@ -33,7 +33,7 @@ from django.utils.functional import cached_property
 from psycopg.pq import TransactionStatus
 from psycopg_pool import ConnectionPool
 
-from inventory.feature_flags import feature_flags
+from inventory.conf import feature_flags
 from inventory.metrics import metrics
 from inventory.postgresql.shares import Share, borrowing_from
 

@@ -9,6 +9,7 @@ The hint only filters; the database decides.
 from __future__ import annotations
 
 import time
+from collections import OrderedDict
 from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
@@ -19,9 +20,9 @@ from redis.exceptions import OutOfMemoryError
 
 from inventory import conf
 from inventory.metrics import metrics
+from inventory.models import Reservation
 from inventory.outcomes import Level, Purchase, PurchaseTicket, SoldOut
 from inventory.redis import NO_ANSWER, Circuit, Nodes, Server, circuit, client, server
-from inventory.selling.buyers import BuyersOfItem
 
 LIFETIME = 5.0
 """Seconds that a hint counts without renewal. After a crash between a restock's commit and its
@@ -38,6 +39,12 @@ sold-out hint takes as long: it waits before its commit, so that no refusal is o
 LOOK_AGAIN = TRUST / 3
 """Seconds between readings of a sold-out item's hint. A busy process may wait twice as long for the
 answer, and what it read before must last until then."""
+
+MAX_HOLDERS = 100_000
+"""Buyers remembered per item (about 8 MB); with more, refusals query the database."""
+
+MAX_ITEMS = 64
+"""Sold-out items remembered per process."""
 
 # Returns 2 if it was written over "sold out", 1 if otherwise, 0 if a newer level was there.
 PUBLISH = """
@@ -166,6 +173,40 @@ class Hint:
             return None
         level = Level(int(available), int(version))
         return Sighting(level, asked + min(TRUST, max(lasts, 0) / 1000))
+
+
+class BuyersOfItem:
+    """Remembers, for each sold-out item, the buyers with a reservation of it.
+
+    A repeated key must still get its order after the item has sold out. While an item stays sold
+    out, no new buyer can reserve it, so the set of its buyers is read once each time that it runs
+    out. All other buyers are refused without a query.
+    """
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[int, tuple[int, frozenset[int] | None]] = OrderedDict()
+
+    def of(self, item: int, level: Level) -> frozenset[int] | None:
+        """Return the buyers with a reservation, released ones included; None if too many.
+
+        Args:
+            item: id of the item.
+            level: the level, zero, at which the item was seen before this call: the read then
+                includes every reservation made until that change.
+        """
+        version, buyers = self._known.get(item, (None, None))
+        if version != level.version:
+            buyers = self._read(item)
+            self._known[item] = (level.version, buyers)
+            while len(self._known) > MAX_ITEMS:
+                self._known.popitem(last=False)
+        return buyers
+
+    @staticmethod
+    def _read(item: int) -> frozenset[int] | None:
+        buyers = Reservation.objects.filter(item=item).values_list("buyer", flat=True)
+        found = frozenset(buyers[: MAX_HOLDERS + 1])
+        return None if len(found) > MAX_HOLDERS else found
 
 
 class Refusing:

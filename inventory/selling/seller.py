@@ -11,7 +11,7 @@ from typing import ClassVar, NamedTuple, Protocol
 from django.utils.module_loading import import_string
 
 from inventory import conf
-from inventory.feature_flags import feature_flags
+from inventory.conf import feature_flags
 from inventory.hooks import LOCKED, hooks
 from inventory.metrics import Measured, metrics
 from inventory.outcomes import (

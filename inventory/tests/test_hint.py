@@ -13,8 +13,7 @@ from inventory.metrics import metrics
 from inventory.outcomes import Granted, Level, SoldOut
 from inventory.redis import Circuit, client
 from inventory.selling import batch
-from inventory.selling.buyers import BuyersOfItem
-from inventory.selling.hint import LIFETIME, Hint, hint
+from inventory.selling.hint import LIFETIME, BuyersOfItem, Hint, hint
 from inventory.tests.helpers import at_once, book, crowd, kinds, new_purchase, release, sell
 from inventory.tests.processes import workers
 from locking.tests.servers import free_port
@@ -281,7 +280,7 @@ def test_holders_are_read_once_for_each_time_the_item_runs_out(stock, django_ass
 
 
 def test_too_many_holders_are_not_remembered(stock, monkeypatch):
-    monkeypatch.setattr("inventory.selling.buyers.MAX_HOLDERS", 2)
+    monkeypatch.setattr("inventory.selling.hint.MAX_HOLDERS", 2)
     item = stock(3)
     mine = [new_purchase(item, buyer) for buyer in (1, 2, 3)]
     for each in mine:

@@ -32,8 +32,8 @@ from inventory.outcomes import (
     SoldOut,
 )
 from inventory.postgresql.base import lend_connections
-from inventory.selling.buyers import BuyersOfItem
 from inventory.selling.commit import forget_connection
+from inventory.selling.hint import BuyersOfItem
 from inventory.selling.queue import Turn
 from inventory.selling.seller import QueueKey, Seller
 from lab.strategies.base import Strategy

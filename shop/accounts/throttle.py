@@ -20,8 +20,7 @@ from django.core.exceptions import PermissionDenied, ValidationError
 from django.http import HttpRequest
 
 from inventory.redis import circuit, client
-from shop.accounts.models import User
-from shop.accounts.usernames import normal
+from shop.accounts.models import User, normal
 from shop.refusals import PROBLEMS
 
 ATTEMPTS = 10

@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
 
 from django.conf import settings
 from django.db import connection
+from django.db.models import Q, QuerySet
+from django.db.models.functions import Now
 
 from inventory.audit import Book, audit
-from shop.audit import late, money
+from inventory.models import OutboxMessage, Reservation
+from shop.audit import money
+from shop.mails import sending
+from shop.payments.models import Payment, Refund
 from shop.payments.provider import PaymentUnknown
+
+HOLDS = timedelta(minutes=1)
+"""The sweep runs every five seconds."""
+
+FOLLOW_UPS = timedelta(minutes=5)
+"""Messages are handled within seconds or put off; those put off are not counted."""
+
+MONEY = timedelta(minutes=15)
+"""A provider may be unreachable for a while; after this long an operator should look."""
 
 # The reservation states that fit each order status. In an order of several lines, some may have
 # been given back while the order is unpaid or paid; at least one is left. An array lets the audit
@@ -67,7 +83,7 @@ def examine(items: list[int] | None = None) -> Report:
     """
     books = audit(items)
     report = Report(books.items, [*books.problems, *mismatches(items)])
-    report.overdue = late.work(items)
+    report.overdue = overdue(items)
     if not settings.PAYMENT_PROVIDER:
         return report
     report.problems += money.unpaid(items)
@@ -90,3 +106,48 @@ def mismatches(items: list[int] | None = None) -> list[str]:
             f"order {pk} is {status}, which does not fit its reservations ({first} … {last})"
             for pk, status, first, last in cursor.fetchall()
         ]
+
+
+def overdue(items: list[int] | None = None) -> list[str]:
+    """List overdue work, one sentence per kind.
+
+    Args:
+        items: ids of items, to check only their sales; None for all.
+    """
+    counts = {
+        "{} reservations are held past their deadline": _overdue_holds(items),
+        "{} payments have been pending for too long": _pending(Payment.objects.all(), items, ""),
+        "{} refunds have been pending for too long": _pending(
+            Refund.objects.all(), items, "payment__"
+        ),
+        "{} refunds were refused by the provider": _of(
+            Refund.objects.filter(state=Refund.State.FAILED), items, "payment__"
+        ),
+    }
+    if items is None:
+        messages, mail = OutboxMessage.objects.filter(done=None), Q(queue=sending.QUEUE)
+        waiting = messages.filter(dead=None, not_before__lt=Now() - FOLLOW_UPS)
+        counts |= {
+            "{} messages of the outbox are dead": messages.filter(~mail, dead__isnull=False),
+            "{} messages of the outbox wait": waiting.filter(~mail),
+            "{} mails are dead": messages.filter(mail, dead__isnull=False),
+            "{} mails wait": waiting.filter(mail),
+        }
+    found = ((sentence, rows.count()) for sentence, rows in counts.items())
+    return [sentence.format(count) for sentence, count in found if count]
+
+
+def _overdue_holds(items: list[int] | None) -> QuerySet[Reservation]:
+    held = Reservation.objects.filter(state=Reservation.State.HELD, deadline__lt=Now() - HOLDS)
+    return held if items is None else held.filter(item__in=items)
+
+
+def _pending(rows: QuerySet[Any], items: list[int] | None, path: str) -> QuerySet[Any]:
+    return _of(rows.filter(state="pending", created__lt=Now() - MONEY), items, path)
+
+
+def _of(rows: QuerySet[Any], items: list[int] | None, path: str) -> QuerySet[Any]:
+    if items is None:
+        return rows
+    lines = f"{path}order__lines__reservation__item__in"
+    return rows.filter(Q(**{lines: items})).distinct()

@@ -8,28 +8,31 @@ own attempts and pauses (`inventory/outbox.py`).
 from __future__ import annotations
 
 import logging
+import time
+from typing import Any
 
 from celery import Task
-from celery.signals import worker_process_init
-from django.db import DatabaseError
+from celery.signals import task_failure, task_postrun, task_prerun, worker_process_init
+from django.db import DatabaseError, connection
 from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
 from inventory import outbox
+from inventory.metrics import metrics
 from shop import orders
 from shop.audit import alerts, examine
 from shop.background import expiry
 from shop.background import follow_up as followup
-from shop.background.observed import observe_tasks
 from shop.celery import app
 from shop.mails import sending
-from shop.operating import error_reports, tracing
+from shop.operating import error_reports, logs, tracing
 from shop.operating.metrics import files
 from shop.payments import recovery
 
 log = logging.getLogger(__name__)
 
-observe_tasks()
+_began: dict[str, float] = {}
+_failed: set[str] = set()
 
 
 @worker_process_init.connect
@@ -38,6 +41,29 @@ def observe(**_: object) -> None:
     files.publish("celery")
     error_reports.start()
     tracing.start("celery")
+
+
+@task_prerun.connect
+def _begin(task_id: str, task: Any, **_: Any) -> None:
+    logs.task.set((task.name, task_id))
+    _began[task_id] = time.monotonic()
+
+
+@task_failure.connect
+def _fail(task_id: str, **_: Any) -> None:
+    # The parent of a killed child gets this signal too, but not the others.
+    if task_id in _began:
+        _failed.add(task_id)
+
+
+@task_postrun.connect
+def _end(task_id: str, task: Any, **_: Any) -> None:
+    seconds = time.monotonic() - _began.pop(task_id, time.monotonic())
+    outcome = "failed" if task_id in _failed else "done"
+    _failed.discard(task_id)
+    metrics.observe("task_seconds", seconds, task.name, outcome)
+    if not connection.in_atomic_block:
+        connection.close()  # return it to the pool; Celery may have cleaned up before this
 
 
 SLICE = 1.0

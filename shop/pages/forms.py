@@ -3,10 +3,9 @@
 from typing import Any
 
 from django import forms
-from django.contrib.auth.forms import UserCreationForm
+from django.contrib.auth.forms import UserCreationForm, UsernameField
 
-from shop.accounts.forms import NormalUsernameField
-from shop.accounts.models import User
+from shop.accounts.models import User, normal
 from shop.checkout.purchase import MAX_UNITS
 from shop.orders.models import Order
 
@@ -56,6 +55,15 @@ class PartForm(KeyedForm, forms.Form):
     key = forms.UUIDField()
     quantity = forms.IntegerField(min_value=1, max_value=MAX_UNITS)
     sale = forms.IntegerField(min_value=1)
+
+
+class NormalUsernameField(UsernameField):
+    """A form's field whose value is the normal form of what was typed."""
+
+    def to_python(self, value: Any) -> Any:
+        """Convert; a value that is too long stays as it is and is refused."""
+        name = super().to_python(value) or ""
+        return name if self.max_length and len(name) > self.max_length else normal(name)
 
 
 class SignUpForm(UserCreationForm):  # type: ignore[type-arg]

@@ -1,16 +1,25 @@
 """URLs of the pages."""
 
 from django.contrib.auth.views import LogoutView
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.templatetags.static import static
 from django.urls import path
 from django.views.generic import RedirectView
 from django.views.i18n import set_language
 
-from shop.pages import accounts, carts, docs, icon, orders, password_reset, sales
+from shop.pages import accounts, carts, docs, orders, password_reset, sales
+
+
+def favicon(request: HttpRequest) -> HttpResponse:
+    """Redirect to the static file, whose name contains a hash in production."""
+    return redirect(static("shop/favicon.svg"))
+
 
 documentation = [
     path("api/docs", docs.browse, name="api-docs"),
     path("api/v1/openapi.json", docs.openapi, name="openapi"),
-    path("favicon.ico", icon.favicon),
+    path("favicon.ico", favicon),
 ]
 
 urlpatterns = [

@@ -12,7 +12,7 @@ from django.core.management import call_command
 from django.db import IntegrityError, connection, transaction
 from django.test import Client
 
-from shop.accounts import usernames
+from shop.accounts import models
 from shop.accounts.models import User
 from shop.tests.catalogue import PASSWORD
 
@@ -27,12 +27,12 @@ COMPOSED, DECOMPOSED = "zoë", "ZOE\N{COMBINING DIAERESIS}"
 
 @pytest.mark.parametrize("spelling", SPELLINGS, ids=ascii)
 def test_every_spelling_has_the_same_normal_form(spelling: str) -> None:
-    assert usernames.normal(spelling) == "strasse"
+    assert models.normal(spelling) == "strasse"
 
 
 def test_marks_are_composed_and_distinguish_names() -> None:
-    assert usernames.normal(DECOMPOSED) == usernames.normal(COMPOSED) == COMPOSED
-    assert usernames.normal("zoe") != COMPOSED
+    assert models.normal(DECOMPOSED) == models.normal(COMPOSED) == COMPOSED
+    assert models.normal("zoe") != COMPOSED
 
 
 def characters() -> list[str]:
@@ -43,15 +43,15 @@ def characters() -> list[str]:
 
 def test_a_normal_form_is_its_own_and_that_of_what_djangos_forms_make_of_a_name() -> None:
     for each in characters():
-        form = usernames.normal(each)
-        assert usernames.normal(form) == form
-        assert usernames.normal(unicodedata.normalize("NFKC", each)) == form
+        form = models.normal(each)
+        assert models.normal(form) == form
+        assert models.normal(unicodedata.normalize("NFKC", each)) == form
 
 
 @pytest.mark.django_db
 def test_the_database_has_the_same_normal_form_for_every_character() -> None:
-    normal = sorted({usernames.normal(each) for each in characters()})
-    other = [each for each in characters() if usernames.normal(each) != each]
+    normal = sorted({models.normal(each) for each in characters()})
+    other = [each for each in characters() if models.normal(each) != each]
     question = (
         "SELECT name FROM unnest(%s::text[]) AS name WHERE accounts_normal_username(name) {} name"
     )
