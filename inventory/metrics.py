@@ -193,33 +193,18 @@ OUTCOMES: dict[type, str] = {
 """Names of outcomes in `purchase_seconds`, in addition to `replayed`, `failed` and `other`."""
 
 
-class Measured:
-    """Counts the purchase that is made inside the block, with its duration.
+def count_purchase(strategy: str, since: float, outcome: object) -> None:
+    """Count a purchase with its duration.
 
     Args:
         strategy: its label: how the purchase is sold.
-
-    Attributes:
-        outcome: to be set inside the block; the exception that leaves the block counts instead.
+        since: when it began, by `time.perf_counter`.
+        outcome: its outcome, or the exception that ended it.
     """
-
-    __slots__ = ("_start", "_strategy", "outcome")
-
-    def __init__(self, strategy: str) -> None:
-        self._strategy = strategy
-        self.outcome: object = None
-
-    def __enter__(self) -> Measured:
-        self._start = time.perf_counter()
-        return self
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        seconds = time.perf_counter() - self._start
-        if error is not None:
-            name = OUTCOMES.get(type(error), "failed")
-        elif isinstance(self.outcome, Granted) and self.outcome.replayed:
-            name = "replayed"
-        else:
-            # A purchase that was made must not fail for want of a name.
-            name = OUTCOMES.get(type(self.outcome), "other")
-        metrics.observe("purchase_seconds", seconds, self._strategy, name)
+    if isinstance(outcome, Granted) and outcome.replayed:
+        name = "replayed"
+    else:
+        # A purchase that was made must not fail for want of a name.
+        failed = isinstance(outcome, BaseException)
+        name = OUTCOMES.get(type(outcome), "failed" if failed else "other")
+    metrics.observe("purchase_seconds", time.perf_counter() - since, strategy, name)

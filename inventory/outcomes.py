@@ -36,10 +36,6 @@ class Purchase:
     hold: timedelta
     trace: Any = field(default=None, compare=False, repr=False, kw_only=True)
 
-    def __post_init__(self) -> None:
-        if self.quantity < 1:
-            raise ValueError(f"a purchase is of at least one unit, not {self.quantity}")
-
 
 @dataclass(slots=True)
 class Granted:
@@ -100,12 +96,6 @@ class Ticket(Generic[RequestT, AnswerT]):
 
     request: RequestT
     answer: AnswerT | BaseException | None = None
-
-    def result(self) -> AnswerT | None:
-        """Return the answer, or raise it."""
-        if isinstance(self.answer, BaseException):
-            raise self.answer
-        return self.answer
 
 
 PurchaseTicket = Ticket[Purchase, Outcome]

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, LiteralString, TypeAlias
 
 import psycopg
 from django.core.exceptions import ImproperlyConfigured
@@ -55,6 +55,15 @@ def cursor() -> psycopg.ClientCursor:
     """
     connection.ensure_connection()
     return psycopg.ClientCursor(connection.connection)
+
+
+def send(
+    statement: LiteralString | bytes,
+    values: Sequence[Mapping[str, Any]],
+    parameters: Mapping[str, Any],
+) -> psycopg.ClientCursor:
+    """Execute a statement with rows, its parameter `rows`; return the cursor at its result."""
+    return cursor().execute(statement, {"rows": rows(values), **parameters})
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +178,7 @@ class Statement:
         self, values: Sequence[Mapping[str, Any]], parameters: Mapping[str, Any]
     ) -> psycopg.ClientCursor:
         """Execute it for rows, which are its parameter `rows`; return the cursor at its result."""
-        statement = self.for_rows(len(values))
-        return cursor().execute(statement, {"rows": rows(values), **parameters})
+        return send(self.for_rows(len(values)), values, parameters)
 
     def forget(self) -> None:
         """Rebuild the statement on next use, after a test has changed a model."""

@@ -43,7 +43,7 @@ LOCK_ITEM: LiteralString = (
 READ_BATCH: LiteralString = """
 SELECT request.buyer, request.key, request.scope,
        known.id, known.item_id, known.scope, known.quantity, quota.used
-FROM json_to_recordset(%(asked)s) AS request (buyer bigint, key uuid, scope bigint)
+FROM json_to_recordset(%(rows)s) AS request (buyer bigint, key uuid, scope bigint)
 LEFT JOIN inventory_reservation AS known
        ON known.buyer = request.buyer AND known.key = request.key
 LEFT JOIN inventory_buyerquota AS quota
@@ -175,8 +175,8 @@ def read_and_decide(
     """Read the data for a decision, and decide; the level is that before the batch."""
     purchases = [ticket.request for ticket in tickets]
     item = purchases[0].item
-    with connection.wrap_database_errors, sql.cursor() as cursor:
-        cursor.execute(statement, {"item": item, "asked": asked(purchases)})
+    with connection.wrap_database_errors:
+        cursor = sql.send(statement, asked(purchases), {"item": item})
         row = cursor.fetchone()
         if row is None:
             raise NoSuchItem(item)
@@ -189,11 +189,9 @@ def read_and_decide(
     return decide(tickets, available, known, used), Level(available, version)
 
 
-def asked(purchases: Sequence[Purchase]) -> str:
-    """Return the parameter `asked` of `READ_BATCH`."""
-    return sql.rows(
-        [{"buyer": each.buyer, "key": each.key.hex, "scope": each.scope} for each in purchases]
-    )
+def asked(purchases: Sequence[Purchase]) -> list[dict[str, int | str]]:
+    """Return the rows of `READ_BATCH`."""
+    return [{"buyer": each.buyer, "key": each.key.hex, "scope": each.scope} for each in purchases]
 
 
 def known_and_used(

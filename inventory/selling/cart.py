@@ -12,6 +12,7 @@ rules out deadlocks.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID, uuid5
@@ -19,7 +20,7 @@ from uuid import UUID, uuid5
 from django.db import IntegrityError, connection, transaction
 
 from inventory.hooks import AFTER_COMMIT, hooks
-from inventory.metrics import Measured
+from inventory.metrics import count_purchase
 from inventory.outcomes import (
     Granted,
     KeyReused,
@@ -98,9 +99,14 @@ def reserve_many(
     """
     if not 1 <= len(purchases) <= MAX_LINES:
         raise ValueError(f"a cart has 1 to {MAX_LINES} lines, not {len(purchases)}")
-    with Measured("cart") as measured:
+    began = time.perf_counter()
+    try:
         answer = _reserve_twice(purchases, on_granted)
-        measured.outcome = answer.outcome if isinstance(answer, LineRefused) else answer[0]
+    except BaseException as error:
+        count_purchase("cart", began, error)
+        raise
+    outcome = answer.outcome if isinstance(answer, LineRefused) else answer[0]
+    count_purchase("cart", began, outcome)
     return answer
 
 
@@ -197,7 +203,8 @@ def _lock_and_write(
         levels[item] = batch.write(lines, None).level
         # A line without an answer repeats the key of another line of the cart.
         for ticket in lines:
-            if not isinstance(answer := ticket.result() or KeyReused(), Granted):
+            answer = ticket.answer or KeyReused()
+            if isinstance(answer, (SoldOut, LimitReached, KeyReused)):
                 raise NotReserved(LineRefused(tickets.index(ticket), answer))
     granted = [each for ticket in tickets if isinstance(each := ticket.answer, Granted)]
     new = [grant for grant in granted if not grant.replayed]

@@ -233,13 +233,16 @@ class SoldOutItems:
 
     Args:
         hint: the sold-out hints.
+
+    Attributes:
+        ran_out: the items that were sold out when this process last saw their levels; only these
+            are worth a look at the hint.
     """
 
     def __init__(self, hint: Hint) -> None:
         self._hint = hint
         self._buyers = BuyersOfItem()
-        # Only these are worth a look at the hint.
-        self._ran_out: set[int] = set()
+        self.ran_out: set[int] = set()
         # Of these, the items of which all but the buyers are refused at once.
         self._refusing: dict[int, Refusing] = {}
 
@@ -255,10 +258,6 @@ class SoldOutItems:
             return False
         metrics.count("refused_by_hint")
         return True
-
-    def includes(self, item: int) -> bool:
-        """Whether the item was sold out when this process last saw its level."""
-        return item in self._ran_out
 
     def refuse(self, item: int, tickets: Sequence[PurchaseTicket]) -> Sequence[PurchaseTicket]:
         """Refuse the tickets that the hint, read after they queued, allows; return the others."""
@@ -278,14 +277,14 @@ class SoldOutItems:
     def note(self, item: int, level: Level) -> None:
         """Publish the hint if a committed change has sold the item out."""
         if level.available == 0:
-            self._ran_out.add(item)
+            self.ran_out.add(item)
             self._hint.publish(item, level)
 
     def _look(self, item: int) -> Refusing | None:
         """Read an item's hint; None if it does not say sold out, or its buyers cannot be read."""
         seen = self._hint.look(item)
         if seen is None or seen.level.available > 0:
-            self._ran_out.discard(item)
+            self.ran_out.discard(item)
             self._refusing.pop(item, None)
             return None
         try:

@@ -61,6 +61,12 @@ class Turn(Ticket[RequestT, AnswerT]):
         self.woken = threading.Lock()
         self.woken.acquire()
 
+    def result(self) -> AnswerT:
+        """Return the answer, or raise it; its leader has filled it in."""
+        if isinstance(self.answer, BaseException):
+            raise self.answer
+        return self.answer  # type: ignore[return-value]
+
     def wait(self) -> None:
         """Wait until it is answered or leads."""
         # No timeout, which would cost a timer per request: the leader answers the requests that

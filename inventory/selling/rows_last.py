@@ -108,8 +108,8 @@ def foresee(tickets: Sequence[PurchaseTicket]) -> list[Foreseen]:
     """
     by_item = of_items(tickets)
     asked = batch.asked([ticket.request for ticket in tickets])
-    with connection.wrap_database_errors, sql.cursor() as cursor:
-        cursor.execute(READ, {"items": [*by_item], "number": len(tickets), "asked": asked})
+    with connection.wrap_database_errors:
+        cursor = sql.send(READ, asked, {"items": [*by_item], "number": len(tickets)})
         available: dict[int, int] = dict(cursor.fetchall())
         cursor.nextset()
         known, used = batch.known_and_used(cursor)

@@ -76,12 +76,17 @@ def decide(
 
     Returns:
         The decision; its `units` never exceed `available`.
+
+    Raises:
+        ValueError: a purchase is of no unit.
     """
     decision = Decision()
     first_of_key: dict[tuple[int, UUID], PurchaseTicket] = {}
     taken_by: dict[tuple[int, int], int] = {}
     for ticket in tickets:
         purchase = ticket.request
+        if purchase.quantity < 1:
+            raise ValueError(f"a purchase is of at least one unit, not {purchase.quantity}")
         ticket.answer = None
         identity = (purchase.buyer, purchase.key)
         if identity in known:

@@ -4,6 +4,7 @@ sells to its whole queue in one guarded transaction.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from functools import cache
 from typing import ClassVar, NamedTuple, Protocol
@@ -13,7 +14,7 @@ from django.utils.module_loading import import_string
 from inventory import conf
 from inventory.conf import feature_flags
 from inventory.hooks import LOCKED, hooks
-from inventory.metrics import Measured, metrics
+from inventory.metrics import count_purchase, metrics
 from inventory.outcomes import (
     Busy,
     Declined,
@@ -91,8 +92,13 @@ class Seller:
             NoSuchItem: no such item.
             Exception: any exception of `on_granted`; nothing was written.
         """
-        with Measured(self.name) as measured:
-            measured.outcome = outcome = self._refuse_or_queue(purchase, on_granted)
+        began = time.perf_counter()
+        try:
+            outcome = self._refuse_or_queue(purchase, on_granted)
+        except BaseException as error:
+            count_purchase(self.name, began, error)
+            raise
+        count_purchase(self.name, began, outcome)
         return outcome
 
     def _refuse_or_queue(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:
@@ -104,11 +110,11 @@ class Seller:
         if turn.leads:
             with turn:
                 self._serve(key, turn)
-        return turn.result()  # type: ignore[return-value]  # its leader has filled it in
+        return turn.result()
 
     def _serve(self, key: QueueKey, turn: Turn[Purchase, Outcome]) -> None:
         tickets: Sequence[PurchaseTicket] = ()
-        if feature_flags().admission and self._sold_out.includes(key.item):
+        if feature_flags().admission and key.item in self._sold_out.ran_out:
             tickets = self._sold_out.refuse(key.item, turn.drain())
             if not tickets:
                 return

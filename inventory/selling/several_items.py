@@ -91,7 +91,7 @@ class SeveralItems:
         if turn.leads:
             with turn:
                 self._serve(on_granted, turn)
-        return turn.result()  # type: ignore[return-value]  # its leader has filled it in
+        return turn.result()
 
     def _serve(self, on_granted: OnGranted, turn: Turn[Sequence[PurchaseTicket], Unsold]) -> None:
         # Without this, buyers who have just been answered would always be too late for this

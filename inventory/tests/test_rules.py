@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import cast
 from uuid import UUID
 
 import pytest
@@ -38,8 +39,7 @@ def sell(
     for n, ticket in enumerate(decision.granted):
         ticket.answer = Granted(ticket.request, 100 + n, opened=n)
     decision.answer_repeats()
-    outcomes = [ticket.result() for ticket in waiting]
-    return [outcome for outcome in outcomes if outcome is not None]
+    return [cast("Outcome", ticket.answer) for ticket in waiting]
 
 
 def tickets(batch: Sequence[Purchase]) -> list[PurchaseTicket]:
@@ -146,10 +146,10 @@ def test_a_known_key_of_another_purchase_is_told_reused(before):
     assert sell([one], 5, {(A, one.key): before}) == [KeyReused()]
 
 
-def test_an_empty_or_negative_purchase_cannot_be_made():
+def test_an_empty_or_negative_purchase_is_an_error():
     for quantity in (0, -1):
         with pytest.raises(ValueError, match="at least one unit"):
-            new_purchase(ITEM, A, quantity=quantity)
+            sell([new_purchase(ITEM, A, quantity=quantity)], 5)
 
 
 KEYS = [UUID(int=n) for n in range(4)]

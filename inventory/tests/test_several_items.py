@@ -154,7 +154,7 @@ def test_keys_are_answered_as_ever(stock):
     first = sell(known)
     other = new_purchase(one, known.buyer, 2, key=known.key)
     tickets = together([known, twice, twice, other, new_purchase(two)])
-    again, granted, repeated, reused, new = cast("Any", [each.result() for each in tickets])
+    again, granted, repeated, reused, new = cast("Any", [each.answer for each in tickets])
     assert (again.reservation, again.replayed) == (first.reservation, True)
     assert isinstance(granted, Granted)
     assert (repeated.reservation, repeated.replayed) == (granted.reservation, True)

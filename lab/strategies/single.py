@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from abc import abstractmethod
 
 from django.db import IntegrityError
@@ -9,7 +10,7 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from inventory.hooks import AFTER_COMMIT, BEFORE_COMMIT, LOCKED, hooks
-from inventory.metrics import Measured
+from inventory.metrics import count_purchase
 from inventory.models import BuyerQuota, Reservation
 from inventory.outcomes import (
     Granted,
@@ -36,8 +37,13 @@ class OnePerTransaction(Strategy):
     """Sells one purchase per transaction, and finds out what became of an attempt that raced."""
 
     def sell(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:  # noqa: D102
-        with Measured(self.name) as measured:
-            measured.outcome = outcome = self._sell(purchase, on_granted)
+        began = time.perf_counter()
+        try:
+            outcome = self._sell(purchase, on_granted)
+        except BaseException as error:
+            count_purchase(self.name, began, error)
+            raise
+        count_purchase(self.name, began, outcome)
         return outcome
 
     def _sell(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:

@@ -87,7 +87,7 @@ class StockCache:
             if turn.leads:
                 with turn:
                     self._answer(turn)
-            return turn.result()  # type: ignore[return-value]  # its leader has filled it in
+            return turn.result()
         if known[1] is None:
             raise NoSuchSale(sale)
         return known[1]
