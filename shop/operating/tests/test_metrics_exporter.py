@@ -178,7 +178,7 @@ def test_metrics_of_another_version_are_skipped(folder: Path) -> None:
 
 
 def test_every_metric_that_is_counted_is_declared() -> None:
-    calls = re.compile(r'metrics\.(?:count|observe|time|gauge)\(\s*f?"([^"]+)"')
+    calls = re.compile(r'metrics\.(?:count|observe|gauge)[(,]\s*f?"([^"]+)"')
     packages = [environment.PROJECT / name for name in ("inventory", "shop")]
     used = {
         name.replace("{self._prefix}", prefix)
