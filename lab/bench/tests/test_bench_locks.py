@@ -14,7 +14,7 @@ from lab import environment
 from lab.bench.locks import contenders, measure, report
 from lab.bench.locks.contenders import CEILING, OURS
 from loadtest import chart
-from locking.backends._sockets import Spinner
+from locking.backends.redis_transport import Spinner
 from locking.tests.servers import Valkey
 
 pytestmark = pytest.mark.long
