@@ -12,14 +12,12 @@ from loadtest.history import INFO, OK, Recorder, classify
 from loadtest.sale import Sale
 from loadtest.shop import Request
 from loadtest.shops.flash_sale import requests
-from loadtest.shops.flash_sale.answers import Answer
-
-# Refusals that a healthy shop gives in a rush. Any other answer that is not ok is a failure.
-EXPECTED_REFUSALS = frozenset(
-    {"sold_out", "limit_reached", "not_started", "paused", "ended", "rate_limited", "busy"}
+from loadtest.shops.flash_sale.answers import (
+    EXPECTED_REFUSALS,
+    EXPECTED_STATE_REFUSALS,
+    Answer,
 )
-# Refusals of an order's next step that depend on who was first.
-EXPECTED_STATE_REFUSALS = 409
+
 # Calls whose answers show an order.
 SHOW_ORDER = frozenset({"order", "read", "payment", "cancel", "refund"})
 

@@ -19,13 +19,8 @@ from loadtest.roles import MAIN
 from loadtest.sale import Sale
 from loadtest.shop import Request
 from loadtest.shops.flash_sale import requests
-from loadtest.shops.flash_sale.answers import Answer
+from loadtest.shops.flash_sale.answers import EXPECTED_OF_PARTS, Answer
 from loadtest.shops.flash_sale.invalid import Invalid
-
-# What a healthy shop answers a buyer who asks for another's order: the API, the pages.
-NOT_THEIRS = frozenset({"not_found", "404"})
-# Of a part, when too little is left, or when its key stands for another one.
-EXPECTED_OF_PARTS = frozenset({"invalid_quantity", "idempotency_key_reused"})
 
 # Buyers do not all press in the same microsecond: most seconds from the opening to the first press.
 REACTION_TIME = 0.05

@@ -21,5 +21,5 @@ def _fire(shopper: Shopper, random: Random) -> None:
     """Order with a new key each time, one unit or as much as the limit allows."""
     for _ in range(SHOTS):
         answer = shopper.order(shopper.wants(random.choice([1, 1, 1, shopper.sale.limit])))
-        if answer.code in ("sold_out", "ended"):
+        if answer.sold_out or answer.ended:
             break

@@ -9,6 +9,7 @@ from random import Random
 from loadtest.roles import LIMITED
 from loadtest.scenarios.at_once import at_once
 from loadtest.shopper import Shopper
+from loadtest.shops.flash_sale.answers import KEY_REUSED
 
 ROUNDS = 4
 # Purchases at the same moment, at most.
@@ -29,9 +30,7 @@ def race_limit(shopper: Shopper, random: Random) -> None:
         if random.random() < 0.3:
             one = random.choice(wanted)
             wanted.append(replace(one, quantity=one.quantity % sale.limit + 1))
-        calls = [
-            partial(shopper.order, each, expects=["idempotency_key_reused"]) for each in wanted
-        ]
+        calls = [partial(shopper.order, each, expects=KEY_REUSED) for each in wanted]
         orders = {answer.order for answer in at_once(shopper, calls) if answer.order is not None}
         for order in sorted(orders):
             if random.random() < GIVEN_UP:

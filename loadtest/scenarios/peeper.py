@@ -8,7 +8,8 @@ from random import Random
 
 from loadtest.purchases import Part
 from loadtest.scenarios.retries import order_with_retries
-from loadtest.shopper import NOT_THEIRS, Shopper
+from loadtest.shopper import Shopper
+from loadtest.shops.flash_sale.answers import NOT_THEIRS
 
 TIMES = 3
 # Orders of others that are tried each time, and the ways in which each is.

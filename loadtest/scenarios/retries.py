@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from random import Random
 
-from loadtest.history import INFO, classify
 from loadtest.purchases import Purchase
 from loadtest.sale import Sale
 from loadtest.shopper import Shopper
-from loadtest.shops.flash_sale.answers import Answer
+from loadtest.shops.flash_sale.answers import DECLINED, Answer
 
 # A shop that is still busy after this many attempts is given up on.
 ATTEMPTS = 8
@@ -20,24 +19,19 @@ LOOK = 0.3
 MAX_WAIT = 1.0
 
 
-def unknown(answer: Answer) -> bool:
-    """Whether the buyer cannot tell if they got it."""
-    return classify(answer.status, answer.code, answer.order) == INFO
-
-
 def order_with_retries(
     shopper: Shopper, purchase: Purchase, random: Random, *, also_unknown: bool = False
 ) -> Answer:
     """Ask until the shop is not busy (and, if wanted, until the answer is known)."""
     for _ in range(ATTEMPTS):
         answer = shopper.order(purchase)
-        if answer.code != "busy" and not (also_unknown and unknown(answer)):
+        if not (answer.busy or (also_unknown and answer.unknown)):
             break
         # Spread out, or all come back together.
         shopper.sleep(min(answer.retry_after or 0.2, MAX_WAIT) * (0.5 + random.random() / 2))
     if answer.order is not None and random.random() < ASK_AGAIN:
         shopper.order(purchase)
-    if answer.code == "sold_out" and random.random() < LOOK:
+    if answer.sold_out and random.random() < LOOK:
         shopper.look(purchase.sale)
     return answer
 
@@ -47,7 +41,7 @@ def order_when_back(shopper: Shopper, sale: Sale, quantity: int, random: Random)
     for _ in range(ATTEMPTS):
         purchase = shopper.wants(quantity, sale)
         answer = order_with_retries(shopper, purchase, random, also_unknown=True)
-        if answer.code != "sold_out":
+        if not answer.sold_out:
             break
         shopper.sleep(MAX_WAIT * (0.5 + random.random() / 2))
     return answer
@@ -58,11 +52,10 @@ def pay_until_paid(shopper: Shopper, order: str, random: Random) -> bool:
     paid.
     """
     for _ in range(ATTEMPTS):
-        answer = shopper.pay(order, expects=["payment_declined"])
-        if answer.shown is not None and answer.shown.status != "awaiting_payment":
-            return answer.shown.status in ("paid", "fulfilled")
-        again = answer.code in ("payment_declined", "busy") or unknown(answer)
-        if answer.shown is None and not again:
+        answer = shopper.pay(order, expects=DECLINED)
+        if answer.paid is not None:
+            return answer.paid
+        if answer.shown is None and not (answer.declined or answer.busy or answer.unknown):
             return False
         shopper.sleep(MAX_WAIT / 2 * (0.5 + random.random() / 2))
     return False

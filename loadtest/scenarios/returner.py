@@ -19,8 +19,8 @@ def come_again(shopper: Shopper, random: Random) -> None:
     while wanted and time.monotonic() < end:
         for sale in sorted(wanted, key=lambda each: each.id):
             answer = shopper.order(shopper.wants(1, sale))
-            if answer.order is not None or answer.code == "limit_reached":
+            if answer.order is not None or answer.limit_reached:
                 wanted.remove(sale)
-            elif answer.code == "sold_out":
+            elif answer.sold_out:
                 shopper.look(sale)
         shopper.sleep(PAUSE * (0.5 + random.random()))

@@ -8,12 +8,11 @@ from functools import partial
 from random import Random
 
 from loadtest.cart import Cart
-from loadtest.history import INFO, classify
 from loadtest.purchases import Part, Purchase, new_key
 from loadtest.sale import Sale
 from loadtest.scenarios.retries import pay_until_paid
-from loadtest.shopper import NOT_THEIRS, Shopper
-from loadtest.shops.flash_sale.answers import Answer
+from loadtest.shopper import Shopper
+from loadtest.shops.flash_sale.answers import NOT_THEIRS, PROVOKED, Answer
 from loadtest.shops.flash_sale.invalid import (
     anothers_key,
     invalid_requests,
@@ -27,11 +26,6 @@ from loadtest.shops.flash_sale.invalid import (
 ATTEMPTS, PAUSE = 8, 0.5
 # A process may remember for a second what is left of a sale and whether units may come back.
 REMEMBERED = 1.3
-# Refusals that a lone buyer may provoke.
-REFUSALS = (
-    *("invalid_quantity", "idempotency_key_reused", "limit_reached", "sold_out"),
-    "payment_declined",
-)
 
 
 @dataclass(slots=True)
@@ -77,7 +71,7 @@ class Walk:
             answer = self.sure(partial(buyer.check_out, wanted))
         else:
             self.asked.append((buyer, wanted))
-            answer = self.sure(partial(buyer.order, wanted, expects=REFUSALS))
+            answer = self.sure(partial(buyer.order, wanted, expects=PROVOKED))
         if answer.order is None:
             return None
         known = [each for each in self.bought if each.order == answer.order]
@@ -131,7 +125,7 @@ class Walk:
 
     def pay(self, bought: Bought) -> None:
         """Pay an order once."""
-        self.sure(partial(bought.buyer.pay, bought.order, expects=REFUSALS))
+        self.sure(partial(bought.buyer.pay, bought.order, expects=PROVOKED))
 
     def pay_for_sure(self, bought: Bought) -> None:
         """Pay an order until the provider has decided."""
@@ -151,7 +145,7 @@ class Walk:
         """Cancel or return a part of an order."""
         self.parts.append((bought, step, part))
         way = bought.buyer.cancel if step == "cancel" else bought.buyer.refund
-        self.sure(partial(way, bought.order, part, expects=REFUSALS))
+        self.sure(partial(way, bought.order, part, expects=PROVOKED))
 
     def give_unnamed_part(self, bought: Bought, step: str) -> None:
         """Give a part of an order back without saying of which line: refused if it has several."""
@@ -180,8 +174,7 @@ class Walk:
         """Ask until there is an answer, as far as one may."""
         answer = ask()
         for _ in range(ATTEMPTS):
-            unknown = classify(answer.status, answer.code, answer.order) == INFO
-            if not unknown and answer.status not in (0, 429, 503):
+            if not answer.wants_repeat:
                 break
             self.pause(PAUSE * (0.5 + self.random.random()))
             answer = ask()

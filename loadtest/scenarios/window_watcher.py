@@ -34,7 +34,7 @@ def outlast(shopper: Shopper, random: Random) -> None:
             kept.append((purchase, answer.order))
         else:
             refused.append(purchase)
-        over_since = (over_since or now) if answer.code == "ended" else None
+        over_since = (over_since or now) if answer.ended else None
         if over_since is not None and now - over_since > OVER:
             break
         if kept and random.random() < 0.3:

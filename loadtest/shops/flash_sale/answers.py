@@ -10,10 +10,28 @@ from typing import Any, NamedTuple
 import msgspec
 
 from loadtest.framing import Response
-from loadtest.history import Shown, Told
+from loadtest.history import INFO, Shown, Told, classify
 from loadtest.sale import Sale
 
 _ORDER_LINK = re.compile(rb"/orders/(\d{1,19})/")
+
+
+# Refusals that a healthy shop gives in a rush.
+EXPECTED_REFUSALS = frozenset(
+    {"sold_out", "limit_reached", "not_started", "paused", "ended", "rate_limited", "busy"}
+)
+# Refusals of an order's next step that depend on who was first.
+EXPECTED_STATE_REFUSALS = 409
+# What a healthy shop answers a buyer who asks for another's order: the API, the pages.
+NOT_THEIRS = frozenset({"not_found", "404"})
+# A key stands for another purchase, or for another part.
+KEY_REUSED = frozenset({"idempotency_key_reused"})
+# Of a part, when too little is left, or when its key stands for another one.
+EXPECTED_OF_PARTS = KEY_REUSED | {"invalid_quantity"}
+# Of a payment, by the payment provider.
+DECLINED = frozenset({"payment_declined"})
+# What a lone buyer may provoke.
+PROVOKED = EXPECTED_OF_PARTS | DECLINED | {"limit_reached", "sold_out"}
 
 
 class SaleUnusable(RuntimeError):
@@ -36,6 +54,48 @@ class Answer(NamedTuple):
         """The id of the order in the answer, if it names one."""
         identity = self.body.get("id")
         return None if identity is None else str(identity)
+
+    @property
+    def unknown(self) -> bool:
+        """Whether the buyer cannot tell if they got it."""
+        return classify(self.status, self.code, self.order) == INFO
+
+    @property
+    def busy(self) -> bool:
+        """Whether the shop asks to come again a little later."""
+        return self.code == "busy"
+
+    @property
+    def wants_repeat(self) -> bool:
+        """Whether the same call should be made again: no answer, too many calls, or no time."""
+        return self.unknown or self.status in (0, 429, 503)
+
+    @property
+    def sold_out(self) -> bool:
+        """Whether it says that too few units are left."""
+        return self.code == "sold_out"
+
+    @property
+    def limit_reached(self) -> bool:
+        """Whether it says that the buyer has as many as they may."""
+        return self.code == "limit_reached"
+
+    @property
+    def ended(self) -> bool:
+        """Whether it says that the sale is over."""
+        return self.code == "ended"
+
+    @property
+    def declined(self) -> bool:
+        """Whether the payment provider has declined."""
+        return self.code in DECLINED
+
+    @property
+    def paid(self) -> bool | None:
+        """Whether the order is paid; None if it can still be, or if the answer shows none."""
+        if self.shown is None or self.shown.status == "awaiting_payment":
+            return None
+        return self.shown.status in ("paid", "fulfilled")
 
     @property
     def shown(self) -> Shown | None:
