@@ -116,6 +116,10 @@ class Lesson:
         name = self.plan.solution
         return self.folder / "cure.py" if name == OWN else find(name).folder / "lock.py"
 
+    def command(self, options: str = "") -> str:
+        """Return the command line that shows it, or does what the options say."""
+        return f"python3 manage.py lesson {self.slug} {options}".rstrip()
+
 
 @dataclass(frozen=True, eq=False)
 class Scenario:

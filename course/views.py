@@ -21,7 +21,6 @@ from django.views.decorators.http import require_POST, require_safe
 
 from course.judging import run
 from course.lesson import Lesson, Scenario, find, lessons, scenarios
-from course.lesson_command import command
 from course.moves import Impossible, parse, write
 from course.position import position, short_path
 from course.report import Report, cure_title, report
@@ -84,7 +83,7 @@ def scenario(request: HttpRequest, lesson: str, scenario: str) -> HttpResponse:
         "others": others,
         "next": following,
         "start": chosen.lesson.start.read_text(encoding="utf-8"),
-        "command": command(chosen.lesson, "--mine my_lock.py"),
+        "command": chosen.lesson.command("--mine my_lock.py"),
         "script": script,
     }
     return render(request, "course/lesson.html", context)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from course import explore_command, lesson_command
+from course.management.commands import explore as explore_command
+from course.management.commands import lesson as lesson_command
 
 
 def lesson(*words: str) -> int:

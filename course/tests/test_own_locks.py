@@ -7,7 +7,7 @@ import pytest
 from course.judge import judge
 from course.judging import MAX_FILE, run
 from course.lesson import Lesson, find, lessons
-from course.lesson_command import praise
+from course.management.commands.lesson import praise
 from course.tests.command import lesson as command
 
 FIRST = find("1")
