@@ -29,6 +29,11 @@ SILENT = "payments against the provider's ledger: ledger"
 FIELDS = {"restock_cancelled": "resells_cancelled", "restock_returned": "resells_returned"}
 
 
+def page_of(model: str) -> str:
+    """Return the address of a list in the admin."""
+    return reverse(f"admin:{model}_changelist")
+
+
 class Operator:
     """An operator with all permissions, and what the admin must show."""
 
@@ -46,7 +51,7 @@ class Operator:
     def does(self, model: str, action: str, *chosen: int) -> str:
         """Run an action of a list; return the messages that it leaves."""
         form = {"action": action, "_selected_action": chosen}
-        return self.sends(reverse(f"admin:{model}_changelist"), form)
+        return self.sends(page_of(model), form)
 
     def sends(self, where: str, form: Any) -> str:
         """Send a form; return the messages on the page that it leads to."""
@@ -58,12 +63,15 @@ class Operator:
     # --- acts -------------------------------------------------------------------------------
 
     def pause(self, sale: Sale, *, paused: bool) -> None:
-        """Pause a sale, or resume it."""
-        changed = int(sale.paused != paused)
-        said = self.does("shop_sale", "pause" if paused else "resume", self.world.rows[sale].pk)
+        """Pause a sale and the last one, or resume them."""
+        chosen = [sale, self.model.sales[-1]]  # the second may be the same
+        changed = len({each for each in chosen if each.paused != paused})
+        numbers = [self.world.rows[each].pk for each in chosen]
+        said = self.does("shop_sale", "pause" if paused else "resume", *numbers)
         assert said == f"{changed} sales are {'paused' if paused else 'resumed'}."
         self.log += ["Paused." if paused else "Resumed."] * changed
-        sale.paused = paused
+        for each in chosen:
+            each.paused = paused
 
     def hand_over(self, order: Order) -> None:
         """Mark an order as handed over."""
@@ -186,6 +194,10 @@ class Operator:
         assert page.one("p", css="figures").text.startswith(
             f"{waits} waiting · 0 put off · {dead} dead"
         )
+        for state, count in (("waiting", waits), ("dead", dead)):
+            answer = self.browser.get(page_of("inventory_outboxmessage"), {"state": state})
+            found = list(read(answer.content.decode()).all("table", id="result_list"))
+            assert sum(len(list(table.one("tbody").all("tr"))) for table in found) == count
         if waits + dead:
             states = Counter(row["state"] for row in rows(page))
             assert (states["waiting"], states["dead"]) == (waits, dead)

@@ -27,6 +27,9 @@ from shop.tests.specification import rest
 from shop.tests.specification.acts import NUMBER, Acts, News, act
 from shop.tests.specification.world import Crash, key_of
 
+FORGED = {"signature": 401, "body": 401, "secret": 401, "none": 401, "unknown": 503, "new": 200}
+"""What is wrong with news, and the status of the answer; a new kind of news changes nothing."""
+
 
 class OthersActs(Acts):
     """What happens without the buyers."""
@@ -161,16 +164,22 @@ class OthersActs(Acts):
         self.hear(news)
         return f"the provider now says of a payment of order {self.place(order)}: {end}"
 
-    @act(1, needs="work", how=st.sampled_from(["signature", "body", "secret", "none"]))
+    @act(1, needs="work", how=st.sampled_from([*FORGED]))
     def a_stranger_reports_a_payment(self, how: str) -> str:
-        """Forge news of what is being worked on."""
+        """Forge news of what is being worked on, or send what the shop does not know."""
         order, about = self.working()[0]
-        if isinstance(about, Payment):
-            intent = self.world.provider.intents[self.payment_row(order, about).intent]
-            data = asdict(intent) | {"status": "captured"}
-            news = News("evt_forged", "payment_intent.captured", data, order, about, "captured")
-            assert self.deliver(news.pk, news, 0, forged=how) == 401
-        return "a stranger reports a payment, in vain"
+        if not isinstance(about, Payment):
+            return ""
+        intent = self.world.provider.intents[self.payment_row(order, about).intent]
+        data = asdict(intent) | {"status": "captured"}
+        kind = "payment_intent.captured"
+        if how == "unknown":
+            data["id"] = "pi_of_nobody"
+        elif how == "new":
+            kind = "payment_intent.admired"
+        news = News(f"evt_{next(self.numbers)}", kind, data, order, about, "captured")
+        assert self.deliver(news.pk, news, 0, forged=how) == FORGED[how]
+        return f"a stranger reports a payment, in vain: {how}"
 
     def hear(self, news: News) -> None:
         if isinstance(news.about, Payment):

@@ -205,6 +205,11 @@ def _check_mail(world: World, written: Any, kind: str, order: Order) -> None:
         said = re.findall(r"\d+ × \w+", part)
         assert said[-len(lines) :] == lines
         assert str(number) in part
+    total = f"{words.SYMBOLS[order.currency]}{mail_figures(order)[len(lines)]}"
+    assert f"Total · 合计: {total}" in written.body
+    assert ("Pay now · 立即付款" in written.body) == (kind == "confirmation")
+    assert ("View your order · 查看订单" in written.body) == (kind != "confirmation")
+    assert ("Refunded · 已退款" in written.body) == (order.refunded > 0)
     link = f"/orders/{number}/"
     assert link in written.body
     assert [a.attributes["href"].endswith(link) for a in read(html).all("a")] == [True]

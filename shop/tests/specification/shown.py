@@ -102,6 +102,11 @@ def check_sale_page(person: Person, sale: Sale, world: World) -> None:
     assert buy.values["quantity"] == "1"
     assert buy.limits["quantity"] == (("1", str(sale.limit)) if sale.limit > 1 else ("", ""))
     assert buy.disabled == (status != "open")
+    button = {"open": "Buy now", "not_started": "Not open yet"}
+    shown = badge(sale, world)
+    assert buy.button == said(button.get(status, words.SALE[shown]))
+    hint = {"open": words.TWICE, "may_come_back": words.UNPAID}.get(shown, "")
+    assert status == "not_started" or page.one("p", css="hint").text == said(hint)
     assert [form.action for form in to_cart] == [f"/cart/{row.pk}/"] * (
         status in ("open", "not_started")
     )

@@ -29,7 +29,7 @@ class Story(BuyersActs, OthersActs):
         prices=st.sampled_from([(1_250, 1_990), (99_900, 0), (123_456, 1_999)]),
         resold=st.booleans(),
         currency=st.sampled_from(["CNY", "JPY", "KWD"]),
-        hold=st.sampled_from([30, 90, 900]),
+        hold=st.sampled_from([30, 90, 900, 7_260]),
         opens=st.sampled_from([-5, -5, 120]),
         eyes=st.booleans(),
     )

@@ -29,6 +29,12 @@ CHINESE = {
     "{} minute": "{} 分钟",
     "{} minutes": "{} 分钟",
     "Sign in to buy": "登录后抢购",
+    "Buy now": "立即抢购",
+    "Not open yet": "尚未开始",
+    "Clicking twice places only one order.": "重复点击只会下一单。",
+    "Some orders are still unpaid. Items that are not paid for in time go back on sale.": (
+        "还有订单未付款，超时未付款的商品会重新上架。"
+    ),
     "Cart": "购物车",
     "Buy all for {}": "全部购买，共 {}",
     "Your cart is empty.": "购物车是空的。",
@@ -224,6 +230,8 @@ MAILS = {
         ),
     ),
 }
+TWICE = "Clicking twice places only one order."
+UNPAID = "Some orders are still unpaid. Items that are not paid for in time go back on sale."
 SYMBOLS = {"CNY": "CN¥", "EUR": "€", "JPY": "¥", "KWD": "KWD"}
 CHINESE_SYMBOLS = {"CNY": "¥", "EUR": "€", "JPY": "JP¥", "KWD": "KWD"}
 

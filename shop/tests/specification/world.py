@@ -175,6 +175,7 @@ class Person:
         """Open a page, which stays in a tab."""
         answer = self.browser.get(where)
         assert answer.status_code == 200, (where, answer.status_code, answer.headers)
+        assert "no-store" in answer.headers["Cache-Control"]
         assert answer.headers["Content-Language"] == ("zh-hans" if self.chinese else "en")
         page = read(answer.content.decode())
         self.tabs = [*self.tabs[-5:], Tab(where, page, self.session, order)]
