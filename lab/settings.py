@@ -34,7 +34,7 @@ LAB_SABOTAGE = demo.text("LAB_SABOTAGE")
 LAB_RECORDING = demo.text("LAB_RECORDING")
 
 # Each sale has a strategy, also one that oversells.
-INVENTORY_SELLER = "lab.strategies.by_sale.BySale"
+INVENTORY_SELLER = "lab.strategies.choice.BySale"
 SHOP_ALLOW_UNSAFE_STRATEGIES = True
 
 # Where the page of the control room finds its process; without one there is no such page.

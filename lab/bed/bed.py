@@ -19,7 +19,7 @@ from lab.bed import postgres, rabbitmq, redis
 from lab.bed.description import SHOP, Description, Place, log_tail
 from lab.bed.network import joined, network
 from lab.bed.operator import Operator, on_duty
-from lab.stack.small_disk import small_disk
+from lab.stack.proxies import small_disk
 from loadtest.fault_needs import BED, CLOCK, CLUSTER, DISK, PATRONI, RABBITMQ, SENTINEL
 from loadtest.faults.hosts import Host, Hosts
 

@@ -20,8 +20,8 @@ from development.folder import make_folder
 from development.private import private_folder
 from lab import environment
 from lab.stack import entry, proxies
+from lab.stack.proxies import libfaketime, under_clock
 from lab.stack.stack import WITHOUT_LOAD, Stack
-from lab.stack.under_clock import libfaketime, under_clock
 from loadtest.fault_needs import CLOCK, DATABASE_PROXY, DISK, FAILPOINTS, REDIS_PROXY
 from loadtest.faults import FAULTS, Target
 

@@ -29,8 +29,8 @@ from development.signals import shielded
 from lab import environment
 from lab.demo.data import RENEWAL, fill_catalogue
 from lab.stack import entry, proxies
+from lab.stack.proxies import libfaketime, under_clock
 from lab.stack.stack import ALL, TARGET, Stack
-from lab.stack.under_clock import libfaketime, under_clock
 from lab.stack.watch import Watch
 from loadtest.fault_needs import DATABASE_PROXY, REDIS_PROXY
 from loadtest.faults import Target

@@ -130,7 +130,7 @@ def _option(arguments: Sequence[str], name: str) -> str:
 def _use_bed(name: str) -> None:
     from lab.bed.bed import started
     from lab.bed.description import names
-    from lab.stack.under_clock import libfaketime, under_clock
+    from lab.stack.proxies import libfaketime, under_clock
 
     global _bed, _servers, _private
     if name not in names():
@@ -151,7 +151,7 @@ def _all_urls_set() -> bool:
 
 def _use_private_servers(*, with_small_disk: bool) -> None:
     from development.embedded import private_servers
-    from lab.stack.small_disk import small_disk
+    from lab.stack.proxies import small_disk
 
     global _servers, _private
     end_on_signals()

@@ -1,11 +1,17 @@
-"""The proxies that faults need between a shop and its servers."""
+"""What faults need: proxies before servers, a clock that a file steps, a disk that can fill up."""
 
 from __future__ import annotations
 
+import ctypes
 import json
+import os
 import subprocess
 import sys
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cache
+from pathlib import Path
+from shutil import which
 from urllib.parse import urlsplit
 
 from development.embedded import ServerUrls
@@ -58,3 +64,67 @@ def by_way_of(url: str, port: int) -> str:
     parts = urlsplit(url)
     before, _, _ = parts.netloc.rpartition(":")
     return parts._replace(netloc=f"{before}:{port}").geturl()
+
+
+LIBRARIES = ("lib/*/faketime/libfaketimeMT.so.1", "lib/faketime/libfaketimeMT.so.1")
+"""Next to the folder of the program: of Debian's package, and of `make install`."""
+
+
+@cache
+def libfaketime() -> Path | None:
+    """The library that steps a process's clock; None where `faketime` is not on the PATH."""
+    program = which("faketime")
+    if program is None:
+        return None
+    prefix = Path(program).resolve().parent.parent
+    return next((path for each in LIBRARIES for path in prefix.glob(each)), None)
+
+
+def under_clock(clock: Path) -> dict[str, str]:
+    """The environment of a process whose clock is the system's plus what the file says."""
+    return {
+        "LD_PRELOAD": str(libfaketime()),
+        "PYTHONPATH": str(Path(__file__).parent / "faketime"),
+        "FAKETIME_TIMESTAMP_FILE": str(clock),
+        # Read again every second; at each call would slow every call down.
+        "FAKETIME_CACHE_DURATION": "1",
+        # A stepped clock is the one that people set. The monotonic one never jumps.
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        "DONT_FAKE_MONOTONIC": "1",
+    }
+
+
+CLONE_NEWNS = 0x00020000
+MS_REC, MS_PRIVATE = 0x4000, 0x40000
+MNT_DETACH = 2
+
+SIZE = "1g"
+"""Room for a proof's tables and WAL; filling it takes this much memory for some seconds."""
+
+
+@contextmanager
+def small_disk(folder: Path) -> Iterator[Path | None]:
+    """Mount it at a folder, for this process and its future children; unmount it afterwards.
+
+    Yields:
+        The folder; None if it could not be mounted.
+    """
+    if not _mount(folder):
+        yield None
+        return
+    try:
+        yield folder
+    finally:
+        ctypes.CDLL(None).umount2(bytes(folder), MNT_DETACH)
+
+
+def _mount(folder: Path) -> bool:
+    if sys.platform != "linux" or os.geteuid() != 0:
+        return False
+    libc = ctypes.CDLL(None, use_errno=True)
+    return bool(
+        libc.unshare(CLONE_NEWNS) == 0
+        # Mounts in here must not propagate outside.
+        and libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None) == 0
+        and libc.mount(b"tmpfs", bytes(folder), b"tmpfs", 0, f"size={SIZE},mode=711".encode()) == 0
+    )

@@ -1,13 +1,19 @@
-"""Which strategy sells a sale."""
+"""Which strategy sells a sale: chosen when it is opened or later, and known to each process."""
 
 from __future__ import annotations
 
+import threading
+import time
+from collections.abc import Collection
 from typing import Any
 
-from django.db import transaction
+from django.db import InterfaceError, OperationalError, transaction
 
+from inventory.outcomes import Busy, OnGranted, Outcome, Purchase
+from inventory.postgresql.base import lend_connections
+from inventory.selling.commit import forget_connection
 from lab.models import SaleStrategy
-from lab.strategies import DEFAULT
+from lab.strategies import DEFAULT, strategy
 from shop.catalogue import sales
 from shop.catalogue.models import Sale
 
@@ -44,3 +50,72 @@ def chosen(sale: int) -> str:
     """Return the name of a sale's strategy as the database has it now."""
     found = SaleStrategy.objects.filter(sale=sale).values_list("name", flat=True).first()
     return found or DEFAULT
+
+
+FRESH = 1.0
+"""Seconds for which the names that were read are used."""
+
+
+class BySale:
+    """Sells a purchase by the strategy of the sale that is its scope."""
+
+    def __init__(self) -> None:
+        self._names = StrategyNames()
+
+    def sell(self, purchase: Purchase, on_granted: OnGranted) -> Outcome:
+        """Sell to one buyer and commit; see `inventory.selling.seller.Seller.sell`."""
+        return strategy(self._names.get(purchase.scope)).sell(purchase, on_granted)
+
+
+class StrategyNames:
+    """Names of strategies by sale; those asked for within a second are read again together.
+
+    One thread reads at a time. While known names are read again, the other threads use the old
+    ones; a sale that is not known yet is waited for, so that its first purchase is sold right.
+    """
+
+    def __init__(self) -> None:
+        self._reading = threading.Lock()
+        self._names: dict[int, str] = {}
+        self._asked_for: set[int] = set()
+        self._fresh_until = 0.0
+
+    def get(self, sale: int) -> str:
+        """Return the name of a sale's strategy.
+
+        Raises:
+            Busy: the database cannot be reached, and the sale is not known.
+        """
+        self._asked_for.add(sale)
+        if time.monotonic() >= self._fresh_until and self._reading.acquire(blocking=False):
+            try:
+                self._read_again()
+            finally:
+                self._reading.release()
+        return self._names.get(sale) or self._wait_for(sale)
+
+    def _read_again(self) -> None:
+        asked_for, self._asked_for = self._asked_for, set()
+        began = time.monotonic()
+        try:
+            self._names = _read(asked_for)
+        except Busy:
+            return  # what is known is used until the database is back
+        self._fresh_until = began + FRESH
+
+    def _wait_for(self, sale: int) -> str:
+        # The reader needs a connection, and those who wait for it must not have them all.
+        lend_connections()
+        with self._reading:
+            if sale not in self._names:
+                self._names.update(_read({sale}))
+            return self._names[sale]
+
+
+def _read(sales: Collection[int]) -> dict[int, str]:
+    try:
+        found = dict(SaleStrategy.objects.filter(sale__in=sales).values_list("sale", "name"))
+    except (OperationalError, InterfaceError) as error:
+        forget_connection()
+        raise Busy("the database cannot be reached") from error
+    return {sale: found.get(sale, DEFAULT) for sale in sales}

@@ -1,4 +1,4 @@
-"""Loaded by Python when it starts under libfaketime (see `lab/stack/under_clock.py`).
+"""Loaded by Python when it starts under libfaketime (see `lab/stack/proxies.py`).
 
 libfaketime 0.9.10 breaks `clock_nanosleep` on a monotonic clock that it does not fake: Python's
 `time.sleep` then fails with "Invalid argument". Waiting in `select` does the same.

@@ -17,7 +17,7 @@ import psycopg
 from loadtest.faults import FAULTS, Target
 from development import postgres
 from development.embedded import private_servers
-from lab.stack.small_disk import small_disk
+from lab.stack.proxies import small_disk
 
 with private_servers(disk=small_disk) as servers:
     if servers.disk is None:

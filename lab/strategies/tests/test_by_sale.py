@@ -15,9 +15,8 @@ from inventory.metrics import metrics
 from inventory.outcomes import Busy
 from inventory.tests.helpers import at_once, in_thread
 from lab.models import SaleStrategy
-from lab.strategies import CLASSES, by_sale, strategy
-from lab.strategies.by_sale import StrategyNames
-from lab.strategies.choice import choose, chosen, open_sale
+from lab.strategies import CLASSES, choice, strategy
+from lab.strategies.choice import StrategyNames, choose, chosen, open_sale
 from shop.catalogue.models import Sale
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -63,13 +62,13 @@ def test_all_sales_that_were_asked_for_are_read_again_by_one_query(
 
 
 def test_a_sale_that_many_ask_for_first_is_read_once_and_waited_for(sale_of, monkeypatch):
-    sale, reads, read = sale_of(strategy="guard").pk, [], by_sale._read
+    sale, reads, read = sale_of(strategy="guard").pk, [], choice._read
 
     def counted(sales):
         reads.append(sales)
         return read(sales)
 
-    monkeypatch.setattr(by_sale, "_read", counted)
+    monkeypatch.setattr(choice, "_read", counted)
     names = StrategyNames()
     assert at_once([partial(names.get, sale)] * 8) == ["guard"] * 8
     assert sum(sale in sales for sales in reads) == 1
@@ -78,14 +77,14 @@ def test_a_sale_that_many_ask_for_first_is_read_once_and_waited_for(sale_of, mon
 def test_a_known_sale_does_not_wait_while_it_is_read_again(sale_of, monkeypatch):
     sale, names = sale_of(strategy="guard").pk, StrategyNames()
     names.get(sale)
-    reading, go_on, read = threading.Event(), threading.Event(), by_sale._read
+    reading, go_on, read = threading.Event(), threading.Event(), choice._read
 
     def slow(sales):
         reading.set()
         assert go_on.wait(30)
         return read(sales)
 
-    monkeypatch.setattr(by_sale, "_read", slow)
+    monkeypatch.setattr(choice, "_read", slow)
     names._fresh_until = 0.0
     with in_thread(partial(names.get, sale)) as rereads:
         assert reading.wait(30)
