@@ -201,7 +201,7 @@ class Mailbox:
                     self._line = await self._transport.connect()
                 keys = [self._bell, *self._boxes]
                 self._popping = frozenset(keys)
-                command = encode_command("BLPOP", *keys, f"{LISTEN:.3f}")
+                command = encode_command(("BLPOP", *keys, f"{LISTEN:.3f}"))
                 [reply] = await self._line.ask([command], LISTEN + limit)
                 self._popping = frozenset()
                 box = self._boxes.get(reply[0].decode()) if reply else None

@@ -58,16 +58,17 @@ MAX_SKIPPED = 128
 each further one doubles the number, so the thread hardly ever spins for a server on a network."""
 
 
-def encode_command(*command: str) -> bytes:
-    """Encode a command for the Redis protocol."""
-    if hiredis is not None:
-        encoded: bytes = hiredis.pack_command(command)  # type: ignore[arg-type]
-        return encoded
+def _encode(command: tuple[str, ...]) -> bytes:
     parts = [b"*%d\r\n" % len(command)]
     for argument in command:
         data = argument.encode()
         parts.append(b"$%d\r\n%b\r\n" % (len(data), data))
     return b"".join(parts)
+
+
+encode_command: Callable[[tuple[str, ...]], bytes]
+encode_command = _encode if hiredis is None else hiredis.pack_command  # type: ignore[assignment]
+"""Encode a command for the Redis protocol."""
 
 
 def within(seconds: float, function: Callable[[], T]) -> T:
@@ -198,7 +199,7 @@ class NodeTransport:
             link.spinner.suspend()
         try:
             link.connection.send_packed_command(
-                [encode_command("BLPOP", key, f"{seconds:.3f}")], check_health=False
+                [encode_command(("BLPOP", key, f"{seconds:.3f}"))], check_health=False
             )
             _await(link, seconds + limit)
             reply = link.connection.read_response(disable_decoding=True)
@@ -215,9 +216,9 @@ class NodeTransport:
     ) -> Any:
         link = self._take(limit, patience)
         connection = link.connection
-        commands = [encode_command(*command)]
+        commands = [encode_command(command)]
         if wait:
-            commands.append(encode_command("WAIT", *map(str, wait)))
+            commands.append(encode_command(("WAIT", *map(str, wait))))
         try:
             connection.send_packed_command(commands, check_health=False)
             if not link.spinner or not link.spinner.spin():

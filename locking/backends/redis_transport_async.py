@@ -149,9 +149,9 @@ class AsyncNodeTransport:
         assert task is not None
         cancellations = task.cancelling()
         limit = self.timeout if patience is None else min(self.timeout, patience)
-        commands = [encode_command(*words)]
+        commands = [encode_command(words)]
         if wait:
-            commands.append(encode_command("WAIT", *map(str, wait)))
+            commands.append(encode_command(("WAIT", *map(str, wait))))
             limit += wait[1] / 1000
         try:
             line = await self._line(use, patience)
