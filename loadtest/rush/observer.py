@@ -20,9 +20,9 @@ class Observer:
     step: Callable[[str], None] = lambda _: None
     call: Report = lambda _: None
 
-    def within(self, where: str) -> Observer:
+    def within(self, where: Callable[[], str]) -> Observer:
         """Return an observer that says at each step where it is."""
-        return replace(self, step=lambda text: self.step(f"{where}: {text}"))
+        return replace(self, step=lambda text: self.step(f"{where()}: {text}"))
 
 
 NOBODY = Observer()

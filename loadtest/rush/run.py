@@ -6,6 +6,7 @@ import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -74,7 +75,7 @@ def rush_shop(
             planned = [replace(plan, scene=scene) for scene in scenes for _ in range(rounds)]
             began = time.monotonic()
             for number, each in enumerate(planned, start=1):
-                where = _where(number, planned, time.monotonic() - began)
+                where = partial(_where, number, planned, began, time.monotonic())
                 played = play(shop, each, next(folders), observer.within(where))
                 result.rounds.append(played)
                 after_round(result)
@@ -97,10 +98,15 @@ def _plan(
     return Plan(address_of(host, owned=owned), Scene.STOCK, units, buyers, release)
 
 
-def _where(number: int, planned: list[Plan], seconds: float) -> str:
-    """Which round it is, and how long the rounds from here on will take, by those before it."""
-    left = seconds / (number - 1) * (len(planned) - number + 1) if number > 1 else None
-    about = "" if left is None else f", about {left:.0f} s left"
+def _where(number: int, planned: list[Plan], first: float, this: float) -> str:
+    """Which round it is, and how long it and the rest take, if they are like those before it.
+
+    `first` and `this` are when the first and this round began.
+    """
+    about = ""
+    if number > 1:
+        end = this + (this - first) / (number - 1) * (len(planned) - number + 1)
+        about = f", about {max(0.0, end - time.monotonic()):.0f} s left"
     return f"round {number} of {len(planned)} ({planned[number - 1].scene}{about})"
 
 

@@ -74,7 +74,7 @@ class Command(BaseCommand):
 
     def _rush(self, name: str, row: str, options: dict[str, Any]) -> RushResult:
         terminal = Terminal(sys.stderr)
-        doing = terminal.observer.within(name)
+        doing = terminal.observer.within(lambda: name)
         with hosted(name, workers=options["workers"], row=row, tell=doing.step) as served:
             url, variables = served
             os.environ.update(variables)
