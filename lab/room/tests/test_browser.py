@@ -10,12 +10,14 @@ from playwright.sync_api import Page, expect
 from inventory.models import Item
 from lab.models import UnenforcedItem
 from lab.room.duel import RECORDING, SHIPPED, SIDES
+from lab.room.room import curves
 from lab.room.texts import FAULTS
 from loadtest.faults import FAULTS as KNOWN_FAULTS
 from loadtest.faults import left_out
 from loadtest.faults.ports import free_port
 from shop.checkout.purchase import buy
 from shop.tests.catalogue import a_buyer, a_sale
+from shop.tests.processes import wait_for
 
 pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.django_db(transaction=True)]
 
@@ -131,6 +133,25 @@ def test_a_projector_shows_figures_charts_and_faults_at_once(open_page, a_room_w
         "all => all.map(each => parseFloat(getComputedStyle(each).fontSize))"
     )
     assert min(sizes) >= 18
+
+
+def test_the_figures_begin_with_the_last_that_the_charts_show(
+    open_page, a_room_with_faults, monkeypatch
+):
+    """Between two rushes nothing is measured, and a page that is opened then has no dashes."""
+    seen = []
+
+    def measured(frame):
+        seen.append(frame)
+        found = curves(frame)
+        return found | {"rates": found["rates"] | {"p50": 12.0, "p99": 40.0}}
+
+    monkeypatch.setattr("lab.room.room.curves", measured)
+    wait_for(lambda: seen)
+    page = open_page("/room/")
+    expect(figure(page, "p50")).to_have_text("12")
+    expect(figure(page, "p99")).to_have_text("40")
+    expect(figure(page, "requests")).to_have_text("0")
 
 
 def test_a_fault_is_a_band_on_every_chart_with_what_the_shop_does(open_page, a_room_with_faults):

@@ -158,6 +158,7 @@ connect({
     find("events").replaceChildren();
     offer(faults, missing);
     history.forEach(add);
+    for (const { rates } of history) figures.show(rates);
     note(events);
   },
   frame(frame) {
