@@ -119,6 +119,8 @@ def check_out(
     Raises:
         Refusal: with its code, and the line's `sale`.
     """
+    if not limiter().allows(buyer):
+        raise Refusal("rate_limited")
     # Sorted, so that a repeated cart makes the same purchases in the same order.
     lines = sorted(wanted, key=lambda line: line.sale)
     _check(lines)
