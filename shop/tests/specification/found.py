@@ -158,7 +158,10 @@ TOURS: dict[str, Steps] = {
         ("buys_a_cart", {"who": "Ann", "units": (2, 1, 0), "again": False}),
         provider("works"),
         changed("payment"),
-        ("changes_a_part", {"order": 0, "what": "cancel", "units": 1, "line": 1, "key": 0}),
+        *(
+            ("changes_a_part", {"order": 0, "what": "cancel", "units": 1, "line": n, "key": 7})
+            for n in (11, 1)  # the order has several lines: a part must say of which
+        ),
         later(61),
         ("the_clock_ends_orders", {"task": "expire_orders", "times": 2}),
         ("the_provider_finishes", {"which": 0, "well": True}),
