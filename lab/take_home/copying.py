@@ -89,7 +89,7 @@ REPLACED = {
     ],
     "shop/environment.py": [
         ('("lab.settings", "development.settings")', '("development.settings",)'),
-        (", or build the image with SHOP_TARGET=demo", ""),
+        (", or build the image with SHOP_TARGET=demo", ", or copy it here"),
         ("1: demo mode; unsafe strategies are allowed", "1: the settings of development/"),
     ],
     "manage.py": [

@@ -148,8 +148,9 @@ def test_a_later_copy_is_merged_into_what_the_team_has_changed(acme):
         assert (acme / same).read_text() == (PROJECT / same).read_text()
 
 
-def test_it_imports_only_what_it_may(acme):
-    run(acme, f"PATH={Path(sys.executable).parent}:$PATH lint-imports")
+def test_its_code_is_tidy_and_imports_only_what_it_may(acme):
+    path = f"export PATH={Path(sys.executable).parent}:$PATH"
+    run(acme, f"{path}; ruff check . && ruff format --check . && lint-imports")
 
 
 ASKED = """
