@@ -1,22 +1,12 @@
 """A stock record whose saved numbers reach its item."""
 
-from django.db import transaction
 from oscar.apps.partner.abstract_models import AbstractStockRecord
 
+from guarded.saving import GuardedSave
 
-class StockRecord(AbstractStockRecord):
-    """Saved by the dashboard, the admin and imports."""
 
-    @transaction.atomic
-    def save(self, *args, **kwargs):
-        """Save, with the allocations as they are now, and restock or write off the difference."""
-        from guarded import stock
-
-        if self.pk:
-            # A form read the number of allocations before it was shown; orders came since.
-            self.num_allocated = stock.lock(self.pk).num_allocated
-        super().save(*args, **kwargs)
-        stock.align(stock.lock(self.pk))
+class StockRecord(GuardedSave, AbstractStockRecord):
+    """Oscar's, guarded."""
 
 
 from oscar.apps.partner.models import *  # noqa: E402, F403
