@@ -15,7 +15,7 @@ from flask import Flask
 
 DATABASE = Path(tempfile.mkdtemp()) / "shop.sqlite"
 CURED = os.environ.get("CURED")
-PAYMENT = 0.002  # seconds that the payment provider takes
+PAYMENT = 0.05  # seconds that the payment provider takes
 
 app = Flask(__name__)
 
