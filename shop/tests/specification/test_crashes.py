@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 import pickle
 import signal
+import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -172,20 +174,24 @@ def _killed(story: Story, do: Callable[[Story], object], last: int) -> bool:
     kept = ("captures", "refunds", "intents", "on_the_way", "_answers")
     provider, points, (reads, writes) = story.world.provider, count(1), os.pipe()
     if not (child := os.fork()):
-        with os.fdopen(writes, "wb") as pipe:
 
-            def reach() -> None:
-                if next(points) == last:
-                    sent = [each.extra_headers["Message-ID"] for each in mail.outbox]
-                    pickle.dump(
-                        ([getattr(provider, name) for name in kept], story.news, sent), pipe
-                    )
-                    pipe.flush()
-                    os.kill(os.getpid(), signal.SIGKILL)
+        def reach() -> None:
+            if next(points) == last:
+                sent = [each.extra_headers["Message-ID"] for each in mail.outbox]
+                left = ([getattr(provider, name) for name in kept], story.news, sent)
+                with os.fdopen(writes, "wb") as pipe:
+                    pickle.dump(left, pipe)
+                os.kill(os.getpid(), signal.SIGKILL)
 
+        status = 1
+        try:
             with _reaching(story, reach):
                 do(story)
-            os._exit(0)
+            status = 0
+        finally:  # or it would go on with the tests of its parent
+            if status:
+                traceback.print_exc(file=sys.__stderr__)
+            os._exit(status)
     os.close(writes)
     with os.fdopen(reads, "rb") as answer:
         left = answer.read()
