@@ -183,6 +183,8 @@ def _killed(story: Story, do: Callable[[Story], object], last: int) -> bool:
                     pickle.dump(left, pipe)
                 os.kill(os.getpid(), signal.SIGKILL)
 
+        # A pool starts threads, and a forked process may lack what those of its parent held.
+        connection.settings_dict["OPTIONS"]["pool"] = False
         status = 1
         try:
             with _reaching(story, reach):
