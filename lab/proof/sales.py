@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
 from django.db import connection, transaction
 from msgspec.structs import replace
 
-from lab.proof.plan import Plan
 from lab.strategies.choice import open_sale
 from loadtest.checker.snapshot import Terms
 from loadtest.roles import MAIN, SaleTerms
 from shop.catalogue.models import Sale
 from shop.catalogue.sales import database_time
+
+if TYPE_CHECKING:
+    from lab.proof.plan import Plan  # which needs psutil; the demo's image has none
 
 LASTS = timedelta(hours=3)
 """Less than a faulty clock is stepped by: a sale judged by it would be over, or not begun."""
