@@ -11,6 +11,7 @@ from email.parser import BytesParser
 from email.policy import default
 from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from django.conf import settings
 from django.db import Error
@@ -19,10 +20,12 @@ from django.db.models import Min
 from lab.mail_server import MESSAGE_ID, NO_ORDER
 from lab.proof.snapshot import write as write_snapshot
 from loadtest.checker import snapshot
-from loadtest.steps import RunFiles
 from shop.orders.models import Order
 from shop.payments.http_provider import LedgerLine, ledger_lines
 from shop.payments.provider import PaymentUnknown
+
+if TYPE_CHECKING:
+    from loadtest.steps import RunFiles  # which needs psutil; the demo's image has none
 
 log = logging.getLogger(__name__)
 
