@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any, Generic, TypeVar
 
@@ -23,7 +23,23 @@ T = TypeVar("T")
 
 PREFIX = "INVENTORY_"
 
-FEATURE_FLAGS = ("admission", "lock", "connections")
+
+@dataclass(frozen=True, slots=True)
+class FeatureFlags:
+    """The safeguards that are on.
+
+    Attributes:
+        admission: refuse on the sold-out hint, without a query.
+        lock: acquire the item's lock before the transaction.
+        connections: discard dead pooled connections before use.
+    """
+
+    admission: bool = True
+    lock: bool = True
+    connections: bool = True
+
+
+FEATURE_FLAGS = tuple(field.name for field in fields(FeatureFlags))
 """The safeguards that a demonstration may turn off. The guard has no flag: it decides."""
 
 
@@ -47,16 +63,18 @@ class Setting(Generic[T]):
 
     def get(self) -> T:
         """Return the project's value, or the environment's, or the default."""
-        value: Any = getattr(settings, self.name, "")
-        if value == "" and self.variable:
-            value = os.environ.get(self.variable, "")
+        value: Any = self._given()
         found: T = self.default if value == "" else value
         return found
 
     @property
     def is_set(self) -> bool:
-        """Whether the project sets it."""
-        return getattr(settings, self.name, "") != "" or self.variable in os.environ
+        """Whether the project or the environment sets it."""
+        return bool(self._given() != "")
+
+    def _given(self) -> Any:
+        value = getattr(settings, self.name, "")
+        return os.environ.get(self.variable, "") if value == "" else value
 
     def on_change(self, forget: Callable[[], object]) -> None:
         """Call `forget` whenever a test overrides this setting or restores it."""
@@ -141,21 +159,6 @@ SELLER: Setting[str] = Setting(
 is what has been tested to be right and fast."""
 
 ALL: tuple[Setting[Any], ...] = (REDIS_URL, MAX_BATCH, MAX_WAITING, MAX_WAIT, FLAGS_ON, SELLER)
-
-
-@dataclass(frozen=True, slots=True)
-class FeatureFlags:
-    """The safeguards that are on.
-
-    Attributes:
-        admission: refuse on the sold-out hint, without a query.
-        lock: acquire the item's lock before the transaction.
-        connections: discard dead pooled connections before use.
-    """
-
-    admission: bool = True
-    lock: bool = True
-    connections: bool = True
 
 
 @cache
