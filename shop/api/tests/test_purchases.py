@@ -53,6 +53,25 @@ def test_a_process_that_remembers_the_sale_as_open_sells_nothing_once_it_is_not(
     refused(ann.buy(sale), status, code)
 
 
+@pytest.mark.parametrize("change", ["paused = true", "ends_at = starts_at + interval '1 us'"])
+def test_a_key_is_replayed_after_the_sale_was_closed(change, ann, sale_of):
+    sale, key = sale_of(starts_in=timedelta(minutes=-1)), uuid4()
+    first = ann.buy(sale, key=key)
+    with connection.cursor() as cursor:
+        cursor.execute(f"UPDATE shop_sale SET {change} WHERE id = %s", [sale.pk])
+    assert sale_cache().refresh(sale.pk).closed() is not None
+    again = ann.buy(sale, key=key)
+    assert (again.status_code, again.json()) == (200, first.json())
+    refused(ann.buy(sale, 2, key=key), 422, "idempotency_key_reused")
+
+
+def test_the_price_is_the_one_of_the_moment_of_the_purchase(ann, sale):
+    sale_cache().refresh(sale.pk)
+    type(sale).objects.filter(pk=sale.pk).update(price=1250)
+    assert ann.buy(sale, 2).json()["amount"] == cny(25)
+    assert ann.get(f"sales/{sale.pk}").json()["price"] == cny(12.5)
+
+
 def test_a_refusal_that_may_be_tried_again_says_when(ann, sale, monkeypatch):
 
     for error, code in ((Busy("full"), "busy"), (OutcomeUnknown("cut"), "outcome_unknown")):

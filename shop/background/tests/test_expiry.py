@@ -18,6 +18,7 @@ from shop import orders, payments
 from shop.background import expiry, follow_up, tasks
 from shop.orders.models import Order
 from shop.tests.catalogue import a_buyer, a_sale, an_order
+from shop.tests.mails import mail
 from shop.tests.processes import wait_for
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -53,10 +54,35 @@ def make_due(*ids: object) -> None:
     expiry.queue().enqueue([str(one) for one in ids], -1, reschedule=True)
 
 
+def test_an_unpaid_order_expires_by_the_queue_and_its_units_are_back():
+    order = an_order(a_sale(hold=LONG))
+    follow_up.follow_up()
+    assert (waiting(), expiry.expire_due()) == (1, 0)
+    move_deadlines(-LONG)
+    make_due(order.pk)
+    assert expiry.expire_due() == 1
+    assert (status(order), available(order), waiting()) == ("expired", 10, 0)
+    follow_up.follow_up()
+    assert mail(order, "expired").count() == 1
+
+
 def test_buying_does_not_wait_for_the_queue():
     """It enters the queue in the follow-up, which keeps the hot path short."""
     an_order(a_sale())
     assert waiting() == 0
+
+
+def test_a_sold_out_item_can_be_bought_the_moment_an_order_of_it_expires():
+    """The hint said sold out; the release corrects it before it returns."""
+    sale = a_sale(stock=1, hold=LONG)
+    order = an_order(sale)
+    follow_up.follow_up()
+    with pytest.raises(Exception, match="sold_out"):
+        an_order(sale)
+    move_deadlines(-LONG)
+    make_due(order.pk)
+    assert expiry.expire_due() == 1
+    assert an_order(sale).status == "awaiting_payment"
 
 
 def test_an_order_that_is_early_by_the_databases_clock_waits_on():
@@ -184,6 +210,18 @@ def test_queue_sweep_payment_and_cancel_at_once_give_each_unit_back_once():
     assert Order.objects.filter(status="expired").count() == 20
     assert sold + back == 40
     assert Item.objects.get(pk=sale.item_id).available == 60 - 20 - sold
+
+
+def test_sold_out_says_whether_units_may_come_back(client):
+    sale = a_sale(stock=1)
+    order = an_order(sale)
+    page = f"/sales/{sale.pk}/"
+    assert services.may_come_back(sale.item_id)
+    assert b"data-badge>All reserved, may come back" in client.get(page).content
+    payments.pay(order)
+    assert not services.may_come_back(sale.item_id)
+    assert b"data-badge>All reserved, may come back" not in client.get(page).content
+    assert b"data-badge>Sold out" in client.get(page).content
 
 
 def test_a_refusal_says_that_units_may_come_back_in_the_buyers_language(ann, sale_of):

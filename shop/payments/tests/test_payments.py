@@ -9,20 +9,27 @@ from django.db import IntegrityError, connection, transaction
 
 from inventory.tests.helpers import at_once, kinds
 from shop import orders, payments
+from shop.orders import WrongState
 from shop.orders.models import Order
 from shop.payments import provider_calls, settlement
 from shop.payments.models import Payment
-from shop.payments.provider import Intent
-from shop.tests.catalogue import an_order
+from shop.payments.provider import Intent, PaymentUnknown
+from shop.tests.catalogue import a_sale, an_order
 from shop.tests.money import (
+    check,
+    come_to_rest,
     deliver,
     make_due,
     paid,
+    status,
+    sweep,
 )
+from shop.tests.provider import Crash, crash_at, lost
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 Status = Order.Status
+POINTS = [(when, call) for call in ("create", "capture") for when in ("before", "after")]
 
 
 # --- paying ------------------------------------------------------------------------------------
@@ -60,13 +67,66 @@ def test_whether_an_order_can_be_paid_is_asked_in_one_statement(sale, django_ass
     assert not settlement.payable(mine.pk)
 
 
+@pytest.mark.parametrize(("when", "call"), POINTS)
+def test_a_crash_at_any_point_of_a_payment_is_healed_by_the_sweep(when, call, sale, fake_provider):
+    mine = an_order(sale)
+    setattr(fake_provider, when, crash_at(call))
+    with pytest.raises(Crash):
+        payments.pay(mine)
+    come_to_rest(fake_provider)
+    assert status(mine) == "paid"
+
+
+@pytest.mark.parametrize("end", ["cancelled", "expired"])
+@pytest.mark.parametrize(("when", "call"), POINTS)
+def test_a_payment_whose_order_ended_in_a_crash_takes_nothing_or_gives_it_back(
+    when, call, end, sale, fake_provider
+):
+    sale = a_sale(stock=1)
+    mine = an_order(sale)
+    setattr(fake_provider, when, crash_at(call))
+    with pytest.raises(Crash):
+        payments.pay(mine)
+    fake_provider.before = fake_provider.after = lambda made: None
+    if end == "cancelled":
+        orders.cancel(mine)
+    else:
+        make_due(mine)
+        orders.expire()
+        an_order(sale)
+    come_to_rest(fake_provider)
+    assert status(mine) == end
+    assert sum(fake_provider.captures[mine.pk]) == sum(fake_provider.refunds[mine.pk])
+    check(sale, fake_provider)
+
+
 def test_an_event_of_an_unrecorded_payment_must_be_sent_again(sale):
     mine = an_order(sale)
     with pytest.raises(settlement.NotYet):
         provider_calls.record(Intent("pi_77", mine.pk, 99_900, "CNY", "captured"))
 
 
+# --- late captures -----------------------------------------------------------------------------
+
+
+def test_an_order_that_was_cancelled_before_its_capture_is_never_charged(fake_provider, sale):
+    mine = an_order(sale)
+    fake_provider.before = lost("capture")
+    with pytest.raises(PaymentUnknown):
+        payments.pay(mine)
+    orders.cancel(mine)
+    sweep()
+    assert fake_provider.captures[mine.pk] == []
+    with pytest.raises(WrongState, match="cancelled"):
+        payments.pay(mine)
+
+
 # --- forbidden changes -------------------------------------------------------------------------
+
+
+SAME = {"pay": {"paid", "fulfilled"}, "cancel": {"cancelled"}, "refund": {"refunded"}}
+SAME["fulfil"] = {"fulfilled"}
+FROM = {"pay": "awaiting_payment", "cancel": "awaiting_payment", "refund": "paid", "fulfil": "paid"}
 
 
 def test_the_timeline_is_never_rewritten_and_a_refund_never_deleted(sale):

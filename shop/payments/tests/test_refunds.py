@@ -22,6 +22,7 @@ from shop.tests.money import (
     status,
     timeline,
 )
+from shop.tests.provider import Crash, crash_at
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -34,6 +35,17 @@ def test_thirty_refunds_at_once_are_one_refund_with_one_answer(sale, fake_provid
     assert {answer.status for answer in answers} == {"refunded"}
     assert fake_provider.refunds[mine.pk] == [199_800]
     assert timeline(mine) == ["paid", "returned", "money_back", "refunded"]
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_crash_in_a_refund_is_healed_by_the_sweep(when, sale, fake_provider):
+    mine = paid(sale)
+    setattr(fake_provider, when, crash_at("refund"))
+    with pytest.raises(Crash):
+        payments.refund(mine)
+    assert book(sale.item_id).available == 10
+    come_to_rest(fake_provider)
+    assert status(mine) == "refunded"
 
 
 def test_a_refund_that_meets_the_arriving_payment_is_given(sale, fake_provider, monkeypatch):
