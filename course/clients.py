@@ -8,6 +8,7 @@ from typing import Any
 
 from course.simulator import production
 from course.simulator.history import MICROSECONDS, Event, Kind, Wrong
+from course.simulator.redis_client import SimulatedRedis
 from course.simulator.schedule import Act, FaultModel
 from course.simulator.simulation import KEY, Run, Simulation
 
@@ -55,7 +56,7 @@ def redis_clients(
     for place, name in enumerate(names):
         simulation.client(
             name,
-            lambda: kind(simulation.redis_client(server), KEY),
+            lambda: kind(SimulatedRedis(server), KEY),
             timeout=timeout,
             work=(work or {}).get(name, 2.0),
             after=gaps[place],
@@ -63,7 +64,7 @@ def redis_clients(
             writes=writes,
         )
     if visitor:
-        simulation.visitor(lambda: kind(simulation.redis_client(server), KEY))
+        simulation.visitor(lambda: kind(SimulatedRedis(server), KEY))
 
 
 def production_clients(

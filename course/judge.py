@@ -1,8 +1,9 @@
-"""The process that searches a learner's lock: reads the file from stdin, writes JSON to stdout.
+"""A learner's lock, judged in a process of its own that is bounded and stopped in time.
 
-`python -m course.judge LESSON FILENAME SECONDS`.  Before it runs the file, it bounds
-its memory and processor time, and from then on opens nothing, so that the file can neither write
-nor connect to anything.  `course.judging` starts it with an empty environment.
+`run` starts that process, `python -m course.judge LESSON FILENAME SECONDS`, with an empty
+environment.  It reads the file from stdin and writes its verdict to stdout as JSON.  Before it runs
+the file, it bounds its memory and processor time, and from then on opens nothing, so that the file
+can neither write nor connect to anything.
 """
 
 from __future__ import annotations
@@ -11,42 +12,110 @@ import builtins
 import importlib
 import json
 import resource
+import signal
+import subprocess
 import sys
+import tempfile
 import traceback
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import asdict, dataclass
 from functools import partial
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from course.lesson import LOCK, Lesson, find, modules
 from course.report import in_words
-from course.simulator.history import Wrong
+from course.simulator.history import Kind, Wrong
 from course.simulator.monitor import Rules
 from course.simulator.redis_client import name_scripts
 from course.simulator.search import NotFound, search
-from course.simulator.simulation import Experiment, Run, run_schedule
-from course.simulator.timeline import as_json, rows
+from course.simulator.simulation import Experiment, run_schedule
+from course.simulator.timeline import Row, rows
 from course.simulator.virtual import VIRTUAL
+
+ROOT = Path(__file__).resolve().parents[1]
+
+SECONDS = 10
+"""Of CPU time, which does not depend on how busy the machine is."""
+
+PATIENCE = 6
+"""How many times as long the process may take by the clock, if it computes nothing."""
+
+MAX_FILE = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the search found.
+
+    `error`: why the file could not be judged, in one line; `wrong`: what failed, `how`: by which
+    schedule, `rows`: the history.  All are empty if no schedule of `tried` broke the lock.
+    """
+
+    error: str = ""
+    wrong: str = ""
+    how: str = ""
+    rows: tuple[Row, ...] = ()
+    tried: int = 0
+
+    @property
+    def passed(self) -> bool:
+        """Whether the lock was searched and not broken."""
+        return not self.error and not self.wrong
+
+
+def run(lesson: Lesson, source: str, filename: str, *, seconds: int = SECONDS) -> Verdict:
+    """Judge a file in a process of its own, which gets `seconds` of CPU time."""
+    if len(source.encode()) > MAX_FILE:
+        return Verdict(error=f"{filename}: larger than {MAX_FILE >> 10} KB")
+    words = ["-B", "-m", "course.judge", lesson.slug, filename, str(seconds)]
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            done = subprocess.run(
+                [sys.executable, *words],
+                input=source,
+                capture_output=True,
+                cwd=folder,
+                env={"PYTHONPATH": str(ROOT), "PYTHONUTF8": "1"},
+                encoding="utf-8",
+                timeout=PATIENCE * seconds,
+                check=False,
+            )
+            out_of_time = -done.returncode in (signal.SIGKILL, signal.SIGXCPU)
+        except subprocess.TimeoutExpired:
+            out_of_time = True
+    if out_of_time:
+        why = f"not searched within {seconds} s; is there a loop in it that never ends?"
+        return Verdict(error=f"{filename}: {why}")
+    if done.returncode or not done.stdout:
+        return Verdict(error=f"{filename}: it ended its process (exit code {done.returncode})")
+    values = json.loads(done.stdout)
+    lines = tuple(Row(**line | {"kind": Kind(line["kind"])}) for line in values["rows"])
+    return Verdict(**values | {"rows": lines})
+
+
+# -- in the process
 
 MEMORY = 1 << 30
 
 
-def judge(lesson: Lesson, source: str, filename: str) -> dict[str, Any]:
-    """Search the lock for a failure; return the verdict as plain values."""
+def judge(lesson: Lesson, source: str, filename: str) -> Verdict:
+    """Search the lock for a failure."""
     try:
         return _search(lesson, OwnLock(source, filename, lesson.plan.methods))
     except Unusable as problem:
-        return {"error": f"{filename}: {problem}"}
+        return Verdict(error=f"{filename}: {problem}")
     except MemoryError:
-        return {"error": f"{filename}: it needs more than {MEMORY >> 20} MB of memory"}
+        return Verdict(error=f"{filename}: it needs more than {MEMORY >> 20} MB of memory")
     except RecursionError:
-        return {"error": f"{filename}: it calls itself without an end"}
+        return Verdict(error=f"{filename}: it calls itself without an end")
     except Exception as problem:  # noqa: BLE001 - any error of the learner's code
-        return {"error": _where(problem, filename)}
+        return Verdict(error=_where(problem, filename))
 
 
-def _search(lesson: Lesson, kind: OwnLock) -> dict[str, Any]:
+def _search(lesson: Lesson, kind: OwnLock) -> Verdict:
     plan = lesson.plan
 
     def experiment(options: Mapping[str, Any], *stops_at: Wrong) -> Experiment:
@@ -55,7 +124,8 @@ def _search(lesson: Lesson, kind: OwnLock) -> dict[str, Any]:
 
     run = run_schedule(experiment(plan.quiet))
     if reason := plan.judge(run):
-        return _broken(reason, "No fault, and no unusual order.", run, 1)
+        how = "No fault, and no unusual order."
+        return Verdict(wrong=reason, how=how, rows=tuple(rows(run.history)), tried=1)
     tried = 1
     for check in plan.checks:
         what = experiment(check.options, *check.wrongs)
@@ -65,13 +135,13 @@ def _search(lesson: Lesson, kind: OwnLock) -> dict[str, Any]:
             tried += nothing.tried
             continue
         failure = next(one for one in found.run.violations if one.wrong in check.wrongs)
-        wrong = f"{failure.wrong}: {failure.why}"
-        return _broken(wrong, in_words(found.schedule, found.run), found.run, tried + found.tried)
-    return {"passed": True, "tried": tried}
-
-
-def _broken(wrong: str, how: str, run: Run, tried: int) -> dict[str, Any]:
-    return {"wrong": wrong, "how": how, "tried": tried, "rows": as_json(rows(run.history))}
+        return Verdict(
+            wrong=f"{failure.wrong}: {failure.why}",
+            how=in_words(found.schedule, found.run),
+            rows=tuple(rows(found.run.history)),
+            tried=tried + found.tried,
+        )
+    return Verdict(tried=tried)
 
 
 def _where(problem: Exception, filename: str) -> str:
@@ -106,7 +176,7 @@ def main() -> None:
     lesson = find(slug)
     lesson.plan  # noqa: B018 - loads it, while files can be opened
     bound(int(seconds))
-    json.dump(judge(lesson, source, filename), sys.stdout)
+    json.dump(asdict(judge(lesson, source, filename)), sys.stdout)
 
 
 MODULES = (

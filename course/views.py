@@ -19,7 +19,7 @@ from django.utils.translation import get_language, gettext
 from django.views.decorators.cache import cache_control
 from django.views.decorators.http import require_POST, require_safe
 
-from course.judging import run
+from course.judge import run
 from course.lesson import Lesson, Scenario, find, lessons, scenarios
 from course.moves import Impossible, parse, write
 from course.position import position, short_path

@@ -6,11 +6,9 @@ faults.  So the seed alone repeats a finding.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
 from multiprocessing import get_context
 
 from course.simulator import production
@@ -21,7 +19,7 @@ from course.simulator.explored_locks import (
     ExploredLock,
     clients,
 )
-from course.simulator.history import Wrong
+from course.simulator.history import OF_THE_SHOP, Wrong
 from course.simulator.monitor import Rules
 from course.simulator.schedule import FAULTS, Act, FaultModel, RandomScheduler, Schedule
 from course.simulator.search import shrink
@@ -45,26 +43,7 @@ DATA_LOSS = frozenset({Act.FAIL_OVER, Act.RESTART})
 PAUSES = (1.0, 6.0, 15.0)
 """Seconds: longer than a waiter's slice, longer than its liveness, longer than the lease."""
 
-CHECKS = (
-    Wrong.TWO_HOLDERS,
-    Wrong.NOBODY_ENTERS,
-    Wrong.NOT_THEIRS,
-    Wrong.MOVED,
-    Wrong.ORDER,
-    Wrong.STALE_WRITE,
-    Wrong.ASLEEP,
-    Wrong.GHOST,
-    Wrong.STILLBORN,
-    Wrong.KEPT,
-    Wrong.MISTAKEN,
-    Wrong.UNNOTICED,
-    Wrong.FALSE_LOSS,
-    Wrong.LOST,
-    Wrong.ERROR,
-    Wrong.LEFTOVER,
-    Wrong.TOKEN,
-    Wrong.LITTER,
-)
+CHECKS = tuple(wrong for wrong in Wrong if wrong not in (Wrong.ORPHANED, *OF_THE_SHOP))
 
 # A server that lost its last write may lose a holder, a waiter or the order, whatever the lock
 # does.  Stale writes must still be refused, and clients must still be able to acquire the lock.
@@ -191,20 +170,36 @@ def _parts(what: Exploration, schedules: int, seed: int, processes: int) -> Iter
         yield from (run_chunk(*job) for job in jobs)
         return
     # Spawn, because a fork would copy the threads and sockets of the caller.
-    context = get_context("spawn")
-    with ProcessPoolExecutor(processes, mp_context=context) as pool:
-        waiting = iter(jobs)
-        running: set[Future[Tally]] = set()
-        try:
-            while True:
-                for job in islice(waiting, 2 * processes - len(running)):
-                    running.add(pool.submit(run_chunk, *job))
-                if not running:
-                    return
-                done, running = wait(running, return_when=FIRST_COMPLETED)
-                yield from (future.result() for future in done)
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+    with get_context("spawn").Pool(min(processes, len(jobs))) as pool:
+        yield from pool.imap_unordered(_run_job, jobs)
+
+
+def _run_job(job: tuple[Exploration, int, int]) -> Tally:
+    return run_chunk(*job)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The seed, what it shows, the shortest schedule that causes it, and that schedule's run."""
+
+    seed: int
+    what: str
+    schedule: Schedule
+    run: Run
+
+
+def finding(what: Exploration, tally: Tally) -> Finding | None:
+    """Return the violation, or else a schedule in which the fence refuses a write."""
+    if tally.violations:
+        seed, wrong = min(tally.violations)
+        return Finding(
+            seed, str(wrong), *shortest(what, seed, lambda run: first_wrong(what, run) is wrong)
+        )
+    if tally.refusals:
+        seed = tally.refusals[0]
+        schedule, run = shortest(what, seed, lambda run: run.refused > 0)
+        return Finding(seed, "a stale write refused", schedule, run)
+    return None
 
 
 def shortest(what: Exploration, seed: int, fails: Callable[[Run], bool]) -> tuple[Schedule, Run]:
@@ -212,9 +207,3 @@ def shortest(what: Exploration, seed: int, fails: Callable[[Run], bool]) -> tupl
     with inside_simulation(production.MODULES):
         _, schedule = run_seed(what, seed)
     return shrink(what.experiment(seed), schedule, fails)
-
-
-def acts_named(names: Sequence[str]) -> frozenset[Act]:
-    """Return the faults with these command-line names, and always switches."""
-    by_name = {act.value.replace(" ", "-"): act for act in Act}
-    return frozenset({Act.SWITCH, *(by_name[name] for name in names)})

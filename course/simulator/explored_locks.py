@@ -9,13 +9,12 @@ from random import Random
 from typing import Any
 
 from course.simulator import production
-from course.simulator.async_production import AsyncClient
-from course.simulator.history import Wrong
 from course.simulator.lease_checks import LeaseChecks
 from course.simulator.monitor import Monitor
 from course.simulator.redis_server import RedisServer
 from course.simulator.shared_lock_monitor import SharedLockMonitor
 from course.simulator.simulation import KEY, Simulation
+from course.simulator.virtual_loop import run_asyncio
 from locking.backends.redis import RedisLock
 from locking.backends.redis_async import AsyncRedisLock
 from locking.backends.redis_core import SLICE, keys_of
@@ -154,7 +153,7 @@ def clients(
         after, rounds = dice.choice((0.0, 0.0, 0.01, 1.0)), dice.choice((1, 1, 2))
         client = production.Client(server, holder, role.name, lease, timeout, rounds)
         if role.asyncio is not None:
-            run: Callable[[], None] = AsyncClient(client, role.asyncio).run
+            run: Callable[[], None] = partial(run_asyncio, client, role.asyncio)
         else:
             run = partial(client.run, partial(role.make, lease=lease))
         simulation.start(name, run, after=after)
@@ -163,9 +162,10 @@ def clients(
         simulation.start("Operator", partial(_evict, simulation, target, server), after=after)
     for place, role in enumerate(target.visitors):
         name = VISITOR + str(place + 1) * bool(place)
-        make = partial(role.make, simulation, server)
-        visit = partial(_visit, simulation, name, role, make, checks)
-        simulation.start(name, visit, after=1_000.0 + place)
+        work = 0.0 if role.writes else 5.0
+        holder = production.Holder(simulation, name, work, writes=role.writes, checks=checks)
+        visit = production.Client(server, holder, role.name, timeout=0.0, must_enter=True).run
+        simulation.start(name, partial(visit, role.make), after=1_000.0 + place)
 
 
 VISITOR = "Visitor"
@@ -186,22 +186,3 @@ def _evict(simulation: Simulation, target: ExploredLock, server: RedisServer) ->
         lock.run(lock.scripts.evict)  # as `force_release` does, which also logs it
     except (LockError, KeyboardInterrupt) as problem:
         simulation.note("Operator", f"fails: {problem!r}")
-
-
-def _visit(
-    simulation: Simulation,
-    name: str,
-    role: Role,
-    make: Callable[[str], RedisLock],
-    checks: LeaseChecks,
-) -> None:
-    """Acquire long after all others; a client that cannot enter then never can."""
-    lock = make(name)
-    simulation.monitor.asks(name, role.name)
-    lease = simulation.attempt(name, lambda: lock.acquire(0.0))
-    if lease is not None:
-        work = 0.0 if role.writes else 5.0
-        production.Holder(simulation, name, work, writes=role.writes, checks=checks).hold(lease)
-    elif not simulation.world.me().faults:
-        why = "nobody holds the lock, and long afterwards it is still taken"
-        simulation.monitor.report(Wrong.NOBODY_ENTERS, why, name)

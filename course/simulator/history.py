@@ -52,13 +52,20 @@ class Wrong(StrEnum):
     LEFTOVER = "a client that gave up is still in the queue"
     TOKEN = "a token that does not grow"
     LITTER = "a key that never expires"
-    # Of the lessons about the shop:
     FALSE_ANSWER = "a buyer told what is not so"
     DOUBLED = "an order that is not there once"
     FORGOTTEN = "a message forgotten"
     OVERSOLD = "oversold"
     UNDERSOLD = "undersold"
     BOOKS = "the books do not balance"
+
+
+OF_THE_SHOP = frozenset(
+    {
+        *(Wrong.FALSE_ANSWER, Wrong.DOUBLED, Wrong.FORGOTTEN),
+        *(Wrong.OVERSOLD, Wrong.UNDERSOLD, Wrong.BOOKS),
+    }
+)
 
 
 @dataclass(slots=True)

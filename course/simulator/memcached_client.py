@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-from course.simulator.history import MICROSECONDS, Kind
+from course.simulator.history import MICROSECONDS
 from course.simulator.process import Server
 from course.simulator.world import Stuck, World
-
-if TYPE_CHECKING:
-    from course.simulator.monitor import Monitor
-
 
 Answer = TypeVar("Answer")
 
@@ -19,13 +15,10 @@ class MemcachedServer(Server):
     """A server of the world; `lock_key` is what memory pressure evicts."""
 
     def __init__(self, world: World, *, lock_key: str) -> None:
-        self.world = world
-        self.name = "memcached"
+        super().__init__(world, "memcached")
         self.lock_key = lock_key
-        self.monitor: Monitor | None = None
         self._values: dict[str, tuple[bytes, int, int]] = {}  # value, version, end
         self._version = 0
-        world.servers[self.name] = self
 
     def find(self, key: str) -> tuple[bytes, int, int] | None:
         """Return the key's value, version and end; None if it does not exist."""
@@ -122,8 +115,7 @@ class SimulatedMemcached:
     def _answer(self, words: tuple[Any, ...], answer: Answer, noreply: bool = False) -> Answer:
         server = self._server
         process = server.world.me()
-        shown = "not waited for" if noreply else answer
-        server.world.record(Kind.COMMAND, words, shown, who=process.name, server=server.name)
+        server.record(process, words, "not waited for" if noreply else answer)
         if server.monitor is not None:
             server.monitor.saw_arrival(process)
         return answer

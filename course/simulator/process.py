@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from greenlet import greenlet
 
-from course.simulator.history import MICROSECONDS
+from course.simulator.history import MICROSECONDS, Kind
 from course.simulator.schedule import Act
+
+if TYPE_CHECKING:
+    from course.simulator.monitor import Monitor
+    from course.simulator.world import World
 
 
 class Server:
     """A server that faults can hit; as it is here, none of them does anything to it."""
 
-    name = "server"
+    def __init__(self, world: World, name: str) -> None:
+        self.world = world
+        self.name = name
+        self.monitor: Monitor | None = None
+        world.servers[name] = self
+
+    def record(
+        self, process: Process, words: Any, answer: Any = None, kind: Kind = Kind.COMMAND
+    ) -> None:
+        """Show a command of the process in the timeline, with its answer."""
+        self.world.record(kind, words, answer, who=process.name, server=self.name)
 
     def ends(self) -> list[int]:
         """Return when what it keeps will expire, in virtual microseconds."""

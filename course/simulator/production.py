@@ -1,29 +1,36 @@
-"""The production Redis locks on the simulated server, unchanged.
+"""The production Redis locks on the simulated server, unchanged, blocking and asyncio.
 
 `locking.backends.redis` accepts a `Transport` in place of a client, a `Clock` and a `Renewer`.  The
 transport is the production one too, on simulated connections.  The Lua scripts run in a real Lua
 interpreter.
+
+A client's program is written once, as a coroutine.  `Blocking` and `VirtualLoop` (for asyncio) say
+how it `waits`: that of a blocking lock never waits in an event loop, so one `send` runs all of it.
 """
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
-from functools import partial
+from inspect import isawaitable
 from math import inf
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, TypeVar
 
 import locking.backends.redis
 import locking.backends.redis_core
 import locking.renewal
-from course.simulator.connection import SOCKET_TIMEOUT, Interrupted, SimulatedConnection
 from course.simulator.history import Wrong
 from course.simulator.lease_checks import LeaseChecks
 from course.simulator.monitor import Attempt
+from course.simulator.redis_client import Interrupted, SimulatedPool
 from course.simulator.redis_server import RedisServer
-from course.simulator.simulation import KEY, Simulation
+from course.simulator.simulation import FAILURES, KEY, Simulation
+from course.simulator.world import World
 from locking.backends._drivers import Driver
-from locking.backends.redis import RedisLease, RedisLock
+from locking.backends.redis import RedisLock
 from locking.backends.redis_core import RedisHandle
 from locking.backends.redis_lease import RedisLeaseState
 from locking.backends.redis_transport import NodeTransport
@@ -42,28 +49,15 @@ LONG_TIMEOUT = 240.0
 LOCK_KEY = f"lock:{{{KEY}}}"
 """The key of the production lock named `KEY`."""
 
+STOPS = (LockError, Interrupted, CancelledError)
+"""What ends a client's work before its time."""
+
+T = TypeVar("T")
+
 
 def owner_in(value: bytes) -> str:
     """Return the client's name in the lock's value, "fence:token:owner"."""
     return value.split(b":", 2)[2].decode()
-
-
-class SimulatedPool:
-    """The part of redis-py's connection pool that the transports need."""
-
-    def __init__(self, server: RedisServer) -> None:
-        self.connection_class = partial(SimulatedConnection, server)
-        self.connection_kwargs = {"socket_timeout": SOCKET_TIMEOUT}
-
-    def disconnect(self) -> None:
-        """Do nothing: it has no connections."""
-
-
-class SimulatedClient:
-    """The part of redis-py's client that the transports need."""
-
-    def __init__(self, server: RedisServer) -> None:
-        self.connection_pool = SimulatedPool(server)
 
 
 class SimulatedRenewer(Renewer):
@@ -80,9 +74,6 @@ def load_scripts(server: RedisServer, kind: type[RedisHandle]) -> None:
         server.load(f"{script['name']}.lua", script["source"])
 
 
-Maker = Callable[[Simulation, RedisServer, str], RedisLock]
-
-
 def make_lock(
     simulation: Simulation,
     server: RedisServer,
@@ -96,8 +87,9 @@ def make_lock(
     world = simulation.world
     clock = Clock(monotonic=world.seconds, sleep=world.sleep)
     load_scripts(server, kind)
+    client = SimpleNamespace(connection_pool=SimulatedPool(server))
     return kind(
-        NodeTransport(SimulatedClient(server), DRIVER),
+        NodeTransport(client, DRIVER),
         KEY,
         lease=lease,
         owner=owner,
@@ -105,6 +97,29 @@ def make_lock(
         renewer=SimulatedRenewer(clock),
         **settings,
     )
+
+
+class Blocking:
+    """How the program of a blocking lock waits: in the world itself."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait so long."""
+        self._world.sleep(seconds)
+
+    async def call(self, command: Callable[[], T]) -> T:
+        """Run a command that lets the world choose; return its result."""
+        return command()
+
+    def check_alive(self) -> None:
+        """Do nothing: the world ends the greenlets of a dead process."""
+
+
+async def result(answer: Any) -> Any:
+    """Return the answer of a blocking lock, or what the coroutine of an asyncio lock returns."""
+    return await answer if isawaitable(answer) else answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,31 +139,38 @@ class Holder:
     checks: LeaseChecks | None = None
     hands_on: bool = False
 
-    def hold(self, lease: RedisLease, lock: RedisLock | None = None) -> None:
-        """Run the holder; `lock` is another handle of it, if it may resume by that."""
-        attempt = self.enters(lease)
+    async def hold(self, lease: Any, lock: Any, waits: Any) -> None:
+        """Run the holder; `lock` is its handle, by which it may resume."""
+        attempt = self._enters(lease)
         simulation, name = self.simulation, self.name
         try:
-            simulation.work(name, self.work)
-            if self.hands_on and lock is not None:
+            await self._work(waits)
+            if self.hands_on:
                 ident = lease.hand_on()
-                self.follows(attempt, lease := lock.resume(ident))
+                self._follows(attempt, lease := await result(lock.resume(ident)))
             if self.extension:
-                lease.extend(self.extension)
-                simulation.work(name, self.work)
+                await result(lease.extend(self.extension))
+                await self._work(waits)
             if self.writes:
                 lease.check()
-                simulation.resource.write(name, attempt, lease.token)
-        except (LockError, Interrupted) as problem:
+                token = lease.token
+                await waits.call(lambda: simulation.resource.write(name, attempt, token))
+        except STOPS as problem:
+            waits.check_alive()
             simulation.note(name, f"stops: {problem!r}")
         simulation.monitor.leaves(name)
         if lease.released:
             return  # handed on, and it is not known whether it was resumed: the lease will end
         over = None if self.checks is None else self.checks.releases(attempt, lease)
-        self.ended(lease, over, _release(lease))
+        refusal = await _release(lease, waits)
+        if over is not None:
+            over(refusal)
+        if refusal is None:
+            simulation.check_let_go(name, lease.holder.encode())
+        else:
+            simulation.note(name, f"learns that {refusal}")
 
-    def enters(self, lease: RedisLeaseState) -> Attempt:
-        """Tell the monitor of the new holder."""
+    def _enters(self, lease: RedisLeaseState) -> Attempt:
         monitor = self.simulation.monitor
         attempt = monitor.enters(self.name, lambda: lease.remaining() > 0)
         if not attempt.believes():  # no time has passed since acquire returned
@@ -158,31 +180,36 @@ class Holder:
             self.checks.entered(attempt, lease)
         return attempt
 
-    def follows(self, attempt: Attempt, lease: RedisLeaseState) -> None:
+    def _follows(self, attempt: Attempt, lease: RedisLeaseState) -> None:
         """Tell the monitor that the holder goes on by a lease that it has resumed."""
         attempt.holder, attempt.remaining = lease.holder.encode(), lease.remaining
         attempt.believes = lambda: lease.remaining() > 0
 
-    def ended(
-        self,
-        lease: RedisLeaseState,
-        over: Callable[[LockError | None], None] | None,
-        problem: LockError | None,
-    ) -> None:
-        """Check what came of the release: nothing, LockLost, or LockUnavailable."""
-        if over is not None:
-            over(problem)
-        if problem is None:
-            self.simulation.check_let_go(self.name, lease.holder.encode())
+    async def _work(self, waits: Any) -> None:
+        self.simulation.works(self.name, self.work)
+        if self.work:
+            await waits.sleep(self.work)
+
+
+async def _release(lease: Any, waits: Any) -> LockError | None:
+    """Release, again if interrupted, as `with` in a program that is being stopped."""
+    while True:
+        try:
+            await result(lease.release())
+        except LockError as problem:
+            return problem
+        except (Interrupted, CancelledError):
+            waits.check_alive()
         else:
-            self.simulation.note(self.name, f"learns that {problem}")
+            return None
 
 
 @dataclass(frozen=True, slots=True)
 class Client:
     """A process that acquires the production lock `rounds` times, as a careful shop would.
 
-    `role` is for the monitor of a lock with several holders; `lease` is in seconds.
+    `role` is for the monitor of a lock with several holders; `lease` is in seconds.  A client that
+    `must_enter` comes when all others have ended, and can enter unless the lock is stuck forever.
     """
 
     server: RedisServer
@@ -191,44 +218,39 @@ class Client:
     lease: float = LEASE
     timeout: float | None = LONG_TIMEOUT
     rounds: int = 1
+    must_enter: bool = False
 
-    def run(self, make: Maker = make_lock) -> None:
+    def run(self, make: Callable[[Simulation, RedisServer, str], RedisLock] = make_lock) -> None:
         """Run the process with a blocking lock."""
-        simulation, name = self.holder.simulation, self.holder.name
-        lock = make(simulation, self.server, name)
+        simulation = self.holder.simulation
+        lock = make(simulation, self.server, self.holder.name)
+        with suppress(StopIteration):
+            self.program(lock, Blocking(simulation.world)).send(None)
+
+    async def program(self, lock: Any, waits: Any) -> None:
+        """Acquire, hold and release."""
+        holder = self.holder
+        simulation, name = holder.simulation, holder.name
         for _ in range(self.rounds):
-            faults = self.asks()
-            lease = simulation.attempt(name, lambda: lock.acquire(self.timeout))
-            if lease is not None:
-                self.holder.hold(lease, lock)
+            patience = inf if self.timeout is None else self.timeout
+            simulation.monitor.asks(name, self.role, patience)
+            faults = simulation.world.processes[name].faults
+            try:
+                lease = await result(lock.acquire(self.timeout))
+            except (*FAILURES, CancelledError) as problem:
+                waits.check_alive()
+                simulation.fails(name, problem)
+                self._gave_up(problem, faults)
             else:
-                self.gave_up(faults)
+                await holder.hold(lease, lock, waits)
 
-    def asks(self) -> int:
-        """Tell the monitor of an attempt; return how many faults the process has suffered."""
-        simulation, name = self.holder.simulation, self.holder.name
-        simulation.monitor.asks(name, self.role, inf if self.timeout is None else self.timeout)
-        return simulation.world.me().faults
-
-    def gave_up(self, faults: int) -> None:
+    def _gave_up(self, problem: BaseException, faults: int) -> None:
         """Check a failed attempt, before which the process had suffered so many faults."""
         simulation, name = self.holder.simulation, self.holder.name
-        faults = simulation.world.me().faults - faults
+        suffered = simulation.world.processes[name].faults
         # No run holds the lock for so long.
-        if self.timeout == LONG_TIMEOUT and not simulation.world.me().faults:
+        if (self.must_enter or self.timeout == LONG_TIMEOUT) and not suffered:
             why = f"{name} waited {self.timeout:g} s in vain"
             simulation.monitor.report(Wrong.NOBODY_ENTERS, why, name)
         if self.holder.checks is not None:
-            self.holder.checks.gave_up(name, simulation.failures[name], faults)
-
-
-def _release(lease: RedisLease) -> LockError | None:
-    """Release, again if interrupted, as `with` in a program that is being stopped."""
-    while True:
-        try:
-            lease.release()
-        except Interrupted:
-            continue
-        except LockError as problem:
-            return problem
-        return None
+            self.holder.checks.gave_up(name, problem, suffered - faults)

@@ -1,26 +1,38 @@
-"""A redis-py client of the simulated Redis server.
+"""redis-py's client, and the connections of the production transports, to the simulated server.
 
-It *is* redis-py's client: its methods build the commands and parse the answers.  Only the network
-below `execute_command` is replaced.
+Only redis-py's connection and its pool are replaced, so the handling of time-outs, late answers and
+dead connections, in redis-py as in the transports, runs in the simulation too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from types import ModuleType
 from typing import Any
 
+import hiredis
 import redis
 from redis._parsers import Encoder
+from redis.backoff import NoBackoff
+from redis.exceptions import ConnectionError, ResponseError  # noqa: A004
 from redis.exceptions import TimeoutError as RedisTimeout
+from redis.retry import Retry
 
-from course.simulator.connection import FOREVER, SOCKET_TIMEOUT, SimulatedConnection
-from course.simulator.history import Kind
+from course.simulator.history import MICROSECONDS, Kind
 from course.simulator.process import Thread
 from course.simulator.redis_server import RedisServer
+from course.simulator.schedule import Act
+from course.simulator.world import COMMAND_TIME, DELAY, HORIZON, REPLY_TIMEOUT
 
-# redis-py's conversions of raw answers to Python values, from a client that never connects.
-CALLBACKS: dict[str, Callable[..., Any]] = dict(redis.Redis(protocol=2).response_callbacks)
+SOCKET_TIMEOUT = REPLY_TIMEOUT / MICROSECONDS
+
+FOREVER = 2 * HORIZON / MICROSECONDS
+
+# A lost answer comes after all, but so late that its client no longer waits for it.
+LATE = REPLY_TIMEOUT + DELAY
+
+ENCODER = Encoder("utf-8", "strict", False)  # type: ignore[no-untyped-call]
 
 SCRIPT_NAMES: dict[str, str] = {}
 """Names of scripts in timelines, by source."""
@@ -33,154 +45,248 @@ def name_scripts(module: ModuleType) -> None:
             SCRIPT_NAMES[value] = f"script {name}"
 
 
-class _Pool:
-    """The only part of a connection pool that redis-py's `Script` needs."""
-
-    def __init__(self, encoder: Encoder) -> None:
-        self._encoder = encoder
-
-    def get_encoder(self) -> Encoder:
-        return self._encoder
-
-
 class SimulatedRedis(redis.Redis):
     """redis-py with a simulated server instead of the network; never retries."""
 
     def __init__(self, server: RedisServer) -> None:
-        # Not redis-py's __init__: it creates sockets and takes longer than a whole run.
+        super().__init__(connection_pool=SimulatedPool(server))  # type: ignore[arg-type]
         self.server = server
-        self.encoder = Encoder("utf-8", "strict", False)  # type: ignore[no-untyped-call]
-        self.connection_pool: Any = _Pool(self.encoder)
-        self.connection = None
-        self._idle: list[SimulatedConnection] = []
-
-    def __del__(self) -> None:
-        """Do nothing: there is nothing to close."""
-
-    def close(self) -> None:
-        """Do nothing: there is nothing to close."""
-
-    def get_encoder(self) -> Encoder:
-        """Return the encoder of arguments."""
-        return self.encoder
-
-    def execute_command(self, *args: Any, **options: Any) -> Any:
-        """Send a command and wait for its answer; the world may run other clients meanwhile."""
-        words = [encode(word) for word in _split(args)]
-        shown = args
-        if words[0] == b"EVALSHA":
-            shown = (self.server.script_names.get(words[1], "script"), *args[3:])
-        # A thread of the process may be waiting on another connection.
-        connection = self._idle.pop() if self._idle else SimulatedConnection(self.server)
-        connection.send(words, shown)
-        blocks = (float(words[-1]) or FOREVER) if words[0] == b"BLPOP" else 0.0
-        if not connection.can_read(blocks + SOCKET_TIMEOUT):
-            connection.disconnect()
-            raise RedisTimeout("Timeout reading from socket")
-        self._idle.append(connection)
-        reply = connection.read_response()
-        callback: Callable[..., Any] | None = CALLBACKS.get(args[0])
-        options.pop("keys", None)
-        return reply if callback is None else callback(reply, **options)
 
     def register_script(self, script: Any) -> Any:
         """Return a script that is already loaded on the server."""
-        digest = self.server.model.execute([b"SCRIPT", b"LOAD", encode(script)])
-        self.server.script_names[digest] = SCRIPT_NAMES.get(script, "script")
+        self.server.load(SCRIPT_NAMES.get(script, "script"), script)
         return super().register_script(script)
 
-    def pubsub(self, **kwargs: Any) -> Any:
-        """Return a subscriber to this server's messages."""
-        return SimulatedPubSub(self.server, **kwargs)
+
+class SimulatedPool:
+    """The part of redis-py's connection pool that its client and the transports need."""
+
+    def __init__(self, server: RedisServer) -> None:
+        self.connection_class = partial(SimulatedConnection, server)
+        self.connection_kwargs = {"socket_timeout": SOCKET_TIMEOUT, "protocol": 2}
+        self._idle: list[SimulatedConnection] = []
+
+    def get_encoder(self) -> Encoder:
+        """Return what encodes arguments."""
+        return ENCODER
+
+    def get_connection(self) -> SimulatedConnection:
+        """Return a connection: another thread of the process may be waiting on each of the rest."""
+        return self._idle.pop() if self._idle else self.connection_class()
+
+    def release(self, connection: SimulatedConnection) -> None:
+        """Keep the connection for the next command, unless its client has closed it."""
+        if not connection.closed:
+            self._idle.append(connection)
+
+    def disconnect(self) -> None:
+        """Do nothing: a simulated connection holds nothing of the machine's."""
 
 
-class SimulatedPubSub:
-    """Has the interface of redis-py's `PubSub`."""
+class Interrupted(KeyboardInterrupt):
+    """A signal has interrupted the client, as Ctrl-C does."""
 
-    def __init__(self, server: RedisServer, *, ignore_subscribe_messages: bool = False) -> None:
+
+class SimulatedConnection:
+    """One connection of a client, with the part of redis-py's interface that clients use."""
+
+    retry = Retry(NoBackoff(), 0)
+    health_check_interval = db = 0
+    credential_provider = None
+
+    def __init__(
+        self,
+        server: RedisServer,
+        *,
+        interrupt: Callable[[], object] | None = None,
+        **settings: Any,
+    ) -> None:
+        """Make it; `interrupt` is called for an interrupt instead of raising `Interrupted`."""
+        self.process = server.world.me()
+        self.keys: list[bytes] = []  # of a blocking pop
+        self.channels: set[bytes] = set()
+        self.closed = False
         self._server = server
-        self._ignore = ignore_subscribe_messages
-        self._channels: set[bytes] = set()
-        self._inbox: list[dict[str, Any]] = []
-        self._reader: Thread | None = None
-        self._process = server.world.me()
+        self._world = server.world
+        self._interrupt = interrupt
+        self._generation = server.generation
+        self._lost = False
+        self._inbox: list[tuple[int, Any]] = []
+        self._delay = 0  # of the present answer
+        self._popping: tuple[Any, ...] = ()
+        self._pops_until = 0
+        self._reading: Thread | None = None
 
-    def subscribe(self, *channels: str) -> None:
-        """Receive messages published to the channels from now on."""
-        world = self._server.world
-        world.step(("SUBSCRIBE", *channels))
-        world.record(
-            Kind.COMMAND, ("SUBSCRIBE", *channels), who=self._process.name,
-            server=self._server.name,
-        )  # fmt: skip
-        self._channels |= {encode(channel) for channel in channels}
-        self._server.subscribe(self)
-        if not self._ignore:
-            self._inbox += [
-                {"type": "subscribe", "pattern": None, "channel": encode(name), "data": 1}
-                for name in channels
-            ]
+    def connect(self) -> None:
+        """Connect, which takes no time and always works."""
 
-    def receive(self, channel: bytes, message: bytes) -> None:
-        """Receive a message from the server."""
-        if channel not in self._channels or self._process.crashed:
-            return
-        self._inbox.append(
-            {"type": "message", "pattern": None, "channel": channel, "data": message}
-        )
-        if self._reader is not None:
-            self._server.world.wake(self._reader)
+    def register_connect_callback(self, callback: Any) -> None:
+        """Do nothing: a connection that has broken is not connected again."""
 
-    def get_message(
-        self, ignore_subscribe_messages: bool = False, timeout: float | None = 0.0
-    ) -> dict[str, Any] | None:
-        """Return the next message, waiting at most `timeout` seconds for it."""
-        world = self._server.world
-        if not self._inbox and timeout != 0.0:
-            self._reader = world.running
-            try:
-                world.wait(timeout)
-            finally:
-                self._reader = None
-        if not self._inbox:
-            return None
-        message = self._inbox.pop(0)
-        world.record(Kind.NOTE, "hears the message", message["data"], who=self._process.name)
-        return message
+    deregister_connect_callback = register_connect_callback
 
-    def unsubscribe(self, *channels: str) -> None:
-        """Receive no further messages."""
+    def should_reconnect(self) -> bool:
+        """Return whether redis-py asks for a new connection after its present command."""
+        return False
+
+    def disconnect(self) -> None:
+        """Close it; its answers are lost."""
+        self.closed = True
+        self._inbox = []
         self._server.unsubscribe(self)
-        self._channels.clear()
+        self._stop_popping()
+        self._rouse()
 
-    def close(self) -> None:
-        """Receive no further messages."""
-        self.unsubscribe()
+    @property
+    def broken(self) -> bool:
+        """Whether either side has closed it."""
+        return self.closed or self._generation != self._server.generation
 
-    def __enter__(self) -> SimulatedPubSub:
-        return self
+    def send_command(self, *args: Any, **options: Any) -> None:
+        """Send a command of redis-py's client, which gives `SCRIPT LOAD` as one word."""
+        args = (*args[0].split(), *args[1:])
+        words = [ENCODER.encode(word) for word in args]  # type: ignore[no-untyped-call]
+        if words[0] == b"EVALSHA":
+            args = (self._server.script_names.get(words[1], "script"), *args[3:])
+        self._send(words, args)
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def send_packed_command(self, commands: Sequence[bytes], check_health: bool = True) -> None:
+        """Send commands; the server executes each at once, unless a fault hits it."""
+        for packed in commands:
+            reader = hiredis.Reader()
+            reader.feed(packed)
+            words: list[bytes] = reader.gets()
+            shown = tuple(word.decode() for word in words)
+            if words[0] == b"EVALSHA":  # without its keys, which a reader of timelines knows
+                name = self._server.script_names.get(words[1], "script")
+                shown = (name, *shown[3 + int(words[2]) :])
+            self._send(words, shown)
 
+    def _send(self, words: list[bytes], shown: tuple[Any, ...]) -> None:
+        """Send a command; the timeline shows it as `shown`."""
+        world, server = self._world, self._server
+        effect = world.step(shown)
+        if effect is Act.INTERRUPT:
+            self._interrupted(shown, "before it sends")
+            if self._interrupt is not None:
+                world.sleep(COMMAND_TIME / MICROSECONDS)  # for the task that is cancelled
+        if self.broken:
+            raise ConnectionError("Connection closed by server.")
+        if effect is Act.DELAY_REQUEST:
+            world.record(Kind.FAULT, "its next request is delayed", who=self.process.name)
+            world.sleep(DELAY / MICROSECONDS)
+        if effect is Act.LOSE_REQUEST or self.process.name in server.cut_off or self._lost:
+            self._lost = True  # a stream delivers nothing after what it has lost
+            what = (*(str(word) for word in shown), "never arrives")
+            world.record(Kind.FAULT, what, who=self.process.name, server=server.name)
+            return
+        reply = server.execute(self, words, shown, effect)
+        self._delay = {Act.LOSE_REPLY: LATE, Act.DELAY_REPLY: DELAY}.get(effect or Act.SWITCH, 0)
+        if words[0] == b"BLPOP" and reply is None:
+            self._start_popping(words, shown)
+        else:
+            self._inbox.append((world.now + self._delay, reply))
+        self._rouse()
+        self._after(effect, shown)
 
-def encode(value: Any) -> bytes:
-    """Return an argument as redis-py would send it."""
-    if type(value) is bytes:
-        return value
-    if type(value) is str:
-        return value.encode()
-    if type(value) is float:
-        return repr(value).encode()
-    if type(value) is int:
-        return b"%d" % value
-    if isinstance(value, memoryview | bytearray):
-        return bytes(value)
-    return str(value).encode()
+    def _after(self, effect: Act | None, shown: tuple[Any, ...]) -> None:
+        world, name = self._world, self.process.name
+        if effect is Act.DELAY_REPLY:
+            world.record(Kind.FAULT, "gets this answer late", who=name)
+        elif effect is Act.STALL:
+            world.record(Kind.FAULT, "is paused before it sees the answer", who=name)
+            world.stall()
+        elif effect is Act.INTERRUPT_LATE:
+            self._interrupted(shown, "before it reads the answer of")
 
+    def _interrupted(self, shown: tuple[Any, ...], when: str) -> None:
+        """Interrupt the client; only its main thread gets signals."""
+        assert self._world.running is not None
+        what = f"is interrupted {when} {shown[0]}"
+        if self._interrupt is not None:
+            self._world.record(Kind.FAULT, what, who=self.process.name)
+            self._interrupt()
+        elif not self._world.running.daemon:
+            self._world.record(Kind.FAULT, what, who=self.process.name)
+            self.disconnect()
+            raise Interrupted
 
-def _split(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Split `SCRIPT LOAD`, which redis-py passes as one word."""
-    if type(args[0]) is str and " " in args[0]:
-        return (*args[0].split(), *args[1:])
-    return args
+    # -- answers
+
+    def can_read(self, timeout: float = 0.0) -> bool:
+        """Wait at most `timeout` seconds for an answer, or for the end of the connection."""
+        world = self._world
+        until = world.now + round(timeout * MICROSECONDS)
+        while not self._is_readable():
+            if world.now >= until:
+                return False
+            due = min([until, *(at for at, _ in self._inbox[:1])])  # answers come in order
+            self._reading = world.running
+            try:
+                world.wait((due - world.now) / MICROSECONDS)
+            finally:
+                self._reading = None
+        return True
+
+    def _is_readable(self) -> bool:
+        return self.broken or bool(self._inbox and self._inbox[0][0] <= self._world.now)
+
+    def read_response(
+        self,
+        disable_decoding: bool = False,
+        timeout: float | None = SOCKET_TIMEOUT,
+        **options: Any,
+    ) -> Any:
+        """Return the next answer or message; wait at most `timeout` seconds, None: forever."""
+        pops = max(0, self._pops_until - self._world.now) / MICROSECONDS if self._popping else 0.0
+        if not self.can_read(FOREVER if timeout is None else timeout + pops):
+            self.disconnect()
+            raise RedisTimeout("Timeout reading from socket")
+        if not self._inbox:
+            raise ConnectionError("Connection closed by server.")
+        _, reply = self._inbox.pop(0)
+        if self._popping:
+            self._server.record(self.process, self._popping, reply)
+            self._stop_popping()
+        if isinstance(reply, ResponseError):
+            raise reply
+        if self.channels and reply[0] == b"message":
+            self._world.record(Kind.NOTE, "hears the message", reply[2], who=self.process.name)
+        return reply
+
+    def _rouse(self) -> None:
+        """Let a reader that is waiting look at what has come."""
+        if self._reading is not None:
+            self._world.wake(self._reading)
+
+    # -- messages, from the server
+
+    def hear(self, channel: bytes, message: bytes) -> None:
+        """Receive a message that was published to the channel."""
+        if channel in self.channels and not self.process.crashed:
+            self._inbox.append((self._world.now, [b"message", channel, message]))
+            self._rouse()
+
+    # -- a blocking pop, for the server
+
+    @property
+    def gone(self) -> bool:
+        """Whether the server has given up waiting, or seen the connection end."""
+        return self.process.crashed or self._world.now >= self._pops_until
+
+    def serve(self, reply: list[bytes] | None) -> None:
+        """Receive the popped element; None if the connection breaks."""
+        self._inbox = [(self._world.now + self._delay, reply)] if reply else []
+        self._rouse()
+
+    def _start_popping(self, words: list[bytes], shown: tuple[Any, ...]) -> None:
+        self.keys, self._popping = words[1:-1], shown
+        self._server.blocked.append(self)
+        self._server.record(self.process, (*shown, "…"), kind=Kind.NOTE)
+        self._pops_until = self._world.now + round((float(words[-1]) or FOREVER) * MICROSECONDS)
+        self._inbox.append((self._pops_until + self._delay, None))
+
+    def _stop_popping(self) -> None:
+        self._popping = ()
+        if self in self._server.blocked:
+            self._server.blocked.remove(self)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Any
 
+from redis.exceptions import ResponseError
+
 from course.simulator.history import MICROSECONDS, Kind
 from course.simulator.process import Process, Server
 from course.simulator.redis_model import RedisModel
@@ -12,9 +14,7 @@ from course.simulator.schedule import Act
 from course.simulator.world import EPOCH, World
 
 if TYPE_CHECKING:
-    from course.simulator.connection import SimulatedConnection
-    from course.simulator.monitor import Monitor
-    from course.simulator.redis_client import SimulatedPubSub
+    from course.simulator.redis_client import SimulatedConnection
 
 
 class RedisServer(Server):
@@ -32,40 +32,48 @@ class RedisServer(Server):
         lock_key: str = "",
         replicated: bool = False,
     ) -> None:
-        self.world = world
-        self.name = name
+        super().__init__(world, name)
         self.lock_key = lock_key.encode()
         self.skew = 0
         self.model = RedisModel(lambda: EPOCH + world.now + self.skew)
-        self.monitor: Monitor | None = None
         self.script_names: dict[bytes, str] = {}
         self.cut_off: set[str] = set()  # clients that cannot reach this server
         self.blocked: list[SimulatedConnection] = []
         self.generation = 0  # of its connections: those of an earlier one are broken
-        self._subscribers: list[SimulatedPubSub] = []
+        self._subscribers: list[SimulatedConnection] = []
         self._replicated = replicated
         self._replica = self.model.snapshot() if replicated else None
-        world.servers[name] = self
 
     def load(self, name: str, source: str) -> None:
         """Make a script known; the timeline shows its name."""
         self.script_names[self.model.execute([b"SCRIPT", b"LOAD", source.encode()])] = name
 
     def execute(
-        self, process: Process, words: list[bytes], shown: tuple[Any, ...], effect: Act | None
+        self,
+        connection: SimulatedConnection,
+        words: list[bytes],
+        shown: tuple[Any, ...],
+        effect: Act | None,
     ) -> Any:
-        """Execute a command that has arrived, and return its reply."""
-        model = self.model
+        """Execute a command that has arrived; return its reply, which may be a `ResponseError`."""
+        model, process = self.model, connection.process
+        if words[0] in (b"SUBSCRIBE", b"UNSUBSCRIBE"):
+            return self._subscribe(connection, words, shown)
         if self.monitor is not None:
             self.monitor.sees(self, shown[0])
         before = model.snapshot() if self._replicated else None
         touched = model.data.touched
-        reply = self.model.execute(words)
+        try:
+            reply = model.execute(words)
+        except ResponseError as problem:
+            self.record(process, shown, problem)
+            return problem
         changed = model.data.touched != touched
         if before is not None and changed:
             self._replica = before
         if reply is not None or shown[0] != "BLPOP":
-            self.record(process, shown, reply, effect)
+            kind = Kind.LOST if effect is Act.LOSE_REPLY else Kind.COMMAND
+            self.record(process, shown, reply, kind)
         if self.monitor is not None:
             self.monitor.saw_command(self, process, changed=changed)
         if self.blocked and changed:
@@ -73,13 +81,6 @@ class RedisServer(Server):
         if model.published:
             self._deliver(process, lost=effect is Act.LOSE_MESSAGE)
         return reply
-
-    def record(
-        self, process: Process, shown: tuple[Any, ...], reply: Any, effect: Act | None = None
-    ) -> None:
-        """Show a command with its reply in the timeline."""
-        kind = Kind.LOST if effect is Act.LOSE_REPLY else Kind.COMMAND
-        self.world.record(kind, shown, reply, who=process.name, server=self.name)
 
     def holders(self) -> dict[bytes, float]:
         """Return, for each "token:owner" whose lease has not ended, the seconds until it does."""
@@ -107,15 +108,21 @@ class RedisServer(Server):
 
     # -- messages
 
-    def subscribe(self, reader: SimulatedPubSub) -> None:
-        """Deliver messages published from now on."""
-        if reader not in self._subscribers:
+    def _subscribe(
+        self, reader: SimulatedConnection, words: list[bytes], shown: tuple[Any, ...]
+    ) -> list[Any]:
+        self.record(reader.process, shown)
+        if words[0] == b"UNSUBSCRIBE":
+            self.unsubscribe(reader)
+        else:
+            reader.channels |= set(words[1:])
             self._subscribers.append(reader)
+        return [words[0].lower(), words[-1], len(reader.channels)]
 
-    def unsubscribe(self, reader: SimulatedPubSub) -> None:
-        """Deliver no further messages."""
-        if reader in self._subscribers:
-            self._subscribers.remove(reader)
+    def unsubscribe(self, reader: SimulatedConnection) -> None:
+        """Send no further messages to a connection."""
+        reader.channels.clear()
+        self._subscribers = [one for one in self._subscribers if one is not reader]
 
     def _deliver(self, process: Process, *, lost: bool) -> None:
         published, self.model.published = self.model.published, []
@@ -124,7 +131,7 @@ class RedisServer(Server):
             return
         for channel, message in published:
             for reader in self._subscribers:
-                reader.receive(channel, message)
+                reader.hear(channel, message)
 
     # -- what an observer sees
 

@@ -54,6 +54,9 @@ class Act(StrEnum):
 
 FAULTS = frozenset(Act) - {Act.SWITCH}
 
+ACTS = {act.value.replace(" ", "-"): act for act in Act}
+"""By the name that commands, addresses and pages use."""
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Deviation:
@@ -127,7 +130,7 @@ MARKS = {Act.CRASH: "!", Act.PAUSE: "~"}
 LOSSES = {Act.LOSE_MESSAGE: "?", Act.LOSE_REQUEST: "<", Act.LOSE_REPLY: ">"}
 """How moves (`course.moves`) write what befalls a process or its command …"""
 
-SERVER_ACTS = {act.value.replace(" ", "-"): act for act in TARGETED}
+SERVER_ACTS = {name: act for name, act in ACTS.items() if act in TARGETED}
 """… and what hits a server."""
 
 TIMED = frozenset({Act.PAUSE, Act.STALL, Act.CLOCK_JUMP})

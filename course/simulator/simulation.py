@@ -13,7 +13,6 @@ from course.simulator.history import Event, Kind, Violation, Wrong
 from course.simulator.memcached_client import MemcachedServer
 from course.simulator.monitor import Monitor, Resource, Rules
 from course.simulator.process import Process
-from course.simulator.redis_client import SimulatedRedis
 from course.simulator.redis_server import RedisServer
 from course.simulator.schedule import Act, Deviation, Replay, Scheduler, Step
 from course.simulator.table import TableServer
@@ -49,8 +48,6 @@ class Simulation:
         self.world = world
         self.monitor = monitor
         self.resource = Resource(self.monitor, fenced=fenced)
-        self.failures: dict[str, BaseException] = {}
-        """The latest error of each client's `attempt`."""
         self.world.on_fault.append(self._note_crash)
         self.world.on_end.append(self.monitor.over)
 
@@ -108,7 +105,9 @@ class Simulation:
             if not self.attempt(name, lambda: lock.acquire(timeout)):
                 return
             attempt = self.monitor.enters(name)
-            self.work(name, work)
+            if work:
+                self.works(name, work)
+                self.world.sleep(work)
             if writes:
                 self.resource.write(name, attempt, getattr(lock, "token", None))
             self.monitor.leaves(name)
@@ -142,15 +141,13 @@ class Simulation:
 
     def fails(self, name: str, problem: BaseException) -> None:
         """Record that a client did not get the lock."""
-        self.failures[name] = problem
         self.monitor.gives_up(name, f"fails with {type(problem).__name__}: {problem}")
         self._check_orphan(name)
 
-    def work(self, name: str, seconds: float) -> None:
-        """Let the holder work."""
+    def works(self, name: str, seconds: float) -> None:
+        """Add to the timeline that the holder works for a while."""
         if seconds:
             self.world.record(Kind.SLEEP, f"works for {seconds:g} s", who=name)
-            self.world.sleep(seconds)
 
     def given(self, what: Any, *, who: str = "", server: str = "") -> None:
         """Add to the timeline a condition that holds from the start."""
@@ -193,11 +190,6 @@ class Simulation:
             if isinstance(server, RedisServer) and holder in server.holders():
                 why = f"{name} has let go, and yet the server keeps it for {name}"
                 self.monitor.report(Wrong.KEPT, why, name)
-
-    @staticmethod
-    def redis_client(server: RedisServer) -> SimulatedRedis:
-        """Return a redis-py client of the server."""
-        return SimulatedRedis(server)
 
 
 Setup = Callable[[Simulation], None]

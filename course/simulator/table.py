@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from psycopg.errors import UniqueViolation
 
@@ -160,21 +160,14 @@ KINDS: dict[re.Pattern[str], Callable[..., Result | Busy]] = {
 }
 
 
-if TYPE_CHECKING:
-    from course.simulator.monitor import Monitor
-
-
 class TableServer(Server):
     """A server of the world.  A process's connection and its transaction end with the process."""
 
     def __init__(self, world: World) -> None:
-        self.world = world
-        self.name = "postgres"
+        super().__init__(world, "postgres")
         self.model = TableModel()
-        self.monitor: Monitor | None = None
         self._waiting: list[tuple[Transaction, Thread]] = []
         self._connections: list[TableConnection] = []
-        world.servers[self.name] = self
         world.on_fault.append(self._close_with_the_process)
 
     def connect(self, *, autocommit: bool = True) -> TableConnection:
@@ -196,7 +189,7 @@ class TableServer(Server):
         while isinstance(answer := self.model.execute(transaction, statement, values), Busy):
             if first:
                 waits = (*filled_in(statement, values), "…")
-                world.record(Kind.NOTE, waits, who=world.me().name, server=self.name)
+                self.record(world.me(), waits, kind=Kind.NOTE)
                 first = False
             assert world.running is not None
             self._waiting.append((answer.transaction, world.running))
@@ -245,11 +238,12 @@ class TableConnection:
             result = server.run(self.transaction, statement, values)
         except Duplicate as problem:
             self._end("rollback")
-            self._record(words, "UniqueViolation")
+            server.record(self.process, words, "UniqueViolation")
             raise UniqueViolation(str(problem)) from problem
         if self.autocommit:
             self._end("commit")
-        self._record(words, f"{result.rowcount} row" + ("" if result.rowcount == 1 else "s"))
+        many = "" if result.rowcount == 1 else "s"
+        server.record(self.process, words, f"{result.rowcount} row{many}")
         if server.monitor is not None:
             server.monitor.saw_arrival(self.process)
         return result
@@ -265,12 +259,8 @@ class TableConnection:
     def _finish(self, how: str) -> None:
         words = (how.upper(),)
         self._step(words)
-        self._record(words, "done")
+        self._server.record(self.process, words, "done")
         self._end(how)
-
-    def _record(self, words: tuple[Any, ...], answer: str) -> None:
-        server = self._server
-        server.world.record(Kind.COMMAND, words, answer, who=self.process.name, server=server.name)
 
     def abandon(self) -> None:
         """Break the connection: the server rolls back."""

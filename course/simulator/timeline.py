@@ -175,8 +175,8 @@ COLOURS = {
 }
 
 
-def as_table(lines: list[Row]) -> Table:
-    """Return the timeline for a terminal."""
+def print_timeline(console: Console, lines: list[Row]) -> None:
+    """Print the timeline at the console's width, with long commands on several lines."""
     table = Table("time", "client", "what", "answer", expand=False, box=None, pad_edge=False)
     table.columns[0].justify = "right"
     for item in folded(lines):
@@ -192,12 +192,7 @@ def as_table(lines: list[Row]) -> Table:
             Text(MARKS.get(item.kind, "") + item.what, style=style),
             Text(item.answer + lost, style=style),
         )
-    return table
-
-
-def print_timeline(console: Console, lines: list[Row]) -> None:
-    """Print the timeline at the console's width, with long commands on several lines."""
-    console.print(as_table(lines))
+    console.print(table)
 
 
 def as_text(lines: list[Row]) -> str:

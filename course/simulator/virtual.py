@@ -41,11 +41,12 @@ def _time(world: World, name: str) -> Any:
 
 
 def _threading(world: World, name: str) -> Any:
+    if name in ("Barrier", "BoundedSemaphore", "Condition", "Semaphore", "Timer"):
+        raise AttributeError(f"the simulator has no threading.{name}; it has Lock, Event, Thread")
     return {
         "Lock": partial(VirtualLock, world),
         "RLock": partial(VirtualLock, world, reentrant=True),
         "Event": partial(VirtualEvent, world),
-        "Condition": partial(VirtualCondition, world),
         "Thread": VirtualThread,
         "current_thread": lambda: world.running,
         "enumerate": lambda: [one for one in world.threads if one.process is world.me()],
@@ -188,48 +189,6 @@ class VirtualEvent:
         if not self._set:
             self._queue.wait(timeout)
         return self._set
-
-
-class VirtualCondition:
-    """Has the interface of `threading.Condition`."""
-
-    def __init__(self, world: World, lock: VirtualLock | None = None) -> None:
-        self._lock = VirtualLock(world, reentrant=True) if lock is None else lock
-        self._queue = _Waiting(world)
-        self.acquire, self.release = self._lock.acquire, self._lock.release
-
-    def __enter__(self) -> bool:
-        return self._lock.acquire()
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
-
-    def wait(self, timeout: float | None = None) -> bool:
-        """Release the lock, wait for a `notify`, reacquire it; return whether notified."""
-        self._lock.release()
-        try:
-            return self._queue.wait(timeout)
-        finally:
-            self._lock.acquire()
-
-    def wait_for(self, predicate: Callable[[], bool], timeout: float | None = None) -> bool:
-        """Wait until the predicate holds; return whether it does."""
-        world = self._queue.world
-        end = None if timeout is None else world.seconds() + timeout
-        while not predicate():
-            left = None if end is None else end - world.seconds()
-            if left is not None and left <= 0:
-                return predicate()
-            self.wait(left)
-        return True
-
-    def notify(self, n: int = 1) -> None:
-        """Wake `n` of the waiters."""
-        self._queue.wake(n)
-
-    def notify_all(self) -> None:
-        """Wake all waiters."""
-        self._queue.wake()
 
 
 class VirtualThread:

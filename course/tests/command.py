@@ -1,22 +1,29 @@
-"""The commands, as `manage.py` runs them."""
+"""The commands, as `manage.py` runs them; each returns its exit code."""
 
 from __future__ import annotations
 
-import argparse
+import sys
+
+from django.core.management import BaseCommand, CommandError, call_command
 
 from course.management.commands import explore as explore_command
 from course.management.commands import lesson as lesson_command
 
 
+def _run(command: BaseCommand, words: tuple[str, ...]) -> int:
+    try:
+        call_command(command, *words)
+    except SystemExit as end:
+        return int(end.code or 0)
+    except CommandError as problem:
+        sys.stderr.write(f"{problem}\n")
+        return problem.returncode
+    return 0
+
+
 def lesson(*words: str) -> int:
-    """Run `manage.py lesson`; return its exit code."""
-    parser = argparse.ArgumentParser()
-    lesson_command.add_arguments(parser)
-    return lesson_command.run_lesson(parser.parse_args(words))
+    return _run(lesson_command.Command(), words)
 
 
 def explore(*words: str) -> int:
-    """Run `manage.py explore`; return its exit code."""
-    parser = argparse.ArgumentParser()
-    explore_command.add_arguments(parser)
-    return explore_command.run_explore(parser.parse_args(words))
+    return _run(explore_command.Command(), words)

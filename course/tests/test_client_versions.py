@@ -1,21 +1,100 @@
-"""The lock with other versions of its client, each installed into a folder of its own."""
+"""The lock with other versions of its client, each installed into a folder of its own.
+
+As a program, this file uses the lock in every ordinary way, with the version that it is told.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
+import threading
+from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from locking.tests.servers import Valkey
+from locking import LockLost, LockTimeout, LockUnavailable
+from locking.backends.redis import RedisLock
+from locking.backends.redis_async import AsyncRedisLock
+from locking.tests.helpers import Task, eventually
+from locking.tests.servers import Valkey, free_port
 
 pytestmark = [pytest.mark.long, pytest.mark.nightly]
 
+ROOT = Path(__file__).parents[2]
 VERSIONS = ("redis==5.0.8", "redis==5.2.1", "redis==6.4.0", "redis==7.1.0", "valkey==6.1.1")
 
-SCENARIO = Path(__file__).parent / "client_scenario.py"
+
+def expect(error: type[Exception], call: Any) -> None:
+    try:
+        call()
+    except error:
+        return
+    raise AssertionError(f"no {error.__name__}")
+
+
+def blocking(package: str, url: str) -> None:
+    module = import_module(package)
+    client = getattr(module, package.capitalize()).from_url(url)
+    client.flushall()
+    lock = RedisLock(client, "phone", lease=1)
+    counts = [0, 0]
+
+    def enter() -> None:
+        for _ in range(50):
+            with lock:
+                counts[0] += 1
+                assert counts[0] == 1
+                counts[0] -= 1
+                counts[1] += 1
+
+    for task in [Task(enter) for _ in range(4)]:
+        task.result()
+    assert counts == [0, 200]
+    with lock.acquire() as lease:
+        heir = Task(lambda: RedisLock(client, "phone").acquire(timeout=10).release())
+        eventually(lambda: lock.waiters() == 1)
+        expect(LockTimeout, lambda: RedisLock(client, "phone").acquire(timeout=0.6))
+        assert not lease.lost.wait(1.2)
+    heir.result()
+    lease = lock.acquire()
+    client.flushall()
+    expect(LockLost, lease.release)
+    client.close()
+    gone = getattr(module, package.capitalize())(port=free_port())
+    expect(LockUnavailable, RedisLock(gone, "phone").acquire)
+    gone.close()
+
+
+async def for_asyncio(package: str, url: str) -> None:
+    module = import_module(f"{package}.asyncio")
+    client = getattr(module, package.capitalize()).from_url(url)
+    lock = AsyncRedisLock(client, "phone", lease=1)
+    inside = entered = 0
+
+    async def enter() -> None:
+        nonlocal inside, entered
+        async with lock:
+            inside += 1
+            assert inside == 1
+            await asyncio.sleep(0)
+            inside -= 1
+            entered += 1
+
+    await asyncio.gather(*(enter() for _ in range(50)))
+    assert entered == 50
+    async with lock:
+        waiting = asyncio.create_task(lock.acquire())
+        await asyncio.sleep(1.2)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        assert waiting.cancelled()
+    assert not await lock.locked()
+    await client.aclose()
 
 
 @pytest.mark.parametrize("requirement", VERSIONS)
@@ -25,12 +104,21 @@ def test_contention_time_outs_and_losses_with(
     install = [str(Path(sys.executable).with_name("uv")), "pip", "install", "--quiet"]
     subprocess.run([*install, "--no-deps", "--target", str(tmp_path), requirement], check=True)
     done = subprocess.run(
-        [sys.executable, "-W", "error", str(SCENARIO), requirement, valkey_server.endpoint],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path[:1]])},
-        cwd=Path(__file__).parents[2],
+        [sys.executable, "-W", "error", __file__, requirement, valkey_server.endpoint],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])},
+        cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=100,
         check=False,
     )
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+
+
+if __name__ == "__main__":
+    name, _, wanted = sys.argv[1].partition("==")
+    assert version(name) == wanted, version(name)
+    blocking(name, sys.argv[2])
+    asyncio.run(for_asyncio(name, sys.argv[2]))
+    assert threading.active_count() <= 4
+    print("done")

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from course.lesson import lessons
-from course.simulator.explore import Exploration, acts_named, explore, run_chunk, run_seed
+from course.simulator.explore import Exploration, explore, run_chunk, run_seed
 from course.simulator.explored_locks import EXPLORED_LOCKS
 from course.simulator.history import Kind, Wrong
 from course.simulator.production import MODULES
@@ -107,12 +107,13 @@ def test_a_seed_always_gives_the_same_schedule():
     assert history(483) != history(484)
 
 
-def test_a_read_write_lock_is_searched_by_its_name_and_shown_with_its_roles(capsys):
-    words = ["--lock", "redis-rw", "--schedules", "40", "--seed", "120"]
-    assert search(*words, "--processes", "1") == 0
-    out = capsys.readouterr().out
-    assert "shared_acquire.lua w-" in out
-    assert "--lock redis-rw --schedules 1 --seed 152" in out
+@pytest.mark.long
+@pytest.mark.parametrize("lock", EXPLORED_LOCKS)
+def test_no_schedule_of_a_sample_breaks_a_production_lock(lock):
+    """`.ci/nightly` runs more of them."""
+    tally = run_chunk(Exploration(target=EXPLORED_LOCKS[lock]), 0, 100)
+    assert tally.violations == []
+    assert tally.overlaps > 0, "no holder was ever late: the search proves nothing"
 
 
 @pytest.mark.long
@@ -132,7 +133,7 @@ def test_holders_really_share_in_the_simulation(lock):
 
 @pytest.mark.long
 def test_after_a_fail_over_a_stale_write_is_still_refused_and_life_goes_on():
-    what = Exploration(acts=acts_named(["fail-over", "pause", "crash"]))
+    what = Exploration(acts=frozenset({Act.SWITCH, Act.FAIL_OVER, Act.PAUSE, Act.CRASH}))
     assert Wrong.STALE_WRITE in what.checks
     tally = run_chunk(what, 0, 200)
     assert tally.violations == []

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from course.judge import judge
-from course.judging import MAX_FILE, run
+from course.judge import MAX_FILE, judge, run
 from course.lesson import Lesson, find, lessons
 from course.management.commands.lesson import praise
 from course.tests.command import lesson as command
@@ -20,10 +19,10 @@ def name(lesson: Lesson) -> str:
 @pytest.mark.parametrize("lesson", lessons(), ids=name)
 def test_the_starting_file_is_broken_and_its_solution_is_not(lesson):
     start = judge(lesson, lesson.start.read_text(), "start.py")
-    assert start["wrong"]
-    assert start["rows"]
+    assert start.wrong
+    assert start.rows
     solution = judge(lesson, lesson.solution.read_text(), "solution.py")
-    assert solution.get("passed"), solution
+    assert solution.passed, solution
 
 
 LOCK = """
@@ -48,7 +47,7 @@ SET = "return self.client.set(self.name, 1, nx=True, ex=10)"
     ],
 )
 def test_a_file_that_cannot_be_judged_is_one_clear_line(source, line):
-    error = judge(FIRST, source, "f.py")["error"]
+    error = judge(FIRST, source, "f.py").error
     assert error.startswith(line)
     assert "\n" not in error
 
@@ -64,7 +63,7 @@ DELETE = "self._client.delete(self._name)"
     ],
 )
 def test_a_lock_that_does_no_work_does_not_pass(source, why):
-    assert judge(FIRST, source, "f.py")["wrong"].startswith(why)
+    assert judge(FIRST, source, "f.py").wrong.startswith(why)
 
 
 IN_A_CLASS = """
@@ -81,7 +80,7 @@ class Lock:
 
 @pytest.mark.parametrize("number", ["1", "3", "7", "8"])
 def test_a_lock_that_never_speaks_to_the_server_is_told_so(number):
-    wrong = judge(find(number), IN_A_CLASS, "f.py")["wrong"]
+    wrong = judge(find(number), IN_A_CLASS, "f.py").wrong
     assert wrong.startswith("A entered and had not sent a single command")
 
 
@@ -94,7 +93,7 @@ def test_clients_share_nothing_but_the_server(owner):
         .replace("if Lock.holder", "if self.client.ping() and Lock.holder")
         .replace("Lock.holder", f"{owner}.holder")
     )
-    assert judge(FIRST, source, "f.py")["wrong"].startswith("two holders at once")
+    assert judge(FIRST, source, "f.py").wrong.startswith("two holders at once")
 
 
 def test_a_refund_that_is_kept_in_the_program_is_told_so_too():
@@ -103,7 +102,7 @@ def test_a_refund_that_is_kept_in_the_program_is_told_so_too():
         "    def refund(self, order, amount):\n        new = order not in self.done\n"
         "        self.done.add(order)\n        return new\n"
     )
-    wrong = judge(find("unique-index"), source, "f.py")["wrong"]
+    wrong = judge(find("unique-index"), source, "f.py").wrong
     assert wrong.startswith("A entered and had not sent a single command")
 
 

@@ -184,4 +184,4 @@ def test_a_cart_of_lesson_18_that_is_half_right_is_caught(right, wrong, why):
     lesson = find("oversold-cart")
     source = lesson.solution.read_text()
     assert right in source
-    assert why in judge(lesson, source.replace(right, wrong), "f.py")["wrong"]
+    assert why in judge(lesson, source.replace(right, wrong), "f.py").wrong

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from hashlib import sha1
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,17 @@ BUDGET = 4_000  # schedules; the production lock survives more than a hundred th
 STEP = 250
 
 
-def changed(script: Script, *edits: tuple[str, str]) -> Script:
+Edit = tuple[str, str]
+
+
+def edited(scripts: Scripts, **edits: list[Edit]) -> Scripts:
+    """Return the scripts with changes, by the script's name."""
+    return replace(
+        scripts, **{name: changed(getattr(scripts, name), one) for name, one in edits.items()}
+    )
+
+
+def changed(script: Script, edits: list[Edit]) -> Script:
     source = script.source
     for old, new in edits:
         assert old in source, f"{script.name}.lua no longer says {old!r}: change this test too"
@@ -35,103 +46,64 @@ def changed(script: Script, *edits: tuple[str, str]) -> Script:
     return Script(script.name, source, sha1(source.encode(), usedforsecurity=False).hexdigest())
 
 
-class ReleasesWithoutComparing(RedisLock):
-    scripts = replace(
-        MUTEX,
-        release=changed(
-            MUTEX.release,
-            ("redis.call('GET', KEYS[1]) == ARGV[2] .. ':' .. ARGV[1] and ", ""),
-            ("if belongs_to(redis.call('GET', KEYS[1]), holder) then", "if true then"),
-        ),
-    )
+def broken(kind: type[RedisLock], scripts: Scripts) -> Any:
+    return type(f"Broken{kind.__name__}", (kind,), {"scripts": scripts})
 
 
+def broken_mutex(fair: Any = True, **edits: list[Edit]) -> ExploredLock:
+    return mutex(broken(RedisLock, edited(MUTEX, **edits)), fair=fair)
+
+
+def broken_read_write(**edits: list[Edit]) -> ExploredLock:
+    scripts = edited(SHARED, **edits)
+    return read_write(broken(RedisReadLock, scripts), broken(RedisWriteLock, scripts))
+
+
+def broken_semaphore(**edits: list[Edit]) -> ExploredLock:
+    return semaphore(broken(RedisSemaphore, edited(SHARED, **edits)))
+
+
+def in_both(*edits: Edit) -> dict[str, list[Edit]]:
+    """Return changes of the code that an acquire and a release share."""
+    return {"acquire": list(edits), "release": list(edits)}
+
+
+NO_COMPARISON = [
+    ("redis.call('GET', KEYS[1]) == ARGV[2] .. ':' .. ARGV[1] and ", ""),
+    ("if belongs_to(redis.call('GET', KEYS[1]), holder) then", "if true then"),
+]
 NO_MINT = ("math.max(last + 1, now_us)", "1")
-
-
-class MintsNoFence(RedisLock):
-    scripts = replace(
-        MUTEX,
-        acquire=changed(
-            MUTEX.acquire,
-            NO_MINT,
-            ("math.max(tonumber(known[2] or 0) + 1, clock[1] * 1000000 + clock[2])", "1"),
-        ),
-        release=changed(MUTEX.release, NO_MINT),
-    )
-
-
+NO_FIRST_MINT = ("math.max(tonumber(known[2] or 0) + 1, clock[1] * 1000000 + clock[2])", "1")
 NO_LIVENESS = ("if alive_until and tonumber(alive_until) > now_ms then", "if true then")
-
-
-class HandsOverToTheDead(RedisLock):
-    scripts = replace(
-        MUTEX,
-        acquire=changed(MUTEX.acquire, NO_LIVENESS),
-        release=changed(MUTEX.release, NO_LIVENESS),
-    )
-
-
-class LetsNewcomersPass(RedisLock):
-    scripts = replace(
-        MUTEX,
-        acquire=changed(
-            MUTEX.acquire,
-            ("if not known[1] and redis.call('EXISTS', KEYS[3]) == 0 then", "if not known[1] then"),
-        ),
-    )
-
-
+NEWCOMERS_PASS = (
+    "if not known[1] and redis.call('EXISTS', KEYS[3]) == 0 then",
+    "if not known[1] then",
+)
 NO_WAKE = ("redis.call('RPUSH', list, fence .. ':' .. digits(now_us) .. ':' .. lease_ms)", "")
-
-
-class WakesNobody(RedisLock):
-    scripts = replace(
-        MUTEX,
-        acquire=changed(MUTEX.acquire, NO_WAKE),
-        release=changed(MUTEX.release, NO_WAKE),
-    )
-
-
-class RenewsWhatItLost(RedisLock):
-    scripts = replace(
-        MUTEX,
-        renew=changed(
-            MUTEX.renew,
-            (
-                "  return 0\nend",
-                "  redis.call('SET', KEYS[1], '1:' .. ARGV[1], 'PX', ARGV[2])\n  return 1\nend",
-            ),
-        ),
-    )
-
-
-class GrantsForEver(RedisLock):
-    scripts = replace(
-        MUTEX,
-        acquire=changed(
-            MUTEX.acquire,
-            ("ARGV[1], 'PX', ARGV[2], 'NX')", "ARGV[1], 'NX')"),
-        ),
-    )
-
-
-class IgnoresThatItIsTaken(RedisLock):
-    scripts = replace(
-        MUTEX,
-        acquire=changed(
-            MUTEX.acquire, ("if not value and ARGV[3] == 'u' then", "if ARGV[3] == 'u' then")
-        ),
-    )
-
-
-class KeepsWhatItReleases(RedisLock):
-    scripts = replace(
-        MUTEX,
-        release=changed(
-            MUTEX.release, ("redis.call('DEL', KEYS[1])\n  return 1", "return 1"), NO_WAKE
-        ),
-    )
+LOST_IS_RENEWED = (
+    "  return 0\nend",
+    "  redis.call('SET', KEYS[1], '1:' .. ARGV[1], 'PX', ARGV[2])\n  return 1\nend",
+)
+NO_EXPIRY = ("ARGV[1], 'PX', ARGV[2], 'NX')", "ARGV[1], 'NX')")
+TAKEN_IS_IGNORED = ("if not value and ARGV[3] == 'u' then", "if ARGV[3] == 'u' then")
+KEPT = ("redis.call('DEL', KEYS[1])\n  return 1", "return 1")
+BESIDE_A_WRITER = (
+    "string.sub(holder, 1, 1) == 'r' and string.sub(inside[1], 1, 1) == 'r'",
+    "string.sub(holder, 1, 1) == 'r'",
+)
+QUEUE_UP = "if ARGV[4] == '1' then"
+PASS_BY = """
+if may_enter(holder) then
+  leave_queue(waiter, holder)
+  return {tonumber(grant(holder, lease_ms))}
+end
+"""
+BLOCKED_STAY = ("admit(nil) -- it may have blocked others", "")
+ONE_PERMIT_TOO_MANY = ("taken <= tonumber(permits)", "taken <= tonumber(permits) + 1")
+PERMIT_LEAKS = (
+    "redis.call('ZREM', KEYS[1], holder) == 1",
+    "redis.call('ZSCORE', KEYS[1], holder)",
+)
 
 
 class ReturnsWhatIsOver(RedisLock):
@@ -154,78 +126,6 @@ class ReturnsWhatIsOver(RedisLock):
                 return done.value
 
 
-def all_shared(*edits: tuple[str, str]) -> Scripts:
-    return replace(
-        SHARED, acquire=changed(SHARED.acquire, *edits), release=changed(SHARED.release, *edits)
-    )
-
-
-BESIDE_A_WRITER = all_shared(
-    (
-        "string.sub(holder, 1, 1) == 'r' and string.sub(inside[1], 1, 1) == 'r'",
-        "string.sub(holder, 1, 1) == 'r'",
-    )
-)
-
-
-class ReaderBesideAWriter(RedisReadLock):
-    scripts = BESIDE_A_WRITER
-
-
-class WriterWithSuchReaders(RedisWriteLock):
-    scripts = BESIDE_A_WRITER
-
-
-PASS_BY = """
-if may_enter(holder) then
-  leave_queue(waiter, holder)
-  return {tonumber(grant(holder, lease_ms))}
-end
-"""
-QUEUE_UP = "if ARGV[4] == '1' then"
-PASSING = replace(SHARED, acquire=changed(SHARED.acquire, (QUEUE_UP, PASS_BY + QUEUE_UP)))
-
-
-class ReaderThatPassesWriters(RedisReadLock):
-    scripts = PASSING
-
-
-class WriterThatIsPassed(RedisWriteLock):
-    scripts = PASSING
-
-
-FORGETTING = replace(
-    SHARED,
-    acquire=changed(SHARED.acquire, ("admit(nil) -- it may have blocked others", "")),
-)
-
-
-class ReaderBehindAWriterThatGaveUp(RedisReadLock):
-    scripts = FORGETTING
-
-
-class WriterThatGivesUp(RedisWriteLock):
-    scripts = FORGETTING
-
-
-class OnePermitTooMany(RedisSemaphore):
-    scripts = all_shared(("taken <= tonumber(permits)", "taken <= tonumber(permits) + 1"))
-
-
-class LeaksPermits(RedisSemaphore):
-    scripts = replace(
-        SHARED,
-        release=changed(
-            SHARED.release,
-            ("redis.call('ZREM', KEYS[1], holder) == 1", "redis.call('ZSCORE', KEYS[1], holder)"),
-        ),
-    )
-
-
-class PermitsThatNobodyIsToldOf(RedisSemaphore):
-    scripts = all_shared(NO_WAKE)
-
-
 def find(target: ExploredLock) -> tuple[Exploration, int, Wrong]:
     what = Exploration(target=target)
     for start in range(0, BUDGET, STEP):
@@ -235,31 +135,61 @@ def find(target: ExploredLock) -> tuple[Exploration, int, Wrong]:
     pytest.fail(f"{target} survived {BUDGET} schedules")
 
 
-@pytest.mark.parametrize(
-    ("target", "wrongs"),
-    [
-        (mutex(ReleasesWithoutComparing), {Wrong.NOT_THEIRS, Wrong.MISTAKEN}),
-        (mutex(MintsNoFence), {Wrong.TOKEN}),
-        (mutex(HandsOverToTheDead), {Wrong.GHOST}),
-        (mutex(LetsNewcomersPass), {Wrong.ORDER, Wrong.ASLEEP, Wrong.KEPT}),
-        (mutex(WakesNobody), {Wrong.ASLEEP}),
-        (mixed(WakesNobody), {Wrong.ASLEEP}),
-        (mutex(RenewsWhatItLost), {Wrong.MOVED, Wrong.MISTAKEN}),
-        (mutex(GrantsForEver), {Wrong.LITTER}),
-        (mutex(KeepsWhatItReleases), {Wrong.KEPT}),
-        (mutex(ReturnsWhatIsOver), {Wrong.STILLBORN}),
-        (mutex(WakesNobody, fair=False), {Wrong.ASLEEP}),
-        (mutex(IgnoresThatItIsTaken, fair=False), {Wrong.MOVED, Wrong.MISTAKEN}),
-        (read_write(ReaderBesideAWriter, WriterWithSuchReaders), {Wrong.TWO_HOLDERS}),
-        (read_write(ReaderThatPassesWriters, WriterThatIsPassed), {Wrong.ORDER}),
-        (read_write(ReaderBehindAWriterThatGaveUp, WriterThatGivesUp), {Wrong.ASLEEP}),
-        (semaphore(OnePermitTooMany), {Wrong.TWO_HOLDERS}),
-        (semaphore(LeaksPermits), {Wrong.KEPT}),
-        (semaphore(PermitsThatNobodyIsToldOf), {Wrong.ASLEEP}),
-    ],
-    ids=lambda value: value.roles[0].kind.__name__ if isinstance(value, ExploredLock) else "",
-)
-def test_a_broken_lock_is_found(target, wrongs):
+BROKEN: dict[str, tuple[ExploredLock, set[Wrong]]] = {
+    "releases without comparing": (
+        broken_mutex(release=NO_COMPARISON),
+        {Wrong.NOT_THEIRS, Wrong.MISTAKEN},
+    ),
+    "mints no fence": (
+        broken_mutex(acquire=[NO_MINT, NO_FIRST_MINT], release=[NO_MINT]),
+        {Wrong.TOKEN},
+    ),
+    "hands over to the dead": (broken_mutex(**in_both(NO_LIVENESS)), {Wrong.GHOST}),
+    "lets newcomers pass": (
+        broken_mutex(acquire=[NEWCOMERS_PASS]),
+        {Wrong.ORDER, Wrong.ASLEEP, Wrong.KEPT},
+    ),
+    "wakes nobody": (broken_mutex(**in_both(NO_WAKE)), {Wrong.ASLEEP}),
+    "wakes nobody, mixed": (
+        mixed(broken(RedisLock, edited(MUTEX, **in_both(NO_WAKE)))),
+        {Wrong.ASLEEP},
+    ),
+    "wakes nobody, unfair": (broken_mutex(fair=False, **in_both(NO_WAKE)), {Wrong.ASLEEP}),
+    "renews what it lost": (
+        broken_mutex(renew=[LOST_IS_RENEWED]),
+        {Wrong.MOVED, Wrong.MISTAKEN},
+    ),
+    "grants without an end": (broken_mutex(acquire=[NO_EXPIRY]), {Wrong.LITTER}),
+    "keeps what it releases": (broken_mutex(release=[KEPT, NO_WAKE]), {Wrong.KEPT}),
+    "returns what is over": (mutex(ReturnsWhatIsOver), {Wrong.STILLBORN}),
+    "ignores that it is taken, unfair": (
+        broken_mutex(fair=False, acquire=[TAKEN_IS_IGNORED]),
+        {Wrong.MOVED, Wrong.MISTAKEN},
+    ),
+    "reader next to a writer": (
+        broken_read_write(**in_both(BESIDE_A_WRITER)),
+        {Wrong.TWO_HOLDERS},
+    ),
+    "reader that passes writers": (
+        broken_read_write(acquire=[(QUEUE_UP, PASS_BY + QUEUE_UP)]),
+        {Wrong.ORDER},
+    ),
+    "reader behind a writer that gave up": (
+        broken_read_write(acquire=[BLOCKED_STAY]),
+        {Wrong.ASLEEP},
+    ),
+    "one permit too many": (
+        broken_semaphore(**in_both(ONE_PERMIT_TOO_MANY)),
+        {Wrong.TWO_HOLDERS},
+    ),
+    "leaks permits": (broken_semaphore(release=[PERMIT_LEAKS]), {Wrong.KEPT}),
+    "permits that wake nobody": (broken_semaphore(**in_both(NO_WAKE)), {Wrong.ASLEEP}),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_lock_is_found(name):
+    target, wrongs = BROKEN[name]
     what, seed, wrong = find(target)
     assert wrong in wrongs
     schedule, run = shortest(what, seed, lambda run: first_wrong(what, run) is wrong)
@@ -274,8 +204,8 @@ def test_a_living_holder_keeps_its_lease_in_the_simulation_too():
 
 
 def test_what_is_found_in_a_broken_lock_does_not_happen_to_the_real_one():
-    for kind in (ReleasesWithoutComparing, HandsOverToTheDead, GrantsForEver):
-        _, seed, _ = find(mutex(kind))
+    for name in ("releases without comparing", "hands over to the dead", "grants without an end"):
+        _, seed, _ = find(BROKEN[name][0])
         assert run_chunk(Exploration(), seed, 1).violations == []
 
 

@@ -12,13 +12,7 @@ from redis.exceptions import TimeoutError as RedisTimeout
 from course.simulator.history import Kind
 from course.simulator.redis_client import SimulatedRedis
 from course.simulator.redis_server import RedisServer
-from course.simulator.schedule import (
-    Act,
-    Deviation,
-    FaultModel,
-    Replay,
-    Scheduler,
-)
+from course.simulator.schedule import Act, Deviation, Replay
 from course.simulator.table import Busy, Duplicate, Result, TableModel, Transaction
 from course.simulator.timeline import as_json, as_text, rows
 from course.simulator.virtual import THREADING, TIME
@@ -177,33 +171,31 @@ def test_blocked_readers_are_served_in_the_order_in_which_they_came():
     assert world.seconds() == pytest.approx(5.002)
 
 
-def test_locks_and_conditions_of_a_process_make_its_threads_wait():
+def test_locks_of_a_process_make_its_threads_wait():
     world = world_of()
     log: list[str] = []
 
     def run() -> None:
-        condition = THREADING.Condition()
+        lock, ready = THREADING.Lock(), THREADING.Event()
 
         def other() -> None:
-            with condition:
-                log.append("waits")
-                assert condition.wait_for(lambda: "ready" in log, timeout=9)
-                log.append("goes on")
+            ready.wait(9)
+            with lock:
+                log.append("enters")
 
         thread = THREADING.Thread(target=other)
         thread.start()
-        TIME.sleep(1)
-        with condition:
-            log.append("ready")
-            condition.notify_all()
+        with lock:
+            ready.set()
             TIME.sleep(1)
-            assert log[-1] == "ready", "the lock is still held"
+            log.append("leaves")
         thread.join()
-        log.append("joined")
+        with pytest.raises(AttributeError, match="the simulator has no threading"):
+            THREADING.Condition()
 
     world.spawn(world.process("A"), run)
     world.run()
-    assert log == ["waits", "ready", "goes on", "joined"]
+    assert log == ["leaves", "enters"]
 
 
 def test_an_error_in_a_client_is_not_swallowed():
@@ -215,22 +207,6 @@ def test_an_error_in_a_client_is_not_swallowed():
     world.spawn(world.process("A"), run)
     with pytest.raises(ZeroDivisionError):
         world.run()
-
-
-def test_a_schedule_says_what_it_means():
-    schedule = (
-        Deviation("A", "acquire", 2, Act.CRASH),
-        Deviation("B", "work", 1, Act.PAUSE, seconds=15.0),
-        Deviation("B", "release", 1, Act.SWITCH, "A"),
-    )
-    assert str(schedule[1]) == "before command 1 of B's work: pause 15 s"
-
-
-def test_the_scheduler_has_no_more_powers_than_it_was_given():
-    fault_model = FaultModel(frozenset({Act.SWITCH, Act.PAUSE}), seconds=(1.0, 2.0), victims=("A",))
-    assert len(fault_model.options("A", "work", 1, ["B", "C"])) == 4
-    assert [one.act for one in fault_model.options("B", "work", 1, ["A"])] == [Act.SWITCH]
-    assert Scheduler().consider("A", "work", 1, ["B"]) is None
 
 
 def test_a_transaction_makes_others_wait_as_in_postgresql():

@@ -12,7 +12,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
-from course.conftest import dropped_leases
+from course.tests.conftest import dropped_leases
 from lab.room.tests.conftest import chromium, open_page, room, serve_room
 from loadtest.checker import judge
 from loadtest.replay import compose, find_marks

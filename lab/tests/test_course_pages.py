@@ -13,11 +13,11 @@ from django.utils.translation import override
 from playwright.sync_api import expect
 
 import course
-from course.conftest import dropped_leases
 from course.lesson import find, scenarios
 from course.moves import LONGEST, Impossible, parse, write
 from course.position import position
 from course.report import report
+from course.tests.conftest import dropped_leases
 from course.tests.test_adding_a_lesson import toy
 from course.texts import SCRIPT
 from shop.accounts.models import User

@@ -9,6 +9,7 @@ from course.clients import LATE_WRITER, LONG_PAUSE, Check, each_enters
 from course.lesson import PRODUCTION, Flaw, Plan
 from course.lessons.lesson_10_redlock.lock import RedlockLock
 from course.simulator.history import Wrong
+from course.simulator.redis_client import SimulatedRedis
 from course.simulator.schedule import Act, FaultModel
 from course.simulator.simulation import KEY, Simulation
 
@@ -43,7 +44,7 @@ def clients(
     for place, name in enumerate("AB"):
         simulation.client(
             name,
-            lambda: kind([simulation.redis_client(server) for server in servers], KEY),
+            lambda: kind([SimulatedRedis(server) for server in servers], KEY),
             work=(work or {}).get(name, 2.0),
             after=place * gap,
             writes=writes,

@@ -2,61 +2,71 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from course.judging import run
+from course.judge import run
 from course.lesson import Lesson, find, lessons
 from course.report import Report, as_values, cure_title, report
 from course.simulator.timeline import print_prose, print_timeline, rows
 
-RIGHT, WRONG, UNUSABLE = 0, 1, 2
-"""Exit codes: as the text says, or nothing found; not so; the command cannot be carried out."""
+
+class Command(BaseCommand):
+    """The command; it exits with 1 if a lesson, or the learner's lock, is not as it should be."""
+
+    help = "List the lock lessons, or break one and show its fix."
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Add the options."""
+        parser.add_argument("lesson", nargs="?", help="a name or a number; without it, the list")
+        parser.add_argument("--scenario", help="only this one of the lesson's scenarios")
+        parser.add_argument("--json", action="store_true", help="print plain values")
+        own = parser.add_argument_group("exercise")
+        own.add_argument("--start", type=Path, metavar="FILE", help="write the lock to fix to FILE")
+        own.add_argument("--mine", type=Path, metavar="FILE", help="search your lock for a failure")
+        own.add_argument("--hint", action="store_true", help="print the exercise's hint")
+        own.add_argument("--solution", action="store_true", help="print a solution")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Do what the options ask for."""
+        console = Console(highlight=False)
+        if options["lesson"] is None:
+            _list(console, as_json=options["json"])
+            return
+        try:
+            lesson = find(options["lesson"])
+        except KeyError as unknown:
+            raise _refusal(unknown.args[0]) from None
+        if options["hint"]:
+            print_prose(console, lesson.text["en"].hint)
+        if options["solution"]:
+            console.out(lesson.solution.read_text(encoding="utf-8"), end="")
+        right = True
+        if options["start"]:
+            _start(lesson, options["start"], console)
+        elif options["mine"]:
+            right = _judge(lesson, options["mine"], console)
+        elif not options["hint"] and not options["solution"]:
+            right = _play(lesson, options, console)
+        if not right:
+            sys.exit(1)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
-    parser.add_argument("lesson", nargs="?", help="a name or a number; without it, the list")
-    parser.add_argument("--scenario", help="only this one of the lesson's scenarios")
-    parser.add_argument("--json", action="store_true", help="print plain values")
-    own = parser.add_argument_group("exercise")
-    own.add_argument("--start", type=Path, metavar="FILE", help="write the lock to fix to FILE")
-    own.add_argument("--mine", type=Path, metavar="FILE", help="search your lock for a failure")
-    own.add_argument("--hint", action="store_true", help="print the exercise's hint")
-    own.add_argument("--solution", action="store_true", help="print a solution")
+def _refusal(line: str) -> CommandError:
+    return CommandError(line, returncode=2)
 
 
-def run_lesson(options: argparse.Namespace) -> int:
-    """Do what the options ask for; return the exit code."""
-    console = Console()
-    if options.lesson is None:
-        return _list(console, as_json=options.json)
-    try:
-        lesson = find(options.lesson)
-    except KeyError as unknown:
-        return _refuse(unknown.args[0])
-    if options.hint:
-        print_prose(console, lesson.text["en"].hint)
-    if options.solution:
-        console.out(lesson.solution.read_text(encoding="utf-8"), end="", highlight=False)
-    if options.start is not None:
-        return _start(lesson, options.start, console)
-    if options.mine is not None:
-        return _judge(lesson, options.mine, console)
-    return RIGHT if options.hint or options.solution else _play(lesson, options, console)
-
-
-def _list(console: Console, *, as_json: bool) -> int:
+def _list(console: Console, *, as_json: bool) -> None:
     if as_json:
-        return _print_json(
+        _print_json(
             [
                 {
                     "number": one.number,
@@ -67,6 +77,7 @@ def _list(console: Console, *, as_json: bool) -> int:
                 for one in lessons()
             ]
         )
+        return
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(justify="right", no_wrap=True)
     table.add_column(no_wrap=True)
@@ -78,23 +89,24 @@ def _list(console: Console, *, as_json: bool) -> int:
             table.add_row("", f"  {scenario.flaw.slug}", Text(line), style="dim")
     console.print(table)
     console.print("\nName a lesson or its number to see it.  With --start FILE, fix it yourself.")
-    return RIGHT
 
 
-def _play(lesson: Lesson, options: argparse.Namespace, console: Console) -> int:
-    chosen = [one for one in lesson.scenarios if options.scenario in (None, one.flaw.slug)]
+def _play(lesson: Lesson, options: dict[str, Any], console: Console) -> bool:
+    """Show the lesson; return whether its locks fail and hold as its text says."""
+    wanted = options["scenario"]
+    chosen = [one for one in lesson.scenarios if wanted in (None, one.flaw.slug)]
     if not chosen:
         known = ", ".join(one.flaw.slug for one in lesson.scenarios)
-        return _refuse(f"no such scenario; there are {known}")
+        raise _refusal(f"no such scenario; there are {known}")
     played = [report(one) for one in chosen]
-    if options.json:
+    if options["json"]:
         _print_json([as_values(one) for one in played])
     else:
-        console.print(f"\nLesson {lesson.number}: {lesson.title}\n", style="bold", highlight=False)
+        console.print(f"\nLesson {lesson.number}: {lesson.title}\n", style="bold")
         print_prose(console, lesson.text["en"].intro)
         for one in played:
             _show(console, one)
-    return RIGHT if all(one.as_the_text_says for one in played) else WRONG
+    return all(one.as_the_text_says for one in played)
 
 
 def _show(console: Console, played: Report) -> None:
@@ -121,37 +133,37 @@ def _show(console: Console, played: Report) -> None:
     console.print(f"\n{verdict}{still}\n", style="bold")
 
 
-def _start(lesson: Lesson, path: Path, console: Console) -> int:
+def _start(lesson: Lesson, path: Path, console: Console) -> None:
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(lesson.start.read_text(encoding="utf-8"))
     except OSError as problem:
-        return _refuse(f"{path}: {problem.strerror}")
+        raise _refusal(f"{path}: {problem.strerror}") from None
     print_prose(console, lesson.text["en"].task)
-    console.out(f"Edit {path}, then: {lesson.command(f'--mine {path}')}", highlight=False)
-    return RIGHT
+    console.out(f"Edit {path}, then: {lesson.command(f'--mine {path}')}")
 
 
-def _judge(lesson: Lesson, path: Path, console: Console) -> int:
+def _judge(lesson: Lesson, path: Path, console: Console) -> bool:
+    """Judge the learner's lock; return whether no schedule broke it."""
     try:
         source = path.read_text(encoding="utf-8")
     except OSError as problem:
-        return _refuse(f"{path}: {problem.strerror}")
+        raise _refusal(f"{path}: {problem.strerror}") from None
     except UnicodeDecodeError:
-        return _refuse(f"{path}: not a text file")
+        raise _refusal(f"{path}: not a text file") from None
     verdict = run(lesson, source, path.name)
     if verdict.error:
-        return _refuse(verdict.error)
+        raise _refusal(verdict.error)
     if verdict.passed:
-        console.out(praise(lesson, verdict.tried), highlight=False)
-        return RIGHT
-    console.print(f"\n{verdict.wrong}\n", style="bold red", highlight=False, markup=False)
+        console.out(praise(lesson, verdict.tried))
+        return True
+    console.print(f"\n{verdict.wrong}\n", style="bold red", markup=False)
     print_prose(console, verdict.how)
     console.print()
     print_timeline(console, list(verdict.rows))
     console.print()
     print_prose(console, f"{lesson.text['en'].task} A hint: {lesson.command('--hint')}")
-    return WRONG
+    return False
 
 
 def praise(lesson: Lesson, tried: int) -> str:
@@ -163,28 +175,6 @@ def praise(lesson: Lesson, tried: int) -> str:
     return f"{told} Next: lesson {after.number}, {after.title} ({after.command()})"
 
 
-def _refuse(line: str) -> int:
-    Console(stderr=True).print(line, highlight=False, markup=False, soft_wrap=True)
-    return UNUSABLE
-
-
-def _print_json(values: Any) -> int:
+def _print_json(values: Any) -> None:
     json.dump(values, sys.stdout, ensure_ascii=False, indent=2)
     sys.stdout.write("\n")
-    return RIGHT
-
-
-class Command(BaseCommand):
-    """The command."""
-
-    help = "List the lock lessons, or break one and show its fix."
-    requires_system_checks: list[str] = []
-
-    def add_arguments(self, parser: CommandParser) -> None:
-        """Add the options."""
-        add_arguments(parser)
-
-    def handle(self, *args: Any, **options: Any) -> None:
-        """Show it; exit with 1 if a lesson did not break or its fix did not hold."""
-        if code := run_lesson(argparse.Namespace(**options)):
-            sys.exit(code)

@@ -1,8 +1,11 @@
-"""The recipes of `docs/moving-over.md` do what they say."""
+"""The examples of docs/locks.md run as printed; docs/moving-over.md's recipes do what they say."""
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -14,8 +17,10 @@ from locking import LockLost
 from locking.backends.redis import RedisLock
 from locking.backends.redis_shared import RedisReadWriteLock
 from locking.tests.helpers import Task, eventually
+from locking.tests.servers import Valkey
 
-PAGE = Path(__file__).parents[2] / "docs" / "moving-over.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "moving-over.md"
 
 
 @pytest.fixture
@@ -76,3 +81,19 @@ def test_a_barrier_lets_nobody_pass_before_all_have_arrived(recipes: dict[str, A
     recipes["arrive"](last)
     for each in waiting:
         each.result()
+
+
+def test_the_examples_of_the_surface_run(valkey_server: Valkey):
+    text = (ROOT / "docs" / "locks.md").read_text()
+    blocks = re.findall(r"```python title=surface\n(.*?)```", text, flags=re.DOTALL)
+    assert len(blocks) == 2
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", "".join(blocks)],
+        env={**os.environ, "REDIS_URL": valkey_server.endpoint, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(r"sold with fence \d+\nrestocked 42\nsold with fence \d+\n", done.stdout)
