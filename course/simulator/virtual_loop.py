@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -66,27 +66,21 @@ def run_asyncio(client: production.Client, kind: type[AsyncRedisLock]) -> None:
     simulation, world = holder.simulation, holder.simulation.world
     loop = VirtualLoop(world)
 
-    async def program() -> None:
-        task = asyncio.current_task()
-        assert task is not None
+    def cancel() -> None:
+        loop.cancel()
+        simulation.monitor.is_leaving(holder.name)
 
-        def cancel() -> None:
-            task.cancel()
-            simulation.monitor.is_leaving(holder.name)
-            loop.wake()
-
-        production.load_scripts(client.server, kind)
-        connect = partial(AsyncSimulatedConnection, client.server, loop, cancel)
-        lock = kind(
-            AsyncNodeTransport(None, connect, {"socket_timeout": SOCKET_TIMEOUT}, DRIVER),
-            KEY,
-            lease=client.lease,
-            owner=holder.name,
-            clock=Clock(monotonic=world.seconds, sleep=world.sleep),
-        )
-        await client.program(lock, loop)
-
-    loop.run_program(program())
+    production.load_scripts(client.server, kind)
+    connect = partial(AsyncSimulatedConnection, client.server, loop, cancel)
+    # Made here so that it outlives the loop, which cannot close connections when it ends.
+    lock = kind(
+        AsyncNodeTransport(None, connect, {"socket_timeout": SOCKET_TIMEOUT}, DRIVER),
+        KEY,
+        lease=client.lease,
+        owner=holder.name,
+        clock=Clock(monotonic=world.seconds, sleep=world.sleep),
+    )
+    loop.run_program(client.program(lock, loop))
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
@@ -105,11 +99,11 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._dead = False
         self.set_exception_handler(lambda loop, context: None)  # tasks of dead processes
 
-    def run_program(self, program: Any) -> None:
+    def run_program(self, program: Coroutine[Any, Any, None]) -> None:
         """Run a client's program; if its process dies meanwhile, nothing it does has an effect."""
-        task = self.create_task(program)
+        self._program = self.create_task(program)
         try:
-            self.run_until_complete(task)
+            self.run_until_complete(self._program)
         except GreenletExit:
             self._dead = True
             for each in asyncio.all_tasks(self):
@@ -118,6 +112,11 @@ class VirtualLoop(asyncio.BaseEventLoop):
             raise
         finally:
             self.close()
+
+    def cancel(self) -> None:
+        """Cancel the program."""
+        self._program.cancel()
+        self.wake()
 
     def time(self) -> float:
         """Return the world's clock."""
