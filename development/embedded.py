@@ -18,13 +18,14 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Self
 
-from development import environment, leftovers, postgres, valkey
-from development.folder import alone, exclusive, make_folder, taken, write_private
+from development import leftovers, postgres, valkey
+from development.folder import alone, data_folder, exclusive, make_folder, taken, write_private
 from development.ports import claim, next_free, release
 from development.private import private_folder
 from development.signals import shielded
 from development.supervisor import Supervisor
 from development.system_errors import ROOM_FOR_NEW, refuse_unusable
+from shop import environment
 
 Disk = Callable[[Path], AbstractContextManager[Path | None]]
 
@@ -33,15 +34,11 @@ READY_SECONDS = 60  # PostgreSQL may have to recover from a crash first
 
 @dataclass(frozen=True)
 class ServerUrls:
-    """The servers' URLs, named after their environment variables.
-
-    `psp` is the file of the demo's payment provider; empty: the stack chooses one.
-    """
+    """The servers' URLs, named after their environment variables."""
 
     database: str
     redis: str
     broker: str
-    psp: str = ""
 
     @classmethod
     def of_environment(cls) -> Self:
@@ -50,17 +47,14 @@ class ServerUrls:
             environment.text("DATABASE_URL"),
             environment.text("REDIS_URL"),
             environment.text("CELERY_BROKER_URL"),
-            os.environ.get("PSP_DATABASE", ""),
         )
 
     def as_environment(self) -> dict[str, str]:
         """Return them by the names of their environment variables."""
-        own = {"PSP_DATABASE": self.psp} if self.psp else {}
         return {
             "DATABASE_URL": self.database,
             "REDIS_URL": self.redis,
             "CELERY_BROKER_URL": self.broker,
-            **own,
         }
 
 
@@ -74,7 +68,6 @@ class EmbeddedServers:
         self.supervisor = Supervisor(self.folder)
         self._in_use: IO[str] | None = None
         self._owner = 0
-        self._claimed: tuple[int, ...] = ()
 
     def attach(self) -> ServerUrls:
         """Use the servers until `detach()` or the end of this process.
@@ -102,7 +95,7 @@ class EmbeddedServers:
             self._in_use = None
             if taken(in_use):
                 self.supervisor.stop()
-            release(*self._claimed)
+            release(*self._ports().values())
         atexit.unregister(self.detach)
 
     @contextmanager
@@ -121,18 +114,16 @@ class EmbeddedServers:
             database=postgres.url(self.folder, ports["postgres"]),
             redis=valkey.url(self.folder, ports["valkey"], valkey.LOCKS),
             broker=valkey.url(self.folder, ports["valkey"], valkey.BROKER),
-            psp=str(self.folder / "psp.sqlite3"),
         )
 
     def _bring_up(self) -> None:
         if not self.supervisor.is_running():
             leftovers.stop(self.folder)  # first, because they hold the ports
+            # Claimed while they run, so that a killed server finds its port free when it restarts.
             ports = {
                 name: port if claim(port) else next_free(port)
                 for name, port in self._ports().items()
             }
-            # Claimed while they run, so that a killed server finds its port free when it restarts.
-            self._claimed = tuple(ports.values())
             write_private(self.folder / "ports.json", json.dumps(ports))
             programs = [
                 postgres.program(self.folder, ports["postgres"], self.disk, durable=self.durable),
@@ -165,7 +156,7 @@ def private_servers(*, disk: Disk | None = None, durable: bool = True) -> Iterat
     Raises:
         StackError: they do not start.
     """
-    refuse_unusable(environment.data_folder(), room=ROOM_FOR_NEW)
+    refuse_unusable(data_folder(), room=ROOM_FOR_NEW)
     with private_folder() as folder, ExitStack() as cleanup:
         own = cleanup.enter_context(disk(make_folder(folder / "disk"))) if disk else None
         servers = EmbeddedServers(folder / "servers", disk=own, durable=durable)

@@ -11,8 +11,9 @@ from django.core.management import call_command
 from rich.console import Console
 from rich.status import Status
 
-from development import environment, postgres
+from development import postgres
 from development.embedded import EmbeddedServers
+from development.folder import data_folder
 from development.signals import end_on_signals
 from development.system_errors import (
     ROOM_FOR_NEW,
@@ -20,6 +21,7 @@ from development.system_errors import (
     refuse_unusable,
     told_in_one_line,
 )
+from shop import environment
 from shop.operating.safe_start import OFFLINE_COMMANDS
 
 SERVER_VARIABLES = ("DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL")
@@ -73,7 +75,7 @@ def use_embedded_servers() -> EmbeddedServers:
     Raises:
         StackError: they do not start.
     """
-    folder = environment.data_folder() / "servers"
+    folder = data_folder() / "servers"
     exists = (postgres.data_folder(folder) / "PG_VERSION").exists()
     refuse_unusable(folder, room=ROOM_TO_START if exists else ROOM_FOR_NEW)
     servers = EmbeddedServers(folder)

@@ -5,12 +5,38 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from development import environment
+from development.errors import StackError
+from shop.environment import PROJECT, Variable, declare, text
+
+VARIABLES = declare(
+    Variable(
+        "SHOP_DATA", ".data", "folder for the embedded servers' data, secrets, logs and mails"
+    ),
+)
+
+
+def data_folder() -> Path:
+    """Return the absolute path of the data folder."""
+    return (PROJECT / Path(text("SHOP_DATA")).expanduser()).resolve()
+
+
+def private_temporary(name: str) -> Path:
+    """Return the folder `name` of this user among the system's temporary ones, for short paths.
+
+    Raises:
+        StackError: it belongs to another user.
+    """
+    folder = Path(tempfile.gettempdir()) / f"shop-{os.getuid()}-{name}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.is_symlink() or folder.stat().st_uid != os.getuid():
+        raise StackError(f"{folder} belongs to another user.")
+    return folder
 
 
 def make_folder(path: Path) -> Path:
@@ -34,7 +60,7 @@ def write_private(path: Path, content: str) -> None:
 
 def kept_secret(name: str, folder: Path | None = None) -> str:
     """Return the random secret `name`, created on first use and kept in the data folder."""
-    path = make_folder(folder or environment.data_folder()) / name
+    path = make_folder(folder or data_folder()) / name
     if not path.exists():
         candidate = path.with_name(f"{name}.{os.getpid()}.{secrets.token_hex(4)}")
         write_private(candidate, secrets.token_urlsafe(48))
@@ -62,7 +88,7 @@ def alone(path: Path) -> Iterator[bool]:
         yield taken(file)
 
 
-def taken(file: IO[str]) -> bool:
+def taken(file: IO[str] | int) -> bool:
     """Try to lock the open `file` exclusively, without waiting; upgrades a shared lock."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

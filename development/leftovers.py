@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -23,16 +24,10 @@ def find(folder: Path) -> list[psutil.Process]:
     """Return the live processes that were started for `folder` or a folder below it."""
     found = []
     for process in psutil.process_iter():
-        try:
+        with suppress(psutil.Error, OSError):  # it has ended or belongs to another user: not ours
             mark = process.environ().get(MARK)
-            if (
-                mark
-                and Path(mark).is_relative_to(folder)
-                and process.status() != psutil.STATUS_ZOMBIE
-            ):
+            if mark and Path(mark).is_relative_to(folder) and _lives(process):
                 found.append(process)
-        except (psutil.Error, OSError):
-            continue  # it has ended or belongs to another user: not ours in either case
     return found
 
 
@@ -53,7 +48,8 @@ def stop(folder: Path, seconds: float = 10) -> None:
         if waited > 2 * seconds:
             raise StackError(f"These processes cannot be killed: {processes}")
         for process in processes:
-            _send(process, signal.SIGKILL if waited > seconds else _request(process))
+            with suppress(psutil.NoSuchProcess):
+                process.send_signal(signal.SIGKILL if waited > seconds else _request(process))
         _wait(processes, AGAIN)
 
 
@@ -74,18 +70,4 @@ def _lives(process: psutil.Process) -> bool:
 
 def _request(process: psutil.Process) -> signal.Signals:
     # SIGINT is PostgreSQL's fast shutdown; on SIGTERM it waits for its clients to disconnect.
-    return signal.SIGINT if _is_postgres(process) else signal.SIGTERM
-
-
-def _is_postgres(process: psutil.Process) -> bool:
-    try:
-        return bool(process.name() == "postgres")
-    except psutil.Error:
-        return False
-
-
-def _send(process: psutil.Process, number: signal.Signals) -> None:
-    try:
-        process.send_signal(number)
-    except psutil.NoSuchProcess:
-        return
+    return signal.SIGINT if process.name() == "postgres" else signal.SIGTERM

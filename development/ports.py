@@ -6,28 +6,26 @@ could find the same port free, and so could one that starts while another's serv
 
 from __future__ import annotations
 
-import atexit
 import os
 import socket
-import tempfile
-from pathlib import Path
-from typing import IO
 
-from development import environment
-from development.errors import PortTaken, StackError
-from development.folder import taken
+from development.errors import StackError
+from development.folder import private_temporary, taken
+from shop import environment
 
 SEARCHED = 200  # ports above the default that are tried before giving up
 
-_claims: dict[int, IO[str]] = {}
+_claims: dict[int, int] = {}
+"""Claimed ports, and the locked files that claim them until `release` or this process's end."""
 
 
 def is_free(port: int) -> bool:
-    """Whether a server can listen on `port`. Old connections in TIME_WAIT do not matter."""
+    """Whether a server can listen on `port`."""
     return _refusal(port) is None
 
 
 def _refusal(port: int) -> OSError | None:
+    """Try to bind `port`. Old connections in TIME_WAIT do not matter."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -39,11 +37,11 @@ def _refusal(port: int) -> OSError | None:
 
 def claim(port: int) -> bool:
     """Claim `port` if it is free and no other command has claimed it; return whether it was."""
-    lock = (_claims_folder() / str(port)).open("a")
+    lock = os.open(private_temporary("ports") / str(port), os.O_RDWR | os.O_CREAT, 0o600)
     if taken(lock) and is_free(port):
-        _claims[port] = lock  # held until `release`, or until this process ends
+        _claims[port] = lock
         return True
-    lock.close()
+    os.close(lock)
     return False
 
 
@@ -51,12 +49,7 @@ def release(*ports: int) -> None:
     """Release the claims on `ports`, whose servers have ended."""
     for port in ports:
         if port in _claims:
-            _claims.pop(port).close()
-
-
-@atexit.register
-def _release_all() -> None:
-    release(*list(_claims))
+            os.close(_claims.pop(port))
 
 
 def next_free(first: int) -> int:
@@ -75,27 +68,15 @@ def asked_or_free(variable: str) -> int:
     """Return the port set in `variable`, or the next free one from its default.
 
     Raises:
-        PortTaken: the chosen port is in use.
-        StackError: it is no port, or this user may not open it.
+        StackError: the chosen port is none, is in use, or this user may not open it.
     """
     port = environment.number(variable)
     if not environment.is_set(variable):
         return next_free(port)
     if not 1 <= port <= 65535:
         raise StackError(f"{variable} must be a port from 1 to 65535, not {port}.")
-    refusal = _refusal(port)
-    if isinstance(refusal, PermissionError):
-        raise StackError(
-            f"This user may not open port {port}, set in {variable}. Choose one above 1023."
-        )
-    if refusal:
-        raise PortTaken(variable, port)
+    if refusal := _refusal(port):
+        own = isinstance(refusal, PermissionError)
+        reason = "is open to root only" if own else "is in use"
+        raise StackError(f"Port {port}, set in {variable}, {reason}. Choose another, or unset it.")
     return port
-
-
-def _claims_folder() -> Path:
-    folder = Path(tempfile.gettempdir()) / f"shop-{os.getuid()}-ports"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    if folder.is_symlink() or folder.stat().st_uid != os.getuid():
-        raise StackError(f"{folder} belongs to another user.")
-    return folder

@@ -6,11 +6,13 @@ import fcntl
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
-from development import environment, leftovers
-from development.folder import alone, exclusive, make_folder
+from development import leftovers
+from development.folder import alone, data_folder, exclusive, make_folder
+
+LOCK = "start.lock"
 
 
 @contextmanager
@@ -20,7 +22,7 @@ def private_folder() -> Iterator[Path]:
     Also deletes folders whose owner was killed.
     """
     parent = _parent()
-    with _alone_with(parent):
+    with exclusive(parent / LOCK):
         _clear_abandoned(parent)
         folder = make_folder(Path(tempfile.mkdtemp(dir=parent)))
         owner = (folder / "owner.lock").open("a")
@@ -31,19 +33,15 @@ def private_folder() -> Iterator[Path]:
         finally:
             leftovers.stop(folder)
             # Locked against clean-ups of other processes, which would take it for abandoned.
-            with _alone_with(parent):
+            with exclusive(parent / LOCK):
                 shutil.rmtree(folder)
 
 
 def clear_abandoned() -> None:
     """Stop and delete what killed owners left behind."""
     parent = _parent()
-    with _alone_with(parent):
+    with exclusive(parent / LOCK):
         _clear_abandoned(parent)
-
-
-def _alone_with(parent: Path) -> AbstractContextManager[None]:
-    return exclusive(parent / "start.lock")
 
 
 def _clear_abandoned(parent: Path) -> None:
@@ -57,4 +55,4 @@ def _clear_abandoned(parent: Path) -> None:
 
 
 def _parent() -> Path:
-    return make_folder(environment.data_folder() / "private")
+    return make_folder(data_folder() / "private")

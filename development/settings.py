@@ -3,8 +3,8 @@
 `shop.environment.choose_settings` selects them if `SHOP_DEMO=1`.
 """
 
-from development import environment
 from development.folder import kept_secret
+from shop import environment
 from shop.settings import *  # noqa: F403
 from shop.settings import INSTALLED_APPS, PAYMENT_PROVIDER
 

@@ -6,8 +6,10 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from types import FrameType
+
+Handler = Callable[[int, FrameType | None], object] | signal.Handlers
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -30,11 +32,26 @@ def end_on_signals() -> None:
 
 
 @contextmanager
-def first_on_signals(action: Callable[[], None]) -> Iterator[None]:
-    """Let these signals do something inside the block before their exception unwinds the stack."""
+def handled_by(handler: Handler) -> Iterator[None]:
+    """Handle the ending signals in another way inside the block."""
     if threading.current_thread() is not threading.main_thread():  # gets no signals
         yield
         return
+    before = {number: signal.signal(number, handler) for number in ENDING}
+    try:
+        yield
+    finally:
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
+
+
+def shielded() -> AbstractContextManager[None]:
+    """Ignore these signals inside the block: a second Ctrl-C must not interrupt the clean-up."""
+    return handled_by(signal.SIG_IGN)
+
+
+def first_on_signals(action: Callable[[], None]) -> AbstractContextManager[None]:
+    """Let these signals do something inside the block before their exception unwinds the stack."""
     before = {number: signal.getsignal(number) for number in ENDING}
 
     def end(number: int, frame: FrameType | None) -> None:
@@ -44,13 +61,7 @@ def first_on_signals(action: Callable[[], None]) -> Iterator[None]:
         signal.signal(number, before[signal.Signals(number)])
         signal.raise_signal(number)
 
-    for number in ENDING:
-        signal.signal(number, end)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    return handled_by(end)
 
 
 def leave_if_asked() -> None:
@@ -60,17 +71,3 @@ def leave_if_asked() -> None:
     """
     if _asked is not None:
         sys.exit(128 + _asked)
-
-
-@contextmanager
-def shielded() -> Iterator[None]:
-    """Ignore these signals inside the block: a second Ctrl-C must not interrupt the clean-up."""
-    if threading.current_thread() is not threading.main_thread():  # gets no signals
-        yield
-        return
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in ENDING}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

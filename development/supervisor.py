@@ -8,12 +8,9 @@ crash.
 from __future__ import annotations
 
 import hashlib
-import os
 import shlex
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
 import xmlrpc.client
 from collections.abc import Callable, Mapping, Sequence
@@ -26,8 +23,8 @@ from typing import Any
 from supervisor.xmlrpc import SupervisorTransport
 
 from development import leftovers
-from development.errors import ProcessFailed, StackError
-from development.folder import make_folder, write_private
+from development.errors import StackError
+from development.folder import make_folder, private_temporary, write_private
 
 # A Unix socket's path may have 104 bytes on macOS and 108 on Linux; supervisord first binds to
 # the path with its pid appended.
@@ -87,7 +84,6 @@ class Supervisor:
             StackError: supervisord did not start.
         """
         leftovers.stop(self.folder)
-        self._make_socket_folder()
         configuration = self.folder / "supervisord.conf"
         write_private(configuration, _configuration(self, programs))
         # It becomes a daemon with its own session: Ctrl-C reaches only the foreground command,
@@ -103,11 +99,11 @@ class Supervisor:
             start_new_session=True,
         )
         if result.returncode != 0:
-            raise ProcessFailed("supervisord", "did not start", result.stdout + result.stderr)
+            raise StackError(f"supervisord did not start: {result.stdout}{result.stderr}")
         deadline = time.monotonic() + START_SECONDS
         while not self.is_running():
             if time.monotonic() > deadline:
-                raise ProcessFailed("supervisord", "does not answer", self.log_tail("supervisord"))
+                raise self._failed("supervisord", "does not answer")
             time.sleep(POLL)
 
     def stop(self) -> None:
@@ -118,7 +114,7 @@ class Supervisor:
                 self._call("shutdown")
             leftovers.wait(self.folder, seconds=60)
         leftovers.stop(self.folder)
-        self._remove_socket_folder()
+        self.socket.unlink(missing_ok=True)
 
     def is_running(self) -> bool:
         """Whether supervisord answers."""
@@ -139,7 +135,7 @@ class Supervisor:
                 a crash); otherwise a death is an error.
 
         Raises:
-            ProcessFailed: supervisord gave up or is gone, or `seconds` passed.
+            StackError: supervisord gave up or is gone, or `seconds` passed.
         """
         deadline = time.monotonic() + seconds
         pids = set()
@@ -147,14 +143,18 @@ class Supervisor:
             try:
                 state = self.state(name)
             except StackError as error:
-                raise ProcessFailed(name, f"is lost: {error}", self.log_tail(name)) from error
+                raise self._failed(name, f"is lost: {error}") from error
             pids.add(state.pid)
             died = len(pids - {0}) > 1 or state.state in {"BACKOFF", "EXITED"}
             if state.state == "FATAL" or (died and not may_die):
-                raise ProcessFailed(name, "does not start", self.log_tail(name))
+                raise self._failed(name, "does not start")
             if time.monotonic() > deadline:
-                raise ProcessFailed(name, f"is not ready after {seconds:g} s", self.log_tail(name))
+                raise self._failed(name, f"is not ready after {seconds:g} s")
             time.sleep(POLL)
+
+    def _failed(self, name: str, reason: str) -> StackError:
+        log = self.log_tail(name) or "(it wrote nothing)"
+        return StackError(f"{name} {reason}. Its last log lines:\n{log}")
 
     def state(self, name: str) -> ProcessState:
         """Return the state of the program `name`.
@@ -203,17 +203,7 @@ class Supervisor:
         if len(str(path).encode()) <= SOCKET_PATH_LIMIT:
             return path
         digest = hashlib.sha256(str(self.folder).encode()).hexdigest()[:12]
-        return Path(tempfile.gettempdir()) / f"shop-{os.getuid()}-{digest}" / "s"
-
-    def _make_socket_folder(self) -> None:
-        folder = self.socket.parent
-        folder.mkdir(mode=0o700, exist_ok=True)
-        if folder.is_symlink() or folder.stat().st_uid != os.getuid():
-            raise StackError(f"{folder} belongs to another user.")
-
-    def _remove_socket_folder(self) -> None:
-        if self.socket.parent != self.folder:
-            shutil.rmtree(self.socket.parent, ignore_errors=True)
+        return private_temporary("sockets") / digest
 
     def _call(self, method: str, *arguments: object) -> Any:
         # A new connection per call: after a failed call, the old one is unusable.
@@ -232,11 +222,7 @@ class Supervisor:
 
 
 def _state(information: Mapping[str, Any]) -> ProcessState:
-    return ProcessState(
-        name=information["name"],
-        state=information["statename"],
-        pid=information["pid"],
-    )
+    return ProcessState(information["name"], information["statename"], information["pid"])
 
 
 def _configuration(supervisor: Supervisor, programs: Sequence[Program]) -> str:

@@ -17,8 +17,8 @@ import psycopg
 from django.core.exceptions import ImproperlyConfigured
 from django.db import DatabaseError
 
-from development import environment
 from development.errors import StackError
+from development.folder import data_folder
 
 ROOM_FOR_NEW = 256 * 2**20
 """Bytes: a new database, its WAL while it is filled, and the processes' logs."""
@@ -81,13 +81,13 @@ def explain(error: Exception) -> str | None:
     if isinstance(error, OSError):
         return _explain_file(error)
     if _is_full(error):
-        return disk_full(environment.data_folder())
+        return disk_full(data_folder())
     return str(error) if isinstance(error, StackError | ImproperlyConfigured) else None
 
 
 def _explain_file(error: OSError) -> str | None:
     if error.errno in FULL:
-        return disk_full(Path(error.filename or environment.data_folder()))
+        return disk_full(Path(error.filename or data_folder()))
     if error.filename and error.errno in FORBIDDEN:
         return _forbidden(Path(os.fsdecode(error.filename)))
     if error.filename and error.errno in NO_FOLDER:
@@ -99,16 +99,14 @@ def _explain_file(error: OSError) -> str | None:
 
 
 def _forbidden(path: Path) -> str:
-    return (
-        f"{path} is not writable: it belongs to another user or is read-only. Make it writable, "
-        f"{ELSEWHERE}"
-    )
+    why = "it belongs to another user or is read-only"
+    return f"{path} is not writable: {why}. Make it writable, {ELSEWHERE}"
 
 
 def _is_full(error: Exception) -> bool:
     """Whether the cause is a full disk, which PostgreSQL reports, or dies of without a message."""
     if isinstance(error.__cause__, psycopg.errors.DiskFull):
         return True
-    folder = environment.data_folder()
+    folder = data_folder()
     uses_disk = isinstance(error, StackError | DatabaseError) and folder.exists()
     return uses_disk and shutil.disk_usage(folder).free < 2**20

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from development.environment import VARIABLES as DEVELOPMENT_VARIABLES
-from development.environment import data_folder
+from development.folder import VARIABLES as DEVELOPMENT_VARIABLES
+from development.folder import data_folder
 from shop.environment import (
     PROJECT,
     Variable,

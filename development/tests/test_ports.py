@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from development import environment
-from development.errors import PortTaken
+from development.errors import StackError
 from development.ports import asked_or_free, is_free, next_free, release
+from shop.environment import PROJECT
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def test_a_port_that_was_asked_for_and_is_taken_is_an_error_that_names_both(
     monkeypatch, taken_port
 ):
     monkeypatch.setenv("SHOP_PORT", str(taken_port))
-    with pytest.raises(PortTaken, match=f"Port {taken_port}, set in SHOP_PORT, is in use"):
+    with pytest.raises(StackError, match=f"Port {taken_port}, set in SHOP_PORT, is in use"):
         asked_or_free("SHOP_PORT")
 
 
@@ -51,7 +51,7 @@ sys.stdin.readline()
     first = next_free(28000)
     command = [sys.executable, "-c", script, str(first)]
     with subprocess.Popen(
-        command, cwd=environment.PROJECT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        command, cwd=PROJECT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as other:
         assert other.stdout is not None
         claimed = int(other.stdout.readline())

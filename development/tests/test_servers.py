@@ -10,9 +10,10 @@ import pytest
 import redis
 from django.conf import settings
 
-from development import environment, leftovers
+from development import leftovers
 from development.embedded import EmbeddedServers, private_servers
 from development.private import private_folder
+from shop.environment import PROJECT
 
 USER = """
 import sys
@@ -30,7 +31,7 @@ def user_of(folder: Path):
     """Start a process that uses the servers of `folder` until its input ends."""
     process = subprocess.Popen(
         [sys.executable, "-c", USER, str(folder)],
-        cwd=environment.PROJECT,
+        cwd=PROJECT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -138,7 +139,7 @@ with private_servers() as servers:
 """
     command = [sys.executable, "-c", script]
     with subprocess.Popen(
-        command, cwd=environment.PROJECT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        command, cwd=PROJECT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as owner:
         assert owner.stdout is not None
         folder = Path(owner.stdout.readline().strip())

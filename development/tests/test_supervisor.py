@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from development import leftovers
-from development.errors import ProcessFailed
+from development.errors import StackError
 from development.private import private_folder
 from development.supervisor import SOCKET_PATH_LIMIT, Program, Supervisor
 from shop.tests.processes import wait_for
@@ -45,7 +45,7 @@ def test_a_killed_process_is_restarted(supervisor):
 
 def test_a_process_that_cannot_start_fails_with_its_last_log_lines(supervisor):
     supervisor.start([python("broken", "raise SystemExit('no such phone')")], os.environ)
-    with pytest.raises(ProcessFailed, match=r"(?s)broken is not ready after 2 s.*no such phone"):
+    with pytest.raises(StackError, match=r"(?s)broken is not ready after 2 s.*no such phone"):
         supervisor.wait_until("broken", lambda: False, 2)
 
 

@@ -13,11 +13,11 @@ import psycopg
 import pytest
 from django.db import OperationalError, ProgrammingError
 
-from development import environment
+from development import folder
 from development.errors import StackError
 from development.ports import asked_or_free
 from development.system_errors import explain, refuse_unusable, told_in_one_line
-from shop.environment import VARIABLES
+from shop.environment import PROJECT, VARIABLES
 from shop.tests.mounts import run_on
 
 MANAGE = (sys.executable, "manage.py")
@@ -33,7 +33,7 @@ with told_in_one_line():
 
 def variables(**ours: str) -> dict[str, str]:
     """Return the environment of a user who has set only these."""
-    declared = (*VARIABLES, *environment.VARIABLES)
+    declared = (*VARIABLES, *folder.VARIABLES)
     known = {"DJANGO_SETTINGS_MODULE"} | {variable.name for variable in declared}
     return {name: value for name, value in os.environ.items() if name not in known} | ours
 
@@ -43,7 +43,7 @@ def on(
 ) -> subprocess.CompletedProcess[str]:
     """Run a command whose data folder is on a separate file system."""
     ours = variables(SHOP_DATA=str(folder / data))
-    return run_on(folder, options, command, ours, environment.PROJECT)
+    return run_on(folder, options, command, ours, PROJECT)
 
 
 def is_one_line(done: subprocess.CompletedProcess[str]) -> bool:
@@ -82,7 +82,7 @@ def names_a_read_only_folder(tmp_path: Path, *words: str) -> None:
         tmp_path.chmod(0o555)
         done = subprocess.run(
             command,
-            cwd=environment.PROJECT,
+            cwd=PROJECT,
             env=variables(SHOP_DATA=str(tmp_path / "data")),
             capture_output=True,
             text=True,
@@ -101,7 +101,7 @@ def test_a_data_folder_that_cannot_exist_is_named(tmp_path, data):
     (tmp_path / "file").touch()
     done = subprocess.run(
         (*MANAGE, "audit"),
-        cwd=environment.PROJECT,
+        cwd=PROJECT,
         env=variables(SHOP_DATA=str(tmp_path / data)),
         capture_output=True,
         text=True,

@@ -169,6 +169,7 @@ def _use_embedded_servers() -> None:
 
     global _servers
     _servers = use_embedded_servers()
+    os.environ.setdefault("PSP_DATABASE", str(_servers.folder / "psp.sqlite3"))
     address = environment.data_folder() / "demo" / PSP_ADDRESS
     if address.exists() and not environment.is_set("PSP_URL"):
         # `manage.py audit` beside a demo compares with that demo's payment provider.

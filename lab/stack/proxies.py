@@ -33,7 +33,7 @@ def through_proxies(
         port, controls[REDIS_PROXY] = proxy(redis, cleanup)
         redis, broker = by_way_of(redis, port), by_way_of(broker, port)
     # The payment provider is another company: it has its own connection to its own database.
-    return ServerUrls(database, redis, broker, servers.psp), controls
+    return ServerUrls(database, redis, broker), controls
 
 
 def proxy(url: str, cleanup: ExitStack, *options: str) -> tuple[int, int]:

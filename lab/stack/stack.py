@@ -137,13 +137,13 @@ class Stack:
         """Return the provider's file: one per database, because both know the same orders."""
         data = Path(self.extra.get("SHOP_DATA") or environment.data_folder())
         name = hashlib.sha256(self.urls.database.encode()).hexdigest()[:16]
-        return self.urls.psp or str(make_folder(data / "psp") / name)
+        return environment.text("PSP_DATABASE") or str(make_folder(data / "psp") / name)
 
     def start(self, *names: str) -> None:
         """Start the processes `names` (of `ALL`) and return when all of them serve.
 
         Raises:
-            ProcessFailed: a process does not start; includes its last log lines.
+            StackError: a process does not start; includes its last log lines.
         """
         everything = {
             **os.environ,
@@ -182,7 +182,7 @@ class Stack:
         """Return when the process `name` serves, perhaps after a restart.
 
         Raises:
-            ProcessFailed: it does not serve within `seconds`.
+            StackError: it does not serve within `seconds`.
         """
         probes: dict[str, Callable[[], bool]] = {
             "psp": partial(serves, f"{self.psp_url}/healthz"),

@@ -10,10 +10,10 @@ from typing import Any
 from django.core.management import call_command
 from django.core.management.base import BaseCommand
 
-from development import environment
-from development.folder import kept_secret
+from development.folder import data_folder, kept_secret
 from development.ports import asked_or_free
 from development.signals import end_on_signals
+from shop import environment
 from shop.accounts.models import User
 from shop.background.config import QUEUES
 from shop.catalogue.models import Sale
@@ -40,7 +40,7 @@ class Command(BaseCommand):
         os.environ["SHOP_PORT"] = str(asked_or_free("SHOP_PORT"))
         url = f"http://127.0.0.1:{os.environ['SHOP_PORT']}"
         self.stdout.write(f"The shop:  {url}/\nThe admin: {url}/admin/  {ADMIN} / {password}")
-        schedule = str(environment.data_folder() / "beat-schedule")
+        schedule = str(data_folder() / "beat-schedule")
         processes = [
             start("gunicorn", "-c", "gunicorn.conf.py", "shop.wsgi"),
             start(

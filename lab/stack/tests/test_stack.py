@@ -13,9 +13,8 @@ import urllib3
 
 from development import leftovers
 from development.embedded import ServerUrls, private_servers
-from development.errors import ProcessFailed
-from development.folder import taken
-from development.ports import _claims_folder
+from development.errors import StackError
+from development.folder import private_temporary, taken
 from development.private import private_folder
 from lab import environment
 from lab.stack.stack import Stack, serves
@@ -59,7 +58,7 @@ def runs_anew(stack: Stack, name: str, old_pid: int) -> bool:
 def test_ports_stay_claimed_while_their_servers_may_restart(urls, folder):
     with Stack(folder, urls) as stack:
         stack.start("mail")
-        with (_claims_folder() / str(stack.mail_port)).open("a") as claim:
+        with (private_temporary("ports") / str(stack.mail_port)).open("a") as claim:
             assert not taken(claim)
             stack.stop()
             assert taken(claim)
@@ -121,6 +120,6 @@ def test_a_worker_that_waits_for_the_database_goes_on_serving_others(urls, folde
 def test_a_shop_that_cannot_start_says_why_at_once(urls, folder):
     with (
         Stack(folder, urls, extra={"WEB_CONNECTIONS": "many"}) as stack,
-        pytest.raises(ProcessFailed, match=r"(?s)web does not start.*WEB_CONNECTIONS must be"),
+        pytest.raises(StackError, match=r"(?s)web does not start.*WEB_CONNECTIONS must be"),
     ):
         stack.start("web")
